@@ -1,7 +1,7 @@
-"""The ACLs of the cluster in Kafka's AclAuthorizer format, and notifications of their changes.
+"""The cluster's ACLs in Kafka's AclAuthorizer format, with notifications of changes.
 
-Every write is conditional, so that concurrent writers do not undo each other, and includes the notification in its
-transaction. Source: AclAuthorizer.updateResourceAcls, KafkaZkClient.scala@3.9.
+Writes are conditional, so that concurrent ones are not undone, and include the notification. Source:
+AclAuthorizer.updateResourceAcls, KafkaZkClient.scala@3.9.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -25,10 +25,10 @@ from kafka_zk.registry.znodes import acl_change
 from kafka_zk.security.acl import Acls, Pattern
 
 MOST_ATTEMPTS = 200
-"""Maximum number of attempts of a conditional write. An attempt fails if another writer changes the znode first."""
+"""Maximum number of attempts of a conditional write, which fails if another writer was faster."""
 
 Stored = Acls | InvalidZnode | NoAuth
-"""The ACLs of a pattern (possibly none), or the reason why they are unknown."""
+"""A pattern's ACLs, maybe none, or why they are unknown."""
 
 
 class AclRegistry:
@@ -44,8 +44,8 @@ class AclRegistry:
         await ensure_paths(self._client, [*types, *acl_change.PARENTS.values()])
 
     async def patterns(self) -> list[Pattern]:
-        """All patterns with a znode, including those that any client wrote before the call. Raises: NoAuth if an ACL of
-        ZooKeeper hides them."""
+        """All patterns with a znode, including those written before the call. Raises: NoAuth if an ACL of ZooKeeper
+        hides them."""
         await self._client.sync()
         wanted = [(root, each) for root in znodes.ROOTS for each in znodes.STORED_TYPES]
         pending = [self._client.children(znodes.type_path(*each)) for each in wanted]
@@ -58,7 +58,7 @@ class AclRegistry:
             except NoNode:
                 pass
             except RegistryError as error:
-                failures.append(error)  # await all requests before raising
+                failures.append(error)  # await all first
         if failures:
             raise failures[0]
         return listed
@@ -72,13 +72,13 @@ class AclRegistry:
                 yield pattern, _stored(pattern, answer)
 
     async def update(self, pattern: Pattern, change: Callable[[Acls], Acls], *, replace: bool = False) -> None:
-        """Replace a pattern's ACLs by the result of ``change`` and notify brokers. ``change`` may be called repeatedly.
+        """Replace the ACLs by the result of ``change``, which may be called repeatedly, and notify brokers.
 
-        After a ConnectionLoss, it is safe to call this again (``until_answered``).
+        Can be repeated after a ConnectionLoss (``until_answered``).
         Args:
-            replace: treat ACLs that cannot be parsed as empty.
-        Raises: InvalidZnode if the current ACLs cannot be parsed or the pattern cannot have a znode; NoAuth; BadVersion
-            after MOST_ATTEMPTS.
+            replace: ACLs that cannot be parsed count as empty.
+        Raises: InvalidZnode for ACLs that cannot be parsed, or an impossible znode; NoAuth; BadVersion after
+            MOST_ATTEMPTS.
         """
         path = znodes.pattern_path(pattern)
         if not znodes.is_possible(pattern):
@@ -97,7 +97,7 @@ class AclRegistry:
         raise BadVersion(f"{path}: other writers changed it during all {MOST_ATTEMPTS} attempts")
 
     async def _written(self, pattern: Pattern, path: str, found: Found | None, changed: Acls) -> bool:
-        """Write the ACLs. Returns False if they have changed since they were read."""
+        """False if the ACLs have changed since they were read."""
         write: Operation
         if found is None:
             write = Create(path, znodes.encode(changed))
@@ -118,12 +118,12 @@ class AclRegistry:
         return True
 
     async def purge_changes(self, now_ms: int) -> int:
-        """Delete old notifications and return their number. ``now_ms``: wall clock."""
+        """Delete old notifications and return their number."""
         return sum([await change_watcher.purge(self._client, each, now_ms) for each in acl_change.PARENTS.values()])
 
     def watch_changes(self, on_change: Callable[[Pattern | None], None]) -> list[ChangeWatcher]:
-        """Call ``on_change`` with the pattern of each notification, including existing ones. None means that a
-        notification is invalid or was deleted before it was read, so any ACL may have changed."""
+        """Call ``on_change`` with the pattern of each notification, even old ones; None: any ACL may have changed,
+        because a notification is invalid or was deleted unread."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:
@@ -160,5 +160,5 @@ def _stored(pattern: Pattern, answer: Found | NoAuth | None) -> Stored:
 
 
 def faults(stored: Iterable[tuple[Pattern, Stored]]) -> dict[Pattern, str]:
-    """Patterns whose ACLs are unknown -> reason."""
+    """Pattern -> why its ACLs are unknown."""
     return {pattern: str(found) for pattern, found in stored if isinstance(found, RegistryError)}

@@ -1,7 +1,7 @@
-"""The live brokers: registration, takeover, duplicate ids, lists and watches.
+"""The live brokers: registration, takeover, duplicate ids, lists, watches.
 
-``/brokers/ids/<id>`` is an ephemeral of the broker's session. A znode of this process's own earlier session is replaced
-immediately; ``registration`` handles znodes left by killed brokers.
+``/brokers/ids/<id>`` is an ephemeral. One of this process's own earlier sessions is replaced at once; ``registration``
+handles those of killed brokers.
 Source: KafkaZkClient.registerBroker and CheckedEphemeral in Kafka 3.9; KAFKA-7165.
 """
 
@@ -32,7 +32,7 @@ LiveBrokers = dict[int, tuple[BrokerInfo, int]]  # broker id -> (registration, b
 
 
 class BrokerRegistry:
-    """``/brokers/ids``. Only ``register`` needs ``clock``; tools may pass None."""
+    """``/brokers/ids``. Tools may pass None as ``clock``, which ``register`` needs."""
 
     def __init__(self, client: RegistryClient, clock: Timers | None = None, events: EventSource = SILENT) -> None:
         self._client = client
@@ -42,16 +42,15 @@ class BrokerRegistry:
     async def register(
         self, info: BrokerInfo, own_previous_session_ids: Collection[int] = (), *, unclean_start: bool = False
     ) -> int:
-        """Register this broker in the client's session. Returns the broker epoch (the znode's czxid).
+        """Register in the client's session. Returns the broker epoch (the znode's czxid).
 
-        Waits up to ``ghost_life_ms`` for another session's znode to disappear. Retries after connection losses. A
-        repeated call in the same session rewrites the registration and keeps the epoch.
+        Waits up to ``ghost_life_ms`` for another session's znode to disappear, and retries after connection losses. In
+        the same session, another call rewrites the registration and keeps the epoch.
 
         Args:
-            unclean_start: announce in the same multi that the process started after an unclean shutdown. Only for a
-            process's first registration, because the announcement outlives sessions.
-        Raises: DuplicateBrokerId if the other znode stays; SessionLost if the session ends. Then register in the next
-            one.
+            unclean_start: announce in the same multi that the previous shutdown was unclean. Only at a process's first
+                registration: the announcement outlives sessions.
+        Raises: DuplicateBrokerId if the other znode stays; SessionLost: register in the next session.
         """
         assert self._clock is not None, "register needs a clock"
         path = znodes.broker_path(info.broker_id)
@@ -67,7 +66,7 @@ class BrokerRegistry:
                 try:
                     return await take(self._client, path, [*news, *creation], own_previous_session_ids, rewritten)
                 except NoNode:
-                    if len(news) < 2:  # otherwise, a controller has just deleted the earlier announcement
+                    if len(news) < 2:  # otherwise, a controller has just deleted the earlier one
                         raise
 
         return await outwait_ghost(
@@ -79,7 +78,7 @@ class BrokerRegistry:
         await remove_own(self._client, znodes.broker_path(broker_id))
 
     async def live(self) -> LiveBrokers:
-        """All registered brokers, sorted by id. A registration that is invalid or hidden by an ACL is logged and left
+        """All registered brokers, sorted by id. Invalid registrations, and those that an ACL hides, are logged and left
         out."""
         try:
             names, _ = await self._client.children(znodes.BROKER_IDS)
@@ -98,7 +97,7 @@ class BrokerRegistry:
         return live
 
     def watch(self, on_change: Callable[[LiveBrokers], None]) -> "BrokerWatcher":
-        """Report all live brokers now and after every change: start, failure, new epoch, new endpoints."""
+        """Report all live brokers, now and after every start, failure, new epoch or endpoint."""
         return BrokerWatcher(self._client, on_change, self._events)
 
     def _duplicate(self, broker_id: int, holder: Holder) -> DuplicateBrokerId:
@@ -129,7 +128,6 @@ class BrokerWatcher:
         self._children = ChildrenWatcher(client, znodes.BROKER_IDS, self._listed, events)
 
     def close(self) -> None:
-        """Stop all reports."""
         self._children.close()
         self._to_watch.clear()
         for watcher in self._watchers.values():
@@ -146,8 +144,7 @@ class BrokerWatcher:
         self._report()
 
     def _watch_more(self) -> None:
-        """Read and watch the brokers in ``_to_watch``, READ_AT_ONCE at a time. A watcher may call ``_read``
-        immediately."""
+        """Read and watch the brokers in ``_to_watch``, READ_AT_ONCE at a time."""
         if self._is_watching_more:
             return
         self._is_watching_more = True

@@ -1,8 +1,8 @@
-"""Follows the sequential znodes through which writers notify brokers of changed configs and ACLs.
+"""Follows the sequential znodes that notify brokers of changed configs and ACLs.
 
-Each notification is read once, in the order of the sequence numbers. It is only a hint: the listener reads the changed
-znode. Any broker may delete notifications older than CHANGE_EXPIRATION_MS by its own clock. If its clock is wrong, one
-may be deleted before it was read. The parent's stat reveals this, because it counts created children.
+Each is read once, by sequence number, and is only a hint: the listener reads the changed znode. Any broker may delete
+notifications older than CHANGE_EXPIRATION_MS. With a wrong clock, one may be deleted unread; the parent's stat, which
+counts created children, shows this.
 Source: ZkNodeChangeNotificationListener@3.9.
 """
 
@@ -25,10 +25,10 @@ CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 
 
 class ChangeWatcher:
-    """Calls ``on_change(path, data)`` for each notification, including existing ones.
+    """Calls ``on_change(path, data)`` for each notification, even old ones.
 
-    ``data`` is NoAuth if an ACL hides the notification. Exceptions of ``on_change`` are logged. ``on_missed``: called
-    if a notification was deleted before it was read, so anything may have changed.
+    ``data``: NoAuth if an ACL hides it. Its exceptions are logged. ``on_missed``: one was deleted unread, so anything
+    may have changed.
     """
 
     def __init__(
@@ -54,7 +54,6 @@ class ChangeWatcher:
         self._children = Rereader(client, parent, self._list, events)
 
     def close(self) -> None:
-        """Stop all reports."""
         self._closed = True
         self._remove_listener()
         self._children.close()
@@ -77,7 +76,7 @@ class ChangeWatcher:
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
-            self._start()  # read what was left unread when the connection broke
+            self._start()  # what was unread when the connection broke
 
     def _start(self) -> None:
         if not self._reading and not self._closed:
@@ -96,15 +95,14 @@ class ChangeWatcher:
                     if answer is not None:
                         self._report(path, answer if isinstance(answer, NoAuth) else answer[0])
                 if None in answers and not self._closed:
-                    self._on_missed()  # one call is enough for any number, because it reads everything again
+                    self._on_missed()  # one call for any number: it reads everything again
         except (ConnectionLoss, SessionLost):
             return  # continues after the reconnect
         finally:
             self._reading = False
 
     def _new_names(self) -> list[str]:
-        """Unread names. They are compared by name, because another client may have created one with the largest
-        number."""
+        """Unread names, found by name, because another client may have created one with the largest number."""
         if self._closed:
             return []
         self._read_names.intersection_update(self._names)
@@ -127,7 +125,7 @@ class ChangeWatcher:
 
 
 def _made_between(before: ZnodeStat, now: ZnodeStat) -> int:
-    """The number of children created between two stats. ``cversion`` counts creations and deletions, in 32 bits.
+    """Children created between two stats: ``cversion`` counts creations and deletions, in 32 bits.
 
     Source: DataNode.copyStat (ZooKeeper 3.9).
     """
@@ -138,7 +136,7 @@ def _made_between(before: ZnodeStat, now: ZnodeStat) -> int:
 
 
 async def purge(client: RegistryClient, parent: str, now_ms: int) -> int:
-    """Delete notifications older than CHANGE_EXPIRATION_MS at ``now_ms`` (wall clock). Returns their number."""
+    """Delete those older than CHANGE_EXPIRATION_MS (wall clock). Returns their number."""
     try:
         names, _ = await client.children(parent)
     except NoNode:

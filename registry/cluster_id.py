@@ -22,7 +22,7 @@ def random_id(random: Random = SYSTEM_RANDOM) -> str:
 
 
 async def get_or_create(client: RegistryClient, proposed: str) -> str:
-    """The cluster's id. If there is none, create it as ``proposed``. Raises InvalidZnode."""
+    """The cluster's id; if there is none, create it as ``proposed``. Raises InvalidZnode."""
     while True:
         try:
             data, _ = await client.get(znodes.CLUSTER_ID)
@@ -35,10 +35,10 @@ async def get_or_create(client: RegistryClient, proposed: str) -> str:
 
 
 def complaint(expected: str, data: bytes | None) -> str | None:
-    """The problem if ``data`` is not the id of cluster ``expected``; None if it is.
+    """The problem if ``data`` is not the id of cluster ``expected``.
 
-    Kafka raises InconsistentClusterIdException at startup. A running broker must check as well: connected to another
-    cluster's ZooKeeper, it would receive that cluster's partitions and treat its own as deleted.
+    Kafka then raises InconsistentClusterIdException at the start. A running broker must check, too: from another
+    cluster's ZooKeeper it would receive that cluster's partitions, and treat its own as deleted.
     """
     try:
         stored = None if data is None else znodes.decode(data)

@@ -1,7 +1,7 @@
-"""Entity configs (topics, clients, users, brokers, ips) and notifications of their changes.
+"""Entity configs (topics, clients, users, brokers, ips) and notifications of changes.
 
-A notification names only the entity; receivers read its current config. Notifications are processed in the order of
-their sequence numbers. Any broker may delete those older than 15 minutes.
+A notification only names the entity, whose config receivers read. Notifications are processed by sequence number. Any
+broker may delete them after 15 minutes.
 Source: ConfigHandler, ZkNodeChangeNotificationListener and AdminZkClient in Kafka 3.9.
 """
 
@@ -39,7 +39,7 @@ _log = Logger()
 
 
 class ConfigRegistry:
-    """``/config``. Entity names are encoded (``znodes.config.sanitize``)."""
+    """Entity names are encoded (``znodes.config.sanitize``)."""
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
@@ -48,7 +48,7 @@ class ConfigRegistry:
         self._hidden: set[tuple[str, str]] = set()
 
     async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
-        """The entity's config; empty if it does not exist or cannot be parsed. Raises: NoAuth."""
+        """The entity's config; empty if the entity does not exist or its config cannot be parsed. Raises: NoAuth."""
         config = (await self._read(entity_type, [entity_name]))[entity_name]
         if isinstance(config, NoAuth):
             raise config
@@ -57,8 +57,7 @@ class ConfigRegistry:
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
         """The configs of the named entities, many per request; empty for an entity without one.
 
-        Invalid entries, and entities whose config an ACL hides, are left out. Each is logged as an ERROR, once until it
-        changes.
+        Left out, and logged as an ERROR once until they change: invalid entries, and configs that an ACL hides.
         """
         read = await self._read(entity_type, entity_names)
         return {name: config for name, config in read.items() if not isinstance(config, NoAuth)}
@@ -85,8 +84,7 @@ class ConfigRegistry:
         return configs
 
     async def entities_until_answered(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """Like ``entities``, but retry after connection losses, and include everything that any client wrote before the
-        call.
+        """Like ``entities``, but retries after connection losses, and sees everything written before the call.
 
         Raises: SessionLost.
         """
@@ -98,15 +96,15 @@ class ConfigRegistry:
         return await until_answered(self._client, read)
 
     async def entity_names(self, entity_type: str) -> list[str]:
-        """All entities of the type that have a znode, sorted. As up to date as ``entities_until_answered``.
+        """All entities with a znode, sorted, as up to date as ``entities_until_answered``.
 
         Raises: SessionLost; NoAuth.
         """
         return await child_names(self._client, znodes.entity_type_path(entity_type))
 
     async def names_of_clients_of_users(self) -> list[str]:
-        """All ``<user>/clients/<client>`` that have a znode below ``users``. Users whose clients an ACL hides are left
-        out. Retries after connection losses. Raises SessionLost."""
+        """All ``<user>/clients/<client>`` that have a znode below ``users``. A user is left out if an ACL hides its
+        clients. Retries after connection losses. Raises SessionLost."""
         names: list[str] = []
         users = await self.entity_names("users")
         for start in range(0, len(users), READS_AT_ONCE):
@@ -150,11 +148,11 @@ class ConfigRegistry:
         *,
         removes_empty: bool = False,
     ) -> None:
-        """Replace the entity's config by the result of ``change`` and notify all brokers in the same transaction.
+        """Replace the config by the result of ``change``, with a notification in the same transaction.
 
-        The write is conditional: after a concurrent write, ``change`` is called again. Retries after connection losses.
-        ``removes_empty``: delete the znode of an entity without config, as AdminZkClient@3.9 does.
-        Raises: SessionLost, NoAuth, InvalidZnode if the current config cannot be parsed, exceptions of ``change``.
+        After a concurrent write, ``change`` is called again. Retries after connection losses. ``removes_empty``: delete
+        the znode if nothing is left, as AdminZkClient@3.9 does.
+        Raises: SessionLost, NoAuth, InvalidZnode, exceptions of ``change``.
         """
         await until_answered(
             self._client, lambda: self._update(entity_type, entity_name, change, removes_empty=removes_empty)
@@ -192,11 +190,10 @@ class ConfigRegistry:
                 await ensure_paths(self._client, [CONFIG_CHANGES, *parents])
 
     async def _removed(self, entity_type: str, entity_name: str, stat: ZnodeStat | None) -> bool:
-        """Delete the znode. Returns False for a user whose clients have configs; its own config is then emptied
-        instead."""
+        """Delete the znode; False if it must stay, because a user's clients have configs."""
         try:
             if stat is None:
-                await self.notify(entity_type, entity_name)  # this call may have removed it already
+                await self.notify(entity_type, entity_name)  # this call may have removed it
             else:
                 path = znodes.entity_path(entity_type, entity_name)
                 await self._write(entity_type, entity_name, Delete(path, stat.version))
@@ -207,7 +204,7 @@ class ConfigRegistry:
 
     async def _write(self, entity_type: str, entity_name: str, write: Operation) -> None:
         """Write the config and its notification in one multi: a broker without the notification would accept a removed
-        user. Raises the cause if the multi fails."""
+        user."""
         try:
             await self._client.multi([write, _announcement(entity_type, entity_name)])
         except MultiFailed as error:
@@ -228,18 +225,17 @@ class ConfigRegistry:
             return
 
     async def notify(self, entity_type: str, entity_name: str) -> None:
-        """Notify all brokers that the entity's config has changed."""
         await create_with_parents(self._client, _announcement(entity_type, entity_name))
 
     async def purge_changes(self, now_ms: int) -> int:
-        """Delete old notifications and return their number. ``now_ms``: wall clock."""
+        """Delete old notifications and return their number."""
         return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms)
 
     def watch_changes(
         self, on_change: Callable[[str, str], None], on_missed: Callable[[], None] = lambda: None
     ) -> ChangeWatcher:
-        """Call ``on_change(entity_type, entity_name)`` for each notification, including existing ones. Malformed ones
-        are logged and skipped. ``on_missed``: called if some were deleted before they were read."""
+        """Call ``on_change(entity_type, entity_name)`` for each notification, even old ones, but not malformed ones,
+        which are logged. ``on_missed``: some notifications were deleted unread."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):

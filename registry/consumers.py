@@ -1,9 +1,8 @@
-"""The members of a group: registration, takeover, duplicate ids, lists and watches.
+"""A group's members: registration, takeover, duplicate ids, lists and watches.
 
-``/consumers/<group>/ids/<consumer id>`` is an ephemeral of the member's session. A registration is never rewritten,
-because a child watch would not fire, so a watcher reads each registration once. If a member left and came back between
-two reads, only the parent's ``cversion`` shows it, which counts creations and deletions. If it grew by more than the
-number of changed names, everything is read again.
+``/consumers/<group>/ids/<consumer id>`` is an ephemeral. It is never rewritten, because a rewrite fires no child watch;
+so each registration is read once. If a member left and returned between two reads, only the parent's ``cversion`` shows
+it, which counts creations and deletions. If it grew by more than the changed names, all members are read again.
 Source: ZookeeperConsumerConnector.scala@0.8.2 and @0.10.2, AdminUtils.deleteConsumerGroupInZK@0.10.2.
 """
 
@@ -30,7 +29,7 @@ _YOUNGEST = INT64[-1]
 
 
 class Member(NamedTuple):
-    """A member's registration. The member with the smallest ``czxid`` is the oldest."""
+    """The smallest ``czxid`` is the oldest member's."""
 
     registration: ConsumerRegistration
     czxid: int
@@ -40,7 +39,7 @@ Members = dict[str, Member]  # by consumer id, sorted
 
 
 class ConsumerRegistry:
-    """``/consumers/<group>/ids``. Only ``register`` needs ``clock``; tools may pass None."""
+    """``/consumers/<group>/ids``. Tools may pass None as ``clock``, which ``register`` needs."""
 
     def __init__(
         self,
@@ -57,11 +56,10 @@ class ConsumerRegistry:
     async def register(
         self, consumer_id: str, registration: ConsumerRegistration, own_previous_session_ids: Collection[int] = ()
     ) -> int:
-        """Register this member in the client's session. Returns the znode's czxid.
+        """Register this member in the client's session. Returns the czxid.
 
-        Waits up to ``registration.ghost_life_ms`` for another session's znode to disappear; a connection loss restarts
-        the wait. A repeated call in the same session does nothing if the registration is equal; otherwise it replaces
-        the znode.
+        Waits ``registration.ghost_life_ms`` for another session's znode to disappear, again after a connection loss. In
+        the same session, an equal registration stays; another replaces it.
         Raises: FencedInstanceId (static member) or DuplicateConsumerId if the other znode stays; SessionLost.
         """
         assert self._clock is not None, "register needs a clock"
@@ -85,7 +83,7 @@ class ConsumerRegistry:
             while True:
                 try:
                     return await take(self._client, path, creation, own_previous_session_ids, present)
-                except NoNode:  # the group is new, or was just deleted
+                except NoNode:  # a new group, or just deleted
                     await ensure_paths(self._client, [znodes.ids_path(self._group)])
 
         return await outwait_ghost(self._client, self._clock, path, attempt, refusal)
@@ -95,7 +93,7 @@ class ConsumerRegistry:
         await remove_own(self._client, znodes.id_path(self._group, consumer_id))
 
     async def members(self) -> Members:
-        """All members. A registration that cannot be parsed counts as one without subscriptions and strategies."""
+        """A member whose registration cannot be parsed has no subscriptions or strategies."""
         try:
             names, _ = await self._client.children(znodes.ids_path(self._group))
         except NoNode:
@@ -103,12 +101,12 @@ class ConsumerRegistry:
         return await _read_members(self._client, self._group, names)
 
     def watch(self, on_change: Callable[[Members], None]) -> Watcher:
-        """Report all members now, and whenever one joins, leaves or is replaced. A join costs two reads."""
+        """Report all members, now and when one joins, leaves or is replaced. A join costs two reads."""
         return _MemberWatch(self._client, self._group, on_change, self._events).rereader
 
 
 class _MemberWatch:
-    """The last known state of a group, so that only changes are read."""
+    """The last known state: only changes are read."""
 
     def __init__(
         self,
@@ -122,7 +120,7 @@ class _MemberWatch:
         self._path = znodes.ids_path(group)
         self._on_change = on_change
         self._parent: ZnodeStat | None = None
-        self._names: set[str] = set()  # the names of the children at that stat
+        self._names: set[str] = set()  # at that stat
         self._members: Members = {}
         self.rereader = Rereader(client, self._path, self._read, events)
 
@@ -156,7 +154,7 @@ async def _read_members(client: RegistryClient, group: str, names: Iterable[str]
 
 
 def _member(path: str, answer: Found | NoAuth) -> Member:
-    """A member. If an ACL hides its registration, it has no subscription and counts as the youngest."""
+    """A member; if an ACL hides it, without a subscription and the youngest."""
     if isinstance(answer, NoAuth):
         _log.warn("a member's registration counts as empty: {error}", error=answer)
         return Member(ConsumerRegistration({}), _YOUNGEST)

@@ -1,11 +1,11 @@
 """Controller elections, and writes as the controller.
 
-``/controller`` (an ephemeral) names the controller, but cannot stop a paused process that still believes to be the
-controller. Therefore each election also increments ``/controller_epoch`` in the same multi. A controller writes only
-through multis that check that znode's version after its own increment, so a later election makes its writes fail.
+``/controller`` (an ephemeral) cannot stop a paused process that still takes itself for the controller. So each election
+also increments ``/controller_epoch``, in the same multi, and a controller's multis check that its own increment was the
+last.
 
-Kafka's controllers write one operation per check. Here, one check may cover many operations (up to 512 KB). If one of
-them fails, the others are written again, so that each has its own outcome.
+Kafka checks with each operation; here one check may cover many (up to 512 KB). If one fails, the others are written
+again: each has its own outcome.
 Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9; KAFKA-6082 (fencing).
 """
 
@@ -46,22 +46,22 @@ _log = Logger()
 
 BATCH_COUNT = 1000
 SINGLES_AT_ONCE = 32
-"""A failed multi with at most this many operations is repeated as parallel single operations."""
+"""A failed multi of at most this many operations is repeated as parallel single ones."""
 
-_OVERHEAD_BYTES = 64  # overhead of an operation in a multi: header, lengths, ACL, version
+_OVERHEAD_BYTES = 64  # header, lengths, ACL, version
 
 Result = str | ZnodeStat | None
 
 
 class Elected(NamedTuple):
-    """This broker is the controller. ``epoch_zk_version``: the fencing token for every write."""
+    """``epoch_zk_version``: the fencing token for every write."""
 
     epoch: int
     epoch_zk_version: int
 
 
 class Lost(NamedTuple):
-    """Another broker, or another session of this one, is the controller."""
+    """Another broker, or another session of this one, was elected."""
 
     controller_id: int
 
@@ -80,12 +80,11 @@ class ControllerRegistry:
         self._clock_ms = clock_ms
 
     async def elect(self, broker_id: int, known_epoch: int = 0) -> Elected | Lost:
-        """Try to become the controller, with an epoch above ``known_epoch``.
+        """Try to be elected, with an epoch above ``known_epoch``.
 
-        ``known_epoch``: the last epoch that this broker knows, because ``/controller_epoch`` may have been reset, and
-        brokers reject a controller with an older epoch. After a ConnectionLoss, call this again; it recognises its own
-        claim.
-        Raises: ConnectionLoss, SessionLost, InvalidZnode if the content of a znode is invalid.
+        ``known_epoch``: the last that this broker knows: ``/controller_epoch`` may have been reset, and brokers reject
+        older epochs. After a ConnectionLoss, call this again; it recognises its claim.
+        Raises: ConnectionLoss, SessionLost, InvalidZnode.
         """
         while True:
             claim, owner = await self._claim()
@@ -123,7 +122,7 @@ class ControllerRegistry:
         return None if claim is None else claim.broker_id
 
     async def resign(self, epoch_zk_version: int) -> None:
-        """Resign as the controller. Raises ControllerMoved if another controller was elected."""
+        """Raises ControllerMoved if another controller was elected."""
         try:
             await self.fenced_multi(epoch_zk_version, [Delete(CONTROLLER)])
         except MultiFailed as failed:
@@ -131,13 +130,13 @@ class ControllerRegistry:
                 raise failed.cause from failed
 
     def watch(self, on_change: Callable[[int | None], None]) -> "ControllerWatcher":
-        """Report the controller's broker id (None: no controller) now and after every change of ``/controller``."""
+        """Report the broker id (None: no controller) now and after every change."""
         return ControllerWatcher(self._client, on_change, self._events)
 
     async def fenced_multi(self, epoch_zk_version: int, operations: Sequence[Operation]) -> list[Result]:
         """Write all operations or none.
 
-        Raises: ControllerMoved if another controller was elected; MultiFailed with the index within ``operations``.
+        Raises: ControllerMoved; MultiFailed with the index within ``operations``.
         """
         try:
             return (await self._client.multi(_fenced(epoch_zk_version, operations)))[1:]
@@ -147,13 +146,14 @@ class ControllerRegistry:
     async def fenced_writes(
         self, epoch_zk_version: int, operations: Sequence[Operation]
     ) -> list[Result | RegistryError]:
-        """Write each operation independently, in order, many per multi. Returns a result or RegistryError for each.
+        """Write each operation independently, in order, many per multi. Each operation yields a result or
+        RegistryError.
 
-        Operations may depend on earlier ones (a parent, then its child). After a ConnectionLoss, that operation may or
-        may not have been written. Raises ControllerMoved; some operations may have been written before.
+        They may depend on earlier ones (a parent, then its child). After a ConnectionLoss, an operation may have been
+        written; before ControllerMoved, some.
         """
         settled: list[Result | RegistryError] = []
-        # Sequentially, because sending all multis together would block the reactor.
+        # Sending all multis together would block the reactor.
         for batch in in_batches(operations, _size_bytes, BATCH_COUNT):
             (outcome,) = await outcomes([self._client.multi(_fenced(epoch_zk_version, batch))])
             refusal = _refusal(epoch_zk_version, outcome) if isinstance(outcome, MultiFailed) else outcome
@@ -172,8 +172,8 @@ class ControllerRegistry:
     async def _around(
         self, epoch_zk_version: int, operations: Sequence[Operation], failed: MultiFailed
     ) -> list[Result | RegistryError]:
-        """Repeat a failed multi: the operations before the failed one together, those after it in halves, because more
-        may fail, and small groups as single operations."""
+        """Repeat a failed multi: operations before the failed one together, later ones in halves, because more may
+        fail, small groups one by one."""
         if len(operations) <= SINGLES_AT_ONCE:
             return await self._singles(epoch_zk_version, operations)
         before, after = operations[: failed.index], operations[failed.index + 1 :]
@@ -210,7 +210,7 @@ class ControllerRegistry:
         return znodes.decode(data), stat.ephemeral_owner
 
     async def _epoch(self) -> tuple[int, int]:
-        """The controller epoch and its znode's version. Creates the znode if it does not exist."""
+        """The epoch and its znode's version; creates the znode if absent."""
         while True:
             try:
                 data, stat = await self._client.get(CONTROLLER_EPOCH)
@@ -221,8 +221,6 @@ class ControllerRegistry:
 
 
 class ControllerWatcher:
-    """A data watch on ``/controller``."""
-
     def __init__(
         self, client: RegistryClient, on_change: Callable[[int | None], None], events: EventSource
     ) -> None:
@@ -230,7 +228,6 @@ class ControllerWatcher:
         self._watcher = DataWatcher(client, CONTROLLER, self._read, events)
 
     def close(self) -> None:
-        """Stop all reports."""
         self._watcher.close()
 
     def _read(self, data: bytes | None, stat: ZnodeStat | None) -> None:

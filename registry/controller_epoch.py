@@ -1,4 +1,4 @@
-"""The newest controller epoch in ZooKeeper, which confirms that a request comes from an elected controller.
+"""The newest controller epoch in ZooKeeper: it confirms that a request's controller was elected.
 
 Source: KafkaController.elect in Kafka 3.9, which writes ``/controller_epoch`` before its first request.
 """
@@ -22,10 +22,10 @@ class ControllerEpochs:
         self.newest = NO_EPOCH
 
     async def confirm(self, epoch: int) -> bool:
-        """True if a controller with that epoch was elected. Reads ZooKeeper if the epoch is above ``newest``, and
-        retries after connection losses. Concurrent callers share a read.
+        """True if a controller with that epoch was elected. Above ``newest``, reads ZooKeeper, retrying after
+        connection losses; concurrent callers share a read.
 
-        Raises: RegistryError (SessionLost, NoNode, NoAuth, InvalidZnode) if the epoch is currently unknown.
+        Raises: RegistryError (SessionLost, NoNode, NoAuth, InvalidZnode) if that is unknown.
         """
         begun_before = self._reads_begun
         if epoch > self.newest:
@@ -36,5 +36,5 @@ class ControllerEpochs:
         return epoch <= self.newest
 
     async def _read(self) -> int:
-        await self._client.sync()  # this server may lag behind the controller's server
+        await self._client.sync()  # this server may lag behind the controller's
         return decode_epoch((await self._client.get(CONTROLLER_EPOCH))[0])

@@ -1,7 +1,7 @@
-"""The delegation tokens of the cluster in Kafka's format, and notifications of their changes.
+"""The cluster's delegation tokens in Kafka's format, with notifications of changes.
 
-Every write is conditional, so that concurrent writers do not undo each other, and includes the notification in its
-transaction. Kafka writes unconditionally. Source: KafkaZkClient.scala, DelegationTokenManagerZk.scala@3.9.
+Writes are conditional, unlike Kafka's, so that concurrent ones are not undone, and include the notification. Source:
+KafkaZkClient.scala, DelegationTokenManagerZk.scala@3.9.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,13 @@ from kafka_zk.registry.znodes.delegation_token import TokenInformation
 _log = Logger()
 
 MOST_ATTEMPTS = 200
-"""Maximum number of attempts of a conditional write. An attempt fails if another writer changes the znode first."""
+"""Maximum number of attempts of a conditional write, which fails if another writer was faster."""
 
 
 class DelegationTokenRegistry:
-    """``/delegation_token``. All methods survive connection losses and raise SessionLost.
+    """All methods survive connection losses and raise SessionLost.
 
-    Attributes:
-        hidden: ids of the tokens whose ACLs prevented their last read.
+    ``hidden``: ids of tokens that an ACL hid at their last read.
     """
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
@@ -46,7 +45,7 @@ class DelegationTokenRegistry:
         return await child_names(self._client, znodes.TOKENS)
 
     async def read(self, token_ids: Sequence[str]) -> dict[str, TokenInformation]:
-        """The named tokens. Those that are deleted, hidden by an ACL or invalid are left out."""
+        """The named tokens, without deleted, hidden and invalid ones."""
         paths = [znodes.token_path(token_id) for token_id in token_ids]
         found = {}
         self.hidden.difference_update(token_ids)
@@ -70,13 +69,13 @@ class DelegationTokenRegistry:
         return await until_answered(self._client, read)
 
     async def create(self, token: TokenInformation) -> None:
-        """Add a new token. Raises: NoAuth."""
+        """Raises: NoAuth."""
 
         async def write() -> None:
             try:
                 await self._write(token.token_id, Create(znodes.token_path(token.token_id), znodes.encode(token)))
             except NodeExists:
-                pass  # this call created it before a connection loss, because ids are random
+                pass  # by this call, before a connection loss: ids are random
             except NoNode:
                 await ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES])
                 await write()
@@ -86,11 +85,10 @@ class DelegationTokenRegistry:
     async def update(
         self, token_id: str, change: Callable[[TokenInformation], TokenInformation | None]
     ) -> TokenInformation | None:
-        """Replace a token by the result of ``change`` and return that. If the result is None, delete the token.
+        """Replace a token by the result of ``change`` (None: delete it), and return that.
 
-        ``change`` is called again after a concurrent write.
-        Raises: NoNode if the token does not exist; InvalidZnode; NoAuth; exceptions of ``change``; BadVersion after
-            MOST_ATTEMPTS.
+        After a concurrent write, ``change`` is called again.
+        Raises: NoNode; InvalidZnode; NoAuth; exceptions of ``change``; BadVersion after MOST_ATTEMPTS.
         """
         return await until_answered(self._client, lambda: self._update(token_id, change))
 
@@ -115,7 +113,7 @@ class DelegationTokenRegistry:
         raise BadVersion(f"{path}: other writers changed it during all {MOST_ATTEMPTS} attempts")
 
     async def _write(self, token_id: str, write: Operation) -> None:
-        """Write the token and a notification in one multi. Raises the cause if the multi fails."""
+        """Write the token and a notification in one multi."""
         path = f"{znodes.CHANGES}/{znodes.CHANGE_PREFIX}"
         announcement = Create(path, znodes.encode_change(token_id), sequential=True)
         try:
@@ -124,12 +122,12 @@ class DelegationTokenRegistry:
             raise error.cause from None
 
     async def purge_changes(self, now_ms: int) -> int:
-        """Delete old notifications and return their number. ``now_ms``: wall clock. Raises: RegistryError."""
+        """Delete old notifications and return their number. Raises: RegistryError."""
         return await change_watcher.purge(self._client, znodes.CHANGES, now_ms)
 
     def watch_changes(self, on_change: Callable[[str | None], None]) -> ChangeWatcher:
-        """Call ``on_change`` with the id in each notification, including existing ones. None means that a notification
-        is invalid or was deleted before it was read, so any token may have changed."""
+        """Call ``on_change`` with the id in each notification, even old ones; None: any token may have changed, because
+        a notification is invalid or was deleted unread."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:

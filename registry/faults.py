@@ -1,4 +1,4 @@
-"""Reports invalid znode content only once, although the znode is read repeatedly."""
+"""Reports invalid znode content once, although the znode is read repeatedly."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 TOLD_COUNT = 5
-"""Maximum number of a znode's faults that are reported one by one. One further report counts the rest."""
+"""A znode's faults reported one by one; one more report counts the rest."""
 
 PATH_COUNT = 100
-"""Maximum number of znodes whose faults are reported. One further report covers the rest."""
+"""Znodes with reported faults; one more report covers the rest."""
 
 
 class ZnodeFaults:
-    """Passes each fault to ``tell`` as a sentence that names the znode. A fault is repeated only after a change."""
+    """Calls ``tell`` with a sentence that names the znode, again only after a change."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
@@ -44,7 +44,7 @@ class ZnodeFaults:
             self._tell(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
-        """The answers, in which hidden znodes become None. Reports a fault for each znode that an ACL hides."""
+        """Hidden znodes become None, with a fault each."""
         read: list[T | None] = []
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, NoAuth):

@@ -1,13 +1,13 @@
-"""Detects stored offsets of a group that belong to an earlier topic of the same name.
+"""Detects a group's stored offsets of an earlier topic of the same name.
 
-Kafka keeps a group's offsets in ZooKeeper when a topic is deleted. If the topic is recreated, an old offset would skip
-its first records. Zxids, which grow with every write, reveal this. An offset belongs to an earlier topic if both hold:
+Kafka keeps offsets in ZooKeeper when a topic is deleted; in a recreated one, they would skip records. Zxids, which grow
+with every write, show that. An offset belongs to an earlier topic if both hold:
 
     the group has read an earlier topic   the first czxid that it stored is below the current topic's
     the offset is older than the topic    its mzxid, from its last write, is below the topic's czxid
 
-Without a stored czxid (only Kafka's consumers have read the topic, or offsets were imported before it was created),
-offsets are trusted.
+Without a stored czxid, offsets are trusted: only Kafka's consumers have read the topic, or offsets were imported before
+it was created.
 """
 
 from collections.abc import Awaitable, Collection, Iterable, Mapping
@@ -36,7 +36,7 @@ class GroupTopic(NamedTuple):
     first_czxid: int | None = None  # None: unknown
 
     def outdates(self, offset: ZnodeStat) -> bool:
-        """True if the offset znode belongs to an earlier topic of the same name."""
+        """True if the offset belongs to an earlier topic."""
         return self.first_czxid is not None and self.first_czxid < self.czxid and offset.mzxid < self.czxid
 
 
@@ -49,7 +49,7 @@ class TopicLook:
         self._first_read = [topic for topic in topics if topic not in registry.first]
 
     def reads(self) -> list[Awaitable[Any]]:
-        """Requests to send together with others. Await them through ``pipeline.found``."""
+        """Requests to send with others, and await through ``pipeline.found``."""
         return [self._registry.present(topic) for topic in self._topics] + [
             self._registry.stored(topic) for topic in self._first_read
         ]
@@ -67,7 +67,7 @@ class TopicLook:
 
 
 class GroupTopicRegistry:
-    """One group's topics. ``first``: the czxids that were read so far; they are written only once."""
+    """One group's topics. ``first``: the czxids read so far, which are written once."""
 
     def __init__(self, client: RegistryClient, group: str) -> None:
         self._client = client
@@ -75,11 +75,11 @@ class GroupTopicRegistry:
         self.first: dict[str, int] = {}
 
     def look(self, topics: Collection[str]) -> "TopicLook":
-        """Begin to read topics. Several reads may be in progress."""
+        """Several may be in progress."""
         return TopicLook(self, topics)
 
     async def remember(self, topics: Mapping[str, GroupTopic]) -> None:
-        """Store the czxids of topics that the group reads for the first time."""
+        """Store czxids of topics that the group reads for the first time."""
         fresh = {topic: each.czxid for topic, each in topics.items() if each.first_czxid is None and each.czxid}
         if not fresh:
             return
@@ -90,11 +90,11 @@ class GroupTopicRegistry:
         for (topic, czxid), outcome in zip(fresh.items(), created, strict=True):
             if not isinstance(outcome, RegistryError):
                 self.first[topic] = czxid
-            elif not isinstance(outcome, NodeExists):  # otherwise, another member wrote it, and the next read finds it
+            elif not isinstance(outcome, NodeExists):  # otherwise, another member wrote it; the next read finds it
                 raise outcome
 
     def present(self, topic: str) -> Awaitable[ZnodeStat | None]:
-        """The stat of the topic's own znode; None if it does not exist."""
+        """The stat of the topic's own znode; None if absent."""
         return self._client.exists(topic_path(topic))
 
     def stored(self, topic: str) -> Awaitable[Any]:
@@ -105,7 +105,7 @@ class GroupTopicRegistry:
         return znodes.group_topic_path(self._group, topic)
 
     def decode(self, topic: str, data: bytes | None) -> int:
-        """The czxid in the group's znode. For invalid content, a value that makes no offset outdated."""
+        """The group's czxid; for invalid content, one that makes no offset outdated."""
         try:
             return znodes.decode(self._path(topic), data)
         except InvalidZnode as error:

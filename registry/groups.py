@@ -1,4 +1,4 @@
-"""The groups under ``/consumers``: lists them, and deletes dead ones.
+"""The groups under ``/consumers``: lists them, deletes dead ones.
 
 Source: AdminUtils.deleteConsumerGroupInZK and deleteConsumerGroupInfoForTopicInZK @0.10.2.
 """
@@ -14,8 +14,7 @@ from kafka_zk.registry.znodes import group_topic
 
 
 async def groups(client: RegistryClient) -> dict[str, int | None]:
-    """All groups, sorted, with the number of live members. 0: the group only has offsets. None: an ACL hides the
-    members."""
+    """All, sorted, with the number of live members (0: only offsets; None: an ACL hides them)."""
     try:
         names, _ = await client.children(znodes.CONSUMERS)
     except NoNode:
@@ -31,9 +30,9 @@ def _count(answer: tuple[list[str], ZnodeStat] | NoAuth | None) -> int | None:
 
 
 async def check_empty(client: RegistryClient, group: str) -> None:
-    """Raise GroupNotEmpty if the group has live members, NoNode if it does not exist.
+    """Raise GroupNotEmpty for live members, NoNode without the group.
 
-    Invalid names such as ``a/offsets`` or ``''`` raise NoNode, because their paths are not those of a group.
+    Invalid names such as ``a/offsets`` or ``''`` raise NoNode: their paths are no group's.
     """
     if not znodes.is_znode_name(group) or await client.exists(znodes.group_path(group)) is None:
         raise NoNode(f"there is no group {group} in ZooKeeper")
@@ -45,7 +44,7 @@ async def check_empty(client: RegistryClient, group: str) -> None:
 async def delete_group(client: RegistryClient, group: str) -> None:
     """Delete a group without live members, with all its offsets.
 
-    ``ids`` is deleted first; this fails while the group has a member. Members that join later find no offsets.
+    ``ids`` goes first, which fails with a member; later members find no offsets.
     Raises: GroupNotEmpty, NoNode.
     """
     ids = znodes.ids_path(group)
@@ -87,9 +86,9 @@ async def delete_group_offsets(client: RegistryClient, group: str, tps: Iterable
 
 
 async def delete_tree(client: RegistryClient, root: str) -> None:
-    """Delete a znode and its descendants, level by level. Znodes that others delete concurrently are skipped.
+    """Level by level; znodes that others delete are skipped.
 
-    Raises: NotEmpty if children are added concurrently.
+    Raises: NotEmpty if children are added.
     """
     levels = [[root]]
     while levels[-1]:

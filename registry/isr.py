@@ -1,6 +1,6 @@
 """Notifications to the controller: changed ISRs, and brokers that lost a log directory.
 
-Both are sequential znodes. The controller reads them and deletes them in fenced writes.
+Both are sequential znodes, which the controller reads and deletes in fenced writes.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,6 @@ from kafka_zk.registry.znodes import isr as znodes
 
 
 async def notify_isr_change(client: RegistryClient, partitions: Iterable[TopicPartition]) -> None:
-    """Notify the controller that the ISRs of these partitions have changed."""
     path = f"{znodes.ISR_CHANGES}/{znodes.ISR_CHANGE_PREFIX}"
     await create_with_parents(client, Create(path, znodes.encode_isr_change(partitions), sequential=True))
 
@@ -23,6 +22,5 @@ def deletions(parent: str, names: Iterable[str]) -> list[Delete]:
 
 
 async def notify_log_dir_failure(client: RegistryClient, broker_id: int) -> None:
-    """Notify the controller that this broker has lost a log directory."""
     path = f"{znodes.LOG_DIR_EVENTS}/{znodes.LOG_DIR_EVENT_PREFIX}"
     await create_with_parents(client, Create(path, znodes.encode_log_dir_event(broker_id), sequential=True))

@@ -1,13 +1,12 @@
 """The offset registry: ``/consumers/<group>/offsets/<topic>/<partition>``, the next offset to consume.
 
-A claim of a partition (``owners``) also writes its offset znode; the znode's version after that is the claim's *token*.
-A commit is a conditional write at the token and returns the next token. If a member was paused and lost the partition,
-the version has changed and its commit is refused. The commit's multi also checks that the owner znode exists.
+A claim of a partition (``owners``) also writes its offset znode, whose new version is the claim's *token*. A commit
+writes at the token and returns the next one. If a paused member lost the partition, the version has changed and its
+commit is refused. The multi also checks that the owner znode exists.
 
-Kafka's old consumers write unconditionally. If a commit finds another version than its token, it therefore reads the
-owner znode. If that belongs to this session, and the last write was not a newer claim (which has the owner znode's
-czxid), the commit overwrites the foreign write. The caller must await every commit before it releases the partition: a
-later claim of the same session would otherwise match this rule.
+Kafka's old consumers write unconditionally. So a commit that finds another version reads the owner znode. If that is of
+this session, and the last write was no newer claim (with the owner znode's czxid), the commit overwrites it. Await
+every commit before releasing the partition: a later claim of the same session would also match.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 (commitOffsets); design: ownership.
 """
@@ -39,7 +38,7 @@ _log = Logger()
 
 
 class StoredOffset(NamedTuple):
-    """``offset``: -1 if unknown. ``version``: version of the znode, for a conditional write."""
+    """``offset``: -1 if unknown. ``version``: for a conditional write."""
 
     offset: int
     version: int
@@ -50,7 +49,7 @@ NO_VERSION = -1
 
 
 class Commit(NamedTuple):
-    """The next offset to consume, and the token of the owner that commits it."""
+    """The next offset, and the token of the owner that commits it."""
 
     offset: int
     token: int
@@ -64,18 +63,16 @@ class OffsetRefused(NamedTuple):
 
 NOT_THE_OWNER = OffsetRefused("no longer the owner")
 
-Content = tuple[bytes | None, ZnodeStat] | None  # result of ``get``; None: no such znode
+Content = tuple[bytes | None, ZnodeStat] | None  # of ``get``; None: no such znode
 
 
 class OffsetRegistry:
-    """The stored offsets of one group."""
-
     def __init__(self, client: RegistryClient, group: str) -> None:
         self._client = client
         self._group = group
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StoredOffset]:
-        """The existing offsets, read in one pipeline. Invalid ones are logged and count as -1. Raises: NoAuth."""
+        """Existing offsets, in one pipeline; invalid ones are logged and count as -1. Raises: NoAuth."""
         stored, hidden = await self.fetch_visible(partitions)
         for error in hidden.values():
             raise error
@@ -91,7 +88,6 @@ class OffsetRegistry:
         return self.stored({tp: a for tp, a in answers.items() if not isinstance(a, NoAuth)}), hidden
 
     def stored(self, answers: "Mapping[TopicPartition, Content]") -> dict[TopicPartition, StoredOffset]:
-        """Parse the existing offset znodes among ``answers``."""
         return {
             tp: StoredOffset(self._decode(tp, answer[0]), answer[1].version)
             for tp, answer in answers.items()
@@ -103,11 +99,10 @@ class OffsetRegistry:
         return await listed_partitions(self._client, znodes.group_offsets_path(self._group))
 
     async def commit(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, int | OffsetRefused]:
-        """Commit offsets as the partitions' owner. Returns the new token, or OffsetRefused if this session is not the
-        owner.
+        """Commit as the owner. Returns the new token, or OffsetRefused if this session is not the owner.
 
-        All commits are sent together. After a connection loss, waits for the connection and checks which were written.
-        Raises: SessionLost; no partition is owned then, and each commit may or may not have been written.
+        All requests are sent together. After a connection loss, waits for the connection and checks what was written.
+        Raises: SessionLost; nothing is owned then, and any commit may have been written.
         """
         settled: dict[TopicPartition, int | OffsetRefused] = {}
         write_at: dict[TopicPartition, int | None] = {tp: commit.token for tp, commit in commits.items()}
@@ -121,14 +116,13 @@ class OffsetRegistry:
         return {tp: settled[tp] for tp in commits}
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write offsets unconditionally, as tools and brokers do, and create missing znodes and parents. Raises
-        SessionLost."""
+        """Write unconditionally, as tools and brokers do, with missing znodes and parents. Raises SessionLost."""
         await until_answered(self._client, lambda: self._store(offsets))
 
     async def store_unchanged(self, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
-        """Write each offset if its znode still has the version that was read. NO_VERSION: if it still does not exist.
+        """Write each offset if its znode still has this version, or with NO_VERSION is still absent.
 
-        Returns the partitions with a concurrent write. Raises: ConnectionLoss; each offset may then have been written.
+        Returns the partitions with a concurrent write. Raises: ConnectionLoss; any offset may have been written then.
         """
         await ensure_paths(self._client, sorted({znodes.offsets_path(self._group, tp.topic) for tp in writes}))
         written = await outcomes(self._write_unchanged(self._path(tp), write) for tp, write in writes.items())
@@ -152,8 +146,7 @@ class OffsetRegistry:
         write_at: dict[TopicPartition, int | None],
         settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        """Write at the versions in ``write_at`` (None: create) and empty ``write_at``. ``_look_up`` examines refused
-        writes."""
+        """Write at the versions in ``write_at`` (None: create), and empty it; refused writes go to ``_look_up``."""
         versions = list(write_at.items())
         write_at.clear()
         failure: RegistryError | None = None
@@ -181,8 +174,8 @@ class OffsetRegistry:
         write_at: dict[TopicPartition, int | None],
         settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        """Find the partitions that this session owns, and the versions for their writes. Offsets are read before
-        owners, so that a claim in between shows in one of them."""
+        """Find what this session owns, and at which versions to write. Offsets are read before owners: one of them
+        shows a claim in between."""
         offset_paths = [self._path(tp) for tp in doubtful]
         owner_paths = [znodes.owner_path(self._group, *tp) for tp in doubtful]
         answers = await found(self._client.get(path) for path in [*offset_paths, *owner_paths])
@@ -211,7 +204,7 @@ class OffsetRegistry:
         if stat.version != commit.token and stat.mzxid == owner.czxid:
             settled[tp] = NOT_THE_OWNER  # the last write was a newer claim
         elif stat.version == commit.token + 1 and data == znodes.encode_offset(commit.offset):
-            settled[tp] = stat.version  # this call's own write, whose response was lost
+            settled[tp] = stat.version  # this call's write, whose response was lost
         else:
             write_at[tp] = stat.version
 
@@ -249,7 +242,7 @@ def _still_to_write(
 
 
 async def listed_partitions(client: RegistryClient, parent: str) -> list[TopicPartition]:
-    """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted. Other names are ignored."""
+    """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted; other names are ignored."""
     try:
         topics, _ = await client.children(parent)
     except NoNode:

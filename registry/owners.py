@@ -1,11 +1,11 @@
 """The owner registry: ``/consumers/<group>/owners/<topic>/<partition>``, an ephemeral of the owning session.
 
-A group's safety depends on this znode; an assignment is only advice. A claim is one multi: it creates the owner znode
+A group's safety depends on this znode alone; an assignment is advice. A claim is one multi: it creates the owner znode,
 and writes the offset znode at the version that was read. (It writes the same value, or none if the offset belongs to an
 earlier topic, see ``group_topics``.) The offset's new version is the owner's token for commits, so earlier owners
-cannot commit any more. A release writes the offset at the token and deletes the owner znode in one multi. Versions
-cannot fence ephemerals, because a recreated one starts at version 0. Every decision therefore compares
-``ephemeral_owner`` with the session, and another session's znode is never deleted.
+cannot commit. A release is also one multi: it writes the offset at the token and deletes the owner znode. A recreated
+ephemeral starts at version 0, so versions cannot fence. Every decision compares ``ephemeral_owner`` with the session,
+and another session's znode is never deleted.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 (reflectPartitionOwnershipDecision); design: ownership.
 """
@@ -45,17 +45,15 @@ from kafka_zk.registry.znodes import consumers as znodes
 
 
 class Claim(NamedTuple):
-    """A request to own a partition as this consumer thread."""
-
     tp: TopicPartition
     thread_id: str
 
 
 class Claimed(NamedTuple):
-    """This session owns the partition. ``offset``: where to continue (-1: none is stored). ``token``: for commits.
+    """This session owns the partition. ``token``: for commits. ``offset``: where to continue (-1: unknown).
 
-    ``zxid``: zxid of the claim; 0 if the claim created the offset znode. ``topic_czxid``: czxid of the topic; 0 if it
-    does not exist. ``outdated``: the discarded offset of an earlier topic of the same name.
+    ``zxid``: of the claim; 0 if it created the offset znode. ``topic_czxid``: 0 if there is no such topic.
+    ``outdated``: discarded offset of an earlier topic of this name.
     """
 
     offset: int
@@ -72,7 +70,7 @@ class Taken(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Release a partition after committing ``offset`` (None: keep the stored offset)."""
+    """Release a partition after committing ``offset`` (None: nothing)."""
 
     offset: int | None
     token: int
@@ -87,11 +85,10 @@ class _Look(NamedTuple):
     is_outdated: bool  # the offset belongs to an earlier topic of the same name
 
     def offset(self) -> int:
-        """Where to continue."""
         return znodes.NO_OFFSET if self.stored is None or self.is_outdated else self.stored.offset
 
     def claimed(self, fenced: object) -> Claimed:
-        """The result of a claim. ``fenced``: the result of writing the offset."""
+        """``fenced``: the result of writing the offset."""
         token, zxid = (fenced.version, fenced.mzxid) if isinstance(fenced, ZnodeStat) else (0, 0)
         outdated = self.stored.offset if self.stored is not None and self.is_outdated else None
         return Claimed(self.offset(), token, zxid, self.topic.czxid, outdated)
@@ -110,11 +107,11 @@ class OwnerRegistry:
     async def claim(
         self, claims: Iterable[Claim], on_gone: Callable[[TopicPartition], None] | None = None
     ) -> dict[TopicPartition, Claimed | Taken]:
-        """Try to own partitions, in a few round trips. Partitions of other sessions are Taken, without a wait.
+        """Try to own partitions, in a few round trips. Those of other sessions are Taken, without a wait.
 
-        ``on_gone`` is called, as by ``watch_gone``, for each Taken partition. Partitions of this session get a new
-        token. After a connection loss, waits for the connection and finds the outcome of every claim. Raises:
-        SessionLost (no partition is owned then); any other RegistryError after releasing the new claims.
+        ``on_gone`` is called for Taken partitions, as by ``watch_gone``. This session's own partitions get a new token.
+        After a connection loss, waits for the connection and then finds out what happened. Raises: SessionLost (nothing
+        is owned then); any other RegistryError after releasing the new claims.
         """
         wanted = {claim.tp: claim.thread_id for claim in claims}
         settled: dict[TopicPartition, Claimed | Taken] = {}
@@ -141,9 +138,9 @@ class OwnerRegistry:
     async def release(self, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
         """Commit and release partitions, in a few round trips.
 
-        The result is False if this session was no longer the owner; then nothing was deleted or committed. After a
-        connection loss, waits for the connection and finds the outcome of every release.
-        Raises: SessionLost; no partition is owned then, and each commit may or may not have been written.
+        False if this session was no longer the owner; nothing was deleted or committed then. After a connection loss,
+        waits for the connection and then finds out what happened.
+        Raises: SessionLost; nothing is owned then, and any commit may have been written.
         """
         settled: dict[TopicPartition, bool] = {}
         doubts = _Doubts()
@@ -156,7 +153,7 @@ class OwnerRegistry:
         return {tp: settled[tp] for tp in releases}
 
     async def owners(self, topics: Collection[str] | None = None) -> dict[TopicPartition, str]:
-        """The thread that owns each partition, sorted by partition. None: for all topics of the group."""
+        """The thread that owns each partition, sorted by partition. None: all topics."""
         path = znodes.group_owners_path(self._group)
         partitions = [tp for tp in await listed_partitions(self._client, path) if topics is None or tp.topic in topics]
         answers = await found(self._client.get(self._path(tp)) for tp in partitions)
@@ -171,8 +168,8 @@ class OwnerRegistry:
     ) -> set[TopicPartition]:
         """The partitions whose owner znode is missing or belongs to another session.
 
-        ``on_change`` is called once for each of the other partitions when its owner znode changes or is deleted, even
-        by this session's release. The watch ends silently with the connection: call this again after every reconnect.
+        ``on_change`` is called once for each other partition when its owner znode changes or is deleted, even by this
+        session. The watch ends silently with the connection: call this after every reconnect.
         Raises: ConnectionLoss, SessionLost.
         """
 
@@ -188,10 +185,10 @@ class OwnerRegistry:
         }
 
     async def watch_gone(self, tp: TopicPartition, on_gone: Callable[[], None]) -> str | None:
-        """Call ``on_gone`` once when the current owner is (or may be) gone. A claim can then follow.
+        """Call ``on_gone`` once when the owner may be gone, so that a claim can follow.
 
-        Returns the owner's thread id. If there is no owner, returns None and never calls ``on_gone``. The watch ends
-        silently with the connection: call this again after every reconnect. Raises: ConnectionLoss, SessionLost.
+        Returns the owner's thread id. Without an owner, returns None and calls nothing. The watch ends silently with
+        the connection: call this after every reconnect. Raises: ConnectionLoss, SessionLost.
         """
         path = self._path(tp)
         try:
@@ -220,7 +217,7 @@ class OwnerRegistry:
         settled: dict[TopicPartition, Claimed | Taken],
         watches: "_OwnerWatches | None",
     ) -> None:
-        """Make one attempt. Partitions that changed concurrently stay unsettled."""
+        """Make one attempt; partitions that changed meanwhile stay unsettled."""
         looks = await self._look(wanted, watches)
         await self._ensure_parents(tp.topic for tp, look in looks.items() if look.stored is None)
         await self._topics.remember({tp.topic: look.topic for tp, look in looks.items()})
@@ -250,8 +247,8 @@ class OwnerRegistry:
     async def _look(
         self, partitions: Collection[TopicPartition], watches: "_OwnerWatches | None"
     ) -> dict[TopicPartition, _Look]:
-        """Read everything that claims depend on. Owners are read first, so that the offset of a released partition is
-        complete; topics are read last, so that an offset of an earlier topic is recognised."""
+        """Read what claims depend on: owners first, so that a released partition's offset is complete; topics last, to
+        recognise an earlier topic's offset."""
         topics = sorted({tp.topic for tp in partitions})
         pending: list[Awaitable[Any]] = [self._owner_look(tp, watches) for tp in partitions]
         pending += [self._client.get(znodes.offset_path(self._group, *tp)) for tp in partitions]
@@ -280,7 +277,7 @@ class OwnerRegistry:
         looks: Mapping[TopicPartition, _Look],
         settled: dict[TopicPartition, Claimed | Taken],
     ) -> dict[TopicPartition, MultiFailed]:
-        """Send claims. Returns the refused ones. Raises the first other error, after all have completed."""
+        """Returns the refused claims. Raises the first other error when all have completed."""
         refused: dict[TopicPartition, MultiFailed] = {}
         failure: RegistryError | None = None
         for tp, outcome in zip(multis, await settle(self._client, list(multis.values())), strict=True):
@@ -295,13 +292,13 @@ class OwnerRegistry:
         return refused
 
     def _fence(self, tp: TopicPartition, look: _Look) -> Operation:
-        """Write the offset, or none if it is outdated. The new version invalidates every older token."""
+        """Write the offset, or none if outdated: the new version invalidates older tokens."""
         path = znodes.offset_path(self._group, *tp)
         data = znodes.encode_offset(look.offset())
         return Create(path, data) if look.stored is None else SetData(path, data, look.stored.version)
 
     def _as_thread(self, tp: TopicPartition, thread_id: str, present: bytes | None, version: int) -> Operation:
-        """Write the thread into this session's owner znode, if it differs: other members may watch the znode."""
+        """Other members may watch the znode, so a thread is written only if it differs."""
         data = znodes.encode_owner(thread_id)
         return Check(self._path(tp), version) if data == present else SetData(self._path(tp), data, version)
 
@@ -315,7 +312,7 @@ class OwnerRegistry:
     async def _release(
         self, releases: Mapping[TopicPartition, Release], doubts: "_Doubts", settled: dict[TopicPartition, bool]
     ) -> None:
-        """Make one attempt. Partitions that changed concurrently stay unsettled."""
+        """Make one attempt; partitions that changed meanwhile stay unsettled."""
         reread = [tp for tp in releases if tp in doubts.tokens]
         paths = [znodes.offset_path(self._group, *tp) for tp in reread] + [self._path(tp) for tp in releases]
         answers = await found(self._client.get(path) for path in paths)  # offsets first, so that a later claim shows
@@ -352,7 +349,7 @@ class OwnerRegistry:
 
 
 class _OwnerWatches:
-    """Watches of the owners that a claim found. The claim reads again if one is deleted before it is settled."""
+    """Watches of the owners that a claim found. If one is deleted before it is settled, the claim reads again."""
 
     def __init__(self, on_gone: Callable[[TopicPartition], None]) -> None:
         self._on_gone = on_gone
@@ -360,7 +357,6 @@ class _OwnerWatches:
         self._gone: set[TopicPartition] = set()
 
     def gone(self) -> set[TopicPartition]:
-        """Owners deleted since the last call."""
         gone, self._gone = self._gone, set()
         return gone
 
@@ -371,7 +367,6 @@ class _OwnerWatches:
             self._gone.add(tp)
 
     def settled(self) -> None:
-        """Call ``on_gone`` from now on."""
         self._is_settled = True
 
 

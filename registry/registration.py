@@ -1,10 +1,9 @@
-"""Registers an ephemeral under a fixed name that a previous holder's znode (its ghost) may still occupy.
+"""Registers an ephemeral under a fixed name, where a previous holder's znode (its ghost) may still be.
 
-If a killed process restarts before its old session expires, it finds its own ghost, which looks like another live
-process with the same name. So it waits as long as a ghost can live, and fails if the znode still exists then. That time
-is the session timeout, plus one tick (at most half a session timeout), after which ZooKeeper checks for expired
-sessions, plus one second. A restarted ZooKeeper or a new leader gives every session its whole timeout again, so a lost
-connection restarts the wait.
+A killed process that restarts before its old session expires finds its own ghost, like another live process. So it
+waits as long as a ghost can live, and then fails. That is the session timeout, one tick (at most half of it), after
+which ZooKeeper checks for expired sessions, and one second. A restarted ZooKeeper or a new leader gives sessions their
+whole timeout again: a lost connection restarts the wait.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -22,7 +21,7 @@ GRACE_MS = 1000
 
 
 def ghost_life_ms(session_timeout_ms: int) -> float:
-    """Maximum lifetime of a dead process's znode. A tick is at most half a session timeout."""
+    """A dead process's znode; a tick is at most half a session timeout."""
     return session_timeout_ms * 1.5 + GRACE_MS
 
 
@@ -40,11 +39,11 @@ async def outwait_ghost(
     try_register: Callable[[], Awaitable[int | Holder]],
     refusal: Callable[[Holder], Exception],
 ) -> int:
-    """Call ``try_register`` until it returns a czxid. After each Holder, wait for ``path`` to disappear.
+    """Call ``try_register`` until it returns a czxid; after a Holder, wait for ``path`` to disappear.
 
-    Waits at most ``ghost_life_ms``; a connection loss restarts the wait. ``try_register`` must recognise its own znode,
-    because the response to an earlier attempt may have been lost.
-    Raises: the result of ``refusal`` for a holder that stays; SessionLost.
+    Wait at most ``ghost_life_ms``, again after a connection loss. ``try_register`` must recognise its own znode: a
+    response may have been lost.
+    Raises: ``refusal`` of a holder that stays; SessionLost.
     """
     deadline_ms: float | None = None
 
@@ -85,10 +84,10 @@ async def take(
     own_previous_session_ids: Collection[int],
     present: Callable[[Holder], Awaitable[int]],
 ) -> int | Holder:
-    """Make one attempt of ``creation``, a multi whose last result is the created path or a stat.
+    """One attempt of ``creation``, a multi whose last result is the path or a stat.
 
-    If the znode belongs to this session, returns the czxid from ``present``. A znode of one of
-    ``own_previous_session_ids`` is replaced. For any other znode, returns its Holder.
+    If the znode is this session's, returns the czxid from ``present``; one of ``own_previous_session_ids`` is replaced;
+    otherwise returns the Holder.
     """
     while True:
         try:
@@ -104,7 +103,7 @@ async def take(
                 return holder
             return await _czxid(client, path, [Delete(path, holder.stat.version), *creation])
         except (NoNode, MultiFailed):
-            continue  # the znode has changed: read it again
+            continue  # the znode has changed
 
 
 async def _czxid(client: RegistryClient, path: str, operations: Sequence[Operation]) -> int:

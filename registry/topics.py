@@ -1,6 +1,6 @@
 """Topics: names, assignments, partition states; creation, added partitions, requested deletions.
 
-This module only reads partition states. The controller writes them (``registry.controller``).
+Partition states are only read here; the controller writes them (``registry.controller``).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,14 +24,13 @@ UNKNOWN_CZXID = -1
 
 
 class TopicRegistry:
-    """``/brokers/topics`` and, at creation, ``/config/topics``."""
+    """``/brokers/topics``, and for new topics ``/config/topics``."""
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
         self._events = events
 
     async def names(self) -> list[str]:
-        """All topics, sorted."""
         try:
             return (await self._client.children(znodes.TOPICS))[0]
         except NoNode:
@@ -41,7 +40,7 @@ class TopicRegistry:
         return await self._client.exists(znodes.topic_path(name)) is not None
 
     async def missing(self, names: Iterable[str]) -> set[str]:
-        """The named topics that do not exist, according to ZooKeeper's leader."""
+        """The named topics that ZooKeeper's leader does not have."""
         wanted = sorted(set(names))
         await self._client.sync()
         stats = await results(self._client.exists(znodes.topic_path(name)) for name in wanted)
@@ -72,8 +71,8 @@ class TopicRegistry:
     ) -> None:
         """Write the topic's config and its assignment in one multi.
 
-        After a connection loss, a topic with the same ``topic_id`` is this call's own.
-        Raises: NodeExists if the topic exists (nothing was changed); SessionLost (it may have been created).
+        After a connection loss, ``topic_id`` tells whether the topic is this call's.
+        Raises: NodeExists, unchanged; SessionLost: the topic may have been created.
         """
         in_doubt = False
         while True:
@@ -101,7 +100,7 @@ class TopicRegistry:
                 await self._client.multi([config_write, topic])
                 return
             except MultiFailed as failed:
-                if failed.index == 0 and isinstance(failed.cause, NodeExists):  # left by a deleted topic
+                if failed.index == 0 and isinstance(failed.cause, NodeExists):  # of a deleted topic
                     if await self.exists(name):
                         raise NodeExists(topic.path) from failed
                     config_write = SetData(config_path, config_data)
@@ -115,8 +114,8 @@ class TopicRegistry:
     async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
         """Add partitions to the assignment; the controller then creates them. Returns the new assignment.
 
-        Raises: NoNode if the topic does not exist, NodeExists if one of the partitions exists, InvalidZnode even if
-            only one entry cannot be parsed, because it may describe a partition with records.
+        Raises: NoNode, NodeExists for an existing partition, InvalidZnode even for a single entry, which may describe a
+            partition with records.
         """
         path = znodes.topic_path(name)
         in_doubt = False
@@ -127,7 +126,7 @@ class TopicRegistry:
                 raise InvalidZnode(before.faults[0])
             present = sorted(before.partitions.keys() & added.keys())
             if in_doubt and all(before.partitions.get(partition) == added[partition] for partition in added):
-                return before  # this call's own write, whose response was lost
+                return before  # this call's write, whose response was lost
             if present:
                 raise NodeExists(f"{path}: partitions {present}")
             after = TopicAssignment({**before.partitions, **added}, before.topic_id, before.adding, before.removing)
@@ -156,29 +155,28 @@ class TopicRegistry:
             return []
 
     def watch_names(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
-        """Report all topics now, and whenever one is created or deleted."""
+        """Report all topics, now and after each creation or deletion."""
         return ChildrenWatcher(self._client, znodes.TOPICS, on_change, self._events)
 
     def watch_deletions(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
-        """Report the topics to delete now and after every change."""
+        """Report topics to delete, now and after each change."""
         return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, self._events)
 
     def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
-        """Report a topic's assignment now and after every change. None: it is deleted or cannot be parsed."""
+        """Report the assignment, now and after each change; None: deleted, or cannot be parsed."""
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """Like ``watch_assignment``, but also report the czxid of the topic's znode, which distinguishes topics of one
-        name. A czxid of 0 means that the topic is deleted, UNKNOWN_CZXID that an ACL hides the znode.
-        """
+        """Like ``watch_assignment``, but also reports the znode's czxid, which distinguishes topics of one name; 0:
+        deleted, UNKNOWN_CZXID: hidden by an ACL."""
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 
 class AssignmentWatcher:
-    """A data watch on one topic znode. Old tools rewrite it as version 1; ``topic_id`` is then None, and the controller
-    must restore it.
+    """A data watch on one topic znode. Old tools rewrite it as version 1, without ``topic_id``, which the controller
+    must restore.
 
-    A znode that an ACL hides is reported like one that cannot be parsed.
+    What an ACL hides is reported like what cannot be parsed.
     """
 
     def __init__(
@@ -194,7 +192,6 @@ class AssignmentWatcher:
         self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, events, self._hidden)
 
     def close(self) -> None:
-        """Stop all reports."""
         self._watcher.close()
 
     def _hidden(self) -> None:

@@ -1,7 +1,7 @@
 """Unclean starts of brokers that no controller has handled yet.
 
-After an unclean shutdown, a broker may have lost records that were only in its page cache, so it must leave the ISRs.
-This follows KIP-966, which Kafka supports only with KRaft.
+After one, a broker may lack records that were only in its page cache, so it must leave the ISRs. This follows KIP-966,
+which Kafka has only with KRaft.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from kafka_zk.registry.znodes import unclean_start as znodes
 
 
 async def read_unclean_starts(client: RegistryClient) -> dict[int, list[str]]:
-    """The paths of the znodes by broker id, read in one request."""
+    """The znodes' paths by broker id, read in one request."""
     try:
         names, _ = await client.children(znodes.UNCLEAN_STARTS)
     except NoNode:
@@ -27,9 +27,9 @@ async def read_unclean_starts(client: RegistryClient) -> dict[int, list[str]]:
 
 
 async def announcement(client: RegistryClient, broker_id: int, timestamp_ms: int) -> list[Operation]:
-    """Operations for a registration's multi: a new znode that replaces the broker's earlier ones.
+    """Operations for a registration's multi: a new znode instead of the broker's earlier ones.
 
-    The multi fails with NoNode if a controller deletes one of those concurrently. Then call this again.
+    The multi fails with NoNode if a controller deletes one of those; then call this again.
     """
     await ensure_paths(client, [znodes.UNCLEAN_STARTS])
     known: Mapping[int, list[str]] = await read_unclean_starts(client)

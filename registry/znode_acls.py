@@ -1,6 +1,6 @@
-"""Sets the ACLs of Kafka's existing znodes to those that new ones get with ``zookeeper.set.acl``, or opens them.
+"""Gives Kafka's existing znodes the ACLs of new ones with ``zookeeper.set.acl``, or opens them.
 
-Unlike Kafka's tool, this one creates no znode: a ``/migration`` with null data prevents a later migration to KRaft
+Unlike Kafka's tool, it creates no znode: a ``/migration`` with null data prevents a later migration to KRaft
 (KAFKA-19480). Source: ZkSecurityMigrator.scala and ZkData.SecureRootPaths in Kafka 3.9.
 """
 
@@ -18,26 +18,26 @@ ROOTS = (
     "/kafka-acl", "/kafka-acl-changes", "/kafka-acl-extended", "/kafka-acl-extended-changes", "/kafka-zk",
     "/latest_producer_id_block", "/log_dir_event_notification", "/migration",
 )  # fmt: skip
-"""Roots of the znodes, all Kafka's except ``/kafka-zk``. ``/consumers`` is missing, because it stays open."""
+"""All of Kafka's, and ``/kafka-zk``; but ``/consumers`` stays open."""
 
 
 class AclClient(RegistryClient, Protocol):
     """A client that can change the ACLs of znodes."""
 
     def reset_acl(self, path: str) -> Awaitable[ZnodeStat]:
-        """Set a znode's ACL to the one that it would get if this client created it. Raises NoNode, NoAuth."""
+        """Set the ACL that the znode would get if this client created it. Raises NoNode, NoAuth."""
 
 
 async def missing_roots(client: RegistryClient) -> list[str]:
-    """The PRESENT_IN_EVERY_CLUSTER that do not exist. A missing one indicates a wrong chroot."""
+    """The missing ones of PRESENT_IN_EVERY_CLUSTER; one indicates a wrong chroot."""
     stats = await found(client.exists(path) for path in PRESENT_IN_EVERY_CLUSTER)
     return [path for path, stat in zip(PRESENT_IN_EVERY_CLUSTER, stats, strict=True) if stat is None]
 
 
 async def kafka_znodes(client: RegistryClient) -> AsyncIterator[list[str]]:
-    """The chroot, then the znodes at and below ROOTS, parents first, at most READS_AT_ONCE in a list.
+    """The chroot, then znodes from ROOTS down, parents first, READS_AT_ONCE at a time.
 
-    Children are listed after the caller has handled their parents, so that it misses no new znode.
+    Children are listed when the caller has handled their parents, so that no new znode is missed.
     """
     yield ["/"]
     stats = await found(client.exists(path) for path in ROOTS)
@@ -51,9 +51,10 @@ async def kafka_znodes(client: RegistryClient) -> AsyncIterator[list[str]]:
 
 
 async def reset_acls(client: AclClient) -> int:
-    """Set the ACLs of all ``kafka_znodes`` according to the client's ``Security``. Returns the number of znodes.
+    """Set the ACLs of all ``kafka_znodes`` according to the client's ``Security``. Returns their number, without those
+    deleted meanwhile.
 
-    A znode that is deleted concurrently does not count. Raises: NoAuth if a znode belongs to another identity.
+    Raises: NoAuth for another identity's znode.
     """
     count = 0
     async for paths in kafka_znodes(client):

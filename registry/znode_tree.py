@@ -1,4 +1,4 @@
-"""A znode tree, read level by level in pipelines and formatted as indented lines."""
+"""A znode tree, read level by level, as indented lines."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -17,10 +17,7 @@ HIDDEN_BY_ACL = "(its ACL does not let this client read it)"
 
 
 class Znode(NamedTuple):
-    """One znode. ``depth`` counts from the requested path.
-
-    ``is_hidden``: its ACL does not let this client read its data or children; ``stat`` is then unknown.
-    """
+    """``depth``: from the requested path. ``is_hidden``: an ACL hides data and children; ``stat`` is then unknown."""
 
     path: str
     depth: int
@@ -44,11 +41,11 @@ class Znode(NamedTuple):
 async def read_tree(
     client: RegistryClient, root: str = "/", max_depth: int | None = None, chroot: str = ""
 ) -> list[Znode]:
-    """All znodes from ``root`` down, parents before children, siblings by name (numbers by value), without secrets.
+    """All from ``root`` down, parents first, siblings by name (numbers by value), without secrets.
 
-    ``chroot``: the client's chroot, because secrets are recognised by the whole path. Znodes that are deleted
-    concurrently are left out. A znode that an ACL hides has no data and no children.
-    Raises: NoNode if ``root`` does not exist.
+    ``chroot``: secrets are recognised by the whole path. Znodes deleted meanwhile are left out; what an ACL hides has
+    no data and children.
+    Raises: NoNode.
     """
     if await client.exists(root) is None:
         raise NoNode(f"no znode {root}")
@@ -69,7 +66,7 @@ async def read_tree(
         parents = [path for path, (_, stat) in present.items() if stat.num_children]
         if max_depth is not None and depth >= max_depth:
             break
-        listed = await found([client.children(path) for path in parents])  # one permission covers data and children
+        listed = await found([client.children(path) for path in parents])  # covers data and children
         level = [
             f"{parent.rstrip('/')}/{name}"
             for parent, answer in zip(parents, listed, strict=True)
@@ -99,10 +96,9 @@ def owner(node: Znode, sessions: dict[int, str]) -> str:
 
 
 def as_document(node: Znode) -> dict[str, Any]:
-    """The znode for JSON, with ZooKeeper's field names. Session ids and zxids are hexadecimal text, because they are
-    longs.
+    """The znode for JSON, with ZooKeeper's field names. Session ids and zxids are longs, so hexadecimal text.
 
-    For a znode that an ACL hides, only the path is known.
+    If an ACL hides the znode, only its path is included.
     """
     if node.is_hidden:
         return {"path": node.path, "data": None, "hidden": True}

@@ -1,4 +1,4 @@
-"""Addresses in Java's format (Inet6Address.getHostAddress, Java 17), which quotas, limits and ACLs use.
+"""Addresses in Java's format (Inet6Address.getHostAddress, Java 17), for quotas, limits and ACLs.
 
 An IPv4-mapped IPv6 address becomes an IPv4 address. An IPv6 address keeps all its zeros (``0:0:0:0:0:0:0:1``).
 """
@@ -11,7 +11,7 @@ _GROUPS = struct.Struct(">8H")
 
 
 def peer_address(host: str) -> str:
-    """Convert an address from ``getpeername`` to Java's format. Other text, which an ACL may contain, is unchanged."""
+    """Convert from ``getpeername`` to Java's format; other text, which an ACL may contain, is unchanged."""
     if ":" not in host:
         return host
     if host.startswith(_MAPPED) and "." in host:
@@ -25,9 +25,8 @@ def peer_address(host: str) -> str:
 
 
 def address_of(text: str) -> str | None:
-    """Convert an IP address, or the first address of a host name, to Java's format. None if there is none. May
-    block."""
-    import ipaddress  # imported here, because few brokers have quotas by address
+    """An IP address, or the first one of a host name, in Java's format. May block."""
+    import ipaddress  # few brokers have quotas by address
 
     try:
         address = ipaddress.ip_address(text)

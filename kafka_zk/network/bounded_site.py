@@ -1,8 +1,7 @@
-"""An HTTP server for few clients. It rejects large bodies unread and handles one request per connection.
+"""An HTTP server for few clients, with one request per connection; large bodies are rejected unread.
 
-Twisted's server parses a form of any size before a resource sees the request (60 MB took 28 s and 1.1 GB), and any web
-page can send one to a local port through the user's browser.
-Tests: tests/kafka_zk/network/test_bounded_site.py.
+Twisted's parses a form of any size before a resource sees the request (60 MB took 28 s and 1.1 GB), and any web page
+can send one to a local port through the user's browser.
 """
 
 from collections.abc import Collection
@@ -41,7 +40,7 @@ class _Channel(HTTPChannel):
         transport.abortConnection()
 
     def checkPersistence(self, request: Any, version: bytes) -> bool:
-        """Always False, because responses to many pipelined requests would fill the memory."""
+        """False: responses to many pipelined requests would fill the memory."""
         request.responseHeaders.setRawHeaders(b"connection", [b"close"])
         return False
 
@@ -62,7 +61,7 @@ class _Channel(HTTPChannel):
         _log.warn("HTTP request from {host} refused: {status}", host=str(host), status=status.decode())
         transport.write(b"HTTP/1.1 %s\r\n%sconnection: close\r\ncontent-length: 0\r\n\r\n" % (status, header))
         self._is_refused = True
-        self.length = None  # otherwise the request would count as complete
+        self.length = None  # otherwise the request counts as complete
         transport.loseConnection()
 
     def rawDataReceived(self, data: bytes) -> None:
@@ -79,8 +78,7 @@ class _Channel(HTTPChannel):
 class BoundedSite(Site):
     """Serves ``resource`` to GET and HEAD.
 
-    Args:
-        posts: also serve POST, with a body of at most ``max_body_bytes``.
+    ``posts``: also POST, with a body of up to ``max_body_bytes``.
     """
 
     noisy = False
@@ -96,8 +94,7 @@ class BoundedSite(Site):
         """Write no access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """At MAX_CONNECTIONS, close the oldest idle connection to make room. If none is idle, refuse the new one
-        (None)."""
+        """At MAX_CONNECTIONS, close the oldest idle connection; without any, refuse the new one (None)."""
         if len(self.channels) >= MAX_CONNECTIONS:
             idle = next((channel for channel in self.channels if not channel.is_answering), None)
             if idle is None:

@@ -1,11 +1,10 @@
-"""A client connection to a broker: many requests in flight, with responses matched by correlation id.
+"""A client's connection to a broker: many requests in flight, matched to responses by correlation id.
 
-After connecting, the client sends ApiVersions in its highest version. If the broker responds with error 35, it retries
-in the version that the response names, or 0 (KIP-511).
+It first sends ApiVersions in its highest version and, after error 35, in the version that the response names, or 0
+(KIP-511).
 
-When the connection is lost, every pending request fails with the reason. A request that times out closes the
-connection, because responses arrive in order and later ones would also be late.
-Tests: tests/kafka_zk/network/test_client.py.
+When the connection is lost, pending requests fail with the reason. A timeout closes it: responses arrive in order, so
+later ones would be late, too.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -43,7 +42,7 @@ _log = Logger()
 
 
 class RequestTimedOut(ConnectionClosed):
-    """The broker did not respond before the timeout, so the connection was closed."""
+    """The broker did not respond in time, so the connection was closed."""
 
 
 class _Waiting(NamedTuple):
@@ -54,13 +53,13 @@ class _Waiting(NamedTuple):
 
 
 class KafkaConnection(TwistedProtocol):
-    """A connection to a broker. Use ``connect`` to create one.
+    """A connection to a broker, created by ``connect``.
 
     Attributes:
-        versions: API key to the lowest and highest version that the broker offers; empty until ``negotiate`` is done.
-        on_disconnect: called once with the reason, a Failure, when the connection is closed.
-        lost: the reason; None while the connection is open.
-        made: fires when the TCP connection is established, before a TLS handshake.
+        versions: API key -> the broker's lowest and highest version; empty until ``negotiate`` is done.
+        on_disconnect: called once with the reason, a Failure.
+        lost: the reason; None while open.
+        made: fires when TCP is connected, before a TLS handshake.
     """
 
     def __init__(self, clock: Timers, client_id: str | None, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
@@ -117,13 +116,13 @@ class KafkaConnection(TwistedProtocol):
         timeout_s: float | None = None,
         **fields: Any,
     ) -> "Deferred[codec.Message]":
-        """Send one request immediately. Fires with the decoded response.
+        """Send now. Fires with the decoded response.
 
         Args:
-            message: an instance of ``codec.request(api_key)``, a mapping of its fields, or None.
-            version: None: the highest version that both sides support.
-            timeout_s: None: the connection's timeout.
-            fields: the message's fields, in addition to a mapping.
+            message: of ``codec.request(api_key)``, a mapping of its fields, or None.
+            version: None: the highest of both sides.
+            timeout_s: None: the connection's.
+            fields: in addition to those of ``message``.
         Fails with: ApiError(UNSUPPORTED_VERSION); ConnectionClosed, RequestTimedOut; ProtocolError for an invalid
         response.
         """
@@ -140,7 +139,7 @@ class KafkaConnection(TwistedProtocol):
     def request_encoded(
         self, api_key: int, version: int, body: Buffer, *, timeout_s: float | None = None
     ) -> "Deferred[codec.Message]":
-        """Like ``request``, for an encoded body, which must not change until it is sent."""
+        """Like ``request``, for an encoded body, which must not change before it is sent."""
         answer = self.send_raw(api_key, version, [body], timeout_s=timeout_s)
         return answer.addCallback(lambda frame: codec.decode_response(api_key, version, frame))
 
@@ -153,11 +152,8 @@ class KafkaConnection(TwistedProtocol):
         expect_response: bool = True,
         timeout_s: float | None = None,
     ) -> "Deferred[memoryview]":
-        """Send an encoded body without joining its parts, which must not change until they are sent. Fires with the
-        body of the response.
-
-        Without ``expect_response`` (acks=0) it fires with an empty body once the request is queued.
-        """
+        """Send body parts, not joined, which must not change before they are sent. Fires with the response's body;
+        without ``expect_response`` (acks=0) with an empty one when the request is queued."""
         if self.lost is not None:
             return fail(self.lost)
         correlation_id = self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -184,7 +180,6 @@ class KafkaConnection(TwistedProtocol):
         self._write_frame = self._held.append
 
     def release_requests(self) -> None:
-        """Send the held requests in order."""
         transport: Any = self.transport
         self._write_frame = transport.write_frame
         held, self._held = self._held, []
@@ -240,7 +235,7 @@ class KafkaConnection(TwistedProtocol):
         waiting.answer.callback(body)
 
     def end(self, reason: Exception) -> None:
-        """Abort the connection. Pending requests fail with ``reason``."""
+        """Abort; pending requests fail with ``reason``."""
         if self._end_reason is None and self.lost is None:
             self._end_reason = reason
             _log.info("connection to {peer} closed: {reason}", peer=self._peer, reason=str(reason))
@@ -254,14 +249,14 @@ class KafkaConnection(TwistedProtocol):
         return f"{peer.host}:{peer.port}"
 
     def abandon(self) -> None:
-        """Close the connection immediately, or as soon as it is established."""
+        """Close now, or as soon as it is established."""
         if self.transport is None:
             self._unwanted = True
         else:
             self.disconnect()
 
     def disconnect(self) -> "Deferred[None]":
-        """Close the connection. Fires when it is closed. Pending requests fail."""
+        """Fires when it is closed. Pending requests fail."""
         done: Deferred[None] = Deferred()
         if self.lost is not None:
             done.callback(None)
@@ -272,7 +267,6 @@ class KafkaConnection(TwistedProtocol):
         return done
 
     def connectionLost(self, reason: Any = None) -> None:
-        """Fail every pending request."""
         if self._end_reason is not None:
             reason = Failure(self._end_reason)
         self.lost = Failure(ConnectionDone()) if reason is None else reason
@@ -295,7 +289,7 @@ class KafkaConnection(TwistedProtocol):
             done.callback(None)
 
     async def negotiate(self) -> None:
-        """Ask the broker for its API versions. Raises ApiError if the response has an error code."""
+        """Ask the broker for its API versions. Raises ApiError for an error code."""
         version = BROKER_VERSIONS[ApiKey.API_VERSIONS][1]
         error_code, offered = await self._api_versions(version)
         if error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -306,8 +300,8 @@ class KafkaConnection(TwistedProtocol):
         self.versions = dict(offered)
 
     async def authenticate(self, settings: SaslSettings, host: str) -> None:
-        """Log in to the broker at ``host``, and again before each session ends. Raises like ``SaslAuthentication``."""
-        from kafka_zk.network.sasl_authentication import SaslAuthentication  # here: most clusters have no SASL
+        """Log in, and again before each session ends. Raises like ``SaslAuthentication``."""
+        from kafka_zk.network.sasl_authentication import SaslAuthentication  # most clusters have no SASL
 
         self._authentication = SaslAuthentication(self._clock, self, settings, host)
         await self._authentication.authenticate()
@@ -327,7 +321,7 @@ def _api_versions_request(version: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def _read_api_versions(version: int, body: bytes) -> tuple[int, _Versions]:
-    """Decode a response. Cached, because brokers of one version send the same bytes. Raises ProtocolError."""
+    """Cached: brokers of one version send the same bytes."""
     answer = codec.decode_response(ApiKey.API_VERSIONS, version, body)
     offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys or []}
     return answer.error_code, offered
@@ -356,7 +350,7 @@ class _ConnectionFactory(ClientFactory[KafkaConnection]):
 
 
 Connect = Callable[..., Awaitable[KafkaConnection]]
-"""The type of ``connect``; the simulator has its own implementation."""
+"""The type of ``connect`` and of the simulator's replacement."""
 
 
 def connect(
@@ -374,13 +368,13 @@ def connect(
     """Connect to ``host:port`` and negotiate versions.
 
     Args:
-        timeout_s: time limit for connecting.
-        negotiate: if False, every request must name its version (old brokers, tests), and SASL is skipped.
-        connector: ignored if ``security`` has TLS. Fails with: twisted's ConnectError, ConnectionClosed,
-            RequestTimedOut, ApiError; with ``security`` also AuthenticationFailed, TokenUnavailable, InvalidSecurity.
+        timeout_s: for connecting.
+        negotiate: if False (old brokers, tests), requests must name their version, and SASL is skipped.
+        connector: ignored if ``security`` has TLS. Fails with: ConnectError, ConnectionClosed, RequestTimedOut,
+            ApiError; with ``security`` also AuthenticationFailed, TokenUnavailable, InvalidSecurity.
     """
     if security.tls is not None:
-        from kafka_zk.network.tls_transport import TlsConnector  # imported here, because it loads OpenSSL
+        from kafka_zk.network.tls_transport import TlsConnector  # it loads OpenSSL
 
         connector = partial(TlsConnector, security.tls)
     connection = KafkaConnection(reactor, client_id, request_timeout_s)

@@ -1,14 +1,14 @@
-"""The server side of a connection: receives frames, handles requests, sends responses.
+"""A server-side connection: receives frames, handles requests, sends responses.
 
-A connection handles one request at a time. It does not read during a request, while the outgoing queue is full or the
-peer is throttled (``connection_output``), or while the broker has no memory for the next frame (``connection_input``).
-A request is a coroutine, stepped here: if its handler never waits, it is answered before ``dataReceived`` returns.
+One request is handled at a time. Nothing is read during a request, while the outgoing queue is full or the peer is
+throttled (``connection_output``), or while there is no memory for the next frame (``connection_input``). A request is a
+coroutine, stepped here: if it never waits, it is answered before ``dataReceived`` returns.
 
-Produce requests are pipelined: while one waits only for other brokers, the next Produce begins (``in_flight``).
-Responses keep the order of the requests.
+Produce requests are pipelined: while one waits only for other brokers, the next begins (``in_flight``). Responses keep
+the requests' order.
 
-The handshake handles all requests until it returns a context, and again when the session ends. Other requests go to
-``dispatch``. A protocol error closes the connection. Tests: tests/kafka_zk/network/test_connection.py.
+The handshake handles requests until it returns a context, and again when the session ends; otherwise ``dispatch`` does.
+A protocol error closes the connection.
 """
 
 from collections.abc import Callable, Coroutine
@@ -51,24 +51,24 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import NO_REQUEST, RequestContext, RequestHeader, parse_request_header
 
 REQUESTS_PER_TURN = 64
-"""Maximum number of small requests from one read that are handled before other connections get a turn."""
+"""Small requests of one read that are handled before other connections get a turn."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # the first bytes of a frame
 _HANDSHAKING, _OPEN = Phase.HANDSHAKING, Phase.OPEN
 _IDLE, _READING, _READY = Slot.IDLE, Input.READING, Output.READY
 _BARE = RequestHeader(NO_REQUEST, 0, 0, None)
-_log = Logger()  # at module level, because a class's logger would keep the connection in its events
+_log = Logger()  # at module level: a class's logger would keep the connection in its events
 
 
 class BrokerConnection(TwistedProtocol):
-    """One client's connection. ``on_lost`` is called once, with the connection."""
+    """``on_lost`` is called once."""
 
     context: RequestContext
 
     def __init__(self, settings: ConnectionSettings, number: int, on_lost: Callable[["BrokerConnection"], None]):
         self._settings = settings
-        self._versions: Any = settings.versions  # Any, because plain ints look it up, which equal ApiKey's members
+        self._versions: Any = settings.versions  # Any: looked up by plain ints, which equal ApiKey's members
         self._on_lost = on_lost
         self._number = number
         self._input = ConnectionInput(settings)
@@ -84,7 +84,7 @@ class BrokerConnection(TwistedProtocol):
         self._session_end: Any = None  # timer at the end of the handshake's lifetime
         self._slot = Slot.IDLE
         self._awaited: object = None  # what the handler of the request in the slot awaits
-        self._in_flight = InFlight()  # requests before the one in the slot
+        self._in_flight = InFlight()  # before the one in the slot
         self.active = True
         """True if bytes were received or a full queue was drained since ``SupervisedConnection`` last reset it."""
 
@@ -108,7 +108,6 @@ class BrokerConnection(TwistedProtocol):
         self._output.writer = transport
 
     def received(self, count: int) -> None:
-        """Handle the arrival of ``count`` bytes of the incomplete frame."""
         self.active = True
         try:
             is_complete = self._input.filled(count)
@@ -138,10 +137,10 @@ class BrokerConnection(TwistedProtocol):
                 self._wait_for_memory()
 
     def _wait_for_memory(self) -> None:
-        """Stop reading until there is memory for the next step of the incomplete frame.
+        """Do not read until there is memory for the next step of the incomplete frame.
 
-        Memory is requested only when no earlier request is left, because those return memory, and only if the peer is
-        not muted and reads its responses.
+        It is requested only when earlier requests, which return memory, are done, and if the peer is not muted and
+        reads its responses.
         """
         self._input.pause()
         if self._slot is _IDLE and not self._frames and self._output.state is _READY:
@@ -156,15 +155,14 @@ class BrokerConnection(TwistedProtocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Like ``_handle_waiting``, for a call from a timer or another connection. An exception closes only this
-        connection."""
+        """Like ``_handle_waiting``, for timers and other connections: an exception closes only this connection."""
         try:
             self._handle_waiting()
         except Exception:
             self._failed(Failure())
 
     def _handle_waiting(self) -> None:
-        """Handle the complete frames. Their responses are sent in one system call."""
+        """Handle complete frames; their responses are sent in one system call."""
         if len(self._frames) > 1:
             self._output.writer.hold()
             self._handle_frames()
@@ -173,7 +171,7 @@ class BrokerConnection(TwistedProtocol):
             self._handle_frames()
 
     def _handle_frames(self) -> None:
-        """Handle frames until a request waits or the output is not ready. Read again only if no frame is left."""
+        """Handle frames until a request waits or the output is not ready. If no frame is left, read again."""
         frames, output = self._frames, self._output
         for _ in range(REQUESTS_PER_TURN):
             if self._slot is not _IDLE or output.state is not _READY or self._phase in CLOSED_PHASES:
@@ -262,8 +260,7 @@ class BrokerConnection(TwistedProtocol):
             timer.cancel()
 
     def tls_established(self, certificate: bytes | None) -> None:
-        """Called when the TLS handshake is done. ``certificate``: the peer's verified certificate as DER; None if it
-        sent none."""
+        """Called when the TLS handshake is done. ``certificate``: the peer's, verified, as DER, if any."""
         if self._settings.principal_of is None:
             return
         try:
@@ -295,9 +292,8 @@ class BrokerConnection(TwistedProtocol):
     ) -> None:
         """Run the coroutine until it awaits or ends.
 
-        The coroutine reads a result from its Deferred, so None is sent into it. A failure is thrown, because the
-        Deferred hides it during callbacks. ``passed``: the request in flight to continue; None for the request in the
-        slot.
+        It reads results from its Deferred, so None is sent into it; but a failure is thrown, because the Deferred hides
+        it during callbacks. ``passed``: the request in flight to continue; None: the one in the slot.
         """
         try:
             if failure is None:
@@ -334,8 +330,8 @@ class BrokerConnection(TwistedProtocol):
         passed: InFlightRequest | None,
         awaited: "Deferred[Any]",
     ) -> None:
-        """Resume the request when ``awaited`` fires. If it waits only for other brokers, it leaves the slot and counts
-        as in flight."""
+        """Resume when ``awaited`` fires. A request that waits only for other brokers leaves the slot and is in
+        flight."""
         is_lost = self._phase is Phase.LOST
         kept_bytes = awaited.kept_bytes if isinstance(awaited, ClientWait) and not is_lost else None
         if passed is None and kept_bytes is not None:
@@ -364,7 +360,7 @@ class BrokerConnection(TwistedProtocol):
         if isinstance(result, Failure):
             error: Any = result.value
             self._step(coroutine, header, passed, error)
-            # The traceback refers to the handler's variables and to this frame, so break the cycle.
+            # Break the cycle: the traceback refers to this frame and the handler's variables.
             error.__traceback__ = None
         else:
             self._step(coroutine, header, passed)
@@ -373,7 +369,7 @@ class BrokerConnection(TwistedProtocol):
             self._memory.close()
 
     def _answer_in_turn(self, header: RequestHeader, passed: InFlightRequest | None, outcome: Outcome) -> None:
-        """Send the response and the completed ones behind it, unless earlier requests are still in flight."""
+        """Send this response and completed later ones, unless earlier requests are in flight."""
         in_flight = self._in_flight
         if passed is None:
             passed = in_flight.begin(header)
@@ -386,7 +382,7 @@ class BrokerConnection(TwistedProtocol):
                 self._respond(done.header, done.outcome)
 
     def _give_up(self, error: Exception) -> None:
-        """Close the connection, because the request failed. Later requests get no response either."""
+        """Close the connection; later requests get no response either."""
         if isinstance(error, ProtocolError):
             self._refuse(error)
         else:
@@ -415,7 +411,7 @@ class BrokerConnection(TwistedProtocol):
             self._output.mute(mute_ms, self._go_on)
 
     def _send_when_read(self, waiting: "Deferred[None]", parts: list[Part], mute_ms: int) -> None:
-        """Keep the slices open while a thread reads them. The request stays in the slot."""
+        """Keep the slices open, and the request in the slot, while a thread reads them."""
         self._slot = READ[self._slot]
         try:
             held = hold_slices(parts)
@@ -460,7 +456,7 @@ class BrokerConnection(TwistedProtocol):
             self.close()
 
     def close(self) -> None:
-        """Close the connection after sending the queue. Further frames are ignored."""
+        """Send the queue, ignore further frames, and close."""
         if self._phase in CLOSED_PHASES:
             return
         self._phase = CLOSE[self._phase]
@@ -471,14 +467,13 @@ class BrokerConnection(TwistedProtocol):
         self._output.writer.loseConnection()
 
     def abort(self) -> None:
-        """Close the connection immediately."""
         self._phase = CLOSE[self._phase]
         self._input.forget()
         self._transport.abortConnection()
 
     def connectionLost(self, reason: Any = None) -> None:
-        """Drop the responses of requests in progress, and abandon those that await a ``ClientWait``. Frees the frames
-        without waiting for a garbage collection."""
+        """Drop the responses of requests in progress, abandon those that await a ``ClientWait``, and free the frames
+        without garbage collection."""
         self._phase = LOSE[self._phase]
         self._forget_session_end()
         self._input.forget()

@@ -1,4 +1,4 @@
-"""A connection's input: the frames, and their memory in the broker's budget.
+"""A connection's frames, and their memory in the broker's budget.
 
 Tests: tests/kafka_zk/network/{test_accounts,test_starvation,test_pipelines}.py.
 """
@@ -23,8 +23,6 @@ _ASKING = frozenset((Input.ASKING, Input.READING_ASKING))
 
 
 class PushProducer(Protocol):
-    """A transport that can pause reading."""
-
     def pauseProducing(self) -> None: ...
     def resumeProducing(self) -> None: ...
 
@@ -33,9 +31,9 @@ class ConnectionInput:
     """The input of one connection.
 
     Attributes:
-        state: whether the transport may receive; read-only for other classes.
-        decoder: collects the incomplete frame.
-        frames: complete frames, oldest first.
+        state: read-only for others; may the transport receive?
+        decoder: has the incomplete frame.
+        frames: complete ones, oldest first.
         memory: the connection's account.
     """
 
@@ -51,15 +49,15 @@ class ConnectionInput:
         self.memory = settings.memory.account(of_broker=self._is_known and settings.between_brokers)
         self.decoder = FrameDecoder(settings.max_request_size_bytes, self.memory)
         self.frames: deque[memoryview] = deque()
-        self._frames_bytes = 0  # memory of ``frames``, except the part that the decoder still counts
+        self._frames_bytes = 0  # of ``frames``, without what the decoder still counts
         self._transport: PushProducer
         self._asked_bytes = 0
-        # Values at the last call of ``is_slow``:
-        self._seen_frame = 0  # number of the incomplete frame
-        self._seen_bytes = 0  # bytes received of it
+        # At the last ``is_slow``:
+        self._seen_frame = 0  # of the incomplete frame
+        self._seen_bytes = 0  # received of it
 
     def connect(self, transport: PushProducer) -> None:
-        """Use ``transport`` to pause and resume reading."""
+        """``transport`` pauses and resumes reading."""
         self._transport = transport
 
     @property
@@ -67,8 +65,8 @@ class ConnectionInput:
         return self.state in _READING
 
     def filled(self, count: int) -> bool:
-        """Add the ``count`` bytes that were received into the incomplete frame. Returns True if it is now complete.
-        Raises ProtocolError."""
+        """Add ``count`` received bytes to the incomplete frame. Returns True if it is complete. Raises
+        ProtocolError."""
         frame = self.decoder.filled(count)
         if frame is None:
             return False
@@ -93,14 +91,13 @@ class ConnectionInput:
             self._transport.pauseProducing()
 
     def go_on(self) -> None:
-        """Resume reading."""
         if self.state not in _READING:
             self.state = GO_ON[self.state]
             self._transport.resumeProducing()
 
     def ask(self, granted: Callable[[], None]) -> None:
-        """Ask for memory for the next step of the incomplete frame. ``granted`` may be called before this returns. Does
-        nothing while an earlier request for memory waits. Reading must be paused."""
+        """Reading is paused: ask for memory for the incomplete frame's next step, once. ``granted`` may be called
+        before this returns."""
         if self.state in _ASKING:
             return
         self.state = ASK[self.state]
@@ -110,24 +107,23 @@ class ConnectionInput:
         self.memory.when_taken(self._asked_bytes, granted, decoder.size_bytes)
 
     def granted(self) -> None:
-        """Use the memory that was granted. Raises ProtocolError like ``FrameDecoder.grow``."""
+        """Raises ProtocolError like ``FrameDecoder.grow``."""
         self.state = GRANT[self.state]
         if self._asked_bytes == self.decoder.needed_bytes:
             self.decoder.grow()
-        else:  # the transport reads ahead and has completed the step
+        else:  # the transport has read ahead and completed the step
             self.memory.give_back(self._asked_bytes)
 
     def uses_reserve(self, api_key: int) -> None:
-        """Set whether the request may use the reserve for brokers. An unauthenticated peer never may."""
+        """Set whether the request may; an unauthenticated peer never may."""
         self.memory.of_broker = self._is_known and (self._between_brokers or api_key in BETWEEN_BROKERS)
 
     def authenticated(self) -> None:
-        """Record that the peer is authenticated."""
         self._is_known = True
         self.memory.of_broker = self._between_brokers
 
     def settle(self, in_flight_bytes: int, queued_bytes: int) -> None:
-        """Return the memory of the last request, except that of frames, requests in flight and queued responses."""
+        """Return the last request's memory, except frames, requests in flight and queued responses."""
         memory, decoder = self.memory, self.decoder
         self._frames_bytes += decoder.hand_over()
         left_bytes = decoder.counted_bytes + self._frames_bytes + in_flight_bytes
@@ -142,15 +138,14 @@ class ConnectionInput:
         self._frames_bytes = 0
 
     def is_slow(self, least_bytes: int) -> bool:
-        """True if, since the last call, no frame began and fewer than ``least_bytes`` of the incomplete frame
-        arrived."""
+        """True if no frame began since the last call, and fewer than ``least_bytes`` of the incomplete one arrived."""
         decoder = self.decoder
         frame, received_bytes = self._seen_frame, self._seen_bytes
         self._seen_frame, self._seen_bytes = decoder.begun_count, decoder.buffered_size_bytes
         return self._seen_frame == frame and self._seen_bytes - received_bytes < least_bytes
 
     def forget(self) -> None:
-        """Drop all frames. The account keeps their memory."""
+        """Drop all; the account keeps their memory."""
         self.frames.clear()
         self._frames_bytes = 0
         self.decoder.hand_over()

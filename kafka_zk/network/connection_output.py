@@ -1,4 +1,4 @@
-"""A connection's output: the queue of responses, and the throttle that mutes the peer.
+"""A connection's queue of responses, and the throttle that mutes the peer.
 
 Tests: tests/kafka_zk/network/{test_connection,test_copying_writer,test_slices}.py.
 """
@@ -14,7 +14,7 @@ from kafka_zk.protocol.fetch import Part
 
 
 class FrameWriter(Protocol):
-    """Accepts responses: a ``FrameTransport``, or a ``CopyingFrameWriter`` on top of another transport."""
+    """A ``FrameTransport``, or a ``CopyingFrameWriter`` on top of another transport."""
 
     on_drained: Callable[[], None] | None
 
@@ -33,9 +33,9 @@ class ConnectionOutput:
     """The output of one connection.
 
     Attributes:
-        state: whether the next request may begin; read-only for other classes.
-        writer: the queue; set when the connection is made.
-        seen_queued_bytes: size of the queue at the last call of ``made_progress``.
+        state: read-only for others; may the next request begin?
+        writer: the queue, once connected.
+        seen_queued_bytes: at the last ``made_progress``.
     """
 
     __slots__ = ("_clock", "_mutes", "_seen_taken_bytes", "_throttle_count", "seen_queued_bytes", "state", "writer")
@@ -47,10 +47,10 @@ class ConnectionOutput:
         self._seen_taken_bytes = 0
         self._clock = clock
         self._throttle_count = 0
-        self._mutes: list[Any] = []  # timers of throttles; cleared when none is active
+        self._mutes: list[Any] = []  # timers; cleared when none is active
 
     def send(self, parts: Sequence[Part], drained: Callable[[], None]) -> None:
-        """Queue a response. If the queue is then full, ``drained`` is called when it is at most half full."""
+        """Queue a response; if the queue is then full, ``drained`` is called when it is half full."""
         writer = self.writer
         writer.write_frame(parts)
         if writer.queued_size_bytes > QUEUE_FULL_BYTES:
@@ -79,7 +79,7 @@ class ConnectionOutput:
         unmuted()
 
     def lost(self) -> None:
-        """Cancel the timers of a lost connection, which would keep it in memory."""
+        """Cancel timers, which would keep a lost connection in memory."""
         for mute in self._mutes:
             if mute.active():
                 mute.cancel()
@@ -92,8 +92,8 @@ class ConnectionOutput:
         return writer.queued_memory_bytes if writer.queued_size_bytes else 0
 
     def made_progress(self, least_bytes: int) -> bool | None:
-        """True if the peer has read ``least_bytes`` or all of the responses that were queued at the last call. None if
-        the queue was empty then or is empty now."""
+        """True if the peer has read ``least_bytes``, or all, of what was queued at the last call; None if the queue was
+        or is empty."""
         queued_bytes, taken_bytes = self.seen_queued_bytes, self._seen_taken_bytes
         self.seen_queued_bytes = self.writer.queued_size_bytes
         if not self.seen_queued_bytes:
@@ -103,8 +103,8 @@ class ConnectionOutput:
 
 
 def hold_slices(parts: Sequence[Part]) -> ExitStack:
-    """Retain the slices among ``parts`` until the stack is closed. Raises OSError if a file is missing or too many
-    files are open."""
+    """Retain the slices among ``parts`` until the stack is closed. Raises OSError if a file is missing or too many are
+    open."""
     with ExitStack() as held:
         for part in parts:
             if not isinstance(part, bytes | bytearray | memoryview):

@@ -1,11 +1,11 @@
 """Connection limits of a broker: ``max.connections``, ``max.connections.per.ip`` and its overrides.
 
-All listeners of a broker share one object. At ``max.connections``, the broker stops accepting, except on an
-inter-broker listener if there are others. (Kafka then also closes the oldest connection of another listener.) A
-connection above the limit of its address is accepted and closed. Source: ConnectionQuotas in SocketServer.scala@3.9.
+A broker's listeners share one object. At ``max.connections``, accepting stops, except on an inter-broker listener if
+there are others. (Kafka also closes another listener's oldest connection.) A connection above its address's limit is
+accepted and closed. Source: ConnectionQuotas in SocketServer.scala@3.9.
 
-The broker also stops accepting when it needs the remaining descriptors for its logs (``descriptors_for_connections``):
-if it could not open a file, it would take the log directory offline.
+Accepting also stops when the logs need the other descriptors (``descriptors_for_connections``): otherwise a file that
+cannot be opened takes its log directory offline.
 """
 
 import resource
@@ -22,21 +22,21 @@ checkpoints."""
 
 
 def descriptors_for_connections(limit: int, log_files: int) -> int:
-    """Maximum number of connections for a process that may open ``limit`` files (from getrlimit) and keeps
-    ``log_files`` segment files open. At least a quarter of ``limit``."""
+    """How many a process may have that can open ``limit`` files (from getrlimit) and keeps ``log_files`` open: at least
+    a quarter of ``limit``."""
     if limit == resource.RLIM_INFINITY:
         return UNLIMITED
     return max(limit // 4, limit - log_files - min(OTHER_DESCRIPTORS, limit // 4))
 
 
 class ConnectionQuotas:
-    """Counts the open connections of a broker; pure.
+    """Counts a broker's connections; pure.
 
     Attributes:
-        count: open connections of all addresses, without held ones.
-        held_count: connections above the rate of their address, which are held open until they are closed.
-            max_connections, max_connections_per_ip, max_connections_per_ip_overrides: limits for new connections.
-        rates: limits on new connections per second.
+        count: open ones, without held ones.
+        held_count: above their address's rate, held until closed. max_connections, max_connections_per_ip,
+            max_connections_per_ip_overrides: for new connections.
+        rates: limits per second.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ConnectionQuotas:
         self._waiting: list[Callable[[], None]] = []
 
     def set_limits(self, max_connections: int, max_connections_per_ip: int, overrides: Mapping[str, int]) -> None:
-        """Set limits for new connections. Open connections are not closed."""
+        """Set limits for new connections."""
         self.max_connections = max_connections
         self.max_connections_per_ip = max_connections_per_ip
         self.max_connections_per_ip_overrides = dict(overrides)
@@ -70,15 +70,14 @@ class ConnectionQuotas:
         return max(0, min(self.max_connections - self.count, self._descriptors - self.count - self.held_count))
 
     def lacks_descriptors(self) -> bool:
-        """True once if the broker cannot accept connections because it has too few descriptors. True again only after
-        the number of connections fell below 90 % of the limit."""
+        """True if the descriptors are used up; only once until the connections fall below 90 % of the limit."""
         if self._told or self.count < self._descriptors:
             return False
         self._told = True
         return True
 
     def opened(self, host: str) -> bool:
-        """Count a connection from ``host``. If the address is at its limit, returns False and does not count it."""
+        """False, and not counted, if the address is at its limit."""
         limit = self.max_connections_per_ip_overrides.get(host, self.max_connections_per_ip)
         if self._per_ip[host] >= limit:
             return False
@@ -87,7 +86,6 @@ class ConnectionQuotas:
         return True
 
     def closed(self, host: str) -> None:
-        """Uncount a connection from ``host``."""
         assert self._per_ip[host] > 0
         self._per_ip[host] -= 1
         if not self._per_ip[host]:
@@ -102,7 +100,6 @@ class ConnectionQuotas:
         self.held_count += 1
 
     def release(self) -> None:
-        """Uncount a held connection."""
         self.held_count -= 1
         self._resume()
 
@@ -113,6 +110,6 @@ class ConnectionQuotas:
                 resume()
 
     def when_available(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` once, when the broker can accept a connection again."""
+        """Call ``resume`` once, when a connection can be accepted again."""
         if resume not in self._waiting:
             self._waiting.append(resume)

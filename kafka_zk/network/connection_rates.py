@@ -1,10 +1,9 @@
-"""Limits on new connections per second of the broker, of each listener and of each address (KIP-612).
+"""Limits new connections per second of the broker, its listeners and addresses (KIP-612).
 
-Above its rate, a broker or listener stops accepting for the throttle time. A connection from an address above its rate
-is accepted, held unread for that time and closed; it does not count. A throttle lasts at most one sample.
+Above its rate, a broker or listener stops accepting for the throttle time, at most one sample. A connection from an
+address above its rate is accepted, held unread for that time and closed, and does not count.
 
-Pure: times are ms on a monotonic clock. Source: ConnectionQuotas in SocketServer.scala@3.9.
-Tests: tests/kafka_zk/network/test_connection_rates.py.
+Pure. Times: ms on a monotonic clock. Source: ConnectionQuotas in SocketServer.scala@3.9.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from kafka_zk.base.recent import Recent
 UNLIMITED_RATE = 2147483647
 
 MOST_HELD = 1000
-"""Maximum number of held connections. Further ones are closed immediately."""
+"""Maximum number of held connections; more are closed immediately."""
 
 _MOST_ADDRESSES = 10_000
 _KEEP_MS = 3_600_000
@@ -25,8 +24,8 @@ class ConnectionRates:
     """Measures and limits the rates.
 
     Attributes:
-        throttled_ms: listener -> (number, sum in ms) of throttles by the rates of broker and listener.
-        address_throttled_ms: listener -> (number, sum in ms) of throttles by the rates of addresses.
+        throttled_ms: listener -> (number, sum in ms), by the rates of broker and listener.
+        address_throttled_ms: the same for addresses.
     """
 
     def __init__(self, window: QuotaWindow | None = None) -> None:
@@ -42,13 +41,12 @@ class ConnectionRates:
         self.address_throttled_ms: dict[str, tuple[int, int]] = {}
 
     def set_limits(self, bound: int, listener_bounds: Mapping[str, int]) -> None:
-        """Set ``max.connection.creation.rate`` of the broker, and of listeners that have their own rate."""
+        """``max.connection.creation.rate`` of the broker, and of listeners with their own."""
         self._bound = bound
         self._listener_bounds = dict(listener_bounds)
 
     def set_address_limit(self, address: str | None, bound: int | None) -> None:
-        """Set ``connection_creation_rate`` of an address (None: the default). If ``bound`` is None, remove the
-        limit."""
+        """``connection_creation_rate`` of an address (None: the default); a bound of None removes it."""
         if address is None:
             self._default_address_bound = UNLIMITED_RATE if bound is None else bound
         elif bound is None:
@@ -57,12 +55,12 @@ class ConnectionRates:
             self._address_bounds[address] = bound
 
     def is_limited(self, listener: str, *, is_protected: bool) -> bool:
-        """True if a connection on the listener may be throttled. ``is_protected``: an inter-broker listener, to which
-        the broker's rate does not apply."""
+        """True if connections may be throttled. ``is_protected``: on an inter-broker listener, which the broker's rate
+        does not limit."""
         return listener in self._listener_bounds or (self._bound != UNLIMITED_RATE and not is_protected)
 
     def accepted(self, listener: str, now_ms: float, *, is_protected: bool) -> int:
-        """Count a connection. Returns the number of ms during which the listener must not accept another one."""
+        """Count a connection. Returns for how many ms to accept no other."""
         rate = self._listeners.setdefault(listener, Rate(self._window))
         throttle_ms = self._throttle_ms(rate, self._listener_bounds.get(listener, UNLIMITED_RATE), now_ms)
         if not is_protected:
@@ -71,8 +69,7 @@ class ConnectionRates:
         return throttle_ms
 
     def refused_ms(self, listener: str, address: str, now_ms: float) -> int:
-        """Count a connection and return 0 if the rate of the address allows it. Otherwise return how many ms to hold
-        it."""
+        """Returns 0 and counts the connection if the address's rate allows it; otherwise for how many ms to hold it."""
         bound = self._address_bounds.get(address, self._default_address_bound)
         if bound == UNLIMITED_RATE:
             return 0

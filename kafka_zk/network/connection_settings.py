@@ -17,24 +17,24 @@ ANONYMOUS = "User:ANONYMOUS"
 """The principal of an unauthenticated peer."""
 
 MOST_BYTES_BEFORE_LOGIN = 16 * 1024
-"""Maximum frame size before authentication. Parsing a login message blocks all connections, and no mechanism here needs
-more. ``sasl.server.max.receive.size`` (512 KB in Kafka) is ignored."""
+"""Parsing a login message blocks all connections, and no mechanism here needs more. ``sasl.server.max.receive.size``
+(512 KB in Kafka) is ignored."""
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
-"""Handles a request. The memoryview is its body."""
+"""Handles a request; the memoryview is its body."""
 
 ResponseHook = Callable[[RequestContext, RequestHeader, Response], int]
-"""Called with each response before it is sent; may change its parts (throttle time). Returns the number of ms to mute
-the peer."""
+"""Called with each response before it is sent; may write the throttle time into it. Returns how many ms to mute the
+peer."""
 
 
 class HandshakeStep(NamedTuple):
     """The response to one request of a handshake.
 
     Attributes:
-        context: the context of all later requests if the handshake has succeeded, else None.
-        is_refused: close the connection after the response.
-        lifetime_ms: after this time, the peer must authenticate again; None: no limit.
+        context: for all later requests, if the handshake has succeeded.
+        is_refused: close the connection afterwards.
+        lifetime_ms: time after which the peer must authenticate again; None: no limit.
     """
 
     response: Response
@@ -44,11 +44,11 @@ class HandshakeStep(NamedTuple):
 
 
 class Handshake(Protocol):
-    """Handles the requests of a connection until the peer is authenticated, and again when its session ends.
+    """Handles requests until the peer is authenticated, and again when its session ends.
 
     Attributes:
-        takes_bare_frames: True if the next frame has no request header (SaslHandshake version 0).
-        max_frame_size_bytes: maximum size of frames until the handshake has succeeded.
+        takes_bare_frames: the next frame has no request header (SaslHandshake version 0).
+        max_frame_size_bytes: until the handshake has succeeded.
     """
 
     takes_bare_frames: bool
@@ -57,23 +57,22 @@ class Handshake(Protocol):
     def request(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, HandshakeStep]:
-        """Handle one request. Raises ProtocolError to close the connection without a response."""
+        """Raises ProtocolError to close the connection without a response."""
 
     def unknown_version(
         self, context: RequestContext, header: RequestHeader, versions: bytes
     ) -> Coroutine[Any, Any, HandshakeStep]:
-        """Handle ApiVersions in a version that the broker does not know. ``versions``: the response that lists those
-        it knows. Raises ProtocolError."""
+        """An unknown version of ApiVersions; ``versions``: the response with the known ones. Raises ProtocolError."""
 
     def begins_again(self, header: RequestHeader) -> bool:
-        """True if a request during the session begins another handshake."""
+        """True if a request in the session begins another handshake."""
 
     def bare_frame(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, HandshakeStep]:
         """Handle one frame without a request header. Raises ProtocolError."""
 
 
 class AwaitsCertificate:
-    """The handshake of TLS without SASL: rejects all requests until the peer's certificate is verified."""
+    """TLS without SASL: rejects all requests before the peer's certificate is verified."""
 
     takes_bare_frames = False
     max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN
@@ -96,17 +95,17 @@ class ConnectionSettings:
     """Settings of one listener's connections.
 
     Args:
-        dispatch: handles a request and its errors. An exception is logged with its traceback and closes the connection.
-        versions: API key -> lowest and highest version offered. Other versions, except of ApiVersions, close the
+        dispatch: handles a request and its errors; exceptions are logged and close the connection.
+        versions: API key -> lowest and highest offered. Requests of other versions, except of ApiVersions, close the
             connection.
         max_request_size_bytes: socket.request.max.bytes.
-        handshake: creates the handshake of a new connection; None if there is no SASL.
-        principal_of: for TLS without SASL: maps a certificate (None: the peer sent none) to a principal. A result of
-            None, or a ValueError, closes the connection.
-        unheard: ``on_response`` is not called for responses of exactly this class.
-        memory: the budget of all requests of the broker.
-        between_brokers: True if only brokers connect to this listener, so that requests may use the reserve.
-        foreign_peers: limits warnings about peers that use other protocols.
+        handshake: creates one per connection; None without SASL.
+        principal_of: for TLS without SASL: principal of a certificate (None: the peer sent none). None or a ValueError
+            closes the connection.
+        unheard: responses of this very class are not passed to ``on_response``.
+        memory: for all requests of the broker.
+        between_brokers: only brokers connect, and may use the reserve.
+        foreign_peers: limits warnings about other protocols.
     """
 
     clock: Timers
@@ -126,5 +125,5 @@ class ConnectionSettings:
 
     @property
     def has_handshake(self) -> bool:
-        """True if a peer must authenticate before its requests are handled."""
+        """True if a peer must authenticate first."""
         return self.handshake is not None or self.principal_of is not None

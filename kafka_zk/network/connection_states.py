@@ -1,9 +1,8 @@
 """The states of a broker's connection and their transitions.
 
-Four states change independently: ``Phase`` of the connection, and ``Input``, ``Slot`` and ``Output`` of its requests.
-The next request begins if the phase is HANDSHAKING, OPEN or LIMITED, the slot IDLE and the output READY. An event is a
-table from the state before it to the state after it. In any other state, the event is a bug and raises KeyError. Source
-of ``Output``: ChannelMuteState of KafkaChannel.java@3.9. Tests: tests/kafka_zk/network/test_connection_states.py.
+Four states are independent: the connection's ``Phase``, and its requests' ``Input``, ``Slot`` and ``Output``. The next
+request needs phase HANDSHAKING, OPEN or LIMITED, slot IDLE and output READY. An event is a table from state to state;
+in any other state it is a bug, and raises KeyError. Source of ``Output``: ChannelMuteState of KafkaChannel.java@3.9.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from enum import Enum
 
 
 class _State(Enum):
-    __hash__ = object.__hash__  # Enum's own hash is slow Python code, and every request looks up these tables
+    __hash__ = object.__hash__  # Enum's is slow Python, and every request uses these tables
 
 
 class Phase(_State):
@@ -34,7 +33,7 @@ LIMIT: Mapping[Phase, Phase] = {
     Phase.CLOSING: Phase.CLOSING,
     Phase.LOST: Phase.LOST,
 }
-"""The handshake has succeeded, with a limited lifetime."""
+"""The handshake has succeeded, for a limited time."""
 
 SHAKE_AGAIN: Mapping[Phase, Phase] = {
     Phase.LIMITED: Phase.HANDSHAKING,
@@ -70,10 +69,10 @@ WAIT: Mapping[Slot, Slot] = {Slot.HANDLING: Slot.WAITING}
 RESUME: Mapping[Slot, Slot] = {Slot.WAITING: Slot.HANDLING}
 
 END: Mapping[Slot, Slot] = {Slot.HANDLING: Slot.IDLE}
-"""The handler has finished, or its request is now in flight."""
+"""The handler has finished, or its request is in flight."""
 
 READ: Mapping[Slot, Slot] = {Slot.IDLE: Slot.READING}
-"""The response contains slices that must first be read from disk."""
+"""Slices of the response must be read from disk first."""
 
 SEND: Mapping[Slot, Slot] = {Slot.READING: Slot.IDLE}
 

@@ -1,8 +1,8 @@
-"""Limits log lines about peers that keep connecting without success: those that speak neither Kafka's protocol nor TLS
-(health checks, browsers), that fail in TLS, or that claim to be a controller.
+"""Limits log lines about peers that keep connecting without success: without Kafka's protocol or TLS (health checks,
+browsers), failing in TLS, or claiming to be a controller.
 
-Each peer is logged once per period of ``PERIOD_S``, and at most ``MOST_PEERS`` are; the log says when that number is
-reached. The first line of the next period says how many peers were not logged.
+Each is logged once per ``PERIOD_S``, up to ``MOST_PEERS``, which the log says; the next period's first line counts
+those left out.
 """
 
 MOST_PEERS = 1000
@@ -10,7 +10,7 @@ PERIOD_S = 3600.0
 
 
 class ForeignPeers:
-    """The peers that were logged in this period: addresses, or addresses with the error."""
+    """Logged in this period, by address, maybe with the error."""
 
     def __init__(self) -> None:
         self._named: set[str] = set()
@@ -18,7 +18,7 @@ class ForeignPeers:
         self._ends_s: float | None = None
 
     def mention(self, peer: str, now_s: float) -> str | None:
-        """The end of the log line about this peer, often empty; None if the peer must not be logged now.
+        """The log line's end, often empty; None: do not log the peer now.
 
         ``now_s``: seconds on a monotonic clock.
         """

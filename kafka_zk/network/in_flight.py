@@ -1,10 +1,10 @@
-"""Requests of one connection whose responses have not been sent: the oldest still waits, later ones began after it.
+"""One connection's requests without a sent response: the oldest waits, later ones began after it.
 
-After its append, a Produce request with acks=all only waits for the followers and no longer needs its records. Its
-Deferred marks this (``kept_bytes``), and the connection begins the next Produce, so followers fetch the records of
-several requests at a time. Kafka begins the next request only after the response; clients only see another latency.
+After its append, a Produce with acks=all waits for followers and no longer needs its records. Its Deferred says so
+(``kept_bytes``), and the next Produce begins: followers fetch several requests' records at a time. Kafka begins it
+after the response; clients see only another latency.
 
-Pure. Tests: tests/kafka_zk/network/test_in_flight.py.
+Pure.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestHeader
 
 MAX_REQUESTS = 5
-"""Default of ``max.in.flight.requests.per.connection`` in Kafka's producer."""
+"""``max.in.flight.requests.per.connection`` of Kafka's producer."""
 
 Response = list[Part] | None
 """The parts of a response, with header and without size prefix; None if the request gets no response (acks=0)."""
@@ -27,10 +27,9 @@ class InFlightRequest:
     """One request in flight.
 
     Attributes:
-        kept_bytes: memory that the request needs until it is done.
-        awaited: the Deferred that its handler awaits; None when the request is done.
-        is_done: whether ``outcome`` is valid.
-        outcome: the response, or the exception that closes the connection.
+        kept_bytes: needed until it is done.
+        awaited: by its handler; None when done.
+        is_done: ``outcome`` is valid.
     """
 
     __slots__ = ("awaited", "header", "is_done", "kept_bytes", "outcome")
@@ -44,7 +43,7 @@ class InFlightRequest:
 
 
 class InFlight(deque[InFlightRequest]):
-    """The requests in flight, oldest first. ``kept_bytes``: sum over those that are not done."""
+    """The requests in flight, oldest first. ``kept_bytes``: of those not done."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,8 +52,7 @@ class InFlight(deque[InFlightRequest]):
 
     @property
     def is_full(self) -> bool:
-        """True if the next request must wait: there are MAX_REQUESTS, or one has failed, which closes the
-        connection."""
+        """True if the next must wait: MAX_REQUESTS are there, or one has failed, which closes the connection."""
         return self._has_failed or len(self) >= MAX_REQUESTS
 
     def begin(self, header: RequestHeader, kept_bytes: int = 0) -> InFlightRequest:
@@ -65,7 +63,7 @@ class InFlight(deque[InFlightRequest]):
         return request
 
     def end(self, request: InFlightRequest, outcome: Outcome) -> None:
-        """Mark a request as done. Its response may still have to wait for earlier ones."""
+        """The response may still wait for earlier ones."""
         request.awaited = None
         request.is_done = True
         request.outcome = outcome

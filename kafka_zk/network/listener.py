@@ -1,6 +1,6 @@
 """A listener: one address on which the broker accepts connections.
 
-Binding and accepting are separate: a broker binds its ports, registers with them, and accepts when it is ready.
+Binding and accepting are separate: a broker registers with its bound ports, and accepts when it is ready.
 """
 
 import math
@@ -32,13 +32,13 @@ IDLE_CHECKS = 10
 """Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times ``max_idle_ms``."""
 
 STALLED_S = 10.0
-"""Close a connection if its incomplete request receives nothing for this long, because others may need its memory. The
-check may come up to half of this time later."""
+"""A connection is closed if its incomplete request receives nothing for this long (up to half more): others may need
+the memory."""
 
 STALLED_CHECKS = 2
 
 SLOW_BYTES_PER_S = 64 * 1024
-"""Minimum speed of an incomplete request while other requests wait for memory. A slower request counts as stalled."""
+"""While requests wait for memory, a slower incomplete request counts as stalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class ListenerSettings:
     Attributes:
         host: address to bind; "": all addresses.
         port: 0: any free port. send_buffer_size_bytes, receive_buffer_size_bytes: -1: the system's default.
-        max_idle_ms: idle connections are closed after this time; 0 or less: never.
-        inter_broker: only brokers connect, so ``max.connections`` does not apply.
-        max_connections: limit of this listener.
+        max_idle_ms: closes idle connections; 0 or less: never.
+        inter_broker: only brokers connect; ``max.connections`` does not apply.
+        max_connections: of this listener.
     """
 
     host: str
@@ -69,12 +69,12 @@ class Port(Protocol):
     accept_limit: Callable[[], int] | None
 
     def startListening(self) -> None:
-        """Bind and listen. Raises CannotListenError."""
+        """Raises CannotListenError."""
 
     def start_accepting(self) -> None: ...
 
     def stopListening(self) -> Any:
-        """Unbind. Returns None, or a Deferred that fires when the port is closed."""
+        """Returns None, or a Deferred that fires when the port is closed."""
 
     def getHost(self) -> Any:
         """The bound address, with attribute ``port``."""
@@ -124,7 +124,7 @@ class Listener:
         self._check: Any = None
         self._is_stopped = False  # permanently
         self._check_interval_s = STALLED_S / STALLED_CHECKS
-        self._idle_checks = 0  # number of checks without progress after which a connection is idle; 0: never
+        self._idle_checks = 0  # checks without progress that make a connection idle; 0: never
         if settings.max_idle_ms > 0:
             self._check_interval_s = min(self._check_interval_s, settings.max_idle_ms / IDLE_CHECKS / 1000)
             self._idle_checks = math.ceil(settings.max_idle_ms / 1000 / self._check_interval_s)
@@ -132,8 +132,8 @@ class Listener:
         self._quiet_checks: dict[SupervisedConnection, int] = {}
         self._is_giving_up = False
         self._all_closed: Deferred[None] | None = None
-        self._pause: Any = None  # timer that runs while a connection rate prevents accepting
-        self._tls_context: Any = None  # the renewed context; ports open with the first one
+        self._pause: Any = None  # timer, while a connection rate prevents accepting
+        self._tls_context: Any = None  # ports open with the first context, not with the renewed one
 
     @property
     def name(self) -> str:
@@ -141,12 +141,10 @@ class Listener:
 
     @property
     def connections(self) -> list[SupervisedConnection]:
-        """The open connections."""
         return list(self._quiet_checks)
 
     @property
     def port(self) -> int:
-        """The bound port."""
         assert self._port is not None, "not bound"
         port: int = self._port.getHost().port
         return port
@@ -157,7 +155,7 @@ class Listener:
         return self._settings.host, self._settings.port
 
     def bind(self) -> int:
-        """Bind and listen without accepting. Returns the port. Raises twisted's CannotListenError."""
+        """Returns the port. Raises CannotListenError."""
         self._port = self._bound(self._settings)
         return self.port
 
@@ -172,13 +170,13 @@ class Listener:
 
     @property
     def is_bound(self) -> bool:
-        """False also after a failed move, if the old address was no longer free."""
+        """False also after a failed move whose old address was no longer free."""
         return self._port is not None
 
     async def move(self, host: str, port: int) -> None:
-        """Listen at another address. Open connections are not closed. Does nothing after ``stop_accepting``.
+        """Listen at another address, with the same connections. Does nothing after ``stop_accepting``.
 
-        Raises CannotListenError. The listener is then bound to the old address, or to none (``is_bound``).
+        Raises CannotListenError; the listener then has the old address or none (``is_bound``).
         """
         if not self._may_bind():
             return
@@ -188,7 +186,7 @@ class Listener:
         except CannotListenError:
             if self._port is None or self.port != port:
                 raise
-            # The old address may block the new one, with the same port at another host.
+            # It may block the new address: the same port at another host.
             await self._close_port()
             if not self._may_bind():
                 return
@@ -202,8 +200,7 @@ class Listener:
         return not self._is_stopped
 
     def _exchanged(self, moved: ListenerSettings) -> Port:
-        """Bind the new port after closing the old one. Raises CannotListenError after trying to bind the old address
-        again."""
+        """Raises CannotListenError after trying to bind the old address again."""
         try:
             return self._bound(moved)
         except CannotListenError:
@@ -217,19 +214,18 @@ class Listener:
         await _closed(port)
 
     def serve_brokers_only(self, *, only: bool) -> None:
-        """Set whether only brokers use this listener. Applies to new connections."""
+        """Set whether only brokers use this listener, for new connections."""
         self._settings = replace(self._settings, inter_broker=only)
         self._connection_settings.between_brokers = only
 
     def limit(self, max_connections: int) -> None:
-        """Set ``max_connections``. Open connections are not closed."""
         is_raised = max_connections > self._settings.max_connections
         self._settings = replace(self._settings, max_connections=max_connections)
         if is_raised and self._check is not None and self._pause is None:
             self._accept_again()
 
     def renew_tls(self, context: Any) -> None:
-        """Use this ``ssl.SSLContext`` for new connections, even after a move. Only for a listener with TLS."""
+        """Use this ``ssl.SSLContext`` for new connections of a TLS listener, even after a move."""
         self._tls_context = context
         if self._port is not None:
             self._renew(self._port)
@@ -238,13 +234,12 @@ class Listener:
         port.context = self._tls_context
 
     def start_accepting(self) -> None:
-        """Begin to accept connections."""
         assert self._port is not None, "not bound"
         self._port.start_accepting()
         self._schedule_check()
 
     def _accept_limit(self) -> int:
-        """Number of connections to accept now. At most one if a rate applies."""
+        """How many connections to accept now; at most one if a rate applies."""
         settings = self._settings
         own = settings.max_connections - len(self._quiet_checks)
         if self._pause is not None or own <= 0:
@@ -293,7 +288,7 @@ class Listener:
             self._port.start_accepting()
 
     def _hold(self, held_ms: int) -> "_HeldConnection | None":
-        """Accept a connection only to hold it unread and close it, because its address is above its rate."""
+        """Hold a connection unread and then close it: its address is above its rate."""
         quotas = self._quotas
         if quotas.held_count >= MOST_HELD:
             return None
@@ -316,11 +311,11 @@ class Listener:
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:
-        """Count the checks since each connection last made progress. Close stalled and idle connections in slices,
-        because there may be thousands.
+        """Count each connection's checks without progress, and close stalled and idle ones in slices: there may be
+        thousands.
 
-        While requests wait for memory, waiting requests that hold some are ended early, and connections whose peer does
-        not read its responses are closed.
+        While requests wait for memory, waiting ones that hold some are ended early, and connections whose peer does not
+        read are closed.
         """
         self._schedule_check()
         is_waited_for = self._connection_settings.memory.is_waited_for
@@ -355,7 +350,8 @@ class Listener:
             self._is_giving_up = False
 
     def stop_accepting(self) -> "Deferred[None]":
-        """Close the port permanently. Open connections are not closed. Fires when the port is closed."""
+        """Close the port permanently, but no connection. Fires when the port is closed. Fires when the port is
+        closed."""
         self._is_stopped = True
         for timer in (self._check, self._pause):
             if timer is not None and timer.active():
@@ -363,7 +359,7 @@ class Listener:
         return Deferred.fromCoroutine(self._close_port())
 
     async def stop(self, timeout_s: float = 5.0) -> None:
-        """Close the port, and each connection after sending its queue or after ``timeout_s``."""
+        """Close the port, and connections when their queue is sent or after ``timeout_s``."""
         await self.stop_accepting()
         if not self._quiet_checks:
             return
@@ -387,7 +383,7 @@ async def _closed(port: Port | None) -> None:
 
 
 class _HeldConnection(TwistedProtocol):
-    """A connection that is closed unread after ``held_ms``. ``over`` is called once, when it is lost."""
+    """Closed unread after ``held_ms``; then ``over`` is called once."""
 
     def __init__(self, clock: Any, held_ms: int, over: Callable[[], None]) -> None:
         self._clock = clock

@@ -1,20 +1,19 @@
-"""One memory budget for all requests of a broker: their frames, and the memory that handlers allocate.
+"""One memory budget for a broker's requests: their frames, and what handlers allocate.
 
-Every connection has an account, which is charged until its request is answered or the connection is lost. While an
-account waits for memory, its connection is not read. Rules:
+Every connection has an account, charged until its request is answered or the connection is lost. While it waits for
+memory, the connection is not read. Rules:
 
-- ``SMALL_SHARE``: a part of the budget is for small requests only, so that large, slow requests cannot block all
-  others.
-- Accounts of brokers may use a reserve on top of the budget.
-- No account waits forever: if there is no room, the account that has waited longest may exceed the budget until its
-  request is answered (the overdraft). So, as in Kafka, at most one request exceeds the budget.
+- ``SMALL_SHARE`` of the budget is for small requests, so that large, slow ones cannot block all others.
+- Brokers' accounts may use a reserve on top.
+- No account waits forever: without room, the one that has waited longest may exceed the budget until its request is
+  answered (the overdraft). So, as in Kafka, one request at most exceeds the budget.
 - Memory that outlives a request, for example a fetch session, has its own share (``keep``).
 
-Buffers up to ``FREE_BYTES`` are not charged. While the budget is used up, connections are read in pieces of that size:
+Up to ``FREE_BYTES``, buffers are not charged. While the budget is used up, connections are read in pieces of that size:
 small requests are still handled, and thousands of connections cannot exceed the budget with one read each.
 
-Pure. Callbacks run inside the call that made room.
-Tests: tests/kafka_zk/network/test_memory_pool.py. Source: queued.max.request.bytes and SimpleMemoryPool.java@3.9.
+Pure; callbacks run inside the call that made room.
+Source: queued.max.request.bytes and SimpleMemoryPool.java@3.9.
 """
 
 from collections.abc import Callable
@@ -25,20 +24,20 @@ from kafka_zk.base.turns import ClientWait
 from kafka_zk.protocol.errors import ProtocolError
 
 DEFAULT_LIMIT_BYTES = 96 * 1024 * 1024
-"""The budget for queued.max.request.bytes=-1, which means no limit in Kafka. With an overdraft of one frame of
-socket.request.max.bytes (100 MB) and the needs of an idle broker (50 MB), a broker stays below 300 MB."""
+"""The budget for queued.max.request.bytes=-1 (in Kafka no limit). With a frame of socket.request.max.bytes (100 MB) as
+overdraft and 50 MB for an idle broker, a broker stays below 300 MB."""
 
 SMALL_BYTES = 2 * 1024 * 1024
-"""Maximum size of a small request. A batch of ``message.max.bytes`` fits."""
+"""Largest small request; a batch of ``message.max.bytes`` fits."""
 
 SMALL_SHARE = 4
-"""1/SMALL_SHARE of the budget is for small requests only."""
+"""1/SMALL_SHARE of the budget is reserved for small requests."""
 
 KEPT_SHARE = 4
 """1/KEPT_SHARE of the budget may be used by memory that outlives a request."""
 
 BROKER_RESERVE_SHARE = 12
-"""The reserve for requests between brokers is 1/BROKER_RESERVE_SHARE of the budget, in addition to it."""
+"""The brokers' reserve, in addition to the budget, is 1/BROKER_RESERVE_SHARE of it."""
 
 FREE_BYTES = 4096
 
@@ -47,7 +46,7 @@ _BROKER, _SMALL, _BIG = range(3)  # kinds of requests
 
 
 class _Ask:
-    """Memory that an account waits for, in the queue ``line``. ``number``: order of the asks."""
+    """What an account waits for, in the queue ``line``; asks are numbered in order."""
 
     __slots__ = ("account", "granted", "line", "number", "size_bytes")
 
@@ -67,14 +66,14 @@ class _Ask:
 
 
 class MemoryPool:
-    """The budget of a broker. Only for the reactor's thread.
+    """A broker's budget, for the reactor's thread only.
 
     Attributes:
-        limit_bytes: the budget, without the reserve for brokers.
-        used_bytes: memory of all accounts plus ``kept_bytes``, without the overdraft.
-        overdraft_bytes: memory that one account holds above the limit.
-        kept_bytes: memory that outlives requests; at most 1/KEPT_SHARE of the budget.
-        receive_bytes: maximum per read: FREE_BYTES while the budget is used up; otherwise 0, the whole buffer.
+        limit_bytes: the budget, without the brokers' reserve.
+        used_bytes: all accounts plus ``kept_bytes``, without the overdraft.
+        overdraft_bytes: what one account holds above the limit.
+        kept_bytes: what outlives requests, at most 1/KEPT_SHARE of the budget.
+        receive_bytes: maximum per read: FREE_BYTES while the budget is used up, otherwise 0 for the whole buffer.
     """
 
     def __init__(self, limit_bytes: int = -1) -> None:
@@ -91,19 +90,17 @@ class MemoryPool:
             limit_bytes,
             limit_bytes - limit_bytes // SMALL_SHARE,
         )
-        # One queue per kind; only its first ask is considered.
+        # By kind; only the first ask is considered.
         self._lines: tuple[dict[_Ask, None], ...] = ({}, {}, {})
         self._ask_count = 0
         self._overdrawn: MemoryAccount | None = None
         self._serving = False
 
     def account(self, *, of_broker: bool = False) -> "MemoryAccount":
-        """Open an empty account."""
         return MemoryAccount(self, of_broker)
 
     @property
     def is_waited_for(self) -> bool:
-        """True if an account waits for memory."""
         return any(self._lines)
 
     @property
@@ -112,7 +109,7 @@ class MemoryPool:
         return self.limit_bytes // KEPT_SHARE - self.kept_bytes
 
     def keep(self, size_bytes: int) -> bool:
-        """Take memory that outlives a request. Returns False if its share of the budget is used up."""
+        """Take memory that outlives a request; False if its share is used up."""
         if size_bytes > self.keepable_bytes:
             return False
         self.kept_bytes += size_bytes
@@ -120,7 +117,6 @@ class MemoryPool:
         return True
 
     def drop(self, size_bytes: int) -> None:
-        """Return kept memory."""
         assert size_bytes <= self.kept_bytes
         self.kept_bytes -= size_bytes
         self._use(-size_bytes)
@@ -141,7 +137,7 @@ class MemoryPool:
         self._serve()
 
     def _serve(self) -> None:
-        if self._serving:  # called from a callback below; the loop continues
+        if self._serving:  # called from a callback below
             return
         self._serving = True
         try:
@@ -151,8 +147,8 @@ class MemoryPool:
             self._serving = False
 
     def _next(self) -> _Ask | None:
-        """The next ask to grant: that of the account with the overdraft, otherwise the first one with room, otherwise
-        the oldest one, whose account then gets the overdraft."""
+        """The next ask: that of the account with the overdraft, else the first with room, else the oldest, which gets
+        the overdraft."""
         if self._overdrawn is not None and self._overdrawn._asks:
             return self._overdrawn._asks[0]
         first: _Ask | None = None
@@ -196,15 +192,15 @@ class Reservation(ClientWait[None]):
 
 
 class MemoryAccount:
-    """The memory of one connection. Implements ``protocol.memory.Memory``.
+    """One connection's memory; implements ``protocol.memory.Memory``.
 
     Attributes:
-        of_broker: whether the request may use the reserve for brokers.
-        size_bytes: all memory charged to the account, overdraft included.
-        frame_bytes: the part held by the frame of the request in progress.
-        is_released: True if that request has released its frame.
-        reserved_bytes: the part that this request reserved.
-        overdraft_bytes: the part above the budget.
+        of_broker: may use the brokers' reserve.
+        size_bytes: all that is charged, with the overdraft.
+        frame_bytes: of it, the frame of the request in progress.
+        is_released: that request has released its frame.
+        reserved_bytes: of it, what this request reserved.
+        overdraft_bytes: of it, what exceeds the budget.
     """
 
     __slots__ = (
@@ -222,18 +218,18 @@ class MemoryAccount:
         self.overdraft_bytes = 0
 
     def take(self, size_bytes: int) -> None:
-        """Charge memory that is already in use."""
+        """Charge memory that is in use already."""
         self._add(size_bytes)
 
     def take_frame(self, size_bytes: int) -> None:
-        """Charge the frame of the request in progress, unless the request has already released it."""
+        """Charge the request's frame, unless it was released."""
         if not self.is_released:
             self._add(size_bytes)
             self.frame_bytes += size_bytes
 
     def try_take(self, size_bytes: int, whole_bytes: int = 0) -> bool:
-        """Charge memory if there is room. ``whole_bytes``: final size of the frame, which decides whether the request
-        is small."""
+        """Charge memory if there is room. ``whole_bytes``: the frame's final size, which makes the request small or
+        not."""
         if not self._pool._has_room(self._kind(size_bytes, whole_bytes), size_bytes):
             return False
         self._add(size_bytes)
@@ -245,14 +241,14 @@ class MemoryAccount:
         return _SMALL if max(self.size_bytes + size_bytes, whole_bytes) <= SMALL_BYTES else _BIG
 
     def when_taken(self, size_bytes: int, granted: Callable[[], None], whole_bytes: int = 0) -> None:
-        """Charge memory as soon as there is room, then call ``granted``, possibly before this returns."""
+        """Charge memory when there is room, then call ``granted``, maybe before this returns."""
         self._pool._ask(self, size_bytes, granted, self._kind(size_bytes, whole_bytes))
 
     def reserve(self, size_bytes: int) -> "Deferred[None]":
         """Charge memory as soon as there is room. Fails with ClientGone if the wait is abandoned.
 
-        Raises ProtocolError immediately if one request reserves more than the budget. (A Deferred that has already
-        failed would form a reference cycle with the exception's traceback.)
+        Raises ProtocolError immediately if one request reserves more than the budget. (A failed Deferred would form a
+        reference cycle with the traceback.)
         """
         if self.reserved_bytes + size_bytes > self._pool.limit_bytes:
             raise ProtocolError(f"a request that needs more than {self._pool.limit_bytes} bytes of memory")
@@ -262,7 +258,6 @@ class MemoryAccount:
         return Reservation(self, size_bytes)
 
     def withdraw(self) -> None:
-        """Cancel all waiting asks."""
         for ask in self._asks:
             del ask.line[ask]
         self._asks.clear()
@@ -270,7 +265,6 @@ class MemoryAccount:
         self._pool._serve()
 
     def give_back(self, size_bytes: int) -> None:
-        """Return memory that was charged."""
         assert size_bytes <= self.size_bytes
         self.reserved_bytes = max(0, self.reserved_bytes - size_bytes)
         self._remove(size_bytes)
@@ -278,7 +272,7 @@ class MemoryAccount:
         self._pool._serve()
 
     def release(self) -> None:
-        """Return the memory of the request in progress, which only waits from now on."""
+        """Return the memory of a request that only waits from now on."""
         size_bytes = self.frame_bytes + self.reserved_bytes
         self.frame_bytes = 0
         self.is_released = True
@@ -286,8 +280,7 @@ class MemoryAccount:
             self.give_back(size_bytes)
 
     def settle(self, left_bytes: int = 0) -> None:
-        """Return the overdraft and everything but ``left_bytes``, which belong to the next request. Call this after a
-        response."""
+        """Return the overdraft after a response, and all but ``left_bytes``, which belong to the next request."""
         pool = self._pool
         self.reserved_bytes = self.frame_bytes = 0
         self._remove(self.size_bytes - left_bytes)
@@ -300,7 +293,6 @@ class MemoryAccount:
         pool._serve()
 
     def close(self) -> None:
-        """Cancel all asks and return all memory of a lost connection."""
         for ask in self._asks:
             del ask.line[ask]
         self._asks.clear()

@@ -1,9 +1,8 @@
-"""Twisted's epoll reactor with a shorter path from an event to its transport.
+"""Twisted's epoll reactor with a shorter path to the transport.
 
-Twisted handles every event in a logging context (seven Python calls) and asks the transport for its descriptor first.
-The transports here need neither, so readiness calls ``doRead`` or ``doWrite`` directly. Other events (hang-up, error,
-both together) take Twisted's path.
-Tests: tests/kafka_zk/network/test_reactor.py.
+Twisted has a logging context per event (seven Python calls) and first asks the transport for its descriptor. These
+transports need neither: readiness calls ``doRead`` or ``doWrite``. Twisted handles other events (hang-up, error, both
+together).
 """
 
 from collections.abc import Callable
@@ -21,16 +20,16 @@ _log = Logger()
 
 
 class BrokerReactor(EPollReactor):
-    """Waits for events and passes each to its transport. An exception closes only that transport."""
+    """Passes each event to its transport; an exception closes only that."""
 
     # Twisted does not annotate these.
     _poller: Any
     _selectables: dict[int, Any]
-    seconds = staticmethod(monotonic_s)  # changes of the machine's clock do not move timers
+    seconds = staticmethod(monotonic_s)  # changes of the clock move no timers
     _due: tuple[Callable[[], object], ...] = ()
 
     def at_end_of_turn(self, call: Callable[[], object]) -> None:
-        """Call ``call`` after the events of this turn, or in the next turn if no turn is running."""
+        """Call ``call`` after this turn's events; between turns, in the next."""
         self._due += (call,)
 
     def timeout(self) -> float | None:
@@ -45,7 +44,7 @@ class BrokerReactor(EPollReactor):
             return
         for descriptor, event in events:
             selectable = selectables.get(descriptor)
-            if selectable is None:  # an earlier event of this turn closed it
+            if selectable is None:  # closed by an earlier event
                 continue
             if event in _ONE_THING:
                 try:
@@ -61,7 +60,7 @@ class BrokerReactor(EPollReactor):
             self._end_turn()
 
     def _end_turn(self) -> None:
-        """Run the calls that are due. Calls that they add run in the next turn."""
+        """Calls that are added run in the next turn."""
         due, self._due = self._due, ()
         for call in due:
             try:

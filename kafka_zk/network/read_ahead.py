@@ -1,8 +1,8 @@
 """Loads file slices into the page cache before they are sent.
 
-``sendfile`` of uncached pages blocks the reactor until the disk has read them. Therefore slices outside a log's active
-segment are probed (``preadv`` with RWF_NOWAIT never blocks and takes a few microseconds), and a thread reads the
-uncached ones. The active segment was just written, so it is not probed.
+``sendfile`` of uncached pages blocks the reactor for the disk. So slices are probed (``preadv`` with RWF_NOWAIT never
+blocks and takes microseconds), and a thread reads uncached ones. A log's active segment was just written, and is not
+probed.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.storage.files import files
 
 PROBE_EVERY_BYTES = 128 * 1024
-"""Linux reads ahead in windows of this size, so one page of each is probed."""
+"""Linux's window of read-ahead; one page of each is probed."""
 
 _CHUNK_BYTES = 256 * 1024
 
 
 class ReadAhead:
-    """``run_in_thread`` calls a function in another thread and fires when it returns."""
+    """``run_in_thread`` fires when the function returns."""
 
     def __init__(self, run_in_thread: RunInThread) -> None:
         self._run_in_thread = run_in_thread
 
     def __call__(self, parts: Sequence[Part]) -> "Deferred[None] | None":
-        """Return None if all slices in ``parts`` can be sent now. Otherwise return a Deferred that fires when they can,
-        or after a disk error. The caller must retain the slices until then."""
+        """Return None if all slices can be sent now; otherwise a Deferred that fires when they can, or after a disk
+        error. Retain the slices until then."""
         cold = [
             part
             for part in parts
@@ -38,10 +38,10 @@ class ReadAhead:
         ]
         if not cold:
             return None
-        # The thread gets only numbers. The slices stay with the reactor and keep their descriptors open.
+        # The thread gets numbers; the reactor's slices keep their descriptors open.
         try:
             ranges = [(part.fileno(), part.position, part.size_bytes) for part in cold]
-        except OSError:  # sending will raise it again
+        except OSError:  # sending raises it again
             return None
         deferred = self._run_in_thread(lambda: _read_all(ranges))
         deferred.addErrback(_ignore_disk_error)
@@ -49,11 +49,11 @@ class ReadAhead:
 
 
 def is_in_page_cache(file_slice: Slice) -> bool:
-    """True if the probed pages of the slice can be read without waiting for the disk."""
+    """True if the probed pages need no disk."""
     end = file_slice.position + file_slice.size_bytes
     try:
         descriptor = file_slice.fileno()
-    except OSError:  # reading will raise it again
+    except OSError:  # reading raises it again
         return False
     return files.is_cached(descriptor, [*range(file_slice.position, end, PROBE_EVERY_BYTES), end - 1])
 

@@ -1,7 +1,4 @@
-"""Waits on the reactor until a file descriptor is readable, without a thread.
-
-Tests: tests/kafka_zk/network/test_readable.py.
-"""
+"""Waits on the reactor until a file descriptor is readable, without a thread."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Authenticates a connection with SASL, and again before its session ends (KIP-368).
 
 During reauthentication a broker accepts no other requests, so they are held. A thread fetches tokens and Kerberos
-tickets. Tests: tests/kafka_zk/network/test_sasl_authentication.py.
+tickets.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -33,7 +33,7 @@ class AuthenticatingConnection(Protocol):
     def release_requests(self) -> None: ...
 
     def end(self, reason: Exception) -> object:
-        """Close the connection. Pending requests fail with ``reason``."""
+        """Close; pending requests fail with ``reason``."""
 
 
 class SaslAuthentication:
@@ -51,8 +51,8 @@ class SaslAuthentication:
     async def authenticate(self) -> None:
         """Authenticate for the first time, before any other request is sent.
 
-        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable, TicketUnavailable; ApiError for a
-        broker before 1.0; the errors of requests.
+        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable, TicketUnavailable; ApiError before
+        Kafka 1.0; requests' errors.
         """
         await self._exchange(await self._client())
 
@@ -89,6 +89,6 @@ class SaslAuthentication:
             await self._exchange(client)
             self._connection.release_requests()
         except Exception as error:
-            # The broker would close the connection at the next request. Closing it now preserves the reason.
+            # At the next request, the broker would close the connection; now, the reason is preserved.
             _log.warn("reauthentication failed: {error}", error=str(error))
             self._connection.end(error)

@@ -1,6 +1,6 @@
-"""A connection whose progress its listener checks, so that a slow peer cannot block memory that other requests need.
+"""A connection whose listener checks its progress: a slow peer must not hold memory that others need.
 
-Source: IdleExpiryManager of Selector.java@3.9 for idle connections; Kafka does not check the progress of a request.
+Source: IdleExpiryManager of Selector.java@3.9 for idle ones; Kafka does not check a request's progress.
 Tests: tests/kafka_zk/network/{test_listener,test_in_flight,test_starvation}.py.
 """
 
@@ -14,8 +14,6 @@ _log = Logger()
 
 
 class SupervisedConnection(BrokerConnection):
-    """A connection with checks of its progress."""
-
     @property
     def is_busy(self) -> bool:
         """True if a request is in progress."""
@@ -26,8 +24,8 @@ class SupervisedConnection(BrokerConnection):
         return self._slot is not Slot.IDLE and self._phase not in CLOSED_PHASES
 
     def made_progress(self, least_bytes: int) -> bool:
-        """True if, since the last call, a frame began, ``least_bytes`` of an incomplete frame arrived, or the peer read
-        ``least_bytes`` of the responses that fill the queue."""
+        """True if, since the last call, a frame began, ``least_bytes`` of one arrived, or the peer read ``least_bytes``
+        of a full queue."""
         is_slow = self._input.is_slow(least_bytes)
         made_progress = self.active and not (is_slow and self.is_stalled)
         self.active = False
@@ -40,7 +38,7 @@ class SupervisedConnection(BrokerConnection):
 
     @property
     def is_stalled(self) -> bool:
-        """True if the connection waits only for the rest of an incomplete frame."""
+        """True if only the rest of an incomplete frame is missing."""
         return self._decoder.missing is not None and self._input.is_reading and self._slot is Slot.IDLE
 
     @property
@@ -49,13 +47,12 @@ class SupervisedConnection(BrokerConnection):
         return self._output.seen_queued_bytes > 0 and self._memory.size_bytes > 0
 
     def expire_request_early(self) -> None:
-        """End the wait of the request in progress (``ClientWait``) if it holds memory, because other requests need
-        it."""
+        """End the request's wait (``ClientWait``) if it holds memory: others need it."""
         if isinstance(self._awaited, ClientWait) and self._memory.size_bytes:
             self._awaited.expire_early()
 
     def give_up_request(self, waited_s: float) -> None:
-        """Close the connection, because the rest of an incomplete request does not arrive."""
+        """Close: the rest of an incomplete request does not arrive."""
         decoder = self._decoder
         _log.warn(
             "{connection} closed: {received} of the {size} bytes of a request arrived, then too few in {waited_s:g} s",
@@ -67,7 +64,7 @@ class SupervisedConnection(BrokerConnection):
         self.abort()
 
     def give_up_answer(self, waited_s: float) -> None:
-        """Close the connection, because the peer does not read its responses and other requests need the memory."""
+        """Close: the peer does not read, and others need the memory."""
         _log.warn(
             "{connection} closed: the peer hardly read its response for {waited_s:g} s; {size} bytes were unsent, and"
             " other requests wait for memory",

@@ -1,7 +1,7 @@
-"""A TLS port of a listener, with handshakes limited in number and time.
+"""A listener's TLS port, with few and short handshakes at a time.
 
-To keep other clients' latency low, only a few handshake steps run in each turn of the reactor. A handshake that takes
-longer than ``HANDSHAKE_TIMEOUT_S`` is closed. Imported on demand, because it loads OpenSSL.
+Other clients' latency stays low, because a turn of the reactor runs few handshake steps. After ``HANDSHAKE_TIMEOUT_S``,
+a handshake's connection is closed. Imported on demand: it loads OpenSSL.
 """
 
 import ssl
@@ -20,13 +20,13 @@ from kafka_zk.security.tls import reason
 
 HANDSHAKE_TIMEOUT_S = 10.0
 HANDSHAKE_STEPS_PER_TURN = 8
-"""Maximum number of steps. A step with RSA takes 0.5 ms."""
+"""A step with RSA takes 0.5 ms."""
 
 _log = Logger()
 
 
 class HandshakeTurns:
-    """Runs at most ``steps_per_turn`` handshake steps per turn of the reactor. The others wait in order."""
+    """Runs ``steps_per_turn`` handshake steps per reactor turn; others wait in order."""
 
     def __init__(self, reactor: Any, steps_per_turn: int = HANDSHAKE_STEPS_PER_TURN) -> None:
         self._reactor = reactor
@@ -56,12 +56,12 @@ class HandshakeTurns:
             self._left -= 1
             try:
                 self._waiting.popleft()()
-            except Exception:  # steps of other connections must still run
+            except Exception:  # other connections' steps must run
                 _log.failure("a step of a handshake failed")
 
 
 class TlsFrameServer(TlsFrameTransport, tcp.Server):
-    """A connection accepted by a ``TlsPort``. It is not read while a step of its handshake waits."""
+    """An accepted connection, which is not read while a step of its handshake waits."""
 
     def __init__(self, sock: Any, protocol: Any, client: Any, server: "TlsPort", *args: Any) -> None:
         self._port = server
@@ -128,12 +128,12 @@ def _sentence(error: BaseException) -> str:
 
 
 class TlsPort(FramePort):
-    """A ``FramePort`` whose connections use TLS. ``on_failure`` is called for each failed handshake.
+    """``on_failure``: called for each failed handshake.
 
     Attributes:
-        context: TLS context for new connections; may be replaced.
-        failures: (address, reason) pairs of failed handshakes that were logged.
-        turns: limits the handshake steps of all connections.
+        context: for new connections; may be replaced.
+        failures: the logged failures, as (address, reason).
+        turns: for all connections.
     """
 
     transport = TlsFrameServer  # type: ignore[assignment]

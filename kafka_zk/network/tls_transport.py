@@ -1,13 +1,12 @@
 """TLS transports for clients and listeners: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
 
-``ssl.SSLObject`` between two memory BIOs is Python's fastest way, because one system call moves many records. A part of
-the queue is encrypted at a time and stays queued until the socket has accepted its ciphertext, so the queue's size
-counts plaintext bytes.
+Python's fastest way is ``ssl.SSLObject`` between two memory BIOs: one system call moves many records. A part of the
+queue is encrypted at a time, and stays queued until the socket has accepted its ciphertext, so sizes count plaintext.
 
-The protocol is connected before the handshake, and its data wait for it. A failed handshake closes the connection with
-``SslAuthenticationFailed``. The socket is read only after everything received before was delivered. So at most
-``_RECEIVE_BYTES`` and one TLS record stay encrypted while a protocol is paused, and the connection's end never
-overtakes data. Imported on demand, because it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
+The protocol is connected before the handshake; its data wait. A failed handshake closes the connection with
+``SslAuthenticationFailed``. The socket is read only when everything received was delivered. So at most
+``_RECEIVE_BYTES`` and one TLS record stay encrypted during a pause, and no data are overtaken by the connection's end.
+Imported on demand, because it loads OpenSSL.
 """
 
 import contextlib
@@ -41,8 +40,8 @@ ENCRYPT_BYTES = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
 _HANDSHAKE_RECEIVE_BYTES = 16 * 1024
 _MOST_CONTROL_BYTES = 16 * 1024
-"""Maximum of OpenSSL's own unsent messages. Without it, a peer could add to them by requesting new keys (KeyUpdate)
-without reading."""
+"""Maximum of OpenSSL's own unsent messages, to which a peer could add by requesting new keys (KeyUpdate) without
+reading."""
 
 _NO_CIPHERTEXT = memoryview(b"")
 _log = Logger()
@@ -57,7 +56,7 @@ def _plain_buffer(reactor: Any) -> memoryview:
 
 
 class ClosedEarly(ConnectionLost):
-    """The broker closed a connection after sending nothing but the handshake."""
+    """The broker sent nothing but the handshake before it closed."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__()
@@ -71,8 +70,7 @@ class TlsFrameTransport(FrameTransport):
     """Mixin for Twisted's TCP transports."""
 
     def _set_up_tls(self, context: ssl.SSLContext, *, server_hostname: str | None = None) -> None:
-        """Call this once, before anything is received or sent. ``server_hostname``: the host to which a client
-        connects; None for a server."""
+        """Call this once, first. ``server_hostname``: for a client."""
         self._queue = deque()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(
@@ -80,18 +78,17 @@ class TlsFrameTransport(FrameTransport):
         )
         self._handshaking = True
         self._is_paused = False
-        self._has_received = False  # True after application data, not only the handshake
+        self._has_received = False  # application data
         self._has_failed = False  # OpenSSL reports an error, or the peer's end, at the next read
-        self._ciphertext = _NO_CIPHERTEXT  # ciphertext that the socket has not accepted yet
-        self._encrypted_bytes = 0  # plaintext bytes at the queue's head that ``_ciphertext`` contains
-        self._control_bytes = 0  # part of the ciphertext that contains OpenSSL's own messages
+        self._ciphertext = _NO_CIPHERTEXT  # not accepted by the socket yet
+        self._encrypted_bytes = 0  # plaintext bytes at the queue's head, in ``_ciphertext``
+        self._control_bytes = 0  # of the ciphertext: OpenSSL's own messages
 
     def _failure(self, error: BaseException) -> Exception:
-        """The exception that closes the connection after a TLS error."""
         raise NotImplementedError
 
     def _closed_early(self) -> Exception:
-        """The exception that closes the connection if the peer closed it after only a handshake."""
+        """The error for a connection that the peer closed after a mere handshake."""
         return self._failure(ssl.SSLEOFError()) if self._handshaking else main.CONNECTION_LOST
 
     def _handshake_done(self) -> None:
@@ -107,7 +104,7 @@ class TlsFrameTransport(FrameTransport):
             pass
         except (ssl.SSLError, ValueError) as error:
             self._take_control()
-            self._send_control()  # sends the alert, so that the broker can log the reason
+            self._send_control()  # the alert, so that the broker can log the reason
             return self._failure(error)
         else:
             self._handshaking = False
@@ -128,7 +125,6 @@ class TlsFrameTransport(FrameTransport):
             self._send_ciphertext()
 
     def _send_ciphertext(self) -> int:
-        """Return how many bytes the socket accepted, and drop them. Raises OSError."""
         sent = self.socket.send(self._ciphertext)
         self._ciphertext = self._ciphertext[sent:]
         if not self._ciphertext:
@@ -154,7 +150,7 @@ class TlsFrameTransport(FrameTransport):
         return 0  # the caller queues the data; ``_encrypted_bytes`` marks them as encrypted
 
     def _encrypt(self, data: bytes | memoryview) -> None:
-        """Encrypt ``data``. The previous ciphertext must have been sent."""
+        """The previous ciphertext must have been sent."""
         self._tls.write(data)
         self._encrypted_bytes = len(data)
         self._ciphertext = memoryview(self._outgoing.read())
@@ -185,8 +181,7 @@ class TlsFrameTransport(FrameTransport):
         return None
 
     def _last_words(self) -> Exception:
-        """Read once more after the peer stopped receiving, because its last message may be the alert with the
-        reason."""
+        """Read once more after the peer stopped receiving: its last message may be the alert."""
         reason: Any = self.doRead()
         return reason if isinstance(reason, Exception) else main.CONNECTION_LOST
 
@@ -206,7 +201,7 @@ class TlsFrameTransport(FrameTransport):
                 self._encrypt(self._head())
         except BlockingIOError:
             return None
-        except (OSError, ValueError):  # also raised if the file of a slice was truncated
+        except (OSError, ValueError):  # also: a slice's file was truncated
             return main.CONNECTION_LOST
         return None
 
@@ -216,7 +211,7 @@ class TlsFrameTransport(FrameTransport):
         return super().queued_memory_bytes + len(self._ciphertext)
 
     def _head(self) -> bytes | memoryview:
-        """The beginning of the queue, at most ENCRYPT_BYTES. Raises OSError."""
+        """The beginning of the queue, at most ENCRYPT_BYTES."""
         pieces: list[bytes | memoryview] = []
         size_bytes = 0
         for item in islice(self._queue, MAX_RUN):
@@ -267,7 +262,7 @@ class TlsFrameTransport(FrameTransport):
         super().pauseProducing()  # type: ignore[no-untyped-call]
 
     def resumeProducing(self) -> None:
-        """Resume reading. Data received during the pause are decrypted in the next turn, before more is received."""
+        """Data received during the pause are decrypted in the next turn, before more is received."""
         self._is_paused = False
         if self._has_rest:
             self.reactor.callLater(0, self._deliver_rest)
@@ -287,7 +282,7 @@ class TlsFrameTransport(FrameTransport):
             super().resumeProducing()  # type: ignore[no-untyped-call]
 
     def _run_guarded(self, step: Callable[[], Exception | None]) -> None:
-        """Run ``step`` outside of ``doRead``. An exception closes only this connection."""
+        """Run ``step`` outside of ``doRead``: an exception closes only this connection."""
         if not self.connected or self._aborting or self._is_paused:
             return
         try:
@@ -312,7 +307,7 @@ class TlsFrameTransport(FrameTransport):
         return self._received()
 
     def _received(self) -> Exception | None:
-        """Handle received data. Returns the exception that closes the connection, otherwise None."""
+        """Returns the exception that closes the connection, or None."""
         return self._go_on()
 
     def _go_on(self) -> Exception | None:
@@ -339,9 +334,9 @@ class TlsFrameTransport(FrameTransport):
         return main.CONNECTION_LOST if self._has_received else self._closed_early()
 
     def _deliver(self) -> None:
-        """Deliver decrypted data. The rest of a big frame goes directly into its buffer.
+        """Deliver decrypted data, the rest of a big frame directly into its buffer.
 
-        OpenSSL is not asked when nothing is left, because its error costs as much as a small record.
+        OpenSSL is not asked when nothing is left: its error costs as much as a small record.
         """
         buffer = _plain_buffer(self.reactor)
         while self._has_rest and self.connected and not self._aborting and not self._is_paused:
@@ -359,8 +354,7 @@ class TlsFrameTransport(FrameTransport):
                 self.protocol.dataReceived(buffer[:count])  # type: ignore[call-arg,misc]
 
     def _decrypt(self, target: memoryview) -> int:
-        """Decrypt into ``target`` until it is full or no record is left. Returns the number of bytes. Raises
-        ssl.SSLError."""
+        """Decrypt into ``target`` until it is full or no record is left."""
         filled = 0
         try:
             while filled < len(target) and (not filled or self._has_rest):
@@ -378,7 +372,7 @@ class TlsFrameTransport(FrameTransport):
 
 
 class TlsFrameClient(TlsFrameTransport, tcp.Client):
-    """A connection opened by a ``TlsConnector``. Raises ConnectError for a host name that is invalid in TLS."""
+    """Raises ConnectError for a host name that TLS does not allow."""
 
     def __init__(self, settings: TlsSettings, host: str, *args: Any) -> None:
         self._settings = settings
@@ -404,7 +398,7 @@ class TlsFrameClient(TlsFrameTransport, tcp.Client):
 
 
 class TlsConnector(FrameConnector):
-    """A connector whose transport is a ``TlsFrameClient``. Raises InvalidSecurity."""
+    """Raises InvalidSecurity."""
 
     def __init__(self, settings: TlsSettings, *args: Any) -> None:
         client_context(settings)

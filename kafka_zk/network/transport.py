@@ -1,14 +1,13 @@
 """TCP transports for listeners and clients, whose outgoing queue holds bytes and file slices.
 
-They add ``write_frame`` to Twisted's transports. Bytes are sent with ``send`` (with MSG_MORE while more follows), and
-slices with ``sendfile``, so that records do not enter this process, unless one ``pread`` and one ``sendmsg`` are
-cheaper for a small frame. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the connection;
-when the queue is empty, it stops writing, resumes producers and completes ``loseConnection``. After ``receive_into``,
-the protocol gets views of a shared buffer, and the rest of an incomplete frame is received directly into the frame.
+They extend Twisted's transports by ``write_frame``. Bytes are sent with ``send`` (with MSG_MORE while more follows).
+Slices are sent with ``sendfile``, so that records do not enter this process; small frames with one ``pread`` and one
+``sendmsg`` if that is cheaper. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the
+connection; with an empty queue, it stops writing, resumes producers and completes ``loseConnection``. After
+``receive_into``, the protocol gets views of a shared buffer, but an incomplete frame receives its rest directly.
 
-A transport retains each queued slice and releases it exactly once. If a file was truncated (``sendfile`` sends nothing)
-or cannot be read, the connection is closed, because the announced size cannot be sent. Tests:
-tests/kafka_zk/network/test_transport.py.
+A queued slice is retained, and released exactly once. If its file was truncated (``sendfile`` sends nothing) or is
+unreadable, the connection is closed: the announced size cannot be sent.
 """
 
 import errno
@@ -38,13 +37,13 @@ SEND_LIMIT_BYTES = 1024 * 1024
 """Maximum sent per turn, so that one connection cannot block the others."""
 
 RECEIVE_BUFFER_BYTES = 128 * 1024
-"""Maximum received at a time for small requests. Holds five batches of 16 KB, which a producer may have in flight."""
+"""Maximum received at a time for small requests. Holds the five batches of 16 KB that a producer may have in flight."""
 
 RECEIVE_INTO_FROM_BYTES = 16 * 1024
 """If less than this is missing, a frame is received together with later data, which saves a turn per frame."""
 
 MAX_RUN = 64
-"""Maximum number of buffers per ``sendmsg``, far below the system's limit of 1,024."""
+"""Buffers per ``sendmsg``; the system's limit is 1,024."""
 
 RECEIVE_LIMIT_BYTES = 1024 * 1024
 
@@ -71,7 +70,7 @@ else:
 
 
 def receive_buffer(reactor: Any) -> memoryview:
-    """Shared by all connections of a reactor; its content is valid only until the next receive."""
+    """Shared by all connections of a reactor; valid only until the next receive."""
     buffer = _receive_buffers.get(reactor)
     if buffer is None:
         buffer = _receive_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -113,17 +112,14 @@ def _release(items: Iterable[memoryview | _SliceInQueue]) -> None:
 
 
 class FrameTransport(_Base):
-    """Mixin for Twisted's TCP transports.
-
-    Attributes:
-        queued_size_bytes: bytes in the queue, slices included.
-    """
+    """Mixin for Twisted's TCP transports."""
 
     queued_size_bytes = 0
-    _sent_bytes = 0  # number of queued bytes that were sent
+    """Size of the queue, including slices."""
+    _sent_bytes = 0
     _held = False
     on_drained: Callable[[], None] | None = None
-    """Called once and then cleared, in the reactor, when the queue is at most half of QUEUE_FULL_BYTES."""
+    """Called once in the reactor, when the queue is at most half of QUEUE_FULL_BYTES."""
 
     _queue: deque[memoryview | _SliceInQueue]
     _buffer: memoryview
@@ -134,16 +130,16 @@ class FrameTransport(_Base):
     def receive_into(
         self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool = UNBOUNDED
     ) -> None:
-        """Receive the rest of a big frame directly into ``decoder``'s buffer, and call ``received`` with the number of
-        bytes. The protocol receives all other data as a view, which is valid until ``dataReceived`` returns. ``pool``
-        limits its size."""
+        """Receive the rest of a big frame directly into ``decoder``'s buffer, limited by ``pool``, and call
+        ``received`` with the number of bytes. The protocol gets all other data as a view, valid until ``dataReceived``
+        returns."""
         self._decoder = decoder
         self._buffer = receive_buffer(self.reactor)
         self._received_frame_part = received
         self._pool = pool
 
     def write_frame(self, parts: Sequence[Part]) -> None:
-        """Queue one frame, its size followed by ``parts``, and send immediately what the socket accepts.
+        """Queue one frame, its size and ``parts``, and send what the socket accepts now.
 
         Retains every slice. Does nothing if the connection is lost or being aborted. A slice whose file is missing
         aborts the connection.
@@ -181,11 +177,10 @@ class FrameTransport(_Base):
         return sent
 
     def hold(self) -> None:
-        """Queue frames until ``send_held``, so that responses to requests from one read are sent together."""
+        """Queue frames until ``send_held``, to send the responses to one read's requests together."""
         self._held = True
 
     def send_held(self) -> None:
-        """Send the frames queued since ``hold``, as far as the socket accepts them."""
         self._held = False
         if self._queue and self.connected and not self._aborting:
             self._send_queue()
@@ -224,8 +219,8 @@ class FrameTransport(_Base):
         return sum(len(item) for item in self._queue if isinstance(item, memoryview))
 
     def taken_bytes(self) -> int:
-        """Bytes that the peer's system has acknowledged. Only differences are meaningful, and only while the queue is
-        not empty: the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
+        """Bytes that the peer's system has acknowledged. Compare only differences, and only while the queue is not
+        empty: the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
         try:
             (kept_bytes,) = _INT.unpack(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(_INT.size)))
         except (OSError, ValueError):  # the socket is closed
@@ -241,7 +236,6 @@ class FrameTransport(_Base):
             self.startWriting()
 
     def writeSequence(self, iovec: Any) -> None:
-        """Like Twisted's ``writeSequence``."""
         for data in iovec:
             self.write(data)
 
@@ -249,7 +243,7 @@ class FrameTransport(_Base):
         return self.queued_size_bytes > self.bufferSize
 
     def doWrite(self) -> Any:
-        """Send from the queue. Returns the exception that closes the connection, otherwise None."""
+        """Send from the queue. Returns the exception that closes the connection, if any."""
         error = self._send_queue()
         if error is not None:
             return error
@@ -331,14 +325,14 @@ class FrameTransport(_Base):
         return sent
 
     def _send_slice(self, item: _SliceInQueue, count: int) -> int:
-        """Send up to ``count`` bytes of a slice. Returns 0 if the file is shorter than the slice."""
+        """Returns the number of bytes sent, 0 if the file is shorter than the slice."""
         sent = os.sendfile(self.socket.fileno(), item.file_slice.fileno(), item.position, count)
         item.position += sent
         item.remaining_bytes -= sent
         return sent
 
     def doRead(self) -> Any:
-        """Receive data. The rest of a big frame goes directly into its buffer."""
+        """Receive the rest of a big frame directly into its buffer."""
         if self._decoder is None:
             return super().doRead()
         if self._decoder.missing is not None:
@@ -381,8 +375,7 @@ class FrameTransport(_Base):
         return None
 
     def connectionLost(self, reason: Any) -> None:
-        """Release the slices, then close like Twisted. Clears references to the protocol, so that no garbage collection
-        is needed to free it."""
+        """Release the slices and close. Clears references to the protocol, to free it without garbage collection."""
         _release(self._queue)
         self._queue.clear()
         self.queued_size_bytes = 0
@@ -409,17 +402,15 @@ class FrameClient(FrameTransport, tcp.Client):
 
 
 class FrameConnector(tcp.Connector):
-    """A connector whose transport is a ``FrameClient``."""
-
     def _makeTransport(self) -> tcp.Client:
         return FrameClient(self.host, self.port, self.bindAddress, self, self.reactor)
 
 
 class FramePort(tcp.Port):
-    """A port that binds and listens first, and accepts only after ``start_accepting``.
+    """A port that listens before it accepts.
 
-    ``accept_limit`` returns how many connections may be accepted now. At 0 the port stops until ``start_accepting`` is
-    called again.
+    ``accept_limit`` returns how many connections may be accepted now. At 0 the port stops until the next
+    ``start_accepting``.
     """
 
     transport = FrameServer
@@ -427,14 +418,14 @@ class FramePort(tcp.Port):
     _accepting = False
 
     def startListening(self) -> None:
-        """Bind and listen. Raises CannotListenError, also for a host with a scope that cannot be resolved."""
+        """Raises CannotListenError, also for a host whose scope cannot be resolved."""
         try:
             super().startListening()
         except UnicodeError as error:
             raise CannotListenError(self.interface, self.port, OSError(str(error))) from error
 
     def startReading(self) -> None:
-        """Does nothing before ``start_accepting``, because Twisted calls this when it starts to listen."""
+        """Does nothing before ``start_accepting``: Twisted calls this when it starts to listen."""
         if self._accepting:
             super().startReading()  # type: ignore[no-untyped-call]
 

@@ -1,4 +1,4 @@
-"""ACL types: numbers as in the protocol, names as in znodes and tools.
+"""ACLs: numbers as in the protocol, names as in znodes and tools.
 
 Source: ResourceType.java, PatternType.java, AclOperation.java, AclPermissionType.java, SecurityUtils.java@3.9.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 CLUSTER_NAME = "kafka-cluster"
 WILDCARD = "*"
-"""As a literal resource name, it means all resources of a type. As a host, it means all hosts."""
+"""Means all resources of a type as a literal name, and all hosts as a host."""
 
 WILDCARD_PRINCIPAL = "User:*"
 
@@ -39,7 +39,7 @@ class ResourceType(_Named):
 
 
 class PatternType(_Named):
-    """ANY and MATCH are for filters only. MATCH selects the patterns that apply to a resource with the given name."""
+    """ANY and MATCH are for filters only; MATCH selects the patterns that apply to a resource of the given name."""
 
     ANY = 1
     MATCH = 2
@@ -75,7 +75,7 @@ class Permission(_Named):
 
 
 class Pattern(NamedTuple):
-    """The resources that an ACL applies to. ``pattern_type``: LITERAL or PREFIXED."""
+    """The resources of an ACL, by LITERAL or PREFIXED name."""
 
     resource_type: ResourceType
     name: str
@@ -85,7 +85,6 @@ class Pattern(NamedTuple):
         return f"{self.resource_type.label}:{self.pattern_type.name}:{self.name}"
 
     def matches(self, resource_type: ResourceType, name: str) -> bool:
-        """True if the pattern applies to that resource."""
         if resource_type is not self.resource_type:
             return False
         if self.pattern_type is PatternType.PREFIXED:
@@ -143,7 +142,7 @@ IMPLIED: Mapping[Operation, Sequence[Operation]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""Operation -> operations that imply it if they are allowed. Source: AclAuthorizer.matchingAclExists@3.9."""
+"""Operation -> those that imply it if allowed. Source: AclAuthorizer.matchingAclExists@3.9."""
 
 SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.TOPIC: (
@@ -189,12 +188,11 @@ def _camel_case(name: str) -> str:
 
 
 class InvalidAcl(Exception):
-    """The ACL is invalid. The message is one sentence."""
+    """The message is one sentence."""
 
 
 def check(pattern: Pattern, acl: Acl) -> None:
-    """Raise InvalidAcl if the ACL is invalid, with Kafka's message if there is one. Source:
-    AclApis.handleCreateAcls@3.9."""
+    """Raise InvalidAcl, with Kafka's message if there is one. Source: AclApis.handleCreateAcls@3.9."""
     if pattern.resource_type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         raise InvalidAcl(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not pattern.name:

@@ -1,6 +1,6 @@
-"""Reads subject, host names and expiry from a certificate. Pure.
+"""Reads a certificate's subject, host names and expiry. Pure.
 
-Source: RFC 5280 4.1. Tests: tests/kafka_zk/security/test_certificate.py.
+Source: RFC 5280 4.1.
 """
 
 import base64
@@ -23,12 +23,12 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate's content.
+    """What is read of a certificate.
 
     Attributes:
         subject: distinguished name in Java's form.
-        names: host names, addresses and other names in subjectAltName.
-        not_after_ms: expiry, ms since the epoch.
+        names: in subjectAltName: host names, addresses and others.
+        not_after_ms: expiry, since the epoch.
     """
 
     subject: str

@@ -1,6 +1,6 @@
-"""Cipher suites: translates Java's names, which are IANA's, to OpenSSL's. Pure.
+"""Translates Java's names of cipher suites, which are IANA's, to OpenSSL's. Pure.
 
-Python can only choose suites up to TLS 1.2. For TLS 1.3, it uses all of OpenSSL's suites.
+Python can choose suites up to TLS 1.2; for TLS 1.3 it uses all of OpenSSL's.
 Tests: tests/kafka_zk/security/test_cipher_suites.py compares with ``openssl ciphers -stdname``.
 """
 
@@ -18,8 +18,8 @@ _MODES = {"CBC": "", "GCM": "-GCM", "CCM": "-CCM", "CCM_8": "-CCM8"}
 
 
 def openssl_name(name: str) -> str | None:
-    """Translate a name: ``TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384`` becomes ``ECDHE-RSA-AES256-GCM-SHA384``. None for
-    unknown names, and for TLS 1.3, whose names are equal."""
+    """``TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384`` becomes ``ECDHE-RSA-AES256-GCM-SHA384``. None for unknown names, and
+    for TLS 1.3, whose names are equal."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

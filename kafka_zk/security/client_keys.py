@@ -1,11 +1,10 @@
-"""Reads the security keys of a client's configuration, in the spelling of Java, librdkafka or kafka-python.
+"""Reads a client's security keys, spelled as in Java, librdkafka or kafka-python.
 
-Files are read immediately, so the result can be sent to other machines. Unknown keys and contradictions are rejected
-with one sentence that contains no secret. TLS or SASL keys that the protocol does not use are also rejected: otherwise
-the client would be unprotected without its user's knowledge.
+Files are read at once: other machines can use the result. Unknown keys and contradictions are rejected, with one
+sentence without secrets. So are TLS or SASL keys that the protocol does not use: the user would believe to be
+protected.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
-Tests: tests/kafka_zk/security/test_client_keys.py.
 """
 
 import contextlib
@@ -34,7 +33,7 @@ from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 MOST_STORE_BYTES = 16 * 1024 * 1024
-"""Maximum size of a file with keys or certificates. A larger one is a device or the wrong file."""
+"""A larger file is a device or the wrong one."""
 
 _SERVICE = "sasl.kerberos.service.name"
 _CALLBACK = "sasl.login.callback.handler.class"
@@ -50,7 +49,7 @@ _TRUE_FALSE = {"true": True, "false": False}
 
 
 def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
-    """Read the security keys, spelled with ``.`` or ``_``. Other keys are ignored.
+    """The settings in ``properties``, spelled with ``.`` or ``_``; other keys are ignored.
 
     Raises InvalidSecurity for the first unusable value or file, and for contradictions.
     """
@@ -70,7 +69,7 @@ def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
 
 
 def security_keys(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The security keys among ``properties``, including unknown ones with the prefix of a security key."""
+    """The security keys, including unknown ones with such a prefix."""
     return {key: value for key, value in properties.items() if _is_of_security(key)}
 
 
@@ -80,7 +79,7 @@ def _is_of_security(key: str) -> bool:
 
 
 class _Keys:
-    """The supported keys, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except for
+    """The supported keys, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except of
     ``ssl.endpoint.identification.algorithm``."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
@@ -141,7 +140,7 @@ class _Keys:
         return tuple(part.strip() for part in parts if part.strip())
 
     def one_of(self, *keys: str) -> str | None:
-        """The given key; None if none is given. Raises InvalidSecurity if several are given."""
+        """The given key; None if none is given. Raises InvalidSecurity for several."""
         given = [key for key in keys if self.has(key)]
         if len(given) > 1:
             raise InvalidSecurity(f"{given[0]} and {given[1]} contradict each other: give one of them")
@@ -157,7 +156,7 @@ class _Keys:
                 content = file.read(MOST_STORE_BYTES + 1)
         except OSError as error:
             raise InvalidSecurity(f"{key}={path}: {error.strerror}") from None
-        except (ValueError, RuntimeError) as error:  # a NUL in the path, or the home directory of an unknown user
+        except (ValueError, RuntimeError) as error:  # a NUL, or an unknown user's home directory
             raise InvalidSecurity(f"{key}={path!r}: {error}") from None
         if len(content) > MOST_STORE_BYTES:
             raise InvalidSecurity(f"{key}={path}: the file is larger than 16 MB, so it is not a key store")
@@ -172,7 +171,7 @@ def _tls(keys: _Keys) -> TlsSettings:
     if algorithm not in ("https", "none", ""):
         raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: must be https, or empty (no check)")
     protocols = keys.items("ssl.enabled.protocols")
-    from kafka_zk.security.tls import VERSIONS, client_context  # imported here, because it loads OpenSSL
+    from kafka_zk.security.tls import VERSIONS, client_context  # it loads OpenSSL
 
     usable = tuple(name for name in protocols if name in VERSIONS)
     if protocols and not usable:
@@ -185,7 +184,7 @@ def _tls(keys: _Keys) -> TlsSettings:
         protocols=usable,
         suites=keys.items("ssl.cipher.suites"),
     )
-    client_context(settings)  # OpenSSL reports errors here, so they become errors of the configuration
+    client_context(settings)  # OpenSSL's errors become errors of the configuration
     return settings
 
 
@@ -243,7 +242,7 @@ def _store_type(keys: _Keys, name: str, data: bytes) -> str:
 
 @contextlib.contextmanager
 def _about(keys: _Keys, key: str) -> Iterator[None]:
-    """Add ``key`` and its file to the message of an InvalidSecurity."""
+    """Add ``key`` and its file to the message."""
     try:
         yield
     except InvalidSecurity as error:
@@ -353,7 +352,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
     if options is not None:
         return _checked_unsecured(UnsecuredTokens(tuple(sorted(options.items()))))
     words = dict(word.split("=", 1) for word in config.value.split() if "=" in word)
-    if "principal" in words:  # librdkafka's unsecured tokens
+    if "principal" in words:  # these are librdkafka's unsecured tokens
         lifetime = words.get("lifeSeconds", "3600")
         return _checked_unsecured(UnsecuredTokens((("unsecuredLoginLifetimeSeconds", lifetime),
                                                    ("unsecuredLoginStringClaim_sub", words["principal"]))))  # fmt: skip

@@ -1,7 +1,6 @@
-"""A client's security settings, parsed, and the names of their configuration keys.
+"""A client's security settings, and the names of their keys.
 
-Values only, so that a client without security loads nothing else of this package. ``client_keys`` reads the
-configuration.
+Only values: a client without security loads nothing else of this package. ``client_keys`` reads the configuration.
 """
 
 from collections.abc import Mapping
@@ -29,10 +28,10 @@ class KerberosLogin:
     """How a client gets Kerberos tickets.
 
     Attributes:
-        service: the first part of brokers' principals.
-        principal: the client's principal; empty: that of the ticket cache.
-        keytab: path; empty: use the tickets in ``cache``.
-        cache: a ticket cache; empty: the user's cache.
+        service: first part of brokers' principals.
+        principal: the client's; empty: the ticket cache's.
+        keytab: path; empty: use ``cache``.
+        cache: of tickets; empty: the user's.
     """
 
     service: str
@@ -47,8 +46,8 @@ class SaslSettings:
 
     Attributes:
         username, password: for PLAIN and SCRAM.
-        is_token: True if username and password are the id and HMAC of a delegation token.
-        tokens: source of OAUTHBEARER tokens, an instance of a class in ``token_sources``.
+        is_token: these are a delegation token's id and HMAC.
+        tokens: OAUTHBEARER's source, of a class in ``token_sources``.
         kerberos: for GSSAPI.
     """
 
@@ -61,17 +60,16 @@ class SaslSettings:
 
     @property
     def may_wait(self) -> bool:
-        """True if the client's side may block while it asks another server."""
+        """True if the client's side may wait for another server."""
         return self.tokens is not None or self.kerberos is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """One client's security settings. They can be pickled, and ``repr`` shows no secret.
+    """Can be pickled; ``repr`` shows no secret.
 
-    Attributes:
-        protocol: one of ``PROTOCOLS``.
-        tls, sasl: None if the protocol does not use them.
+    ``protocol``: one of ``PROTOCOLS``.
+        ``tls``, ``sasl``: None if not of the protocol.
     """
 
     protocol: str = "PLAINTEXT"
@@ -106,7 +104,7 @@ LIBRDKAFKA_KEYS = frozenset(
 
 ALIASES: Mapping[str, str] = {
     "sasl.mechanisms": "sasl.mechanism",
-    # kafka-python's keys, which have ``_`` for ``.``
+    # kafka-python's, with ``_`` for ``.``
     "sasl.plain.username": "sasl.username",
     "sasl.plain.password": "sasl.password",
     "ssl.cafile": "ssl.ca.location",

@@ -1,4 +1,4 @@
-"""Parses DER, as far as certificates and key stores need it. Pure.
+"""Parses DER, as far as certificates and key stores need it.
 
 Source: ITU-T X.690.
 """

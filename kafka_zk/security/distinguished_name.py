@@ -1,8 +1,7 @@
-"""The subject of a certificate in Java's form, which is a principal's name. Pure.
+"""A certificate's subject in Java's form, which is a principal's name. Pure.
 
-Attributes without a keyword in Java are written as object identifier and hexadecimal DER of the value. Source: RFC
-2253; X500Principal.getName() and sun.security.x509.AVA (Java 17), RFC 5280 4.1.
-Tests: tests/kafka_zk/security/test_distinguished_name.py.
+Attributes without a keyword in Java are an object identifier and the value's DER in hexadecimal. Source: RFC 2253;
+X500Principal.getName() and sun.security.x509.AVA (Java 17), RFC 5280 4.1.
 """
 
 from kafka_zk.security import der
@@ -19,8 +18,7 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _TEXTS = {0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E}
-"""UTF8String, PrintableString, T61String, IA5String, GeneralString and BMPString. All are decoded as UTF-8, as in
-Java."""
+"""UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString; all decoded as UTF-8, as in Java."""
 
 _BLANKS = " \r"
 _OUTER = str.maketrans({each: f"\\{each}" for each in _BLANKS})

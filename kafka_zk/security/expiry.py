@@ -1,4 +1,4 @@
-"""Warnings about certificates that expire soon. Pure. Tests: tests/kafka_zk/security/test_expiry.py."""
+"""Warnings about certificates that expire soon."""
 
 from collections.abc import Mapping, Sequence
 

@@ -6,11 +6,9 @@
         password="secret";
     };
 
-A file (JVM option ``java.security.auth.login.config``) has sections with any number of login modules. A property
-(``sasl.jaas.config``) has exactly one module and no section. Messages never repeat the text, which may contain
-passwords.
+A file (JVM option ``java.security.auth.login.config``) has sections of login modules. A property (``sasl.jaas.config``)
+is one module. Messages do not repeat the text, which may contain passwords.
 Source: JaasContext.java, JaasConfig.java@3.9; javax.security.auth.login.Configuration (Java 17).
-Tests: tests/kafka_zk/security/test_jaas.py.
 """
 
 import re
@@ -28,12 +26,12 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 class InvalidJaas(ValueError):
-    """The text is invalid. The message says where and repeats no value."""
+    """The message says where, and repeats no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """A login module's class and options. ``repr`` omits the options, because their values may be secrets."""
+    """``repr`` omits the options, which may be secrets."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
@@ -55,7 +53,7 @@ def parse_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
 
 
 def parse_property(text: str) -> LoginModule:
-    """Parse the login module in a ``sasl.jaas.config``. Raises InvalidJaas."""
+    """Raises InvalidJaas."""
     tokens = _Tokens(text)
     if tokens.at_end():
         raise InvalidJaas("it is empty; a login module is needed, such as `….ScramLoginModule required username=…;`")
@@ -89,7 +87,7 @@ def _module(tokens: "_Tokens") -> LoginModule:
 
 
 class _Tokens:
-    """The tokens of a text. ``place``: the line of the last token taken."""
+    """``place``: line of the last token taken."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokenize(text))

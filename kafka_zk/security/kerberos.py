@@ -1,12 +1,12 @@
-"""SASL/GSSAPI with Kerberos, both sides (RFC 4752). As in Kafka, there is no security layer, because TLS encrypts.
+"""SASL/GSSAPI with Kerberos, both sides (RFC 4752). No security layer, as in Kafka: TLS encrypts.
 
-Both sides exchange tokens until the context is established. Then the broker offers its security layers, and the client
-selects "none". The client may add a user name that it wants to act as; as in Kafka, this name has no effect.
+After tokens have established a context, the broker offers its security layers, and the client selects "none". A user
+name to act as, from the client, has no effect, as in Kafka.
 
-Needs the package ``gssapi``: ``pip install 'kafka-zk[gssapi]'``. It reads keytabs and /etc/krb5.conf (KRB5_CONFIG).
-As in Kafka, a ticket that is replayed or not yet valid does not fail the login for good: clients try again.
+Needs ``pip install 'kafka-zk[gssapi]'``, keytabs and /etc/krb5.conf (KRB5_CONFIG). As in Kafka, clients try again after
+a replayed or not yet valid ticket.
 Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin, KerberosError@3.9; GssKrb5Server (Java 17).
-Tests: tests/kafka_zk/security/test_kerberos.py, and with a KDC tests/peers/secured/test_kerberos.py.
+Tests with a KDC: tests/peers/secured/test_kerberos.py.
 """
 
 import itertools
@@ -19,8 +19,8 @@ from kafka_zk.security.client_security import KerberosLogin
 from kafka_zk.security.errors import InvalidSecurity, RefusedForNow, SaslAuthenticationFailed
 
 _NO_LAYER = 1
-_NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # and no buffer for messages, which are not wrapped
-_KRB5_ERRORS = -1765328384  # the first code of krb5's table of errors
+_NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # no buffer either: messages are not wrapped
+_KRB5_ERRORS = -1765328384  # first of krb5's error codes
 _RETRIABLE = frozenset((_KRB5_ERRORS + code) % 2**32 for code in (21, 33, 34))  # client or ticket not yet valid, replay
 _KDC_UNREACHABLE = (_KRB5_ERRORS + 156) % 2**32
 _cache_numbers = itertools.count()
@@ -28,11 +28,11 @@ _free_caches: dict[tuple[str, str], deque[str]] = defaultdict(deque)  # by keyta
 
 
 class TicketUnavailable(ConnectionError):
-    """The Kerberos server is unreachable, or the ticket is not valid yet; retrying later may help."""
+    """The Kerberos server is unreachable, or the ticket not valid yet; retrying may help."""
 
 
 def gssapi_module() -> Any:
-    """Import the package ``gssapi``. Raises InvalidSecurity if it or the system's Kerberos library is missing."""
+    """Raises InvalidSecurity if ``gssapi`` or the system's Kerberos library is missing."""
     try:
         import gssapi
     except (ImportError, OSError):
@@ -53,7 +53,7 @@ def default_realm() -> str:
 
 
 class KerberosService:
-    """The broker's key, with which it verifies clients. Raises InvalidSecurity if the keytab does not contain it."""
+    """The broker's key, with which it verifies clients. Raises InvalidSecurity if the keytab lacks it."""
 
     def __init__(self, principal: str, keytab: str) -> None:
         self._gssapi = gssapi_module()
@@ -66,28 +66,25 @@ class KerberosService:
             raise InvalidSecurity(f"GSSAPI: the keytab {keytab} has no usable key of {principal}: {error}") from None
 
     def login(self) -> "GssapiServer":
-        """Begin the login of one client."""
         return GssapiServer(self._gssapi, self._credentials)
 
 
 class GssapiServer:
-    """The broker's side of one login. It may block, because the Kerberos library reads and writes files.
+    """The broker's side of one login. It may block: the Kerberos library uses files.
 
-    Attributes:
-        principal: the client's principal; empty until it is authenticated.
+    ``principal``: the client's; empty until authenticated.
     """
 
     def __init__(self, gssapi: Any, credentials: Any) -> None:
         self._gssapi = gssapi
         self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
-        # Otherwise a refused ticket fails only in the next step, which never comes: the client does not accept an error
-        # token.
+        # Otherwise a refused ticket fails in a next step that never comes: clients do not accept an error token.
         self._context.__DEFER_STEP_ERRORS__ = False
         self._has_offered = False
         self.principal = ""
 
     def answer(self, message: bytes) -> bytes:
-        """The response to one message. Raises SaslAuthenticationFailed."""
+        """Raises SaslAuthenticationFailed."""
         try:
             if not self._context.complete:
                 token = bytes(self._context.step(message) or b"")
@@ -116,9 +113,9 @@ class GssapiServer:
 
 
 def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, None]:
-    """The client's messages to the broker at ``host``. The call may block while it asks the Kerberos server.
+    """The client's messages to the broker at ``host``. Blocks while it asks the Kerberos server.
 
-    Raises TicketUnavailable and SaslAuthenticationFailed, also from the generator.
+    Raises TicketUnavailable, SaslAuthenticationFailed, also from the generator.
     """
     gssapi = gssapi_module()
     try:
@@ -129,7 +126,7 @@ def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, No
                 mech=gssapi.MechType.kerberos,
                 flags=(gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity),
             )  # fmt: skip
-            first = bytes(context.step() or b"")  # gets the ticket from the cache or from the Kerberos server
+            first = bytes(context.step() or b"")  # the ticket from the cache or the Kerberos server
     except gssapi.exceptions.GSSError as error:
         raise _client_failure(error, "") from None
     return _messages(gssapi, context, first)
@@ -160,7 +157,7 @@ def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
     """Where the library finds tickets: the user's cache, or a keytab with a cache that no other login uses
     concurrently.
 
-    Later logins use the cache again and keep its valid tickets, so there are as many caches as concurrent logins.
+    Later logins use that cache and its valid tickets again.
     """
     if not login.keytab:
         yield {"ccache": login.cache} if login.cache else None

@@ -1,4 +1,4 @@
-"""Maps Kerberos principals to user names by the rules in ``sasl.kerberos.principal.to.local.rules``. Pure.
+"""Maps Kerberos principals to users by ``sasl.kerberos.principal.to.local.rules``. Pure.
 
     DEFAULT                                  maps alice@DEFAULT.REALM and alice/host@DEFAULT.REALM to alice
     RULE:[n:text](match)s/from/to/g/L        applies to principals of n parts. In ``text``, $1 and $2 stand for the
@@ -6,8 +6,8 @@
                                              whole result. Then ``to`` replaces the first ``from`` (with /g: each), and
                                              /L or /U changes the case. Everything after the bracket is optional.
 
-The first rule that applies determines the name. A user name with ``/`` or ``@`` is refused.
-Source: KerberosName, KerberosRule, KerberosShortNamer.java@3.9. Tests: tests/kafka_zk/security/test_kerberos_names.py.
+The first rule that applies gives the name, which may not contain ``/`` or ``@``.
+Source: KerberosName, KerberosRule, KerberosShortNamer.java@3.9.
 """
 
 import re
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kafka_zk.security.errors import InvalidSecurity
 
-_PRINCIPAL = re.compile(r"([^/@\\]+)(?:/([^/@\\]*))?@([^/@\\]+)")  # the library escapes a / in a part
+_PRINCIPAL = re.compile(r"([^/@\\]+)(?:/([^/@\\]*))?@([^/@\\]+)")  # a / within a part is escaped
 _RULE = re.compile(
     r"DEFAULT|RULE:\[(?P<parts>\d+):(?P<text>[^\]]*)\](?:\((?P<match>[^)]*)\))?"
     r"(?:s/(?P<source>[^/]*)/(?P<target>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?"
@@ -30,7 +30,7 @@ class NoUserName(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``parts``: the rule applies to principals with this number of parts; 0: DEFAULT."""
+    """``parts``: of the principals to which it applies; 0: DEFAULT."""
 
     parts: int
     text: str = ""
@@ -63,11 +63,10 @@ class _Rule:
 
 
 class KerberosNames:
-    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka rejects, that applies to principals of
-    more than two parts (or of none), or that refers to a part or group that does not exist.
+    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka rejects, for principals of more than two
+    parts or of none, or that refers to an unknown part or group.
 
-    Args:
-        default_realm: the default realm in krb5.conf, or an empty string.
+    ``default_realm``: of krb5.conf, or empty.
     """
 
     def __init__(self, rules: Sequence[str], default_realm: str) -> None:
@@ -75,7 +74,7 @@ class KerberosNames:
         self._default_realm = default_realm
 
     def user(self, principal: str) -> str:
-        """The user name of a principal. Raises NoUserName."""
+        """Raises NoUserName."""
         found = _PRINCIPAL.fullmatch(principal)
         if found is None:
             raise NoUserName("the principal is not name@REALM or name/host@REALM")
@@ -106,7 +105,7 @@ def _rule(text: str) -> _Rule:
     try:
         match, source = map(_pattern, (found["match"], found["source"]))
         if source is not None:
-            source.sub(target, "")  # raises if ``to`` names a group that ``from`` does not have
+            source.sub(target, "")  # raises for a group that ``from`` lacks
     except (re.error, IndexError) as error:
         raise InvalidSecurity(f"sasl.kerberos.principal.to.local.rules: {text!r}: {error}") from None
     return _Rule(parts, found["text"], match, source, target, found["all"] is not None, found["case"] or "")

@@ -1,11 +1,11 @@
-"""The keys of ``server.properties`` that apply to one listener, and its JAAS login modules.
+"""One listener's keys in ``server.properties``, and its JAAS login modules.
 
-A key applies with the prefix ``listener.name.<listener>.`` or, unless it grants access, without it. A SASL key may also
-have the prefix ``listener.name.<listener>.<mechanism>.``, which takes precedence.
+A key has the prefix ``listener.name.<listener>.`` or, unless it grants access, none. For SASL, the prefix
+``listener.name.<listener>.<mechanism>.`` comes first.
 
-A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``. If that is absent, the module is in the
-file that ``java.security.auth.login.config`` names: in section ``<listener>.KafkaServer`` or, if absent,
-``KafkaServer``. Source: BrokerSecurityConfigs, ChannelBuilders, JaasContext.java@3.9.
+A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``, or else in the file of
+``java.security.auth.login.config``: in section ``<listener>.KafkaServer``, or else ``KafkaServer``. Source:
+BrokerSecurityConfigs, ChannelBuilders, JaasContext.java@3.9.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ from kafka_zk.security.jaas import LoginModule
 
 GSSAPI = "GSSAPI"
 BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", GSSAPI, "SCRAM-SHA-256", "OAUTHBEARER")
-"""The mechanisms that a broker can enable, in the order that Kafka returns to clients."""
+"""The mechanisms of brokers, in the order in which Kafka's brokers offer them."""
 
 LISTENER_PREFIX = "listener.name."
-"""Prefix of dynamic keys, in lower case. The listener's name may be in any case."""
+"""Prefix of dynamic keys, in lower case; the listener's name may be in any."""
 
 JAAS_FILE = "java.security.auth.login.config"
 MAX_REAUTH_MS = "connections.max.reauth.ms"
@@ -60,11 +60,7 @@ def is_read_for_listener(key: str) -> bool:
 
 
 class ListenerKeys:
-    """The keys of one listener.
-
-    Attributes:
-        own: the keys with the listener's prefix, without that prefix.
-    """
+    """``own``: keys with the listener's prefix, without it."""
 
     def __init__(self, properties: Mapping[str, str], listener: str) -> None:
         self._listener = listener.lower()
@@ -98,7 +94,7 @@ class ListenerKeys:
         return {key: self.text(key) for key in TLS_KEYS if self.is_own(key) or key in self._properties}
 
     def login_of(self, mechanism: str) -> dict[str, str]:
-        """The keys for the OAUTHBEARER token or Kerberos ticket with which this broker logs in to others."""
+        """The keys for this broker's own OAUTHBEARER token or Kerberos ticket."""
         if mechanism == GSSAPI:
             return {SERVICE_NAME: self.text(SERVICE_NAME)} if self.text(SERVICE_NAME) else {}
         keys = {
@@ -108,7 +104,7 @@ class ListenerKeys:
         return {key: value for key, value in keys.items() if value} if mechanism == "OAUTHBEARER" else {}
 
     def mechanisms(self) -> tuple[str, ...]:
-        """The enabled mechanisms. Raises InvalidSecurity for a mechanism that a broker cannot enable."""
+        """Raises InvalidSecurity for one that a broker cannot enable."""
         named = [name.strip() for name in self.text("sasl.enabled.mechanisms", "GSSAPI").split(",") if name.strip()]
         unknown = [name for name in named if name not in BROKER_MECHANISMS]
         if unknown or not named:
@@ -118,7 +114,7 @@ class ListenerKeys:
         return tuple(name for name in BROKER_MECHANISMS if name in named)
 
     def login_module(self, mechanism: str) -> LoginModule:
-        """The login module of a mechanism. Raises InvalidSecurity without repeating the configured texts."""
+        """Raises InvalidSecurity without the configured texts."""
         key = self.name_of(mechanism, "sasl.jaas.config")
         text = self.own_of_mechanism(mechanism, "sasl.jaas.config")
         if not text:

@@ -1,7 +1,7 @@
-"""SASL settings of one listener, made from its keys and login modules.
+"""One listener's SASL settings, from its keys and login modules.
 
-Where Kafka expects the class of a callback handler, give a Python class as ``module:Class``. One instance is created
-with the options of the login module. It is called off the reactor's thread, so it may block:
+Instead of a callback handler's class, give a Python class as ``module:Class``. It is created once, with the login
+module's options. It may block: it is called off the reactor's thread.
 
     PLAIN         authenticate(username, password) -> True if the password is right; an exception fails the login
     OAUTHBEARER   validate(token) -> (user name, expiry in s since the epoch); ValueError rejects the token
@@ -50,7 +50,7 @@ _NOT_VERIFIED = "Authentication failed: credentials for user could not be verifi
 class JwksEndpoint:
     """The JWKS URL of an OAuth provider, and the schedule for fetching its keys.
 
-    ``tls``: for https; None: the system's trusted certificates.
+    ``tls``: None: the system's trusted certificates.
     """
 
     url: str
@@ -73,14 +73,12 @@ class ListenerSasl:
     """The SASL settings of one listener.
 
     Attributes:
-        mechanisms: enabled mechanisms.
-        plain_users: user name -> password; unused with ``check_password``.
-        max_reauth_ms: mechanism -> maximum length of a session; 0 or absent: no limit.
-        check_password: callback for PLAIN.
-        tokens: validator for OAUTHBEARER, if enabled.
-        jwks: source of the keys of ``tokens``, a ``SignedTokens``; None if no keys need to be fetched.
-        kerberos: for GSSAPI, if enabled.
-        blocking: mechanisms whose steps may block.
+        plain_users: user name -> password, unless there is ``check_password``.
+        max_reauth_ms: by mechanism; 0 or absent: no limit.
+        check_password: PLAIN's callback.
+        tokens: OAUTHBEARER's validator.
+        jwks: for ``tokens``, a ``SignedTokens``, if keys must be fetched.
+        blocking: mechanisms that may block.
     """
 
     mechanisms: tuple[str, ...]
@@ -94,7 +92,7 @@ class ListenerSasl:
 
 
 def listener_sasl(keys: ListenerKeys) -> ListenerSasl:
-    """Read the SASL settings of a listener. Raises InvalidSecurity."""
+    """Raises InvalidSecurity."""
     mechanisms = keys.mechanisms()
     options = {mechanism: keys.login_module(mechanism).options for mechanism in mechanisms}
     callbacks = {
@@ -159,7 +157,7 @@ def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) ->
     module, _, attribute = name.partition(":")
     try:
         made = getattr(importlib.import_module(module), attribute)(dict(options))
-    except Exception as error:  # foreign code, whose message may contain the options
+    except Exception as error:  # foreign; its message may contain the options
         raise InvalidSecurity(f"{key}={name}: the class cannot be imported and made: {type(error).__name__}") from None
     if not callable(getattr(made, _METHODS[mechanism], None)):
         raise InvalidSecurity(f"{key}={name}: the class has no method {_METHODS[mechanism]}")
@@ -170,7 +168,7 @@ def _password_check(callback: Any) -> Callable[[str, str], bool]:
     def check(username: str, password: str) -> bool:
         try:
             return callback.authenticate(username, password) is True
-        except Exception as error:  # foreign code, whose message may contain the password
+        except Exception as error:  # foreign; its message may contain the password
             raise SaslAuthenticationFailed(_NOT_VERIFIED, f"the callback raises {type(error).__name__}") from None
 
     return check
@@ -199,7 +197,7 @@ def _tokens(
     if callback is not None:
         return _CallbackTokens(callback), None
     if handler not in _SIGNED_HANDLERS:
-        if url:  # the administrator would believe that tokens are verified
+        if url:  # the administrator would believe tokens to be verified
             wanted = keys.name_of("OAUTHBEARER", SERVER_CALLBACK)
             raise InvalidSecurity(f"{JWKS_URL}={url}: without effect unless {wanted}={_SIGNED_HANDLERS[0]}")
         return UnsecuredTokens(options), None

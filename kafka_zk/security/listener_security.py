@@ -1,7 +1,7 @@
-"""Security settings of one listener, made from ``server.properties``.
+"""One listener's security settings, from ``server.properties``.
 
-Unsupported settings are rejected with one sentence, so that no listener is open although its administrator believes
-that it is protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is secured.
+Unsupported ones are rejected with one sentence: otherwise a listener would be open that its administrator believes
+protected. Only values: without a secured listener, nothing loads OpenSSL or hashlib.
 
 Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuilders.java@3.9.
 """
@@ -17,7 +17,7 @@ from kafka_zk.security.listener_keys import ListenerKeys
 from kafka_zk.security.principal_mapping import PrincipalMapper
 from kafka_zk.security.tls_settings import TlsSettings
 
-if TYPE_CHECKING:  # imported on demand, if a listener has SASL
+if TYPE_CHECKING:  # imported if a listener has SASL
     from kafka_zk.security.listener_sasl import ListenerSasl
 
 CLIENT_AUTH = ("none", "requested", "required")
@@ -25,8 +25,7 @@ CLIENT_AUTH = ("none", "requested", "required")
 
 @dataclass(frozen=True, slots=True)
 class ListenerTls:
-    """TLS settings of one listener. ``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: maps certificate subjects to
-    users."""
+    """``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: from certificate subjects to users."""
 
     settings: TlsSettings
     client_auth: str
@@ -35,12 +34,7 @@ class ListenerTls:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """Security settings of one listener.
-
-    Attributes:
-        protocol: one of ``client_security.PROTOCOLS``.
-        tls, sasl: None if the protocol does not use them.
-    """
+    """``protocol``: one of ``client_security.PROTOCOLS``; ``tls`` and ``sasl`` are None if not of it."""
 
     protocol: str = "PLAINTEXT"
     tls: ListenerTls | None = None
@@ -107,12 +101,12 @@ def _tls(keys: ListenerKeys, *, has_sasl: bool) -> ListenerTls:
     if client_auth not in CLIENT_AUTH:
         raise InvalidSecurity(f"ssl.client.auth={client_auth}: must be one of {', '.join(CLIENT_AUTH)}")
     if has_sasl and not keys.is_own("ssl.client.auth"):
-        client_auth = "none"  # as in Kafka, SASL_SSL only uses the key with the listener's prefix
+        client_auth = "none"  # as in Kafka, SASL_SSL heeds only the key with the listener's prefix
     return ListenerTls(settings, client_auth, PrincipalMapper(keys.text("ssl.principal.mapping.rules", "DEFAULT")))
 
 
 def ignored_client_auth(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """The SASL_SSL listeners that ignore ``ssl.client.auth`` because the key has no prefix."""
+    """SASL_SSL listeners that ignore ``ssl.client.auth``, which has no prefix."""
     if properties.get("ssl.client.auth", "none").strip().lower() == "none":
         return []
     return [

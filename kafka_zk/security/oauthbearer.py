@@ -1,9 +1,8 @@
-"""The client's side of SASL OAUTHBEARER, and the renewal time of tokens. Pure.
+"""The client's side of SASL OAUTHBEARER, and when tokens are renewed. Pure.
 
-If a broker rejects a token, it sends a JSON document. The client then sends one byte and receives the document again.
+A broker rejects a token with a JSON document; the client then sends one byte and gets it again.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslClient.java@3.9.
-Tests: tests/kafka_zk/security/test_oauthbearer.py.
 """
 
 import json
@@ -26,9 +25,9 @@ class Token:
     """An access token on the client's side.
 
     Attributes:
-        expires_ms: ms since the epoch.
-        started_ms: time of issue, ms since the epoch; None if unknown.
-        extensions: SASL extensions that are sent with it.
+        expires_ms: since the epoch.
+        started_ms: issued, since the epoch, if known.
+        extensions: sent with it.
     """
 
     value: Password
@@ -38,8 +37,8 @@ class Token:
 
 
 def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
-    """Yields the client's messages; send it the broker's responses. Raises SaslAuthenticationFailed if the broker
-    rejects the token, or if the token or an extension contains invalid characters."""
+    """Yields messages; send the responses. Raises SaslAuthenticationFailed if the broker rejects the token, or for
+    invalid characters."""
     pairs = [f"{key}={value}" for key, value in token.extensions.items()]
     if _TOKEN.fullmatch(token.value.value) is None:
         raise SaslAuthenticationFailed("The token contains characters that are invalid in a bearer token")

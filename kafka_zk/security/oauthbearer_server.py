@@ -1,10 +1,9 @@
 """The broker's side of SASL OAUTHBEARER. Pure.
 
-The broker rejects a token with a JSON document. The client then sends one byte, and receives the document again as the
-reason of the failure. Any other message also ends the login, while Kafka would accept another token.
+A token is rejected with a JSON document; the client then sends one byte, and gets the document again as the reason. Any
+other message ends the login, too; Kafka accepts another token.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslServer.java@3.9.
-Tests: tests/kafka_zk/security/test_oauthbearer_server.py.
 """
 
 import json
@@ -17,26 +16,26 @@ from kafka_zk.security.password import Password
 from kafka_zk.security.token_validation import RefusedToken, ValidToken
 
 MECHANISM = "OAUTHBEARER"
-_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name, whose commas and equals signs are escaped
-_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # avoids an alternative per letter, which is slow
+_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name; commas and equals signs are escaped
+_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # no alternative per letter, which is slow
 _FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:[^\x01]*\x01)*)\x01", re.DOTALL)
 _PAIR = re.compile(r"(?P<key>[A-Za-z]+)=(?P<value>[\x21-\x7e \t\r\n]+)")
 _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.IGNORECASE)
 
 
 class ClientFirst(NamedTuple):
-    """A client's first message. ``authorization_id`` is empty if the client requests none."""
+    """``authorization_id``: empty if not requested."""
 
     token: Password
     authorization_id: str
 
 
 class ExplainedFailure(SaslAuthenticationFailed):
-    """A failure whose own message is sent to the client instead of a generic one."""
+    """A failure whose message goes to the client, instead of a generic one."""
 
 
 def client_first(message: bytes) -> ClientFirst:
-    """Parse a client's first message. Raises SaslAuthenticationFailed without the token in its message."""
+    """Raises SaslAuthenticationFailed, without the token."""
     try:
         found = _FIRST.fullmatch(message.decode())
     except UnicodeDecodeError:
@@ -52,17 +51,17 @@ def client_first(message: bytes) -> ClientFirst:
 
 
 class OAuthBearerServer:
-    """One client's login. ``validate`` raises RefusedToken. ``accepted``: the accepted token; None before."""
+    """One client's login. ``validate`` raises RefusedToken. ``accepted``: the token, if accepted."""
 
     def __init__(self, validate: Callable[[str], ValidToken]) -> None:
         self._validate = validate
         self._refusal: str | None = None
         self.accepted: ValidToken | None = None
         self.reason: str | None = None
-        """The reason why the token was rejected, for the log; None if it was not."""
+        """Why the token was rejected, for the log."""
 
     def answer(self, message: bytes) -> bytes:
-        """Return the response to a message. Raises SaslAuthenticationFailed, ExplainedFailure."""
+        """Raises SaslAuthenticationFailed, ExplainedFailure."""
         if self._refusal is not None:
             raise ExplainedFailure(self._refusal)
         first = client_first(message)

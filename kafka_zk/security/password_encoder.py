@@ -1,11 +1,11 @@
-"""Passwords as Kafka stores them in ZooKeeper, encrypted with the brokers' ``password.encoder.secret``.
+"""Passwords as Kafka stores them in ZooKeeper, encrypted with ``password.encoder.secret``.
 
     keyFactoryAlgorithm:PBKDF2WithHmacSHA512,cipherAlgorithm:AES/CBC/PKCS5Padding,keyLength:128,iterations:4096,
     salt:<base64>,initializationVector:<base64>,encryptedPassword:<base64>,passwordLength:7
 
-Needs the package ``cryptography`` (the extra ``kafka-zk[security]``). Encoded texts carry their own parameters, which
-are bounded here. Source: EncryptingPasswordEncoder, IvParamsEncoder.java@3.9.
-Tests: tests/kafka_zk/security/test_password_encoder.py.
+Needs the package ``cryptography`` (``kafka-zk[security]``). Encrypted texts contain their parameters, which this module
+bounds.
+Source: EncryptingPasswordEncoder, IvParamsEncoder.java@3.9.
 """
 
 import base64
@@ -36,7 +36,7 @@ _MAX_CACHED = 32
 
 @dataclass(frozen=True, slots=True)
 class PasswordEncoder:
-    """Encodes with these parameters. Decodes any text encoded with the same secret."""
+    """Encodes with these parameters; decodes any text of the same secret."""
 
     secret: Password = field(repr=False)
     key_factory: str = KEY_FACTORY
@@ -67,7 +67,7 @@ class PasswordEncoder:
         return cls(Password(secret), factory, bits, iterations)
 
     def encode(self, password: Password, random: Random = SYSTEM_RANDOM) -> str:
-        """Encrypt a password, with a random salt. Raises InvalidSecurity if the package is missing."""
+        """Encrypt a password, with a random salt. Raises InvalidSecurity without the package."""
         salt, vector = random.randbytes(_SALT_BYTES), random.randbytes(_BLOCK_BYTES)
         key = self._key(self.key_factory, salt, self.iterations, self.key_length_bits)
         plain = password.value.encode()
@@ -87,7 +87,7 @@ class PasswordEncoder:
         return ",".join(f"{name}:{value}" for name, value in fields.items())
 
     def decode(self, text: str) -> Password:
-        """Decrypt a password. Raises InvalidSecurity without repeating the text."""
+        """Raises InvalidSecurity, without the text."""
         return _decode(self, text)
 
     def _key(self, factory: str, salt: bytes, iterations: int, bits: int) -> bytes:
@@ -96,7 +96,7 @@ class PasswordEncoder:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _decode(encoder: PasswordEncoder, text: str) -> Password:
-    """Cached, because every change of a broker's configuration decodes its passwords again."""
+    """Every change of a broker's configuration decodes its passwords again."""
     if len(text) > _LONGEST_CHARACTERS:
         raise InvalidSecurity("an encoded password that is too long")
     fields = dict(part.partition(":")[::2] for part in text.split(","))

@@ -1,6 +1,6 @@
 """SASL PLAIN: user name and password in one message. Pure.
 
-Source: RFC 4616; PlainSaslServer.java@3.9. Tests: tests/kafka_zk/security/test_plain.py.
+Source: RFC 4616; PlainSaslServer.java@3.9.
 """
 
 import hmac
@@ -17,15 +17,14 @@ def plain_client(username: str, password: str) -> Generator[bytes, bytes, None]:
 
 
 def is_same_password(expected: str | None, password: str) -> bool:
-    """Compare in constant time. ``expected`` is None for an unknown user, and the comparison takes as long."""
+    """True if they are equal, compared in constant time, also for an unknown user (None)."""
     return hmac.compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
 
 
 def plain_user(message: bytes, is_right: Callable[[str, str], bool]) -> str:
-    """Return the user whom a client's message authenticates.
+    """The user whom a client's message authenticates.
 
-    Args:
-        is_right: checks a user's password.
+    ``is_right``: checks a user's password.
     Raises SaslAuthenticationFailed with Kafka's messages.
     """
     try:

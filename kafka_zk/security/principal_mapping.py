@@ -1,6 +1,6 @@
 """``ssl.principal.mapping.rules``: maps a certificate's distinguished name to a user. Pure.
 
-Source: SslPrincipalMapper.java@3.9; KIP-371. Tests: tests/kafka_zk/security/test_principal_mapping.py.
+Source: SslPrincipalMapper.java@3.9; KIP-371.
 """
 
 import re
@@ -61,8 +61,7 @@ def _rule(found: re.Match[str]) -> _Rule:
 
 
 def _expanded(replacement: str, found: re.Match[str]) -> str:
-    """Expand ``$n`` as Java's replaceAll does: the longest number that is a group is replaced, and further digits are
-    text."""
+    """``$n`` as in Java's replaceAll: the longest number that is a group is replaced; further digits are text."""
     groups = found.re.groups
 
     def expand(place: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """How a broker authenticates a client: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
 
-Any error ends the login. An authenticated client may log in again before its session ends, with the same mechanism and
-as the same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, and the behaviour of its brokers.
+Any error ends the login. An authenticated client may log in again during its session, with the same mechanism and user
+(KIP-368). Source: SaslServerAuthenticator.java@3.9, and the behaviour of its brokers.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from kafka_zk.security.plain import MECHANISM as PLAIN
 from kafka_zk.security.plain import is_same_password, plain_user
 from kafka_zk.security.scram import ScramCredential, ScramServer, TokenCredential
 
-if TYPE_CHECKING:  # imported on demand, if a listener has GSSAPI
+if TYPE_CHECKING:  # imported if a listener has GSSAPI
     from kafka_zk.security.kerberos import GssapiServer
 
 
@@ -28,10 +28,10 @@ class Credentials(Protocol):
     """SCRAM credentials of users and delegation tokens."""
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The user's credential. If the user does not exist, an invented one."""
+        """An invented one if the user does not exist."""
 
     def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
-        """The credential of a delegation token. If the token does not exist, an invented one."""
+        """An invented one if the token does not exist."""
 
 
 class SaslState(Enum):
@@ -42,7 +42,7 @@ class SaslState(Enum):
 
 
 class UnexpectedRequest(Exception):
-    """A request that is invalid during the login. The connection is closed without a response."""
+    """Invalid during the login; the connection is closed without a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Login:
     """The authenticated user.
 
     Attributes:
-        expires_ms: expiry of the credential, ms since the epoch; None: never.
-        is_token: True if the client used a delegation token.
+        expires_ms: of the credential, since the epoch; None: never.
+        is_token: a delegation token was used.
     """
 
     user: str
@@ -73,10 +73,9 @@ class SaslReply:
     """The response to one message.
 
     Attributes:
-        challenge: sent to the client.
-        failure: reason of a failed login, for the client; None if the login did not fail.
-        is_told: True if the client gets a response.
-        reason: reason for the log, which may be more detailed.
+        failure: why the login failed, for the client; None if it did not.
+        is_told: the client gets a response.
+        reason: for the log, maybe in more detail.
     """
 
     challenge: bytes = b""
@@ -90,8 +89,8 @@ class SaslListener:
     """Settings that all logins at a listener share.
 
     Attributes:
-        nonce: returns a random, printable text without a comma.
-        wall_ms: the wall clock, ms since the epoch, for tokens that expire.
+        nonce: random, printable text without a comma.
+        wall_ms: the wall clock, since the epoch.
     """
 
     sasl: ListenerSasl
@@ -101,13 +100,11 @@ class SaslListener:
 
 
 class SaslServer:
-    """One client's login. It accepts messages and returns the responses.
+    """One client's login, message by message.
 
-    Args:
-        before: the client's previous login, if it authenticates again.
+    ``before``: the client's previous login.
 
-    Attributes:
-        state: STARTED, then AUTHENTICATING, then DONE or FAILED.
+    ``state``: STARTED, AUTHENTICATING, then DONE or FAILED.
     """
 
     def __init__(self, listener: SaslListener, before: Login | None = None) -> None:
@@ -121,7 +118,7 @@ class SaslServer:
         self._knows_versions = before is not None
         self.state = SaslState.STARTED
         self.login: Login | None = None
-        """The authenticated user in state DONE, otherwise None."""
+        """The authenticated user; None unless DONE."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -137,7 +134,7 @@ class SaslServer:
         return self._mechanism in self._sasl.blocking
 
     def lifetime_ms(self) -> int | None:
-        """Length of the session from now; None: no limit. Only valid in state DONE."""
+        """Length of the session from now on (None: no limit), when DONE."""
         assert self.login is not None, "not logged in"
         return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 
@@ -148,11 +145,10 @@ class SaslServer:
             raise UnexpectedRequest("ApiVersions again during the login")
 
     def versions_sent(self) -> None:
-        """Record that the client has received the versions."""
         self._knows_versions = True
 
     def handshake(self, mechanism: str) -> bool:
-        """Choose a mechanism. If it is not enabled, returns False and fails the login. Raises UnexpectedRequest."""
+        """A mechanism that is not enabled fails the login: False. Raises UnexpectedRequest."""
         if self.state is not SaslState.STARTED:
             raise UnexpectedRequest("SaslHandshake again during the login")
         is_enabled = mechanism in self._sasl.mechanisms
@@ -187,7 +183,7 @@ class SaslServer:
         return SaslReply(challenge)
 
     def interrupt(self) -> None:
-        """Fail the login, because the client sent another request instead of the mechanism's next message."""
+        """Fail the login: the client sent another request instead."""
         self.state = SaslState.FAILED
         self.login = None
 
@@ -249,7 +245,7 @@ class SaslServer:
         return final
 
     def _found(self, first: scram.ClientFirst) -> tuple[Login, ScramCredential]:
-        """The claimed login, and the credential that the client must now prove."""
+        """The claimed login, and the credential to prove."""
         if not first.is_token:
             credential = self._listener.credentials.find(self._mechanism, first.username)
             return Login(first.username, self._mechanism), credential
@@ -257,6 +253,6 @@ class SaslServer:
         return Login(found.owner, self._mechanism, found.expires_ms, is_token=True), found.credential
 
     def _hidden(self) -> str:
-        """Kafka's generic message. The reason would help an attacker."""
+        """Kafka's generic message: the reason would help an attacker."""
         what = "authentication" if self._before is None else "re-authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"

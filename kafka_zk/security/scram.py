@@ -1,13 +1,13 @@
-"""SASL SCRAM-SHA-256 and SCRAM-SHA-512, both sides, and the credentials that Kafka keeps in ZooKeeper. Pure.
+"""SASL SCRAM-SHA-256 and -512, both sides, and the credentials that Kafka keeps in ZooKeeper. Pure.
 
-An unknown user is rejected in the last step, like a wrong password. Until then, the client sees a salt derived from the
-name and the cluster's secret, so it is the same in every attempt and on every broker.
+An unknown user is rejected last, like a wrong password. The salt until then derives from the name and the cluster's
+secret, so it is the same in every attempt and on every broker.
 
-As in Kafka, names and passwords are not normalized (SASLprep). A client's final nonce only has to end with the server's
-part, because librdkafka before 2.6.1 sends its own part twice.
+As in Kafka, names and passwords are not normalized (SASLprep). A client's final nonce must only end with the server's
+part: librdkafka before 2.6.1 sends its own twice.
 
 Source: RFC 5802, RFC 7677; ScramSaslClient.java, ScramSaslServer.java, ScramMessages.java, ScramCredentialUtils.java
-@3.9. Tests: tests/kafka_zk/security/test_scram.py.
+@3.9.
 """
 
 import base64
@@ -29,15 +29,15 @@ MECHANISM_NUMBERS: Mapping[str, int] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
-"""Limits of the broker in AlterUserScramCredentials. A client accepts up to ``_MOST_ITERATIONS``."""
+"""Limits of the broker in AlterUserScramCredentials. Clients accept ``_MOST_ITERATIONS``."""
 
 NONCE_BITS = 130
-_MOST_ITERATIONS = 1_000_000  # takes 1 s of a client's time; without a limit, a hostile server could request hours
+_MOST_ITERATIONS = 1_000_000  # 1 s of a client's time; a hostile server could request hours
 _GS2 = "n,,"
 _VALUE = r"[\x01-\x2b\x2d-\x7f\u0080-\U0010ffff]+"  # anything but NUL and comma
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
-_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name, whose commas and equals signs are escaped
-_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # avoids an alternative per letter, which is slow
+_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name; commas and equals signs are escaped
+_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # no alternative per letter, which is slow
 _BASE64 = r"[A-Za-z0-9/+]+={0,2}"
 _EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z][A-Za-z0-9]*={_VALUE})*)"
 _CLIENT_FIRST = re.compile(
@@ -54,7 +54,7 @@ _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """The data that a broker stores instead of a user's password, for one mechanism."""
+    """What a broker stores of a user's password for one mechanism."""
 
     salt: bytes
     stored_key: bytes = field(repr=False)
@@ -64,7 +64,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class SaltedPassword:
-    """A user's new password for one mechanism, as clients send it to a broker."""
+    """A user's new password, as clients send it."""
 
     mechanism: str
     salted: bytes = field(repr=False)
@@ -77,7 +77,7 @@ class SaltedPassword:
 
 
 class ScramLogin(NamedTuple):
-    """A mechanism with which a user can log in. ``iterations``: None if the stored credential cannot be decoded."""
+    """``iterations``: None if the credential cannot be decoded."""
 
     user: str
     mechanism: str
@@ -85,7 +85,7 @@ class ScramLogin(NamedTuple):
 
 
 class TokenCredential(NamedTuple):
-    """The data that a broker stores for a delegation token. ``owner``: its user. ``expires_ms``: ms since the epoch."""
+    """The data that a broker stores for a delegation token. ``owner``: its user. ``expires_ms``: since the epoch."""
 
     credential: ScramCredential
     owner: str = ""
@@ -93,7 +93,7 @@ class TokenCredential(NamedTuple):
 
 
 class ClientFirst(NamedTuple):
-    """A client's first message. ``is_token``: the user name is the id of a delegation token."""
+    """``is_token``: the user name is a delegation token's id."""
 
     username: str
     nonce: str
@@ -102,12 +102,11 @@ class ClientFirst(NamedTuple):
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """The key derived from a password. Takes a few ms with 4096 iterations."""
+    """The key derived from a password; a few ms with 4096 iterations."""
     return hashlib.pbkdf2_hmac(MECHANISMS[mechanism], password.encode(), salt, iterations)
 
 
 def credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """The credential of a salted password."""
     client_key = _hmac(mechanism, salted, b"Client Key")
     stored_key = hashlib.new(MECHANISMS[mechanism], client_key).digest()
     return ScramCredential(salt, stored_key, _hmac(mechanism, salted, b"Server Key"), iterations)
@@ -120,7 +119,7 @@ def encode_credential(credential: ScramCredential) -> str:
 
 
 def decode_credential(text: str) -> ScramCredential:
-    """Decode a credential. Raises ValueError without repeating the text."""
+    """Raises ValueError without the text."""
     fields = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)
     try:
         salt, stored, server = (
@@ -132,7 +131,7 @@ def decode_credential(text: str) -> ScramCredential:
 
 
 def invented_credential(mechanism: str, username: str, secret: bytes) -> ScramCredential:
-    """A credential for an unknown user. It depends only on the name and the secret, and no password matches it."""
+    """A credential for an unknown user: it depends only on name and secret, and matches no password."""
     seed = hmac.digest(secret, f"{mechanism}\0{username}".encode(), "sha512")
     size = hashlib.new(MECHANISMS[mechanism]).digest_size
     salt = nonce_text(int.from_bytes(seed) % (1 << NONCE_BITS))
@@ -146,7 +145,7 @@ def scram_client(
 
     Args:
         nonce: random, printable and without a comma.
-        is_token: the user name is the id of a delegation token.
+        is_token: the user name is a delegation token's id.
     Raises SaslAuthenticationFailed if the broker rejects the login, or does not prove that it knows the password.
     """
     extensions = ",tokenauth=true" if is_token else ""
@@ -178,7 +177,7 @@ def scram_client(
 
 
 def client_first(message: bytes) -> ClientFirst:
-    """Parse a client's first message. Raises SaslAuthenticationFailed."""
+    """Raises SaslAuthenticationFailed."""
     found = _CLIENT_FIRST.fullmatch(_text(message))
     if found is None:
         raise SaslAuthenticationFailed("Invalid SASL/SCRAM client first message")
@@ -192,10 +191,10 @@ def client_first(message: bytes) -> ClientFirst:
 
 
 class ScramServer:
-    """The broker's side of a login, with the user's credential or an invented one."""
+    """The broker's side, with the user's credential or an invented one."""
 
     def __init__(self, mechanism: str, first: ClientFirst, credential: ScramCredential, nonce: str) -> None:
-        """``nonce``: random, printable and without a comma. Raises SaslAuthenticationFailed for too few iterations."""
+        """``nonce``: random, printable, no comma. Raises SaslAuthenticationFailed for too few iterations."""
         if credential.iterations < MIN_ITERATIONS:
             raise SaslAuthenticationFailed(
                 f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS} for {mechanism}"
@@ -208,8 +207,7 @@ class ScramServer:
         self.first_message = f"r={self._nonce},s={_base64(credential.salt)},i={credential.iterations}".encode()
 
     def final_message(self, client_final: bytes) -> bytes:
-        """Return the final message. Raises SaslAuthenticationFailed if the client does not prove that it knows the
-        password."""
+        """Raises SaslAuthenticationFailed if the client does not prove that it knows the password."""
         found = _CLIENT_FINAL.fullmatch(_text(client_final))
         if found is None:
             raise SaslAuthenticationFailed("Invalid SASL/SCRAM client final message")

@@ -1,8 +1,8 @@
-"""Verifies tokens with the public keys of the OAuth provider that signed them. Pure, except for ``cryptography``.
+"""Verifies tokens with the OAuth provider's public keys. Pure, except for ``cryptography``.
 
-``exp``, ``iat`` and the user's claim are required. As in Kafka, ``aud`` must contain an expected audience, or be absent
-if none is expected. The algorithm must match the key; ``none`` and shared-secret algorithms are rejected. Imported on
-demand, for ``sasl.oauthbearer.jwks.endpoint.url``.
+``exp``, ``iat`` and the user's claim are required. As in Kafka, ``aud`` must contain an expected audience, or be
+absent. The algorithm must be the key's; ``none`` and shared secrets are rejected. This module is imported only for
+``sasl.oauthbearer.jwks.endpoint.url``.
 
 Source: RFC 7515, 7517, 7518, 8037, 9864; KIP-768; ValidatorAccessTokenValidator.java, ClaimValidationUtils.java@3.9.
 """
@@ -36,9 +36,9 @@ _CURVES: Mapping[str, tuple[str, type[ec.EllipticCurve], int]] = {
     "ES384": ("P-384", ec.SECP384R1, 48),
     "ES512": ("P-521", ec.SECP521R1, 66),
 }
-"""Algorithm -> curve name, curve, and size in bytes of each half of a signature."""
+"""Algorithm -> curve name, curve, bytes of each half of a signature."""
 
-_ED25519 = ("EdDSA", "Ed25519")  # two names for the same algorithm (RFC 9864)
+_ED25519 = ("EdDSA", "Ed25519")  # one algorithm (RFC 9864)
 _KEY_TYPES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
@@ -47,11 +47,9 @@ class InvalidKeys(ValueError):
 
 
 class VerificationKey(NamedTuple):
-    """One public key.
+    """``algorithm``: None: all of the key's type.
 
-    Attributes:
-        algorithm: the only allowed algorithm; None: all that match the key's type.
-        curve: for EC and OKP.
+        ``curve``: for EC and OKP.
     """
 
     key_id: str | None
@@ -73,7 +71,7 @@ class ExpectedClaims:
 
 
 def read_keys(document: bytes) -> list[VerificationKey]:
-    """Read the usable keys of a JSON Web Key Set. Others are skipped. Raises InvalidKeys."""
+    """Read the usable keys of a JSON Web Key Set. Raises InvalidKeys."""
     try:
         listed = json.loads(document)["keys"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -117,7 +115,7 @@ def _number(text: str) -> int:
 
 
 def verify(key: VerificationKey, algorithm: str, signed: bytes, signature: bytes) -> bool:
-    """True if ``signature`` was made with the key. ``algorithm`` must match the key's type."""
+    """True if the key made ``signature``; ``algorithm`` must be of the key's type."""
     try:
         if algorithm in _ED25519:
             key.key.verify(signature, signed)
@@ -140,8 +138,7 @@ def verify(key: VerificationKey, algorithm: str, signed: bytes, signature: bytes
 
 
 class SignedTokens(TokenValidator):
-    """Validates signed tokens with ``keys``, which each fetch replaces. ``on_missed_key`` is called for an unknown
-    key."""
+    """``keys``: replaced by each fetch. ``on_missed_key``: a key is unknown."""
 
     def __init__(self, expected: ExpectedClaims) -> None:
         self._expected = expected

@@ -1,10 +1,9 @@
 """Reads key stores and trust stores (PEM, PKCS12, Java's JKS) into PEM texts. Pure.
 
-JKS needs only Python. PKCS12 needs the package ``cryptography`` (the extra ``kafka-zk[security]``).
+PKCS12 needs the package ``cryptography`` (``kafka-zk[security]``).
 
 Source: sun.security.provider.JavaKeyStore, KeyProtector, sun.security.pkcs12.PKCS12KeyStore,
 sun.security.validator.TrustStoreUtil (Java 17); DefaultSslEngineFactory.java@3.9.
-Tests: tests/kafka_zk/security/test_stores.py.
 """
 
 import base64
@@ -48,8 +47,7 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
     Args:
         kind: one of ``TYPES``.
-        key_password: password of the key; None: the store's password. Raises InvalidSecurity; the caller prefixes the
-            message with the store.
+        key_password: None: the store's. Raises InvalidSecurity; the caller names the store.
     """
     if kind == "PEM":
         return pem_identity(data, data, key_password)
@@ -62,7 +60,7 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
     """The trusted certificates: the store's own entries and, if it contains a key, the key's certificate.
 
-    As in Java, issuers stored with a key are not trusted. Raises InvalidSecurity like ``identity``.
+    As in Java, the key's issuers are not trusted. Raises InvalidSecurity like ``identity``.
     """
     if kind == "PEM":
         found = [block for label, block in _pem_blocks(data) if label in _CERTIFICATES]
@@ -81,7 +79,7 @@ def _pem_blocks(data: bytes) -> list[tuple[str, str]]:
 
 
 def pem_identity(key: bytes, certificates: bytes, key_password: Password | None) -> Identity:
-    """Read the key and the certificates, each from a PEM text; both may be the same. Raises InvalidSecurity."""
+    """Read key and certificates from PEM texts, which may be the same. Raises InvalidSecurity."""
     keys = [block for label, block in _pem_blocks(key) if label.endswith("PRIVATE KEY")]
     chain = [block for label, block in _pem_blocks(certificates) if label in _CERTIFICATES]
     if len(keys) != 1 or not chain:
@@ -127,8 +125,8 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
     """The certificates, without those of the key and its issuers.
 
-    Java marks trusted entries with an attribute that ``cryptography`` does not expose, so issuers are recognized by
-    their subject. An entry whose name is not its subject is kept, because Java names a key's issuers by their subject.
+    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. An entry not
+    named by its subject is kept: Java names a key's issuers so.
     """
     if store.key is None:
         return list(store.additional_certs)
@@ -212,7 +210,7 @@ class _JksReader:
 
 
 def _jks_entries(data: bytes, password: Password | None) -> list[_JksEntry]:
-    """The entries. If there is a password, the integrity is checked first."""
+    """A password allows an integrity check first."""
     if data[:4] != _JKS_MAGIC:
         raise InvalidSecurity("it is not a JKS file")
     if password is not None:
@@ -248,7 +246,7 @@ def _jks_identity(data: bytes, store_password: Password, key_password: Password)
 
 
 def _jks_key(protected: bytes, password: Password) -> bytes:
-    """Decrypt Java's own protection: a stream of SHA-1 digests over the key, and one digest as a check."""
+    """Java's own protection: a stream of SHA-1 digests over the key, and one as a check."""
     try:
         algorithm, sealed = der.elements(der.element(protected).content)
         kind = der.object_identifier(next(der.elements(algorithm.content)).content)

@@ -1,10 +1,9 @@
 """TLS contexts, and readable reasons of failed handshakes.
 
 Importing this module loads OpenSSL.
-Tests: tests/kafka_zk/security/test_tls.py.
 """
 
-from __future__ import annotations  # annotations alone do not load ssl (see ``lean_imports``)
+from __future__ import annotations  # annotations do not load ssl (``lean_imports``)
 
 import contextlib
 import os
@@ -25,7 +24,7 @@ _CLIENT_AUTH = {"none": "CERT_NONE", "requested": "CERT_OPTIONAL", "required": "
 """Names instead of values, because a broker without TLS imports this module without loading OpenSSL
 (``lean_imports``)."""
 
-UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: issuer not found, wrong issuer of the same name, or self-signed
+UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: issuer not found or of the same name, or self-signed
 NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
@@ -52,7 +51,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
     """The context of a listener's connections. ``client_auth``: ``none``, ``requested`` or ``required``.
 
-    As in Kafka, a requested certificate may be missing but must be valid. Renegotiation is rejected. A client gets one
+    As in Kafka, a requested certificate may be missing, but not invalid. Renegotiation is rejected; a client gets one
     session ticket. Raises InvalidSecurity.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -78,8 +77,7 @@ def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> str | None:
-    """The reason why a client with these settings cannot connect to such a server, ignoring host names; None if it
-    can."""
+    """Why such a client cannot connect to such a server, host names aside; None if it can."""
     asking = client_context(replace(client, check_host_name=False))
     answering = server_context(server, client_auth)
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -97,13 +95,12 @@ def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> s
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Load key and certificates. Python can only read files, so a temporary file in memory or on disk is used. Raises
-    InvalidSecurity."""
+    """Python reads only files, so a temporary one is used, in memory or on disk. Raises InvalidSecurity."""
     password = identity.key_password.value if identity.key_password else ""
     text = identity.private_key.value + "\n" + identity.certificate_chain
     try:
         with _as_file(text.encode()) as path:
-            # Without a password, OpenSSL would ask for one on the terminal. With an empty one, it fails.
+            # None would make OpenSSL ask on the terminal; an empty password fails.
             context.load_cert_chain(path, password=password)
     except (OSError, ValueError) as error:
         raise InvalidSecurity(
@@ -155,13 +152,13 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) -> SslAuthenticationFailed:
-    """The exception for an error of a TLS connection to ``peer``. The message says what to do."""
+    """The exception for an error of a TLS connection to ``peer``; its message says what to do."""
     return SslAuthenticationFailed(f"TLS with {peer} failed: {_explanation(error, settings)}")
 
 
 def closed_early(settings: TlsSettings, *, in_handshake: bool) -> str:
-    """Why a broker may have closed a connection directly after the handshake. It may also have been stopped, so a retry
-    can help."""
+    """Why a broker may close a connection right after the handshake. It may also have been stopped, so a retry can
+    help."""
     if in_handshake:
         return "the broker closed the connection during the TLS handshake; does it speak TLS at this port?"
     wants = "does not accept this client's certificate" if settings.identity else "asks for a client certificate"

@@ -1,4 +1,4 @@
-"""TLS settings. Values only: nothing here loads OpenSSL."""
+"""TLS settings. Nothing here loads OpenSSL."""
 
 from dataclasses import dataclass
 
@@ -21,10 +21,10 @@ class TlsSettings:
 
     Attributes:
         authorities: trusted certificates, PEM; None: the system's.
-        identity: own key and certificates, sent if the peer requests them.
-        verify: whether a client verifies the broker's certificate.
-        check_host_name: whether the certificate must name the broker's host; ignored unless ``verify``. protocols,
-            suites: Java's names. Empty: TLS 1.2 and 1.3, and OpenSSL's default suites.
+        identity: sent if the peer requests it.
+        verify: a client verifies the broker's certificate.
+        check_host_name: the certificate must name the broker's host; ignored unless ``verify``. protocols, suites:
+            Java's names. Empty: TLS 1.2 and 1.3, and OpenSSL's default suites.
     """
 
     authorities: str | None = None

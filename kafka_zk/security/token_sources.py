@@ -1,9 +1,8 @@
-"""Sources of a client's OAUTHBEARER tokens, which renew them.
+"""Sources of OAUTHBEARER tokens for a client, with renewal.
 
-Fetching blocks. All connections of a process with equal sources share a token. Sources can be pickled.
+Fetching blocks. A process's connections with equal sources share a token. Sources can be pickled.
 
 Source: KIP-768; OAuthBearerLoginCallbackHandler.java, HttpAccessTokenRetriever.java@3.9.
-Tests: tests/kafka_zk/security/test_token_sources.py.
 """
 
 import base64
@@ -30,19 +29,19 @@ Extensions = tuple[tuple[str, str], ...]
 
 
 class TokenUnavailable(ConnectionError):
-    """The token endpoint is unreachable or overloaded. Retrying later may help."""
+    """The endpoint is unreachable or overloaded; retrying may help."""
 
 
 class TokenSource(Hashable, Protocol):
-    """Fetches tokens. Hashable, because equal sources share a token."""
+    """Equal sources share a token."""
 
     def fetch(self, now_ms: int) -> Token:
-        """Fetch a new token. ``now_ms``: ms since the epoch. Raises SaslAuthenticationFailed, TokenUnavailable."""
+        """``now_ms``: since the epoch. Raises SaslAuthenticationFailed, TokenUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens:
-    """Creates unsigned tokens from the options of a JAAS login module, for tests and development."""
+    """Creates unsigned tokens from a JAAS login module's options, for tests and development."""
 
     options: tuple[tuple[str, str], ...]
 
@@ -54,7 +53,7 @@ class UnsecuredTokens:
 class ClientCredentials:
     """Fetches tokens from an OAuth provider with the client credentials grant (RFC 6749, 4.4).
 
-    ``authorities``: trusted certificates for the endpoint, PEM; None: the system's.
+    ``authorities``: trusted certificates for the endpoint, as PEM; None: the system's.
     """
 
     url: str
@@ -99,10 +98,10 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class TokenCallback:
-    """Gets tokens from a function like confluent-kafka's ``oauth_cb``. It is called with ``config`` and returns the
-    token, its expiry in s since the epoch, and optionally the name of a principal and a mapping of SASL extensions.
+    """Gets tokens from a function like confluent-kafka's ``oauth_cb``. It gets ``config`` and returns the token, its
+    expiry in s since the epoch and, optionally, a principal's name and a mapping of SASL extensions.
 
-    ``function``: a callable, or ``module:function``, which is imported for the first token.
+    ``function``: a callable, or ``module:function``, imported for the first token.
     """
 
     function: str | Callable[[str], tuple[Any, ...]]
@@ -149,7 +148,7 @@ def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
 
 
 class _Tokens:
-    """One source's token. One thread at a time renews it before it expires."""
+    """The token of one source; one thread at a time renews it before it expires."""
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
@@ -171,6 +170,5 @@ def _tokens_of(source: TokenSource) -> _Tokens:
 
 
 def current_token(source: TokenSource) -> Token:
-    """The token to authenticate with. Blocks while a new one is fetched. Raises SaslAuthenticationFailed,
-    TokenUnavailable."""
+    """The source's token; blocks while a new one is fetched. Raises SaslAuthenticationFailed, TokenUnavailable."""
     return _tokens_of(source).get(wall_ms())

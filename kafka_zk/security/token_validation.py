@@ -1,6 +1,6 @@
 """Validates OAUTHBEARER tokens on the broker. Pure.
 
-Kafka's default accepts unsecured tokens, which any client can make. Use it only for tests and development.
+Kafka's default accepts unsecured tokens, which any client can make: only for tests and development.
 Source: OAuthBearerUnsecuredValidatorCallbackHandler.java, OAuthBearerValidationUtils.java@3.9.
 """
 
@@ -18,8 +18,7 @@ _PART = re.compile(r"[A-Za-z0-9_-]*")
 
 
 class RefusedToken(Exception):
-    """The token is rejected. The message is for the log and contains no part of the token. The client gets ``status``
-    and ``scope``."""
+    """The message is for the log, without any of the token; the client gets ``status`` and ``scope``."""
 
     def __init__(self, message: str, status: str = "invalid_token", scope: str | None = None) -> None:
         super().__init__(message)
@@ -29,7 +28,7 @@ class RefusedToken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ValidToken:
-    """``expires_ms``: ms since the epoch."""
+    """``expires_ms``: since the epoch."""
 
     principal_name: str
     expires_ms: int
@@ -37,11 +36,11 @@ class ValidToken:
 
 class TokenValidator(Protocol):
     def validate(self, token: str, now_ms: int) -> ValidToken:
-        """Validate a token. ``now_ms``: ms since the epoch. Raises RefusedToken."""
+        """``now_ms``: since the epoch. Raises RefusedToken."""
 
 
 class Jws(NamedTuple):
-    """A parsed token. ``signed``: the bytes that ``signature`` covers."""
+    """``signed``: what ``signature`` covers."""
 
     header: Mapping[str, Any]
     claims: Mapping[str, Any]
@@ -75,7 +74,7 @@ def time_ms(claims: Mapping[str, Any], name: str, *, needed: bool = True) -> int
 
 
 def principal_name(claims: Mapping[str, Any], name: str) -> str:
-    """The claim with the user's name. Raises RefusedToken if it is missing or not valid text."""
+    """Raises RefusedToken if the claim is missing or no valid text."""
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
         raise RefusedToken(f"the claim {name} with the principal's name is missing")
@@ -85,7 +84,7 @@ def principal_name(claims: Mapping[str, Any], name: str) -> str:
 
 
 def check_times(issued_ms: int | None, expires_ms: int, now_ms: int, skew_ms: int) -> None:
-    """Check issue and expiry times, allowing ``skew_ms``. Raises RefusedToken."""
+    """Check both times with a tolerance of ``skew_ms``. Raises RefusedToken."""
     if issued_ms is not None and issued_ms > now_ms + skew_ms:
         raise RefusedToken("the token is not valid yet")
     if now_ms - skew_ms >= expires_ms:
@@ -95,14 +94,10 @@ def check_times(issued_ms: int | None, expires_ms: int, now_ms: int, skew_ms: in
 
 
 class UnsecuredTokens:
-    """Validates unsecured tokens.
-
-    Args:
-        options: options of the login module; only ``unsecuredValidator…`` options are read.
-    """
+    """``options``: the login module's; ``unsecuredValidator…`` are read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Parse the options. Raises InvalidSecurity."""
+        """Raises InvalidSecurity."""
         self._principal_claim = options.get("unsecuredValidatorPrincipalClaimName", "").strip() or "sub"
         self._scope_claim = options.get("unsecuredValidatorScopeClaimName", "").strip() or "scope"
         self._required_scope = options.get("unsecuredValidatorRequiredScope", "").split()
@@ -126,6 +121,6 @@ class UnsecuredTokens:
 
 
 def _scope(claim: Any) -> set[str]:
-    """The scopes in a claim. As in Kafka, a text is one scope even if it contains spaces."""
+    """The scopes in a claim: as in Kafka, a text is one scope, even with spaces."""
     words = [claim.strip()] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return {word for word in words if isinstance(word, str)}

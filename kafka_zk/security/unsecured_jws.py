@@ -1,8 +1,7 @@
-"""Unsecured JSON Web Tokens, Kafka's default for OAUTHBEARER, for tests and development only. Pure.
+"""Unsecured JSON Web Tokens, Kafka's default for OAUTHBEARER, only for tests and development. Pure.
 
-Any client can make one: the algorithm is ``none`` and the signature is empty.
+Any client can make one: the algorithm is ``none``, the signature empty.
 Source: RFC 7515; OAuthBearerUnsecuredJws.java, OAuthBearerUnsecuredLoginCallbackHandler.java@3.9.
-Tests: tests/kafka_zk/security/test_unsecured_jws.py.
 """
 
 import base64

@@ -1,10 +1,10 @@
-"""Paths with and without the chroot of the connection string, and path validation."""
+"""Paths with and without the connection string's chroot."""
 
 from kafka_zk.registry.client.client import Check, Create, Delete, Operation, SetData
 
 
 def check_path(path: str) -> None:
-    """Raise ValueError for a path that ZooKeeper would reject. Such a path is a bug of the caller."""
+    """Raise ValueError for a path that ZooKeeper would reject, a bug of the caller."""
     if path == "/":
         return
     parts = path.split("/")
@@ -22,7 +22,7 @@ class Chroot:
         self.prefix = prefix
 
     def full(self, path: str) -> str:
-        """The path on the server. Raises ValueError."""
+        """Raises ValueError."""
         check_path(path)
         return path if not self.prefix else self.prefix if path == "/" else self.prefix + path
 
@@ -30,7 +30,7 @@ class Chroot:
         return full_path[len(self.prefix) :] or "/"
 
     def operation(self, operation: Operation) -> Operation:
-        """The operation with the path on the server. Raises ValueError."""
+        """Raises ValueError."""
         path = self.full(operation.path)
         match operation:
             case Create(_, data, ephemeral, sequential):
@@ -43,6 +43,6 @@ class Chroot:
                 return Check(path, version)
 
     def ancestors(self) -> list[str]:
-        """The chroot and its parents, outermost first; empty if there is no chroot."""
+        """The chroot and its parents, outermost first."""
         parts = self.prefix.split("/")[1:]
         return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]

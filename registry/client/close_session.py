@@ -1,12 +1,12 @@
-"""Closes the ZooKeeper session of a dead process, so that its ephemerals are deleted immediately.
+"""Closes a dead process's ZooKeeper session, so that its ephemerals are deleted at once.
 
-One write contains the requests to resume and to close the session, so a crash in between cannot leave a resumed session
-open. The requested timeout is the minimum: if the close request is lost, the session expires soon.
-Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: the server reads data after a
-connect request once the session is resumed. Tests: tests/registry/client/test_close_session.py.
+One write both resumes and closes the session, so no crash can leave it open in between. The requested timeout is the
+minimum: if the close is lost, the session soon expires.
+Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: the server reads on after a connect
+request when the session is resumed.
 """
 
-from __future__ import annotations  # a process without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
+from __future__ import annotations  # a process without TLS never loads ssl (``lean_imports``)
 
 import socket
 import struct
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.0
 SHORTEST_MS = 1
-"""The requested timeout. ZooKeeper raises it to ``minSessionTimeout``."""
+"""Requested; ZooKeeper raises it to ``minSessionTimeout``."""
 PASSWORD_BYTES = 16
 _LARGEST_ANSWER_BYTES = 1024
 
@@ -36,12 +36,12 @@ def packet(content: bytes) -> bytes:
 
 
 def connect_request(session_id: int, password: bytes, timeout_ms: int) -> bytes:
-    """The packet that resumes a session."""
+    """Resumes a session."""
     return packet(_CONNECT_REQUEST.pack(0, 0, timeout_ms, session_id, PASSWORD_BYTES, password, False))
 
 
 CLOSE_REQUEST = packet(struct.pack(">ii", 1, _CLOSE_SESSION))
-"""The packet that ends the session of a connection."""
+"""Ends a connection's session."""
 
 
 def resumed_session(answer: bytes) -> int:
@@ -58,9 +58,9 @@ def close_session(
     tls: ssl.SSLContext | None = None,
     patience_s: float = PATIENCE_S,
 ) -> bool:
-    """Try once to close the session, at the first reachable server, within ``patience_s``.
+    """Try once, at the first reachable server, within ``patience_s``.
 
-    Returns True if a server confirmed the close request. False: the session had already ended, or will expire.
+    True if a server confirmed it; otherwise the session had ended, or will expire.
     """
     deadline_s = monotonic_s() + patience_s
     for number, (host, port) in enumerate(servers):
@@ -84,7 +84,7 @@ def _connect(host: str, port: int, tls: ssl.SSLContext | None, limit_s: float) -
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
             connection = socket.socket(family, kind, protocol)
-        except OSError as error:  # for example because there is no IPv6
+        except OSError as error:  # for example, there is no IPv6
             failure = error
             continue
         try:
@@ -112,7 +112,7 @@ def _ask(connection: socket.socket, session_id: int, password: bytes, deadline_s
 
 
 def _receive_packet(connection: socket.socket, deadline_s: float) -> bytes:
-    """Receive one packet. Raises: OSError, also at the deadline or if the server closes the connection."""
+    """Raises: OSError, also at the deadline or if the server closes the connection."""
     (size_bytes,) = struct.unpack(">i", _receive(connection, 4, deadline_s))
     if not 0 <= size_bytes <= _LARGEST_ANSWER_BYTES:
         raise ConnectionError(f"a response of {size_bytes} bytes: not a ZooKeeper server")

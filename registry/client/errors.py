@@ -1,13 +1,12 @@
 """Outcomes of ZooKeeper operations.
 
-``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty`` are expected results that callers handle. After
-``ConnectionLoss``, the outcome is unknown: read again and compare. After ``SessionLost``, all ephemerals and watches
-are gone.
+Callers expect and handle ``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty``. After ``ConnectionLoss``, read
+again and compare: the outcome is unknown. After ``SessionLost``, all ephemerals and watches are gone.
 """
 
 
 class RegistryError(Exception):
-    """Base of all errors in this module. The message names the path."""
+    """Base class of these errors; the message names the path."""
 
 
 class NodeExists(RegistryError):
@@ -15,7 +14,7 @@ class NodeExists(RegistryError):
 
 
 class NoNode(RegistryError):
-    """The znode, or the parent of a new one, does not exist."""
+    """The znode, or a new one's parent, does not exist."""
 
 
 class BadVersion(RegistryError):
@@ -35,15 +34,15 @@ class NoAuth(RegistryError):
 
 
 class AuthenticationFailed(RegistryError):
-    """ZooKeeper rejected the client's identity, or the client rejected ZooKeeper's. The message is for the user."""
+    """ZooKeeper rejected the client, or the client ZooKeeper. The message is for the user."""
 
 
 class InvalidSecurity(RegistryError):
-    """A key, certificate or TLS setting for ZooKeeper is unusable. The message names the file or value."""
+    """A key, certificate or TLS setting for ZooKeeper is unusable. The message names the unusable file or value."""
 
 
 class Unimplemented(RegistryError):
-    """The server is too old for the request and ignored it."""
+    """The server is too old and ignored the request."""
 
 
 class RequestTooLarge(RegistryError):
@@ -55,7 +54,7 @@ class ConnectionTimeout(RegistryError):
 
 
 class ConnectionLoss(RegistryError):
-    """The connection broke before the response. The operation may or may not have happened."""
+    """The connection broke before the response: the operation may have happened."""
 
 
 class SessionLost(RegistryError):
@@ -63,7 +62,7 @@ class SessionLost(RegistryError):
 
 
 class MultiFailed(RegistryError):
-    """A multi was rolled back. ``index``: position of the failed operation. ``cause``: its error."""
+    """A multi was rolled back. ``index`` and ``cause``: of the failed operation."""
 
     def __init__(self, index: int, cause: RegistryError) -> None:
         super().__init__(f"operation {index} of the multi failed: {cause!r}")
@@ -80,7 +79,7 @@ class InvalidConnectString(RegistryError):
 
 
 class DuplicateBrokerId(RegistryError):
-    """Another live broker has the same id. ``host`` is None if its registration contains none."""
+    """Another live broker has the id; ``host``: None if unknown."""
 
     def __init__(self, broker_id: int, host: str | None, port: int) -> None:
         super().__init__(
@@ -92,14 +91,14 @@ class DuplicateBrokerId(RegistryError):
 
 
 class DuplicateConsumerId(RegistryError):
-    """Another live session has registered the same consumer id."""
+    """Another live session has the consumer id."""
 
     def __init__(self, group: str, consumer_id: str) -> None:
         super().__init__(f"consumer id {consumer_id} is already registered in group {group} by another live consumer")
 
 
 class FencedInstanceId(RegistryError):
-    """Another live session has registered the same instance id of a static member."""
+    """Another live session has a static member's instance id."""
 
     def __init__(self, group: str, instance_id: str) -> None:
         super().__init__(
@@ -115,12 +114,11 @@ class GroupNotEmpty(RegistryError):
 
 
 class ControllerMoved(RegistryError):
-    """Another controller was elected. Nothing was written. The caller must resign."""
+    """Nothing was written, and the caller must resign."""
 
 
 class ControlledByKRaft(RegistryError):
-    """A KRaft controller has taken ``/controller``, so the cluster is leaving ZooKeeper and this broker cannot take
-    part."""
+    """A KRaft controller has taken ``/controller``: the cluster is leaving ZooKeeper, without this broker."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(

@@ -21,7 +21,7 @@ class WatchArmed(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class WatchFired(RegistryEvent):
-    """The watch at ``path`` fired. ``type`` NONE: the end of the connection or session dropped it."""
+    """``type`` NONE: the connection or session ended."""
 
     path: str
     type: EventType
@@ -29,7 +29,7 @@ class WatchFired(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class Reread(RegistryEvent):
-    """``path`` was read again. ``changed``: it differs from the last read."""
+    """``changed``: ``path`` differs from the last read."""
 
     path: str
     changed: bool
@@ -37,14 +37,14 @@ class Reread(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class SessionChanged(RegistryEvent):
-    """The client's connection or session changed. ``session_id`` is None if there is no session."""
+    """``session_id``: None without a session."""
 
     state: SessionState
     session_id: int | None
 
 
 def observe_session(client: RegistryClient, events: EventSource) -> Callable[[], None]:
-    """Report every change of the client's session. Returns a function that stops the reports."""
+    """Report every change. Returns a function that stops the reports."""
 
     def changed(state: SessionState) -> None:
         events.emit(SessionChanged, state, client.session_id, cause=f"session {state.value}")

@@ -3,8 +3,8 @@
     with KazooBlockingClient("localhost:2181/kafka") as client:
         names = run_blocking(TopicRegistry(client).names())
 
-The thread that uses the client does all work: watches and session listeners are called while it waits for a response or
-runs ``process``. Only responses to writes renew the lease, so it expires while the thread does other work.
+Its thread does all work: watches and session listeners are called while it awaits a response or runs ``process``. Only
+responses to writes renew the lease, which expires while the thread does other work.
 """
 
 import threading
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def run_blocking(work: Awaitable[T]) -> T:
-    """Run an operation of a blocking client, or a coroutine that awaits only such operations. Returns the result."""
+    """Run an operation, or a coroutine that awaits only operations."""
     steps = work.__await__()
     try:
         next(steps)
@@ -35,7 +35,7 @@ def run_blocking(work: Awaitable[T]) -> T:
 
 
 class Outcome(Awaitable[T]):
-    """The result of one operation. Awaiting it blocks for at most ``limit_ms``."""
+    """Awaiting it blocks, at most ``limit_ms``."""
 
     def __init__(self, client: "KazooBlockingClient", limit_ms: float | None = None) -> None:
         self._client = client
@@ -51,11 +51,11 @@ class Outcome(Awaitable[T]):
         self._error, self._done = error, True
 
     def __await__(self) -> Generator[Any, Any, T]:
-        yield from ()  # makes this a generator, as the protocol requires
+        yield from ()  # a generator, as the protocol requires
         return self.get()
 
     def get(self) -> T:
-        """Wait for the result. Raises the operation's error, or ConnectionTimeout after ``limit_ms``."""
+        """Raises the operation's error, or ConnectionTimeout after ``limit_ms``."""
         self._client._work_until(lambda: self._done, self._limit_ms)
         if not self._done:
             raise self._client._connection_timeout()
@@ -65,17 +65,17 @@ class Outcome(Awaitable[T]):
 
 
 class _Timer(NamedTuple):
-    """A call that is due at a time of the monotonic clock."""
+    """A call that is due, by the monotonic clock."""
 
     due_s: float
     work: Callable[[], None]
 
 
 class KazooBlockingClient(KazooClientBase):
-    """A RegistryClient whose operations block when awaited. Each client belongs to one thread.
+    """A RegistryClient whose operations block when awaited, for one thread.
 
-    Arguments and exceptions are those of KazooTwistedClient. Without a connection, an operation waits at most
-    ``connection_timeout_ms`` for one, then raises ConnectionTimeout.
+    Arguments and exceptions: as of KazooTwistedClient, but operations wait for a connection, up to
+    ``connection_timeout_ms``, then raise ConnectionTimeout.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class KazooBlockingClient(KazooClientBase):
     def start(self) -> None:
         """Connect, and create the chroot if it does not exist.
 
-        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth. It closes the client first.
+        Closes the client, then raises: ConnectionTimeout, AuthenticationFailed, NoAuth.
         """
         assert self._session is None and not self._closed, "a client starts once"
         self._open_session()
@@ -108,7 +108,7 @@ class KazooBlockingClient(KazooClientBase):
             raise failure
 
     def close(self) -> Outcome[None]:
-        """End the session. ZooKeeper deletes its ephemerals immediately. Blocks for at most a session timeout."""
+        """ZooKeeper deletes the session's ephemerals at once. Blocks for at most a session timeout."""
         self._end()
         outcome: Outcome[None] = Outcome(self)
         outcome.callback(None)
@@ -130,7 +130,7 @@ class KazooBlockingClient(KazooClientBase):
         return cancel
 
     def process(self, duration_ms: float) -> None:
-        """Run callbacks of watches, session listeners and ``call_later`` for ``duration_ms``."""
+        """Run callbacks of watches, session listeners and ``call_later``."""
         self._work_until(lambda: False, duration_ms)
 
     def __enter__(self) -> "KazooBlockingClient":

@@ -1,12 +1,11 @@
-"""The common part of the Twisted and the blocking kazoo client, without threads.
+"""What the Twisted and the blocking kazoo client share, without threads.
 
-kazoo's thread puts every response and event into one inbox, in the order of arrival, and the owner's thread handles
-them. A watch event is therefore seen before a response that includes its change. Only ``_post`` and its callees run on
-kazoo's thread.
+kazoo's thread puts responses and events into one inbox, in order, and the owner's thread handles them. So a watch event
+is seen before a response that includes its change. On kazoo's thread, only ``_post`` and its callees run.
 
-Operations are accepted only in state CONNECTED. A new connection becomes CONNECTED after the response to a ``sync``
-from the leader, so the lease is already held. Requests in progress fail with ConnectionLoss before SUSPENDED is
-announced, and with SessionLost before LOST. After LOST, the client opens the next session.
+Operations need state CONNECTED. A new connection becomes CONNECTED when the leader answers a ``sync``, so the lease is
+held. Requests fail with ConnectionLoss before SUSPENDED is announced, and with SessionLost before LOST. After LOST, the
+client opens the next session.
 """
 
 from abc import ABC, abstractmethod
@@ -54,15 +53,13 @@ def _start_sync(kazoo: Any) -> Any:
 
 
 class _Request:
-    """One request in progress."""
-
     __slots__ = ("by_leader", "convert", "path", "sent_ms", "waiting")
 
     def __init__(self, path: str, sent_ms: float, waiting: Any, convert: Callable[[Any], Any], by_leader: bool) -> None:
         self.path = path
-        self.by_leader = by_leader  # False for reads, which any server answers
+        self.by_leader = by_leader  # False for reads: any server answers
         self.sent_ms = sent_ms
-        self.waiting = waiting  # a Deferred or another object with callback(result) and errback(exception)
+        self.waiting = waiting  # with callback(result) and errback(exception)
         self.convert = convert
 
 
@@ -100,7 +97,7 @@ class KazooClientBase(ABC):
         self._closed = False
         self._has_multi_read = True
         self.request_count = 0
-        """Number of requests by the user of the client. A multi counts as one."""
+        """Number of requests by the client's user; a multi counts as one."""
 
     # RegistryClient
 
@@ -193,7 +190,7 @@ class KazooClientBase(ABC):
         return self._write(full, lambda kazoo: start_multi(kazoo, full, acls), convert)
 
     def reset_acl(self, path: str) -> Awaitable[ZnodeStat]:
-        """Set a znode's ACL to the one that it would get if this client created it. Raises NoNode, NoAuth."""
+        """Set the ACL that the znode would get if this client created it. Raises NoNode, NoAuth."""
         full, acl = self._chroot.full(path), self._security.acl(path)
         return self._submit(path, lambda kazoo: start_set_acl(kazoo, full, acl), to_stat, by_leader=True)
 
@@ -208,19 +205,19 @@ class KazooClientBase(ABC):
 
     @abstractmethod
     def _wake(self) -> None:
-        """Schedule ``_work_off`` on the owner's thread. Any thread may call this."""
+        """Schedule ``_work_off`` on the owner's thread, from any thread."""
 
     @abstractmethod
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine of this module on the owner's thread."""
+        """Run on the owner's thread."""
 
     def _pulse(self) -> Pulse:
-        """A pulse that detects a frozen owner's thread. By default there is no check."""
+        """Detects a frozen owner's thread; by default it does not."""
         return Pulse(None)
 
     @abstractmethod
     def _started(self, failure: RegistryError | None) -> None:
-        """Called after the first connection was announced, or with the reason why the chroot cannot be created."""
+        """The first connection was announced, or the chroot cannot be created."""
 
     # Requests
 
@@ -273,7 +270,7 @@ class KazooClientBase(ABC):
 
     def _answered(self, request: _Request, answer: Any) -> None:
         if request not in self._outstanding:
-            return  # it has already failed with its session, or kazoo repeats a result
+            return  # it failed with its session, or kazoo repeats a result
         if not answer.successful() and is_connection_end(answer.exception):
             return  # the state change that follows makes it fail
         del self._outstanding[request]
@@ -288,9 +285,9 @@ class KazooClientBase(ABC):
             return
         error = registry_error(answer.exception, request.path)
         if isinstance(error, Unimplemented):
-            self._has_multi_read = False  # further requests of this type would break the connection again
+            self._has_multi_read = False  # more of these would break the connection again
         if not isinstance(error, ConnectionLoss | SessionLost):
-            self._renew_lease(request)  # an error response also proves that the server is alive
+            self._renew_lease(request)  # an error also proves that the server is alive
         request.waiting.errback(error)
 
     def _renew_lease(self, request: _Request) -> None:
@@ -319,7 +316,7 @@ class KazooClientBase(ABC):
     # The thread hop
 
     def _post(self, call: Callable[[], None]) -> None:
-        """Schedule ``call`` on the owner's thread, after all earlier calls. Any thread may call this."""
+        """Schedule ``call`` on the owner's thread, in order, from any thread."""
         self._inbox.append(call)
         self._wake()
 
@@ -361,7 +358,7 @@ class KazooClientBase(ABC):
             self._started(error)
 
     async def _greet(self, connection_count: int) -> None:
-        """Check that a new connection works, create the chroot, and announce the connection."""
+        """Check a new connection, create the chroot, and announce the connection."""
         try:
             if not self._chroot_made:
                 await self._make_chroot()
@@ -380,7 +377,7 @@ class KazooClientBase(ABC):
 
     @abstractmethod
     async def _recognise(self, connection_count: int) -> None:
-        """Wait until the servers are recognised as the right cluster."""
+        """Wait until the servers prove to be the right cluster."""
 
     async def _make_chroot(self) -> None:
         ancestors, acl = self._chroot.ancestors(), self._security.acl("/")
@@ -405,7 +402,7 @@ class KazooClientBase(ABC):
     def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
         changed, self._state = state is not self._state, state
         if error is not None:
-            self._fail_outstanding(error)  # after the state change, so that an immediate retry is not accepted
+            self._fail_outstanding(error)  # after the state change: an immediate retry is not accepted
         if changed:
             tell(self._listeners, state)
 

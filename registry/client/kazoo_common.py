@@ -1,21 +1,21 @@
-"""One kazoo session, its errors and results: everything specific to kazoo that both clients share.
+"""One kazoo session, its errors and results: what is specific to kazoo in both clients.
 
-kazoo serves only as a connection: no recipes, retries, chroot or worker threads. These properties of kazoo matter here:
-- After a session expires, the same object creates a new one, which could run requests for the old session. Therefore a
-  KazooSession ends with its session, and the client creates another one.
-- A server may silently grant a new session instead of resuming the old one. Every connect compares the ids.
+kazoo serves only as a connection: no recipes, retries, chroot or worker threads. These properties matter:
+- After a session expires, a kazoo client creates a new one, which could run requests for the old. So a KazooSession
+  ends with its session, and the client creates another.
+- A server may silently grant a new session instead of resuming the old one. Every connect compares ids.
 - Every disconnect drops watches and reports a NONE event.
-- While requests are sent regularly, kazoo sends no pings and does not notice a silent server. The client notices it and
-  calls ``drop_connection``.
-- An exception while encoding a request would end kazoo's thread, so paths are validated before.
-- A failed authentication would end the session. Here it counts as a failed connection and is retried.
+- While requests are sent regularly, kazoo sends no pings and does not notice a silent server. The client notices it,
+  and calls ``drop_connection``.
+- An exception while encoding a request would end kazoo's thread, so paths are checked before.
+- A failed authentication would end the session. Here it is a failed connection, and is retried.
 - kazoo pings as long as its thread lives. Here it pings and connects only while the owner's pulse beats (``pulse``).
-- kazoo waits a whole session timeout for a server that drops packets, and tries servers in random order. Here every
-  server gets an equal share of that time, and the one that failed last is tried last.
-- kazoo's TLS options cannot set versions, nor exclude the system's trust store, so connections are wrapped here.
+- kazoo waits a whole session timeout for a server that drops packets, and tries servers in random order. Here all get
+  equal shares of that time, and the one that failed last comes last.
+- kazoo's TLS options can neither set versions nor exclude the system's trust store, so connections are wrapped here.
 """
 
-from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
+from __future__ import annotations  # a broker without TLS never loads ssl (``lean_imports``)
 
 import logging
 import socket
@@ -53,7 +53,7 @@ from kafka_zk.registry.client.security import Acl, Security
 PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection after a larger packet
 
 _STOP_TIMEOUT_S = 10.0
-_OVERHEAD_BYTES = 64  # overhead of an operation in a request: header, lengths, ACL, flags
+_OVERHEAD_BYTES = 64  # header, lengths, ACL, flags
 _RECONNECT_DELAY_MAX_S = 1.0
 
 _log = logging.getLogger("registry.kazoo")
@@ -84,7 +84,6 @@ _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
 
 
 def registry_error(error: BaseException, path: str) -> errors.RegistryError:
-    """Convert kazoo's exception to a RegistryError."""
     if isinstance(error, exceptions.NoAuthError):
         return errors.NoAuth(f"{path}: its ACL in ZooKeeper does not allow this client to do that")
     if isinstance(error, exceptions.InvalidACLError):
@@ -98,7 +97,7 @@ def registry_error(error: BaseException, path: str) -> errors.RegistryError:
 
 
 def is_connection_end(error: BaseException) -> bool:
-    """True for the exceptions with which kazoo fails all pending requests when a connection or session ends."""
+    """True if kazoo failed a request because its connection or session ended."""
     return isinstance(error, exceptions.ConnectionLoss | exceptions.SessionExpiredError)
 
 
@@ -108,7 +107,7 @@ def to_stat(stat: Sequence[int]) -> ZnodeStat:
 
 
 def check_size(operations: Sequence[Operation]) -> None:
-    """Raise RequestTooLarge if the server would close the connection because of the size."""
+    """Raise RequestTooLarge if the server would close the connection over the size."""
     size = sum(len(operation.path.encode()) + data_size(operation) + _OVERHEAD_BYTES for operation in operations)
     if size > PACKET_LIMIT_BYTES:
         raise errors.RequestTooLarge(
@@ -118,18 +117,18 @@ def check_size(operations: Sequence[Operation]) -> None:
 
 
 def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
-    """Send one create. Returns kazoo's async result."""
+    """Returns kazoo's async result."""
     path, data, ephemeral, sequential = operation
     return kazoo.create_async(path, data, acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
 
 
 def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
-    """Set the ACL of an existing znode. Returns kazoo's async result, which contains the stat."""
+    """Returns kazoo's async result, the stat."""
     return kazoo.set_acls_async(path, _ACLS[acl])
 
 
 def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Sequence[Acl]) -> Any:
-    """Send the operations as one transaction. ``acls``: one per operation. Returns kazoo's async result."""
+    """Send one transaction. ``acls``: one per operation. Returns kazoo's async result."""
     transaction = kazoo.transaction()
     for operation, acl in zip(operations, acls, strict=True):
         match operation:
@@ -147,7 +146,7 @@ def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Seque
 
 
 def multi_results(results: Sequence[Any], operations: Sequence[Operation]) -> list[str | ZnodeStat | None]:
-    """The results of a transaction, with the server's paths. Raises MultiFailed."""
+    """A transaction's results, with the server's paths. Raises MultiFailed."""
     for index, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(
             result, exceptions.RolledBackError | exceptions.RuntimeInconsistency
@@ -160,8 +159,7 @@ def multi_results(results: Sequence[Any], operations: Sequence[Operation]) -> li
 
 
 class PostedWatch:
-    """A watch that posts its event to the owner's thread. Equal if the functions are equal, because kazoo keeps
-    sets."""
+    """A watch that posts its event to the owner's thread. Equal if the functions are, because kazoo keeps sets."""
 
     __slots__ = ("_path", "_post", "_watch", "armed")
 
@@ -171,7 +169,7 @@ class PostedWatch:
         self._watch = watch
         self._path = path
         self._post = post
-        self.armed = True  # False after a failed read, for which the server sets no watch
+        self.armed = True  # False after a failed read: the server has set no watch
 
     def __bool__(self) -> bool:
         """False makes kazoo forget the watch of a failed read."""
@@ -188,8 +186,7 @@ class PostedWatch:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """Records why a connection fails, and the response to a connect request. Pings only while the owner's pulse
-    beats."""
+    """Records why a connection fails, and the response to a connect. Pings only while the owner's pulse beats."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -245,8 +242,8 @@ class SessionSettings(NamedTuple):
     """Settings of all sessions of a client.
 
     Attributes:
-        hosts: ``host:port`` of the servers, separated by commas, without a chroot.
-        session_timeout_ms: requested timeout; a server may grant another one.
+        hosts: ``host:port``, comma-separated, without a chroot.
+        session_timeout_ms: requested; a server may grant another one.
         connection_timeout_ms: limit for trying all servers once.
         tls_context: None for plaintext.
     """
@@ -297,8 +294,8 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
 class KazooSession:
     """One ZooKeeper session from its first connect to its end.
 
-    ``on_state`` is called on kazoo's thread: CONNECTED and SUSPENDED in turn, LOST once at the end. ``on_refused`` is
-    also called on that thread, if further attempts seem pointless; they continue nevertheless.
+    ``on_state``, on kazoo's thread: CONNECTED and SUSPENDED in turn, then LOST once. ``on_refused``, on that thread:
+    further attempts seem pointless, but continue.
     """
 
     def __init__(
@@ -319,7 +316,7 @@ class KazooSession:
         self._kazoo.add_listener(self._state_changed)
 
     def start(self) -> None:
-        """Connect on a separate thread, without a time limit."""
+        """Connect on another thread, without a time limit."""
         self._kazoo.start_async()
 
     @property
@@ -329,7 +326,7 @@ class KazooSession:
 
     @property
     def failure(self) -> str | None:
-        """The reason why the last attempt to connect failed, for the end of a sentence."""
+        """Why the last attempt to connect failed, for the end of a sentence."""
         error, over_tls = self._failure, self._security.tls
         if _closed_in_login(error):
             return "the server closed the connection during the SASL login; are user and password right?"
@@ -338,24 +335,24 @@ class KazooSession:
         return None if error is None else tls.explain(error, over_tls)
 
     def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
-        """Send a request. ``start`` receives the kazoo client and returns its async result.
+        """Send a request: ``start`` gets the kazoo client and returns its async result.
 
-        ``answered`` is called once with that result, on kazoo's thread or on the calling thread.
+        ``answered`` is called once with it, on kazoo's thread or the calling one.
         """
         start(self._kazoo).rawlink(answered)
 
     def drop_connection(self) -> None:
-        """Break the connection. kazoo reconnects and resumes the session if possible."""
+        """Break the connection; kazoo reconnects and resumes the session if possible."""
         connection: socket.socket | None = self._kazoo._connection._socket
         try:
             if connection is not None:
-                # Not SSLSocket.shutdown, after which kazoo's thread would read plain text.
+                # After SSLSocket.shutdown, kazoo's thread would read plain text.
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
         except OSError:
             return  # already broken
 
     def end(self, ended: Callable[[], None]) -> None:
-        """Close the session after all earlier requests, then call ``ended`` on another thread."""
+        """Close the session after earlier requests, then call ``ended`` on another thread."""
 
         def stop() -> None:
             try:
@@ -369,7 +366,6 @@ class KazooSession:
         threading.Thread(target=stop, name="kazoo-stop", daemon=True).start()
 
     def _connected(self, failure: Exception | None) -> None:
-        """Called when a connection was established or failed."""
         self._failure = failure
         self._distrusted_count = self._distrusted_count + 1 if failure and tls.is_distrust(failure) else 0
         if isinstance(failure, _REFUSALS) and not _closed_in_login(failure):

@@ -1,6 +1,6 @@
 """How kazoo waits and connects on its own thread: poll, buffered sockets, and TLS settings."""
 
-from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
+from __future__ import annotations  # a broker without TLS never loads ssl (``lean_imports``)
 
 import select
 import socket
@@ -11,7 +11,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 
 
 class _BufferedSocket(socket.socket):
-    """A buffered socket. Without a buffer, kazoo reads every length and every body separately."""
+    """A buffered socket: without a buffer, kazoo reads every length and body separately."""
 
     _READ_AHEAD_BYTES = 64 * 1024
 
@@ -33,14 +33,14 @@ class _BufferedSocket(socket.socket):
 
 
 class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Runs every callback on kazoo's connection thread, in the order of arrival. Callbacks only post."""
+    """Runs callbacks, which only post, on kazoo's connection thread, in order."""
 
-    running = False  # makes kazoo call back directly instead of through a queue
+    running = False  # kazoo then calls back directly, without a queue
 
     def __init__(self, tls_context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._tls_context = tls_context
-        self.connect_timeout_s = 0.0  # per server; kazoo would wait a whole session timeout
+        self.connect_timeout_s = 0.0  # per server; kazoo waits a whole session timeout
 
     def start(self) -> None:
         """Does nothing: there are no worker threads."""
@@ -52,7 +52,7 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
         callback.func(*callback.args)
 
     def select(self, readers: Any, writers: Any, _: Any, timeout: float | None = None) -> Any:
-        """Like select.select, but without its descriptor limit. kazoo's own version creates an epoll object for each
+        """Like select.select, without its limit on descriptors; kazoo's own version creates an epoll object per
         call."""
         poll = select.poll()
         ahead = [reader for reader in readers if hasattr(reader, "pending") and reader.pending()]
@@ -71,5 +71,5 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
         plain = super().create_connection(*args, **{**kwargs, "timeout": self.connect_timeout_s})
         if self._tls_context is None:
             return _BufferedSocket(plain)
-        # The name from the connection string, not the reverse lookup of an address.
+        # The connection string's name, not the reverse lookup of an address.
         return self._tls_context.wrap_socket(plain, server_hostname=hostname)

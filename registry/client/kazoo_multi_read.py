@@ -1,4 +1,4 @@
-"""ZooKeeper's multi-read, which kazoo lacks: many znodes in one request. For ZooKeeper 3.6 and later.
+"""ZooKeeper's multi-read, which kazoo lacks: many znodes in one request, since 3.6.
 
 Older servers respond with UNIMPLEMENTED and close the connection; the session survives.
 Source: MultiOperationRecord.java and FinalRequestProcessor.java of ZooKeeper 3.9 (OpCode.multiRead).
@@ -28,7 +28,7 @@ Found = tuple[bytes | None, ZnodeStat]
 
 
 class MultiRead:
-    """A request for kazoo's connection. The response is a list of (data, stat) or exceptions."""
+    """The response is a list of (data, stat) or exceptions."""
 
     type = 22
 
@@ -36,7 +36,6 @@ class MultiRead:
         self.paths = paths
 
     def serialize(self) -> bytes:
-        """The encoded body."""
         header = bytes(MultiHeader(GetData.type, False, -1).serialize())
         return b"".join(header + bytes(GetData(path, None).serialize()) for path in self.paths) + _END
 
@@ -59,7 +58,7 @@ class MultiRead:
 
 
 def start_multi_read(kazoo: KazooClient, paths: Sequence[str]) -> Any:
-    """Send the request. Returns kazoo's async result."""
+    """Returns kazoo's async result."""
     result = kazoo.handler.async_result()
     kazoo._call(MultiRead(paths), result)
     return result

@@ -1,11 +1,10 @@
-"""The ZooKeeper client of brokers and consumers: kazoo on its own thread, everything else on the reactor's.
+"""The ZooKeeper client of brokers and consumers: kazoo has its own thread, all else the reactor's.
 
-``_wake`` is the only place where the threads meet. Methods and callbacks run on the reactor thread.
+The threads meet only in ``_wake``.
 
-A server closes the connection instead of resuming a session that has seen newer data than the server has. If the
-servers were emptied or restored from a backup, this repeats forever. Therefore, if a session could not be resumed
-within its timeout, the client opens a spare session beside it. If the spare one is granted and the old one is still not
-resumed, the old session counts as lost.
+A server does not resume a session that has seen newer data than the server: it closes the connection. If servers were
+emptied or restored, this repeats forever. So if a session could not be resumed within its timeout, the client opens a
+spare one. If that is granted and the old one is still not resumed, the old session is lost.
 """
 
 from collections.abc import Callable, Coroutine
@@ -26,9 +25,9 @@ from kafka_zk.registry.client.session import cancellable
 
 _log = Logger()
 
-_WORK_COUNT = 500  # responses handled per reactor turn
+_WORK_COUNT = 500  # responses per reactor turn
 _HEARTBEATS = 5  # per session timeout
-_MISSED_HEARTBEATS = 3  # in a row; then the connection counts as dead
+_MISSED_HEARTBEATS = 3  # in a row; then the connection is dead
 _RECOGNITION_INTERVAL_S = 10.0
 
 
@@ -36,16 +35,14 @@ class KazooTwistedClient(KazooClientBase):
     """A RegistryClient whose operations return Deferreds.
 
     Args:
-        reactor: the Twisted reactor.
         connect_string: ``host:port[,host:port…][/chroot]``.
-        session_timeout_ms: the requested timeout; the server may grant another one.
-        connection_timeout_ms: how long ``start`` waits for a first connection; default: the session timeout.
+        session_timeout_ms: requested; the server may grant another one.
+        connection_timeout_ms: for ``start``'s first connection; default: the session timeout.
         security: TLS, identities and ACLs.
     Raises: InvalidConnectString, InvalidSecurity.
 
-    The client sends five heartbeats per session timeout, and drops a connection after three in a row without a
-    response. If the reactor is blocked for longer than the session timeout, the session ends, even though kazoo's
-    thread is running (``pulse``).
+    There are five heartbeats per session timeout; after three without a response, the connection is dropped. If the
+    reactor is blocked longer than the session timeout, the session ends, although kazoo's thread runs (``pulse``).
     """
 
     def __init__(
@@ -66,20 +63,19 @@ class KazooTwistedClient(KazooClientBase):
         self._complaint: tuple[str, Callable[[bytes | None], str | None]] | None = None
         self._suspended_since_s: float | None = None
         self._spare: KazooSession | None = None
-        self._spare_due: Any = None  # the call that replaces the session by the spare one
+        self._spare_due: Any = None  # replaces the session by the spare one
 
     def recognise(self, path: str, complaint: Callable[[bytes | None], str | None]) -> None:
-        """Accept a connection only if ``complaint`` returns None for the data of ``path`` (None: no such znode).
+        """Accept a connection only if ``complaint`` returns None for the data of ``path`` (None: no znode).
 
-        Otherwise the client logs the complaint repeatedly as an ERROR, writes nothing, and stays SUSPENDED or LOST.
+        Otherwise the client repeatedly logs the complaint as an ERROR, writes nothing, and stays SUSPENDED or LOST.
         """
         self._complaint = path, complaint
 
     async def start(self) -> None:
         """Connect, and create the chroot if it does not exist.
 
-        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth if the chroot cannot be created. It closes the client
-            first.
+        Closes the client, then raises: ConnectionTimeout, AuthenticationFailed, NoAuth for the chroot.
         """
         assert self._session is None and not self._closed, "a client starts once"
         self._starting = Deferred()
@@ -98,9 +94,9 @@ class KazooTwistedClient(KazooClientBase):
                 timeout.cancel()
 
     def close(self) -> "Deferred[None]":
-        """End the session after all earlier requests. ZooKeeper deletes its ephemerals immediately.
+        """End the session after all earlier requests. ZooKeeper deletes the session's ephemerals at once.
 
-        Fires when the session has ended, at most after a session timeout. Requests in progress fail with SessionLost.
+        Fires when the session has ended, at most after its timeout. Requests in progress fail with SessionLost.
         """
         closed: Deferred[None] = Deferred()
         if self._closed or self._session is None:
@@ -139,7 +135,7 @@ class KazooTwistedClient(KazooClientBase):
             self._reactor.callFromThread(self._work_off)
 
     def _work_off(self) -> None:
-        self._wake_planned = False  # first, so that later posts schedule another call
+        self._wake_planned = False  # first: later posts schedule another call
         for _ in range(_WORK_COUNT):
             try:
                 call = self._inbox.popleft()
@@ -216,8 +212,7 @@ class KazooTwistedClient(KazooClientBase):
         if session is not self._spare:
             super()._session_changed(session, state)
         elif state is SessionState.CONNECTED:
-            # If all servers were down, one may resume the old session now; half a session timeout is enough for an
-            # attempt.
+            # If all servers were down, one may resume the old session; half its timeout suffices for an attempt.
             self._spare_due = self._reactor.callLater(self.session_timeout_ms / 2000, self._take_spare)
         else:
             self._drop_spare()

@@ -17,7 +17,8 @@ Results = list[str | ZnodeStat | None]
 async def settle(client: RegistryClient, multis: Sequence[Sequence[Operation]]) -> list[Results | RegistryError]:
     """The outcome of each multi, in order: its results, MultiFailed if a znode was not as expected, or another error.
 
-    Each multi is atomic. Many are sent in one request. If such a request fails, its multis are sent again separately.
+    Each multi is atomic, but many are sent in one request. If such a request fails, its multis are sent again
+    separately.
     """
     batches = list(in_batches(multis, _size_bytes, BATCH_COUNT))
     answers = await outcomes(client.multi([step for multi in batch for step in multi]) for batch in batches)
@@ -38,14 +39,14 @@ def _size_bytes(multi: Sequence[Operation]) -> int:
 
 
 def _told(outcome: Results | RegistryError) -> Results | RegistryError:
-    """The cause of a MultiFailed that reading again cannot resolve, such as NoAuth. Other outcomes are unchanged."""
+    """The cause of a MultiFailed if reading again cannot resolve it, such as NoAuth."""
     if isinstance(outcome, MultiFailed) and not isinstance(outcome.cause, NodeExists | NoNode | BadVersion):
         return outcome.cause
     return outcome
 
 
 def in_batches(items: Iterable[T], size_bytes: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Split items into lists of at most ``most`` items and BATCH_SIZE_BYTES. A larger item gets its own list."""
+    """Lists of at most ``most`` items and BATCH_SIZE_BYTES. An item that is larger gets a list of its own."""
     batch: list[T] = []
     batch_size = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Awaits many operations that were sent together, in one round trip."""
+"""Awaits operations that were sent together, in one round trip."""
 
 from collections.abc import Awaitable, Iterable, Iterator
 from typing import TypeVar
@@ -14,14 +14,13 @@ READS_AT_ONCE = 250
 
 
 BYTES_AT_ONCE = 256 * 1024
-"""Bytes of paths sent per request. ZooKeeper closes the connection at 1 MB, and the path of a group's ACLs may have 32
-KB."""
+"""Bytes of paths sent per request. ZooKeeper closes the connection at 1 MB, and an ACL's path may have 32 KB."""
 
 
 async def outcomes(pending: Iterable[Awaitable[T]]) -> list[T | RegistryError]:
     """All outcomes in order, each a result or a RegistryError."""
     settled: list[T | RegistryError] = []
-    for operation in list(pending):  # send all requests before awaiting the first
+    for operation in list(pending):  # send all before awaiting the first
         try:
             settled.append(await operation)
         except RegistryError as error:
@@ -30,7 +29,7 @@ async def outcomes(pending: Iterable[Awaitable[T]]) -> list[T | RegistryError]:
 
 
 async def results(pending: Iterable[Awaitable[T]]) -> list[T]:
-    """All results in order. Raises the first error, after all have completed."""
+    """All results in order. Raises the first error when all have completed."""
     return [_result(outcome) for outcome in await outcomes(pending)]
 
 
@@ -48,11 +47,10 @@ async def readable(pending: Iterable[Awaitable[T]]) -> list[T | NoAuth | None]:
 
 
 async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found | NoAuth | None]:
-    """Data and stat of each path, READS_AT_ONCE or BYTES_AT_ONCE per request. None for absent znodes, NoAuth for hidden
-    ones.
+    """Data and stat of each path, many per request; None if absent, NoAuth if hidden.
 
-    Servers without multi-reads get single reads. They close the connection after the first multi-read, so callers must
-    retry after a ConnectionLoss.
+    A server without multi-reads closes the connection at the first one, and then gets single reads; so retry after a
+    ConnectionLoss.
     """
     answers: list[Found | NoAuth | None] = []
     for window in _windows(paths):
@@ -67,7 +65,7 @@ async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found |
 
 
 async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:
-    """Create these persistent znodes and their parents, with null data, if they do not exist."""
+    """Persistent, with null data and their parents, if they do not exist."""
     wanted: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")
@@ -78,7 +76,7 @@ async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:
 
 
 async def create_with_parents(client: RegistryClient, operation: Create) -> str:
-    """Create a znode and its missing parents. Returns the created path. Raises NodeExists."""
+    """Returns the path. Raises NodeExists."""
     try:
         return await _create(client, operation)
     except NoNode:

@@ -1,21 +1,16 @@
-"""Detects whether the thread that owns a client is still running.
+"""Does the thread that owns a client still run?
 
-kazoo's thread would ping ZooKeeper even if the owner's thread hangs, so the ephemerals of a broker that serves no
-client would stay forever. Therefore kazoo's thread pings and connects only while the pulse beats: after each ping it
-posts a call to the owner's thread, and it does not ping again before that call has run. The owner's own requests need
-no pulse.
-
-Tests: tests/registry/client/test_pulse.py.
+kazoo's thread pings ZooKeeper even if that hangs, so a broker that serves no client would keep its ephemerals. So it
+pings and connects only while the pulse beats: each ping posts a call to the owner's thread, and the next waits until
+that has run. The owner's requests need no pulse.
 """
 
 from collections.abc import Callable
 
 
 class Pulse:
-    """Used on kazoo's thread.
-
-    ``post`` schedules a call on the owner's thread. Without it the pulse always beats, because the owner has no loop.
-    """
+    """Used on kazoo's thread. ``post`` schedules a call on the owner's; without it, the owner has no loop, and the
+    pulse always beats."""
 
     __slots__ = ("_post", "beats")
 

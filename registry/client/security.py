@@ -1,8 +1,8 @@
-"""A ZooKeeper client's identity, transport security and ACLs for its znodes. Values and rules only.
+"""A ZooKeeper client's identity, transport security and ACLs: values and rules.
 
-By default, znodes are open to everyone. With ``zookeeper.set.acl``, only the creator may change them, and everyone may
-read them, except znodes that may contain secrets. ``/consumers`` stays open, because group members have their own
-identities or none. Source: ZkData.scala@3.9. Tests: ``tests/registry/client/test_security.py``.
+By default, znodes are open. With ``zookeeper.set.acl``, only the creator may change them, and everyone may read them,
+unless they may contain secrets. ``/consumers`` stays open: members have identities of their own, or none. Source:
+ZkData.scala@3.9.
 """
 
 import enum
@@ -23,8 +23,6 @@ class Acl(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user name and a password."""
-
     username: str
     password: str
 
@@ -34,11 +32,10 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A TLS connection. All files are PEM.
+    """All files are PEM.
 
-    ``truststore``: certificates of the authorities (None: the system's). ``keystore``: the client's key and certificate
-    chain, for servers that require one. If ``protocols`` or ``cipher_suites`` is empty, OpenSSL's defaults apply, from
-    TLS 1.2 on.
+    ``truststore``: authorities (None: the system's). ``keystore``: key and certificate chain, for servers that require
+    one. Without ``protocols`` or ``cipher_suites``, OpenSSL's defaults apply, from TLS 1.2 on.
     """
 
     truststore: Path | None = None
@@ -51,9 +48,9 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """A client's TLS, SASL DIGEST-MD5 and ``digest`` credentials, each optional.
+    """TLS, SASL DIGEST-MD5 and ``digest`` credentials, each optional.
 
-    A session has every identity that it proves. ``set_acl`` protects the znodes that it creates with all of them.
+    A session has every identity that it proves, and ``set_acl`` protects its znodes with all.
     """
 
     tls: Tls | None = None
@@ -63,11 +60,11 @@ class Security:
 
     @property
     def has_identity(self) -> bool:
-        """True if a session has an identity for ACLs, from SASL, digest or its keystore's certificate."""
+        """True with an identity for ACLs, from SASL, digest or a keystore's certificate."""
         return bool(self.sasl or self.digest or (self.tls and self.tls.keystore))
 
     def acl(self, path: str) -> Acl:
-        """The ACL of a new znode. ``path`` is relative to the chroot."""
+        """The ACL of a new znode; ``path`` is relative to the chroot."""
         if not self.set_acl or _is_below(path, _ALWAYS_OPEN):
             return Acl.OPEN
         return Acl.CREATOR if any(_is_below(path, root) for root in _SENSITIVE) else Acl.CREATOR_AND_READERS

@@ -1,10 +1,9 @@
-"""Configuration keys for a secure connection to ZooKeeper, as in a broker's ``server.properties`` or a tool's
-``--zk-tls-config-file``.
+"""Keys for a secure connection to ZooKeeper, of ``server.properties`` or a tool's ``--zk-tls-config-file``.
 
-Kafka's keys: ``zookeeper.set.acl`` and ``zookeeper.ssl.*``. Key and trust stores must be PEM; JKS and PKCS12 are
-rejected with instructions to convert them. SASL DIGEST-MD5 uses a JAAS login file, through the names of Kafka's JVM
-options: ``java.security.auth.login.config``, ``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``. One key is not
-Kafka's: ``zookeeper.auth.digest=user:password`` for ZooKeeper's scheme ``digest``.
+Kafka's are ``zookeeper.set.acl`` and ``zookeeper.ssl.*``. Stores must be PEM; for JKS and PKCS12, the error says how to
+convert them. SASL DIGEST-MD5 has a JAAS login file, under Kafka's JVM options: ``java.security.auth.login.config``,
+``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``. Kafka does not have ``zookeeper.auth.digest=user:password``,
+for ZooKeeper's scheme ``digest``.
 
 Source: ZkConfigs.java@3.9, JaasUtils.java@3.9; ZooKeeper's ClientX509Util and ZooKeeperSaslClient@3.9.
 """
@@ -35,7 +34,7 @@ KEYS = frozenset(
         )
     }
 )  # fmt: skip
-"""All supported keys. ``zookeeper.clientCnxnSocket`` names a Java class and has no effect."""
+"""``zookeeper.clientCnxnSocket`` names a Java class, without effect."""
 
 _PEM_SUFFIXES = (".pem", ".crt", ".cer", ".key")
 _CONVERSION = {
@@ -47,7 +46,7 @@ _CONVERSION = {
 def zookeeper_security(properties: Mapping[str, str]) -> Security:
     """The settings in ``properties``; other keys are ignored.
 
-    Raises: InvalidSecurity for the first key with an unusable value or file.
+    Raises: InvalidSecurity for the first unusable value or file.
     """
     properties = {key: properties[key].strip() for key in KEYS & properties.keys()}
     security = Security(
@@ -76,9 +75,9 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         protocols=_items(properties.get(SSL + "enabled.protocols") or properties.get(SSL + "protocol", "")),
         cipher_suites=_items(properties.get(SSL + "cipher.suites", "")),
     )
-    from kafka_zk.registry.client.tls import client_context  # here, so that brokers without TLS never load ssl
+    from kafka_zk.registry.client.tls import client_context  # brokers without TLS never load ssl
 
-    client_context(tls)  # reports unusable files as configuration errors
+    client_context(tls)  # unusable files are configuration errors
     return tls
 
 
@@ -106,7 +105,7 @@ def _sasl(properties: Mapping[str, str]) -> Credentials | None:
         raise InvalidSecurity(f"{where}: {error.strerror}") from None
     except (jaas.InvalidJaas, UnicodeDecodeError) as error:
         raise InvalidSecurity(f"{where}: not a JAAS login file: {error}") from None
-    if not modules:  # the file is for other logins; Kafka accepts this as well
+    if not modules:  # it is for other logins; Kafka accepts this, too
         return None
     module = modules[0]
     if module.name != DIGEST_LOGIN_MODULE:

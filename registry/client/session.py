@@ -1,4 +1,4 @@
-"""Waits for a session, and for other Deferreds with a time limit."""
+"""Waits for a session, and for Deferreds with a time limit."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
@@ -17,7 +17,7 @@ _log = Logger()
 
 
 def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
-    """``RegistryClient.call_later`` for a reactor."""
+    """``call_later`` for a reactor."""
     call = clock.callLater(delay_s, work)
 
     def cancel() -> None:
@@ -37,7 +37,7 @@ class _Sessions(Protocol):
 
 
 def complete_when_connected(client: _Sessions, waiting: Any) -> None:
-    """Implements ``RegistryClient.connected``. ``waiting``: a Deferred, or another object with callback and errback."""
+    """``connected``; ``waiting`` has callback and errback."""
 
     def changed(state: SessionState) -> None:
         if state is SessionState.SUSPENDED:
@@ -53,9 +53,9 @@ def complete_when_connected(client: _Sessions, waiting: Any) -> None:
 
 
 async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat ``attempt`` while it fails with ConnectionLoss, and return its result.
+    """Repeat ``attempt`` while it fails with ConnectionLoss.
 
-    It must be safe to repeat the operation. Raises: SessionLost if the session ends.
+    The operation must be safe to repeat. Raises: SessionLost.
     """
     while True:
         try:
@@ -65,8 +65,8 @@ async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable
 
 
 async def child_names(client: RegistryClient, path: str) -> list[str]:
-    """The sorted names of a znode's children, empty if it does not exist. The result includes everything that any
-    client wrote before the call. Retries after connection losses. Raises: SessionLost; NoAuth."""
+    """Sorted, empty if absent, with all that was written before the call. Retries after connection losses. Raises:
+    SessionLost; NoAuth."""
 
     async def read() -> list[str]:
         await client.sync()
@@ -81,7 +81,7 @@ async def child_names(client: RegistryClient, path: str) -> list[str]:
 def add_listener(
     listeners: list[Callable[[SessionState], None]], listener: Callable[[SessionState], None]
 ) -> Callable[[], None]:
-    """Add a listener. Returns a function that removes it and may be called repeatedly."""
+    """Returns a function that removes it, maybe repeatedly."""
     listeners.append(listener)
 
     def remove() -> None:
@@ -92,7 +92,7 @@ def add_listener(
 
 
 def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
-    """Call each listener. An exception is logged and does not affect other listeners."""
+    """An exception is logged and does not affect others."""
     for listener in list(listeners):
         try:
             listener(state)
@@ -103,8 +103,7 @@ def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionStat
 async def fires_within(clock: Timers, waiting: "Deferred[Any]", delay_s: float) -> bool:
     """Wait at most ``delay_s`` for a Deferred, even if it ignores its cancellation.
 
-    Returns False if it did not fire within that time. It is then cancelled, and a later result is dropped. Raises the
-    failure of the Deferred.
+    Returns False if it did not fire: it is cancelled, and a later result dropped. Raises its failure.
     """
     outcome: Deferred[bool] = Deferred(lambda _: waiting.cancel())
     is_over = False

@@ -1,13 +1,11 @@
-"""The pipe through which a process reports its ZooKeeper sessions to its supervisor. The pipe's end means that the
-process is dead.
+"""The pipe by which a process reports its ZooKeeper sessions to its supervisor; its end means that the process is dead.
 
 See docs/decisions/0016-sessions-of-the-dead-are-closed.md.
 
     KAFKA_ZK_SESSION_PIPE=7:123456        descriptor and inode of the write end, in the child's environment
     4711 0x100018ebc8b0002 5f3c…\\n        pid, session id and password: a line for each new session
 
-The supervisor creates one pipe per start of a process, so lines come from that process or its children.
-Tests: tests/registry/client/test_session_pipe.py.
+Each start of a process has its own, so lines come from it or its children.
 """
 
 import contextlib
@@ -22,7 +20,7 @@ VARIABLE = "KAFKA_ZK_SESSION_PIPE"
 
 
 class ReportedSession(NamedTuple):
-    """A reported session, with everything needed to close it."""
+    """A session, with what closing it needs."""
 
     pid: int
     session_id: int
@@ -33,7 +31,7 @@ class ReportedSession(NamedTuple):
 
 
 def last_session(lines: bytes) -> ReportedSession | None:
-    """The session in the last complete line; None if there is no valid one."""
+    """The session in the last complete line; None if invalid."""
     whole = lines.split(b"\n")[:-1]
     try:
         pid, session_id, password = whole[-1].decode("ascii").split(" ")
@@ -43,7 +41,7 @@ def last_session(lines: bytes) -> ReportedSession | None:
 
 
 def described(descriptor: int) -> str:
-    """The environment variable's value for a child that inherits this descriptor."""
+    """The variable's value for a child that inherits this descriptor."""
     return f"{descriptor}:{os.fstat(descriptor).st_ino}"
 
 
@@ -63,20 +61,20 @@ class _Sessions(Protocol):
 
 
 class SessionPipe:
-    """The child's end of the pipe. The child continues if the supervisor dies."""
+    """The child's end of the pipe. The child survives its supervisor."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        """Helpers that write the process's files inherit it, so the process counts as alive while they live."""
+        """Helpers that write the process's files inherit it: while they live, the process counts as alive."""
         self._reported_id: int | None = None
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)
 
     @classmethod
     def inherited(cls, environ: MutableMapping[str, str] = os.environ) -> Self | None:
-        """The pipe that the environment names; None if there is no supervisor. Removes the variable.
+        """Named by the environment variable, which is removed; None without a supervisor.
 
-        A descriptor that refers to something else than that pipe is ignored.
+        A descriptor of something else is ignored.
         """
         number, _, inode = environ.pop(VARIABLE, "").partition(":")
         with contextlib.suppress(OSError, ValueError, OverflowError):
@@ -86,7 +84,7 @@ class SessionPipe:
         return None
 
     def follow(self, client: _Sessions) -> None:
-        """Report every new session of this client, before listeners that are added later are called."""
+        """Report this client's new sessions, before later listeners are called."""
 
         def changed(state: SessionState) -> None:
             session_id = client.session_id
@@ -98,7 +96,6 @@ class SessionPipe:
         changed(client.state)
 
     def _tell(self, session: ReportedSession) -> None:
-        """Write a line, which is short enough to be atomic. If the supervisor is dead or does not read, the line is
-        lost."""
+        """Write a line, which is short enough to be atomic. It is lost if the supervisor is dead or does not read."""
         with contextlib.suppress(OSError):
             os.write(self.descriptor, session.line())

@@ -1,6 +1,6 @@
 """TLS contexts for ZooKeeper connections, and explanations of failed handshakes."""
 
-from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
+from __future__ import annotations  # a broker without TLS never loads ssl (``lean_imports``)
 
 import ssl
 
@@ -39,7 +39,7 @@ def client_context(tls: Tls) -> ssl.SSLContext:
 
 def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
     try:
-        # With an empty password, OpenSSL does not ask for one on a terminal; a missing password is an error.
+        # Without a password, OpenSSL would ask on a terminal; an empty one is an error.
         context.load_cert_chain(str(tls.keystore), password=tls.keystore_password or "")
     except (OSError, ssl.SSLError, ValueError) as error:
         raise InvalidSecurity(
@@ -49,12 +49,12 @@ def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_distrust(error: BaseException) -> bool:
-    """True if the client rejected the server's certificate, so that further attempts are pointless."""
+    """True if the client rejected the server's certificate: further attempts are pointless."""
     return isinstance(_ssl_cause(error), ssl.SSLCertVerificationError)
 
 
 def explain(error: BaseException, tls: Tls | None) -> str:
-    """The reason why a connection failed, for the end of a sentence."""
+    """Why a connection failed, for the end of a sentence."""
     cause = _ssl_cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         if cause.verify_code in NAME_MISMATCH:

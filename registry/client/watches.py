@@ -1,8 +1,8 @@
-"""Watches that miss no change: an event is only a hint, and the next read sets the next watch.
+"""Watches that miss no change: an event is a hint, and the next read sets the next watch.
 
-ZooKeeper's watches are one-shot and end with the connection. A watcher therefore reads and sets the watch in one
-request, and reads again after each event, each reconnect and each new session. It reports each difference from its last
-report, which may combine several changes. It compares zxids, so a recreated znode counts as changed.
+ZooKeeper's watches are one-shot and end with the connection. So a watcher reads and sets the watch in one request,
+again after each event, reconnect and new session. It reports differences from its last report; each may combine several
+changes. It compares zxids: a recreated znode has changed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,23 +25,21 @@ T = TypeVar("T")
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
 
-Zxids = tuple[int, ...]  # state of the watched znode; () if it does not exist
+Zxids = tuple[int, ...]  # of the znode; () if absent
 
 
 class Watcher(Protocol):
-    """A watch that can be closed."""
-
     def close(self) -> None:
         """Stop all reports."""
 
 
 class Rereader:
-    """Runs ``read`` at the start, after every event and after every new connection, one at a time.
+    """Runs ``read`` at the start, after every event and every new connection, one at a time.
 
-    ``read`` receives the watch to set and returns (zxids, report). ``report`` is called only if the zxids are new.
-    After a ConnectionLoss or SessionLost, the next connection reads. After other errors (such as NoAuth, because ACLs
-    may change) the read is repeated with delays from FIRST_RETRY_S to LONGEST_RETRY_S; each error is logged once.
-    ``on_hidden``: called at each first NoAuth.
+    ``read`` receives the watch to set and returns (zxids, report); ``report`` is called if the zxids are new. After a
+    ConnectionLoss or SessionLost, the next connection reads. After other errors (such as NoAuth: ACLs may change),
+    ``read`` is repeated, with delays from FIRST_RETRY_S to LONGEST_RETRY_S; each error is logged once. ``on_hidden``:
+    called at a first NoAuth.
     """
 
     def __init__(
@@ -57,10 +55,10 @@ class Rereader:
         self._read = read
         self._events = events
         self._on_hidden = on_hidden
-        self._told: str | None = None  # the last logged error
-        self._seen: Zxids | None = None  # None: nothing was read yet
+        self._told: str | None = None  # last logged error
+        self._seen: Zxids | None = None  # None: nothing
         self._reading = False
-        self._again: str | None = None  # cause of the read that follows the current one
+        self._again: str | None = None  # cause of the next read
         self._closed = False
         self._retry_s = FIRST_RETRY_S
         self._cancel_retry: Callable[[], None] = lambda: None
@@ -148,8 +146,8 @@ class Rereader:
 async def read_or_watch_creation(
     client: RegistryClient, read: Callable[[str, Watch], Awaitable[T]], path: str, watch: Watch
 ) -> T | None:
-    """Run ``read`` (``client.get`` or ``client.children``) with the watch. If the znode does not exist, watch its
-    creation and return None."""
+    """Run ``read`` (``client.get`` or ``client.children``) with the watch. If the znode is absent, watch its creation
+    and return None."""
     while True:
         try:
             return await read(path, watch)
@@ -159,10 +157,9 @@ async def read_or_watch_creation(
 
 
 class ChildrenWatcher:
-    """Reports the sorted names of a znode's children at the start and after each change.
+    """Reports a znode's sorted children at the start and after each change.
 
-    An absent znode has no children; its creation is a change. The same names are reported again if a child was deleted
-    and recreated.
+    An absent znode has none; its creation is a change. A child's deletion and recreation repeats the same names.
     """
 
     def __init__(
@@ -178,7 +175,6 @@ class ChildrenWatcher:
         self._rereader = Rereader(client, path, self._read, events)
 
     def close(self) -> None:
-        """Stop all reports."""
         self._rereader.close()
 
     async def _read(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:
@@ -190,10 +186,9 @@ class ChildrenWatcher:
 
 
 class DataWatcher:
-    """Reports a znode's data and stat (None, None if it does not exist) at the start and after each change.
+    """Reports data and stat (None, None if absent) at the start and after each change.
 
-    ``on_hidden``: called if an ACL hides the znode. When the ACL allows reading again, the data are reported as a
-    change.
+    ``on_hidden``: an ACL hides the znode. Data that can be read again are a change.
     """
 
     def __init__(
@@ -210,7 +205,6 @@ class DataWatcher:
         self._rereader = Rereader(client, path, self._read, events, on_hidden)
 
     def close(self) -> None:
-        """Stop all reports."""
         self._rereader.close()
 
     async def _read(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:

@@ -1,10 +1,9 @@
-"""``/kafka-acl/<Type>/<name>`` and ``/kafka-acl-extended/prefixed/<Type>/<name>``: the ACLs of a resource pattern.
+"""``/kafka-acl/<Type>/<name>`` and ``/kafka-acl-extended/prefixed/<Type>/<name>``: a resource pattern's ACLs.
 
     {"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read","host":"*"}]}
 
-Names are not encoded, so they cannot contain ``/``. A pattern without ACLs has no znode or one with empty data. An
-entry that cannot be parsed makes the whole znode invalid, because it may deny something; in Kafka, such an entry never
-matches.
+Names are not encoded, so they contain no ``/``. Without ACLs, there is no znode, or its data are empty. One entry that
+cannot be parsed invalidates the znode, since it may deny; in Kafka, such an entry never matches.
 
 Source: LiteralAclStore, ExtendedAclStore, ResourceZNode in ZkData.scala, AclEntry.scala@3.9; seen on a 3.9.1 broker.
 """
@@ -52,7 +51,7 @@ def encode(acls: Iterable[Acl]) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> Acls:
-    """Decode the ACLs of a pattern. Raises InvalidZnode."""
+    """Raises InvalidZnode."""
     if not data:
         return frozenset()
     document = json_codec.decode_object(path, data)
@@ -70,8 +69,8 @@ def _acl(path: str, entry: dict[str, Any]) -> Acl:
 
 @functools.lru_cache(maxsize=10_000)
 def _shared_acl(principal: str, host: str, operation: str, permission: str) -> Acl:
-    """One object for equal entries of many resources. Raises: ValueError; TypeError and AttributeError if a value is
-    not a string."""
+    """One object for equal entries of many resources. Raises: ValueError; TypeError and AttributeError for values other
+    than strings."""
     kind, separator, name = principal.partition(":")
     known_operation, known_permission = named(Operation, operation), named(Permission, permission)
     if known_operation is None or known_permission is None:

@@ -6,8 +6,8 @@
     v4  0.10.2   + listener_security_protocol_map {listener name: protocol}
     v5  2.7      + features {name: {"min_version": n, "max_version": n}}
 
-For readers of v1, ``host`` and ``port`` are those of the first PLAINTEXT endpoint (null and -1 if there is none). The
-broker epoch is not stored here: it is the znode's czxid (KIP-380).
+``host`` and ``port``, for v1, are the first PLAINTEXT endpoint's (or null and -1). The broker epoch is the znode's
+czxid (KIP-380).
 """
 
 import re
@@ -41,7 +41,7 @@ class EndPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A broker's registration. ``features`` maps a name to its supported (min, max) versions."""
+    """``features``: name -> supported (min, max) version."""
 
     broker_id: int
     host: str | None
@@ -62,13 +62,12 @@ class BrokerInfo:
         rack: str | None = None,
         timestamp_ms: int = -1,
     ) -> "BrokerInfo":
-        """A registration of the current version. Host and port are those of the first PLAINTEXT endpoint."""
+        """A registration in the current version, with the first PLAINTEXT endpoint's host and port."""
         plain = next((endpoint for endpoint in endpoints if endpoint.protocol == "PLAINTEXT"), None)
         host, port = (plain.host, plain.port) if plain else (None, -1)
         return cls(broker_id, host, port, endpoints, rack, timestamp_ms=timestamp_ms)
 
     def endpoint(self, listener_name: str) -> EndPoint | None:
-        """The endpoint of that listener; None if there is none."""
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
 
     def address(self, protocol: str = "PLAINTEXT") -> tuple[str, int] | None:
@@ -105,7 +104,7 @@ def encode(info: BrokerInfo) -> bytes:
 
 
 def decode(broker_id: int, data: bytes | None) -> BrokerInfo:
-    """Decode any historic version. A version above 5 is read as 5, as in Kafka. Raises InvalidZnode."""
+    """Any historic version; above 5 counts as 5, as in Kafka. Raises InvalidZnode."""
     path = broker_path(broker_id)
     document = json_codec.decode_object(path, data)
     version = json_codec.version(path, document)

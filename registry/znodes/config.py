@@ -1,13 +1,13 @@
-"""``/config/<type>/<name>`` (entity configs) and ``/config/changes/config_change_N`` (what changed, sequential).
+"""``/config/<type>/<name>`` (entity configs) and ``/config/changes/config_change_N`` (what changed).
 
-Entity: ``{"version":1,"config":{"key":"value"}}``, all values strings. Change notifications name only the entity:
+Entity: ``{"version":1,"config":{"key":"value"}}``, all values strings. Notifications name only the entity:
 
     v2    0.10.1    {"version":2,"entity_path":"topics/t1"}, "users/<u>/clients/<c>", "brokers/<default>"
     v1    0.9       {"version":1,"entity_type":"topics","entity_name":"t1"}
     bare  0.8.1     "t1" (a JSON string: a topic)
 
-Names of users and clients are percent-encoded as Java's URLEncoder does with ``+`` → ``%20`` and ``*`` → ``%2A``
-(kafka.utils.Sanitizer); the default entity is the literal ``<default>``.
+Users and clients are percent-encoded as by Java's URLEncoder, but ``+`` → ``%20`` and ``*`` → ``%2A``
+(kafka.utils.Sanitizer); the default entity is ``<default>``.
 """
 
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ DEFAULT_ENTITY = "<default>"
 
 
 class ConfigChange(NamedTuple):
-    """An entity whose config changed. ``entity_name`` is encoded and may have several parts (``alice/clients/app``)."""
+    """``entity_name``: encoded, maybe in parts (``alice/clients/app``)."""
 
     entity_type: str
     entity_name: str
 
 
 class EntityConfig(NamedTuple):
-    """``values``: the valid entries. ``faults``: sentences that name the znode and a fault."""
+    """``values``: valid ones. ``faults``: sentences with the znode and a fault."""
 
     values: dict[str, str]
     faults: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ def entity_type_path(entity_type: str) -> str:
 
 
 def entity_path(entity_type: str, entity_name: str) -> str:
-    """The path of an entity. ``entity_name`` is encoded (see ``sanitize``); topics and broker ids need no encoding."""
+    """``entity_name``: encoded (see ``sanitize``); topics and broker ids need no encoding."""
     return f"/config/{entity_type}/{entity_name}"
 
 
 def sanitize(name: str) -> str:
-    """Encode a user, client or principal name for a path."""
+    """Encode a user, client or principal."""
     return quote(name, safe="").replace("~", "%7E")
 
 
@@ -60,10 +60,10 @@ def encode(config: Mapping[str, str]) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> EntityConfig:
-    """The config as Kafka reads it. If the data are not JSON or have no object 'config', it is empty.
+    """The config as Kafka reads it: empty unless the data are JSON with an object 'config'.
 
-    Null and empty data (a parent created by an old tool) are an empty config without a fault. A value that is not a
-    string is left out; Kafka fails. Source: ConfigEntityZNode.decode in Kafka 3.9.
+    Null and empty data (a parent that an old tool created) are no fault. A value that is no string is left out; Kafka
+    fails. Source: ConfigEntityZNode.decode in Kafka 3.9.
     """
     if not data:
         return EntityConfig({})

@@ -1,14 +1,13 @@
-"""``/consumers/<group>``: members of a group that coordinates through ZooKeeper (0.7 to 1.1).
+"""``/consumers/<group>``: groups that coordinate through ZooKeeper (0.7 to 1.1).
 
     ids/<consumer id>              ephemeral; {"version":1,"subscription":{"t1":2},"pattern":"static","timestamp":"…"}
     owners/<topic>/<partition>     ephemeral; the owning thread id, ``<consumer id>-<n>``, as text
     offsets/<topic>/<partition>    the next offset to consume as decimal text; -1 is equivalent to no znode
 
-``subscription`` maps a topic to its number of streams. With pattern ``white_list`` or ``black_list`` it has one entry
-whose key is a regular expression. ``pattern`` and ``subscription`` are mandatory.
+``subscription`` maps a topic, or with pattern ``white_list`` or ``black_list`` one regular expression, to a number of
+streams. Both keys are mandatory.
 
-kafka-zk's members add one key to their registration, which Kafka's consumers ignore. Only static members have the two
-``instance`` keys::
+kafka-zk's members add a key, which Kafka's consumers ignore; its ``instance`` keys are for static members::
 
     "kafka-zk":{"strategies":["cooperative-sticky","range"],"instance":"i1","instance_timeout_ms":"45000"}
 """
@@ -40,10 +39,10 @@ _THREAD = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRegistration:
-    """A member's subscription: topic (or the only regular expression) -> number of streams.
+    """A member's subscription: topic (or the regular expression) -> number of streams.
 
-    ``strategies``: announced ones, preferred first; empty for Kafka's consumers. A static member has an ``instance_id``
-    and keeps its partitions for ``instance_timeout_ms`` after it leaves.
+    ``strategies``: preferred first; empty for Kafka's consumers. A static member has an ``instance_id``, and after
+    leaving keeps its partitions for ``instance_timeout_ms``.
     """
 
     subscription: Mapping[str, int]
@@ -59,18 +58,17 @@ class ConsumerRegistration:
 
 
 def is_znode_name(name: str) -> bool:
-    """True if a group or topic of that name can have znodes. For code that shows, repairs or deletes existing znodes.
+    """True if a group or topic of that name can have znodes, which code may show, repair or delete.
 
-    Source: ZooKeeper's PathUtils.validatePath@3.9, in which a character beyond U+FFFF counts as two Java characters.
+    Source: ZooKeeper's PathUtils.validatePath@3.9, for which a character beyond U+FFFF is two.
     """
     return name not in ("", ".", "..") and _NOT_IN_ZNODE_NAMES.search(name) is None
 
 
 def group_id_fault(group: str) -> str | None:
-    """The reason why no consumer can use this ``group.id``, in one sentence; None if it is valid. For code that joins
-    groups.
+    """Why no consumer can join a group of this ``group.id``, in one sentence.
 
-    Names that cannot be znodes are also rejected; Kafka fails later. Source: ConsumerConfig.validateGroupId@1.1.
+    Impossible znode names, too, are rejected; Kafka fails later. Source: ConsumerConfig.validateGroupId@1.1.
     """
     if _GROUP_ID.fullmatch(group) and is_znode_name(group):
         return None
@@ -149,9 +147,9 @@ def encode_registration(registration: ConsumerRegistration) -> bytes:
 
 
 def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
-    """Decode a registration. Raises InvalidZnode.
+    """Raises InvalidZnode.
 
-    An invalid ``kafka-zk`` key is ignored, as Kafka's members do.
+    An invalid ``kafka-zk`` key is ignored, as by Kafka's members.
     """
     document = json_codec.decode_object(path, data)
     listed = document.get("subscription")
@@ -199,5 +197,5 @@ def encode_offset(offset: int) -> bytes:
 
 
 def decode_offset(path: str, data: bytes | None) -> int:
-    """The offset in an offset znode. Raises InvalidZnode."""
+    """Raises InvalidZnode."""
     return json_codec.integer_text(path, data)

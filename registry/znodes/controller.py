@@ -20,7 +20,7 @@ EPOCHS = range(2**31 - 1)
 
 @dataclass(frozen=True, slots=True)
 class ControllerClaim:
-    """Content of ``/controller``. ``kraft_controller_epoch`` is -1 except in a KRaft migration."""
+    """``kraft_controller_epoch``: -1 except in a KRaft migration."""
 
     broker_id: int
     timestamp_ms: int = -1
@@ -28,7 +28,7 @@ class ControllerClaim:
 
     @property
     def is_kraft(self) -> bool:
-        """True if a KRaft controller made the claim; it counts its epochs from 1."""
+        """True if a KRaft controller made the claim; its epochs begin at 1."""
         return self.kraft_controller_epoch >= 1
 
 

@@ -1,10 +1,10 @@
-"""``/delegation_token/tokens/<token id>`` and ``/delegation_token/token_changes/token_change_N`` (a changed token).
+"""``/delegation_token/tokens/<token id>`` and ``/delegation_token/token_changes/token_change_N`` (what changed).
 
     {"version":3,"owner":"User%3Aalice","tokenRequester":"User%3Aalice","renewers":["User%3Abob"],
      "issueTimestamp":1795737658262,"maxTimestamp":1795738258262,"expiryTimestamp":1795738258262,"tokenId":"BDfo…"}
 
-Principals are percent-encoded. Before version 3 there is no ``tokenRequester``; the requester is the owner. A
-notification contains the token's id as plain text. The token's HMAC is derived from its id and is not stored.
+Principals are percent-encoded. Before version 3, the requester is the owner. A notification contains the token's id.
+The HMAC is derived from the id, and not stored.
 
 Source: DelegationTokenManagerZk.scala, DelegationTokenChangeNotificationZNode in ZkData.scala@3.9.
 """
@@ -21,7 +21,7 @@ TOKENS = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
 CHANGE_PREFIX = "token_change_"
 MOST_RENEWERS = 1000
-"""Maximum per token, as in requests. Kafka's only limit is the znode's size."""
+"""Per token, as in requests; Kafka's limit is the znode's size."""
 
 USER = "User"
 """The type of the principals that can log in."""
@@ -30,7 +30,7 @@ _VERSION = 3
 
 
 class Principal(NamedTuple):
-    """``type`` is normally USER; requests and znodes may contain other types."""
+    """``type``: normally USER, but requests and znodes may have others."""
 
     type: str
     name: str
@@ -40,7 +40,7 @@ class Principal(NamedTuple):
 
 
 class TokenInformation(NamedTuple):
-    """A token. Times are ms since the epoch. It can be renewed until ``max_ms``."""
+    """Times: ms since the epoch; renewable until ``max_ms``."""
 
     token_id: str
     owner: Principal
@@ -71,7 +71,7 @@ def encode(token: TokenInformation) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> TokenInformation:
-    """Decode a token. Raises InvalidZnode."""
+    """Raises InvalidZnode."""
     document = json_codec.decode_object(path, data)
     if json_codec.version(path, document) > _VERSION:
         raise InvalidZnode(f"{path}: version {document['version']} is not known")

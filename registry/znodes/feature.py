@@ -20,7 +20,7 @@ ENABLED = 1
 
 @dataclass(frozen=True, slots=True)
 class FinalizedFeatures:
-    """``features`` maps a name to its highest finalized version level."""
+    """``features``: name -> highest finalized version level."""
 
     features: Mapping[str, int] = field(default_factory=dict)
     status: int = ENABLED

@@ -1,11 +1,11 @@
-"""``/consumers/<group>/kafka-zk/assignment``: the assignment that the group's leader decided. Not in Kafka.
+"""``/consumers/<group>/kafka-zk/assignment``: the group leader's decision. Not in Kafka.
 
     {"version":1,"generation":7,"strategy":"cooperative-sticky","leader":"<consumer id>",
      "threads":["<consumer id>-0",…],"partitions":{"t1":[0,0,1,-1]},"static":{"<consumer id>":"45000"}}
 
-``partitions`` contains for each topic, by partition number, the index into ``threads`` (-1: none). ``static`` contains
-the timeouts in ms of static members whose partitions are reserved while they are absent. The znode is persistent, and
-is only advice: the owner znode decides who owns a partition.
+``partitions``: per topic, by partition number, an index into ``threads`` (-1: none). ``static``: timeouts in ms of
+static members, whose partitions are reserved during their absence. The znode is persistent, and advice: the owner znode
+decides.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from kafka_zk.registry.client.errors import InvalidZnode, RequestTooLarge
 from kafka_zk.registry.znodes import json_codec
 from kafka_zk.registry.znodes.consumers import group_path, is_thread_id
 
-SIZE_LIMIT_BYTES = 1_000_000  # below the packet limit (1,048,575), with room for the path and the request's header
+SIZE_LIMIT_BYTES = 1_000_000  # below the packet limit (1,048,575), with path and header
 
 _NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """One generation: the thread id of each assigned partition."""
+    """One generation: a thread id per assigned partition."""
 
     generation: int
     strategy: str
@@ -38,7 +38,7 @@ def assignment_path(group: str) -> str:
 
 
 def encode(group_assignment: GroupAssignment) -> bytes:
-    """Encode the assignment. Raises RequestTooLarge if it does not fit into one znode."""
+    """Raises RequestTooLarge if it does not fit into one znode."""
     threads = sorted(set(group_assignment.assignment.values()))
     number_of = {thread_id: number for number, thread_id in enumerate(threads)}
     partitions: dict[str, list[int]] = {}
@@ -66,7 +66,7 @@ def encode(group_assignment: GroupAssignment) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> GroupAssignment:
-    """Decode an assignment. Raises InvalidZnode."""
+    """Raises InvalidZnode."""
     document = json_codec.decode_object(path, data)
     json_codec.version(path, document)
     threads = json_codec.text_list(path, "threads", document.get("threads"))

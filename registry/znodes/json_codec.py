@@ -1,9 +1,8 @@
-"""JSON in Kafka's znodes: UTF-8, no whitespace, keys in any order, unknown keys ignored.
+"""JSON in Kafka's znodes: UTF-8, no whitespace, keys in any order, unknown ones ignored.
 
-Brokers and consumers up to 0.10 parse every JSON number as a 32-bit integer and otherwise reject the whole document. So
-every value that can exceed 2^31-1 (timestamps, producer ids) is written as a string. Readers accept both forms. Invalid
-content raises InvalidZnode with the path in its message; this includes values that do not fit the field's type in
-Kafka.
+Up to 0.10, brokers and consumers parse every number as a 32-bit integer or reject the document. So values that can
+exceed 2^31-1 (timestamps, producer ids) are strings; readers accept both. Invalid content, such as a value outside its
+field's type in Kafka, raises InvalidZnode with the path.
 """
 
 import json
@@ -15,10 +14,9 @@ from kafka_zk.base.integers import INT32, INT64, decimal_integer
 from kafka_zk.registry.client.errors import InvalidZnode
 
 PARTITIONS = range(2**31)
-"""Valid partition numbers."""
 
 MOST_REPLICAS = 1000
-"""Maximum per partition. Each replica is a log on a different broker, and one turn handles all of a partition."""
+"""Per partition: each is a log on another broker, and one turn handles all."""
 
 LONGEST_TEXT_BYTES = 2**15 - 1  # of a STRING in Kafka's protocol
 
@@ -28,7 +26,6 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def encode(document: object) -> bytes:
-    """Encode the document as compact JSON."""
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -37,14 +34,13 @@ def decode(path: str, data: bytes | None) -> Any:
     try:
         document = json.loads((data or b"").decode())
         if data and _SURROGATE_ESCAPE.search(data):
-            encode(document)  # raises for half a surrogate pair, because such a name is unusable
+            encode(document)  # raises for half a surrogate pair, an unusable name
         return document
     except (ValueError, RecursionError) as error:
         raise InvalidZnode(f"{path}: not JSON: {error}") from error
 
 
 def decode_object(path: str, data: bytes | None) -> dict[str, Any]:
-    """Decode a JSON object. Raises InvalidZnode."""
     document = decode(path, data)
     if not isinstance(document, dict):
         raise InvalidZnode(f"{path}: a JSON object is expected")
@@ -54,7 +50,7 @@ def decode_object(path: str, data: bytes | None) -> dict[str, Any]:
 def integer(
     path: str, document: Mapping[str, Any], key: str, default: int | None = None, within: range = INT32
 ) -> int:
-    """A number, given as a JSON integer or as a string of digits. Raises InvalidZnode."""
+    """A JSON integer or a string of digits. Raises InvalidZnode."""
     value = document.get(key, default)
     if type(value) is int:
         number = value
@@ -66,7 +62,7 @@ def integer(
 
 
 def integer_text(path: str, data: bytes | None, within: range = INT64) -> int:
-    """The content of a znode that is a decimal number. Raises InvalidZnode."""
+    """A znode that is a decimal number. Raises InvalidZnode."""
     number = (data or b"").decode(errors="replace").strip()
     if not _INTEGER.fullmatch(number):
         raise InvalidZnode(f"{path}: {shown(data)} is not a number")
@@ -74,13 +70,12 @@ def integer_text(path: str, data: bytes | None, within: range = INT64) -> int:
 
 
 def number_of(name: str, within: range) -> int | None:
-    """The number in a key or znode name; None if it does not have Kafka's form of a number."""
+    """The number in a key or znode name; None unless it has Kafka's form."""
     number = decimal_integer(name, within)
     return number if number is not None and number >= 0 and str(number) == name else None
 
 
 def in_range(path: str, name: str, number: int, within: range) -> int:
-    """Return ``number``. Raises InvalidZnode if it is not in the range."""
     if number not in within:
         raise InvalidZnode(f"{path}: {name} must be from {within[0]} to {within[-1]}, not {shown(number)}")
     return number
@@ -90,13 +85,12 @@ def shown(value: object) -> str:
     """Format a value for a message, shortened if necessary."""
     try:
         text = repr(value)
-    except ValueError:  # an int with thousands of digits
+    except ValueError:  # an int of thousands of digits
         return "a huge number"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 def text(path: str, document: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """The string at ``key``. Raises InvalidZnode."""
     value = document.get(key, default)
     if not isinstance(value, str):
         raise InvalidZnode(f"{path}: {key!r} must be a string, not {shown(value)}")
@@ -128,14 +122,12 @@ def broker_ids(path: str, key: str, value: object) -> list[int]:
 
 
 def text_list(path: str, key: str, value: object) -> list[str]:
-    """Check that ``value`` is a list of strings, and return it. Raises InvalidZnode."""
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         raise InvalidZnode(f"{path}: {key!r} must be a list of strings")
     return value
 
 
 def object_list(path: str, document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The list of objects at ``key``. Raises InvalidZnode."""
     value = document.get(key)
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise InvalidZnode(f"{path}: {key!r} must be a list of objects")

@@ -5,8 +5,8 @@
     /delegation_token/tokens/<id>      the token's HMAC
     /kafka-zk/secret                   allows to find out which users exist
 
-Other entities of ``/config`` should contain no secrets; keys with names like secrets are masked. Data that cannot be
-parsed are masked completely. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig, DelegationTokens).
+Elsewhere in ``/config`` there should be none; keys named like secrets are masked. What cannot be parsed is masked
+completely. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig, DelegationTokens).
 """
 
 import re
@@ -27,16 +27,12 @@ _OF_USERS = {
 
 
 def may_hold_secrets(path: str) -> bool:
-    """True if ``masked`` examines znodes with this path."""
+    """True if ``masked`` examines this path."""
     return bool(_SENSITIVE.search(path) or _ALL_SECRET.search(path))
 
 
 def masked(path: str, data: bytes | None) -> bytes | None:
-    """The data with masked secrets; unchanged if the znode contains none.
-
-    Args:
-        path: the whole path, including the chroot.
-    """
+    """``path``: with the chroot."""
     if data and _ALL_SECRET.search(path):
         return HIDDEN.encode()
     found = _SENSITIVE.search(path)

@@ -6,8 +6,8 @@ Assignment:
     v2  2.4   + adding_replicas, removing_replicas (same shape, only partitions that move)
     v3  2.8   + topic_id (22 characters, url-safe base64); omitted while it is not known
 
-State, always version 1: controller_epoch, leader (-1 = none), leader_epoch, isr; ``leader_recovery_state`` only if it
-is not 0 (3.2). The state znode's ZooKeeper version is the partition epoch.
+State, always version 1: controller_epoch, leader (-1 = none), leader_epoch, isr; ``leader_recovery_state`` unless 0
+(3.2). The znode's version is the partition epoch.
 """
 
 import base64
@@ -23,20 +23,20 @@ from kafka_zk.registry.znodes import json_codec
 TOPICS = "/brokers/topics"
 
 _ENTRIES_A_STEP = 100
-_STEP_COST = 20 * _ENTRIES_A_STEP  # about the bytes of JSON that a step decodes
+_STEP_COST = 20 * _ENTRIES_A_STEP  # about a step's bytes of JSON
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NO_ID = bytes(16)
 
-Replicas = dict[int, list[int]]  # partition -> broker ids, the preferred leader first
-Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # replicas of a partition, added replicas, removed replicas
+Replicas = dict[int, list[int]]  # by partition, preferred leader first
+Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # replicas, added ones, removed ones
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """The replicas of a topic's partitions. ``adding`` and ``removing``: only partitions that are being reassigned.
+    """``adding`` and ``removing``: only during reassignments.
 
-    ``faults``: sentences about entries that were left out because they cannot be parsed.
+    ``faults``: sentences about entries that could not be parsed.
     """
 
     partitions: Replicas
@@ -50,7 +50,7 @@ class TopicAssignment:
 class LeaderIsrAndControllerEpoch:
     """The last leader and ISR decision about a partition.
 
-    ``zk_version``: version of the znode. ``zxid``: zxid of its last write. Both are -1 if unknown.
+    ``zk_version``: of the znode. ``zxid``: of its last write. -1 if unknown.
     """
 
     leader: int
@@ -92,9 +92,9 @@ def encode_assignment(assignment: TopicAssignment) -> bytes:
 
 
 def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
-    """Add a topic id to the znode of a topic without one, as version 3.
+    """Add a missing topic id, as version 3.
 
-    Entries that cannot be parsed are kept, so that an operator can repair them. Raises InvalidZnode.
+    Entries that cannot be parsed stay, for an operator to repair. Raises InvalidZnode.
     """
     document = json_codec.decode_object(topic_path(topic), data)
     added = {"version": 3, "topic_id": topic_id}
@@ -102,7 +102,7 @@ def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
 
 
 def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving]) -> bytes:
-    """Replace the replicas of some partitions, as version 3. Other content is unchanged.
+    """Change some partitions, as version 3, and nothing else.
 
     Raises InvalidZnode.
     """
@@ -122,8 +122,7 @@ def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving])
 def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
     """Decode any historic version, with sorted partitions.
 
-    Entries that cannot be parsed are left out and listed in ``faults``. Raises InvalidZnode, also if 'partitions' is
-    missing.
+    Entries that cannot be parsed are in ``faults`` instead. Raises InvalidZnode, also without 'partitions'.
     """
     steps = decode_assignment_in_steps(topic, data)
     while True:
@@ -166,7 +165,7 @@ def encode_state(state: LeaderIsrAndControllerEpoch) -> bytes:
 def decode_state(
     topic: str, partition: int, data: bytes | None, zk_version: int = -1, zxid: int = -1
 ) -> LeaderIsrAndControllerEpoch:
-    """Decode a partition state. Raises InvalidZnode."""
+    """Raises InvalidZnode."""
     path = state_path(topic, partition)
     document = json_codec.decode_object(path, data)
     return LeaderIsrAndControllerEpoch(

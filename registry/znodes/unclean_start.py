@@ -1,8 +1,7 @@
 """``/kafka-zk/unclean_starts/<broker id>-N``: a broker started after an unclean shutdown. Not in Kafka.
 
-The broker creates this persistent sequential znode in its registration's multi. A controller deletes it when no ISR
-with other members contains the broker. So the announcement outlives the broker's session and the controller, and a
-deletion never affects a later start:
+The broker creates this persistent sequential znode with its registration. A controller deletes it when no ISR with
+other members contains the broker. So it outlives the session and the controller, and no deletion affects a later start:
 
     {"version":1,"timestamp":"1732672800000"}
 """

@@ -1,13 +1,12 @@
-"""Transactions in a cleaning: which batches are aborted, and which markers are no longer needed.
+"""Transactions in a cleaning: which batches are aborted, and which markers are still needed.
 
-The producer's next marker decides whether a batch is committed or aborted; it may be far ahead, even after the cleaned
-part. ``TransactionEnds`` therefore reads ahead through batch headers, as far as needed. The ``.txnindex`` has aborted
-transactions as well, but it may be missing, and the log never is.
+A batch is committed or aborted by the producer's next marker, maybe far ahead, after the cleaned part. So
+``TransactionEnds`` reads ahead through batch headers. The ``.txnindex`` may be missing, the log never is.
 
-A marker stays while the cleaning finds a batch of its transaction before it. Otherwise it is treated as a tombstone: it
-gets a delete horizon and is removed after that.
+A marker stays while the cleaning finds a batch of its transaction. Otherwise it gets a delete horizon and is then
+removed, like a tombstone.
 
-Source: CleanedTransactionMetadata in LogCleaner.scala@3.9. Tests: tests/storage/cleaner/test_cleaned_transactions.py.
+Source: CleanedTransactionMetadata in LogCleaner.scala@3.9.
 """
 
 from collections import deque
@@ -21,17 +20,16 @@ from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 
 class Marker(NamedTuple):
-    """The marker at the end of a producer's transaction."""
-
     producer_id: int
     offset: int
     is_abort: bool
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """The marker in a control batch; None for other control records, or if compaction emptied the batch.
+    """The marker in a control batch; None for other control records, or if compaction emptied the batch. Raises:
+    CorruptRecord, InvalidRecord.
 
-    Raises: CorruptRecord, InvalidRecord. The caller checks the CRC.
+    The caller checks the CRC.
     """
     record = next(decode_records(batch), None)
     marker = None if record is None else parse_marker(record.key, record.value)
@@ -41,23 +39,22 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
 
 
 class TransactionEnds:
-    """The outcome of each transaction during one pass over a log.
+    """The outcome of each transaction in one pass over a log.
 
-    ``markers`` yields the log's markers, ascending, and is consumed as needed. It may omit markers before ``passed``,
-    the current offset of the pass.
+    ``markers`` yields the markers ascending, when needed; those before ``passed``, where the pass is, may be missing.
     """
 
     def __init__(self, markers: Callable[["TransactionEnds"], Generator[Marker, None, None]]) -> None:
         self.passed = 0
         self._markers = markers(self)
-        self._ahead: dict[int, deque[Marker]] = {}  # producer id -> its markers after the pass
+        self._ahead: dict[int, deque[Marker]] = {}  # producer id -> markers after the pass
 
     def close(self) -> None:
-        """Close the file that the markers are read from."""
+        """Close the markers' file."""
         self._markers.close()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """True if the batch's transaction was aborted. A transaction without an end is not."""
+        """True if the batch's transaction was aborted, not if it has no end."""
         if not header.is_transactional:
             return False
         self.passed = header.base_offset
@@ -82,33 +79,31 @@ class TransactionEnds:
 class CleanedTransactions:
     """Transactions of which the cleaning has found batches, but not the marker.
 
-    ``aborted``: entries for the ``.txnindex`` of the segment that is being written. The entries of the source segments'
-    indexes are passed to ``add_indexed``.
+    ``aborted``: for the ``.txnindex`` being written; ``add_indexed`` receives those of the sources.
     """
 
     def __init__(self, ends: TransactionEnds) -> None:
         self._ends = ends
-        self._open: dict[int, int] = {}  # producer id -> offset of its first batch found
+        self._open: dict[int, int] = {}  # producer id -> its first batch found
         self.aborted: list[AbortedTransaction] = []
         self._indexed: dict[tuple[int, int], AbortedTransaction] = {}
 
     def begin_segment(self) -> None:
-        """Start another segment."""
         self.aborted = []
         self._indexed = {}
 
     def add_indexed(self, entries: Iterable[AbortedTransaction]) -> None:
-        """Add the ``.txnindex`` entries of a segment that is about to be read."""
+        """Add the index entries of a segment that is read next."""
         self._indexed.update(((entry.producer_id, entry.last_offset), entry) for entry in entries)
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """True if a data batch belongs to an aborted transaction. The pass must be at this batch."""
+        """True for a batch of an aborted transaction; the pass must be there."""
         if header.is_transactional:
             self._open.setdefault(header.producer_id, header.base_offset)
         return self._ends.is_aborted(header)
 
     def is_needed(self, batch: Buffer, header: BatchHeader) -> bool:
-        """True if existing batches need the control batch. The pass must be at this batch."""
+        """True if batches need this control batch; the pass must be there."""
         self._ends.pass_marker(header)
         if not header.record_count:
             return False

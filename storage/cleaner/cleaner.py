@@ -1,11 +1,10 @@
-"""Compacts the closed segments of a log: writes them again without records that later records replace.
+"""Compacts a log's closed segments: writes them without records that later ones replace.
 
-The dirty part is read into an offset map. Then the segments from the log's first one on are written as ``.cleaned``
-files beside the originals, several small ones into one. The broker swaps them in later (``segment_swap``), so this may
-run in a helper process and be killed at any time.
+The dirty part is read into an offset map. Then all segments are written as ``.cleaned`` files beside the originals,
+several small ones into one. The broker swaps them in later (``segment_swap``), so a helper process can do this, and can
+be killed at any time.
 
 Source: Cleaner in LogCleaner.scala@3.9.
-Tests: tests/storage/cleaner/test_cleaner.py, tests/storage/cleaner/test_cleaner_model.py.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -53,8 +52,6 @@ _THROTTLE_WINDOW_S = 0.3
 
 
 class CleanerConfig(NamedTuple):
-    """Resource limits of a cleaning."""
-
     dedupe_buffer_bytes: int = 128 * 1024 * 1024
     load_factor: float = 0.9
     io_buffer_bytes: int = 512 * 1024
@@ -81,7 +78,7 @@ class CleanedSegment(NamedTuple):
 
 @dataclass(slots=True)
 class CleanerStats:
-    """Statistics of a cleaning. Bytes are those on disk, compressed or not. Source: CleanerStats@3.9."""
+    """Statistics of a cleaning, in bytes on disk, compressed or not. Source: CleanerStats@3.9."""
 
     map_bytes_read: int = 0
     map_records_read: int = 0
@@ -103,15 +100,15 @@ class Cleaned(NamedTuple):
 
 
 class CleanWork(NamedTuple):
-    """A cleaning, as work for a helper process. ``report`` receives every CleanedSegment; the result is a Cleaned.
+    """A cleaning, for a helper process: ``report`` receives each CleanedSegment, and the result is a Cleaned.
 
     Args:
-        segments: ascending, from the first one to the last that may be cleaned.
-        later_segments: the following ones, in which transactions may end.
+        segments: ascending, from the first to the last that may be cleaned.
+        later_segments: those after, in which transactions may end.
         first_dirty_offset: end of the last cleaning.
-        uncleanable_offset: end of ``segments``, where the log continues.
+        uncleanable_offset: end of ``segments``.
         now_ms: wall clock, ms since the epoch.
-        last_records: the last record of each producer that the log knows.
+        last_records: of each producer that the log knows.
     """
 
     directory: str
@@ -145,7 +142,6 @@ class Throttler:
         self._window_bytes = 0
 
     def spend(self, size_bytes: int) -> None:
-        """Account for bytes read or written."""
         self._window_bytes += size_bytes
         elapsed_s = self._clock_s() - self._window_start_s
         due_s = self._window_bytes / self._rate
@@ -157,8 +153,6 @@ class Throttler:
 
 
 class _Cleaning:
-    """A run of a CleanWork."""
-
     def __init__(self, work: CleanWork) -> None:
         self._work = work
         self._throttler = Throttler(work.config.max_bytes_per_second)
@@ -211,7 +205,7 @@ class _Cleaning:
     # -- the offset map -------------------------------------------------------------------------------------------
 
     def _fill(self, offsets: OffsetMap, loops: RecordLoops) -> None:
-        """Store the last offset of each key from the first dirty offset on, until the map is full."""
+        """Store each key's last offset, from the first dirty offset until the map is full."""
         work = self._work
         slot = _slot_of(work.segments, work.first_dirty_offset)
         bases = [segment.base_offset for segment in work.segments[slot + 1 :]] + [work.uncleanable_offset]
@@ -221,12 +215,12 @@ class _Cleaning:
             offsets.latest_offset = max(offsets.latest_offset, next_base - 1)  # the segment may end before it
 
     def _fill_from(self, segment: SegmentFile, offsets: OffsetMap, loops: RecordLoops) -> bool:
-        """True if the whole segment fitted into the map. Batches are added whole, because they are cleaned whole."""
+        """True if the whole segment fits. Batches are added whole, as they are cleaned."""
         start_offset = self._work.first_dirty_offset
         position = self._position_before(segment, start_offset)
         for span, batch in self._batches(segment, position):
             if span.last_offset >= start_offset:
-                if span.magic < 2 or span.base_offset <= offsets.latest_offset:  # offsets may not be unique
+                if span.magic < 2 or span.base_offset <= offsets.latest_offset:  # no unique offsets
                     offsets.forget_replaced()
                 if not self._note_keys(span, batch, offsets, loops):
                     if offsets.latest_offset < start_offset:
@@ -259,7 +253,7 @@ class _Cleaning:
         return loops.note_keys(data, start, header, start_offset)
 
     def _position_before(self, segment: SegmentFile, offset: int) -> int:
-        """The position from which to search for an offset: from the index if it is valid, else 0."""
+        """Where to search for an offset: from the index if valid, else 0."""
         if offset <= segment.base_offset:
             return 0
         index = OffsetIndex(self._path(segment, OFFSET_INDEX_SUFFIX), segment.base_offset)
@@ -322,13 +316,13 @@ class _Cleaning:
         stats.invalid_records_read += left.keyless_count
 
     def _batches(self, segment: SegmentFile, position: int) -> Iterator[tuple[BatchSpan, bytes]]:
-        """The batches of a segment from a boundary on. Raises: CorruptRecord if there is none."""
+        """Raises: CorruptRecord if there is no boundary."""
         chunk_bytes, spend = self._work.config.io_buffer_bytes, self._throttler.spend
         with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
             yield from iter_batches_at(descriptor, position, segment.size_bytes, chunk_bytes, spend)
 
     def _markers(self, ends: TransactionEnds) -> Generator[Marker, None, None]:
-        """The markers from the pass to the log's end. Raises like ``read_marker``; OSError."""
+        """The markers from the pass to the log's end."""
         segments = (*self._work.segments, *self._work.later_segments)
         ends_at = [*(segment.base_offset for segment in segments[1:]), LONG_MAX]
         for segment, end_offset in zip(segments, ends_at, strict=True):
@@ -371,9 +365,9 @@ class SegmentSize(NamedTuple):
 def group_segments(
     sizes: Sequence[SegmentSize], max_bytes: int, max_index_bytes: int, end_offset: int
 ) -> list[tuple[SegmentFile, ...]]:
-    """Group adjacent segments that fit into one segment, by their sizes before the cleaning.
+    """Group adjacent segments that, uncleaned, fit into one.
 
-    ``end_offset``: end of the last segment. Offsets in a segment are relative, so their range is limited, too.
+    ``end_offset``: of the last. Offsets in a segment are relative, so their range is limited, too.
     Source: Cleaner.groupSegmentsBySize@3.9.
     """
     groups: list[list[SegmentFile]] = []
@@ -402,7 +396,7 @@ def _slot_of(segments: Sequence[SegmentFile], offset: int) -> int:
 
 
 class _CleanedWriter:
-    """Writes the ``.cleaned`` files of one segment; removes them unless ``finish`` is called."""
+    """Writes one segment's ``.cleaned`` files; removes them unless ``finish`` is called."""
 
     def __init__(self, path: str, base_offset: int, index_interval_bytes: int) -> None:
         self._path = path
@@ -418,7 +412,6 @@ class _CleanedWriter:
         return self
 
     def write(self, left: Filtered) -> None:
-        """Append the remainder of a batch."""
         assert left.data is not None
         if self.position + len(left.data) > MAX_POSITION:
             raise CorruptRecord(f"{self._path}: what is left does not fit into a segment")
@@ -433,7 +426,7 @@ class _CleanedWriter:
         self._pending = bytearray()
 
     def finish(self, modified_ms: int) -> None:
-        """Make everything durable. ``modified_ms``: the file's modification time, from the segments it replaces."""
+        """Make all durable; ``modified_ms`` is that of the replaced segments."""
         self._write_out()
         files.sync_file(self._descriptor)
         offset_entries, time_entries = self._index.finish()

@@ -1,7 +1,6 @@
-"""Which part of a log may be cleaned, how dirty it is, and the state of a cleaning.
+"""What of a log may be cleaned, how dirty it is, and the state of a cleaning.
 
 Source: LogToClean in LogCleaner.scala, cleanableOffsets in LogCleanerManager.scala@3.9.
-Tests: tests/storage/cleaner/test_log_to_clean.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,10 +19,10 @@ class LogToClean(NamedTuple):
 
     Attributes:
         first_dirty_offset: end of the last cleaning.
-        uncleanable_offset: base offset of the first segment that must not be cleaned.
-        clean_bytes: size of the segments before ``first_dirty_offset``.
-        cleanable_bytes: size of the segments from there to ``uncleanable_offset``.
-        compaction_delay_ms: time since the cleaning was due by ``max.compaction.lag.ms``; 0 if it is not.
+        uncleanable_offset: of the first segment not to clean.
+        clean_bytes: before ``first_dirty_offset``.
+        cleanable_bytes: from there to ``uncleanable_offset``.
+        compaction_delay_ms: since ``max.compaction.lag.ms`` has passed, if it has.
     """
 
     log: Log
@@ -45,19 +44,19 @@ class LogToClean(NamedTuple):
 
     @property
     def is_clean(self) -> bool:
-        """True if there is nothing to clean, now or later, until another segment is closed."""
+        """True if there is nothing to clean until another segment is closed."""
         return self.first_dirty_offset >= self.log.segments.active.base_offset
 
     @property
     def is_due(self) -> bool:
-        """True if the log should be cleaned: dirty enough, or for too long."""
+        """True if the log is dirty enough, or for too long."""
         return self.has_work and (
             self.compaction_delay_ms > 0 or self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
         )
 
 
 def look_at(log: Log, now_ms: int) -> LogToClean:
-    """What may be cleaned now. Raises: OSError, CorruptRecord."""
+    """Raises: OSError, CorruptRecord."""
     segments = log.segments
     first_dirty = _first_dirty_offset(log)
     limit = max(first_dirty, _first_uncleanable_offset(log, first_dirty, now_ms))
@@ -82,9 +81,9 @@ def _first_dirty_offset(log: Log) -> int:
 
 
 def _first_uncleanable_offset(log: Log, first_dirty: int, now_ms: int) -> int:
-    """Excludes the active segment, records that are not committed, stable and durable, and too recent ones."""
+    """Excludes the active segment, records not committed, stable and durable, and too recent ones."""
     limits = [log.segments.active.base_offset, log.last_stable_offset, log.recovery_point]
-    if log.producers.producers:  # a start reads those behind their snapshot from batches, markers among them
+    if log.producers.producers:  # a start reads those behind their snapshot from batches and markers
         limits.append(log.producers.durable_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
@@ -107,7 +106,7 @@ def _compaction_delay_ms(log: Log, first_dirty: int, now_ms: int) -> int:
 class Cleaning:
     """A cleaning in progress: its work, and the log for its results.
 
-    ``is_aborted``: the results are no longer wanted.
+    ``is_aborted``: results are not wanted any more.
     """
 
     def __init__(self, to_clean: LogToClean, config: CleanerConfig, now_ms: int) -> None:
@@ -134,7 +133,7 @@ class Cleaning:
 
     @property
     def is_wanted(self) -> bool:
-        """True if the log has not been truncated or deleted since the start and is still compacted."""
+        """True unless the log was truncated or deleted, or is not compacted any more."""
         log = self.log
         return (
             not self.is_aborted
@@ -146,7 +145,7 @@ class Cleaning:
     def swap_steps(self, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
         """Swap in a cleaned segment, with the steps of ``LogSegments.replace_steps``.
 
-        If the log has changed, there are no steps and the cleaning is aborted. Raises: OSError.
+        If the log has changed, there are none, and the cleaning is aborted. Raises: OSError.
         """
         replaced = self._replaced(cleaned) if self.is_wanted else None
         if replaced is None:
@@ -155,7 +154,7 @@ class Cleaning:
         return self.log.segments.replace_steps(replaced, cleaned.size_bytes, self.log.config, now_ms)
 
     def _replaced(self, cleaned: CleanedSegment) -> list[Segment] | None:
-        """The segments that it was made of; None if they have changed."""
+        """The segments that it replaces; None if they have changed."""
         segments = [self._sources[file.base_offset] for file in cleaned.replaced]
         slot = self.log.segments.slot_of(cleaned.base_offset)
         present = self.log.segments[slot : slot + len(segments)]
@@ -179,7 +178,7 @@ class Cleaning:
 
 
 def last_records(log: Log) -> dict[int, LastRecord]:
-    """The last record of each producer that the log knows. Source: UnifiedLog.lastRecordsOfActiveProducers@3.9."""
+    """Source: UnifiedLog.lastRecordsOfActiveProducers@3.9."""
     return {
         producer_id: LastRecord(entry.last_offset, entry.producer_epoch)
         for producer_id, entry in log.producers.producers.items()

@@ -1,11 +1,9 @@
-"""The last offset of each key in the dirty part of a log, in fixed-size memory.
+"""Each key's last offset in the dirty part of a log, in fixed-size memory.
 
-A key is identified by a digest of 128 bits. With the offset, an entry takes 24 bytes, independent of key sizes and
-Python objects. Keys with the same digest count as one key, as in Kafka's map. Kafka uses MD5, for which two such keys
-can be constructed; here the digest depends on a random secret, so a key cannot be made to delete another one's record.
-When a key's offset is replaced, a bit marks the old offset, so that the key need not be looked up again for records of
-the dirty part.
-Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/cleaner/test_offset_map.py.
+A key counts as its digest of 128 bits, so an entry takes 24 bytes, whatever the key's size. Kafka's map uses MD5, for
+which two keys with one digest can be constructed. Here a random secret keeps a key from deleting another's record. When
+an offset is replaced, a bit marks the old one: no need to look up the key again.
+Source: SkimpyOffsetMap.java@3.9.
 """
 
 from collections.abc import Callable
@@ -35,7 +33,7 @@ class Replaced(NamedTuple):
     bits: bytearray = bytearray()
 
     def has_all(self, offset: int, count: int) -> bool:
-        """True if ``count`` offsets from ``offset`` on are all replaced."""
+        """True if ``count`` offsets from ``offset`` on are replaced."""
         place = offset - self.first_offset
         if place < 0 or count < 1 or place + count > len(self.bits) * 8:
             return False
@@ -47,19 +45,19 @@ NOTHING_REPLACED = Replaced()
 
 
 class OffsetMap:
-    """Open addressing in a table of at most ``memory_bytes``, including ``replaced``.
+    """Open addressing in at most ``memory_bytes``, ``replaced`` included.
 
     Attributes:
-        latest_offset: the log was read up to here; -1 at the beginning.
-        size: number of keys; at most ``max_size`` (the share ``load_factor`` of the slots) should be added.
-        table: entries of a digest and the offset plus one, in native byte order; zeros mean a free entry.
-        secret: random; digests depend on it.
-        replaced: one bit for each of ``offsets`` if that is small compared with the table, else none. Bits are valid
-            only if no offset is added twice and each belongs to its record; otherwise call ``forget_replaced``.
+        latest_offset: read up to here; -1 at the beginning.
+        size: number of keys; add at most ``max_size`` (``load_factor`` of the slots).
+        table: digest and offset plus one, in native byte order; a free entry is zeros.
+        secret: random, for the digests.
+        replaced: a bit for each of ``offsets``, if that is small compared with the table. Valid only if no offset is
+            added twice and each is its record's; otherwise call ``forget_replaced``.
 
     Args:
-        offsets: the offsets that may be added; the table is no larger than that number of keys needs.
-        native: computes the digests, and ``NativeLoops`` may use this map; None: Python computes them.
+        offsets: those that may be added, which limits the table.
+        native: computes digests and allows ``NativeLoops``; None: Python computes them.
     Raises: InvalidConfig if there is no room for a single key.
     """
 
@@ -139,21 +137,19 @@ class OffsetMap:
             slot = (slot + step) % slots
 
     def forget_replaced(self) -> None:
-        """Drop the bits."""
         self.replaced = NOTHING_REPLACED
 
     def close(self) -> None:
-        """Release the memory."""
         self._words.release()
         self.table.close()
 
 
 def _keyed_digest(secret: bytes) -> Callable[[bytes], bytes]:
-    """Keyed BLAKE2s. A copy of an object that knows the secret takes 0.6 of the time of a new one."""
+    """Keyed BLAKE2s. A copy of an object with the secret takes 0.6 of a new one's time."""
     try:
         blake2s = import_module("_blake2").blake2s
     except ImportError:
-        from hashlib import blake2s  # loads OpenSSL, which brokers avoid; only cleaner processes get here
+        from hashlib import blake2s  # loads OpenSSL, which brokers avoid; only cleaner processes do this
 
     copied = blake2s(digest_size=_DIGEST_BYTES, key=secret).copy
 
@@ -167,7 +163,7 @@ def _keyed_digest(secret: bytes) -> Callable[[bytes], bytes]:
 
 
 def _prime_up_to(number: int) -> int:
-    """The largest prime that is at most ``number``; the number itself below 3."""
+    """The largest prime up to ``number``; below 3 the number itself."""
     while number > 3 and (not number % 2 or any(not number % odd for odd in range(3, int(number**0.5) + 1, 2))):
         number -= 1
     return number

@@ -1,18 +1,17 @@
-"""Filters a batch for compaction: keeps the last record of each key, recent tombstones, and each producer's last state.
+"""Filters a batch for compaction: keeps each key's last record, recent tombstones, and each producer's last state.
 
-A batch that keeps all its records is copied unchanged. Otherwise it is rebuilt with the kept records. Their offsets,
-timestamps and headers, and the batch's first and last offset, producer and codec stay the same.
+A batch is copied unchanged if all its records are kept, otherwise rebuilt. Offsets, timestamps and headers of the kept
+records stay, as do the batch's first and last offset, producer and codec.
 
 A tombstone is removed in two steps (KIP-534). The first cleaning that finds it as its key's last record sets the
-batch's delete horizon: the time of the cleaning plus ``delete.retention.ms``. A cleaning after the horizon removes it.
-Consumers thus have that long to see it, however old it was. The horizon replaces the base timestamp, as an attribute
-bit says. Batches of magic 0 and 1 have no horizon; there the segment's age counts.
+batch's delete horizon: now plus ``delete.retention.ms``. A cleaning after the horizon removes it, so consumers have
+that long to see it, however old it was. An attribute bit says that the horizon replaces the base timestamp. Batches of
+magic 0 and 1 have none; there the segment's age counts.
 
-Records of aborted transactions are removed immediately. Markers are removed in two steps, too, once nothing of their
-transactions is left (``cleaned_transactions``).
+Records of aborted transactions are removed immediately; markers in two steps, too, once nothing of their transactions
+is left (``cleaned_transactions``).
 
 Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9.
-Tests: tests/storage/cleaner/test_record_filter.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -49,18 +48,18 @@ RecordPlace = tuple[int, int, int, int, bytes | None, bool]
 
 
 class LastRecord(NamedTuple):
-    """A producer's last data batch: its last offset (NO_DATA_OFFSET without one) and epoch."""
+    """A producer's last data batch: last offset (NO_DATA_OFFSET without one) and epoch."""
 
     data_offset: int
     epoch: int
 
 
 LastOffsetOf = Callable[[bytes], int]
-"""The last offset of a key in the dirty part of the log; -1 for other keys."""
+"""A key's last offset in the dirty part of the log, or -1."""
 
 
 class Chosen(NamedTuple):
-    """The records of a batch to keep, encoded in ``records``, and the values for the batch's header."""
+    """A batch's records to keep, encoded, and values for its header."""
 
     kept_count: int
     keyless_count: int  # among the removed ones
@@ -70,14 +69,14 @@ class Chosen(NamedTuple):
 
 
 Choose = Callable[[bytes, int, BatchHeader, int, bool], Chosen]
-"""The signature of ``choose`` for one offset map."""
+"""``choose`` for one offset map."""
 
 
 class Retention(NamedTuple):
     """What one cleaning keeps.
 
-    Records after ``latest_offset`` are kept, because the offset map (``last_offset_of``) does not cover them. The batch
-    that ends at ``round_end_offset`` is kept, even without records, so that the log still shows where it ended.
+    The offset map (``last_offset_of``) ends at ``latest_offset``; later records are kept. The batch that ends at
+    ``round_end_offset`` stays, even without records, to show where the log ended.
     """
 
     last_offset_of: LastOffsetOf
@@ -92,7 +91,7 @@ class Retention(NamedTuple):
 
     @property
     def horizon_ms(self) -> int:
-        """Delete horizon for tombstones and markers found now, so that readers can still see them."""
+        """Delete horizon for tombstones and markers found now."""
         return min(self.now_ms + self.delete_retention_ms, LONG_MAX)
 
     def keeps_producer(self, header: BatchHeader) -> bool:
@@ -106,7 +105,7 @@ class Retention(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """The remainder of a batch. ``data``: None if nothing is written."""
+    """The remainder of a batch; ``data``: None if nothing is written."""
 
     data: Buffer | None
     last_offset: int
@@ -117,8 +116,8 @@ class Filtered(NamedTuple):
 
 
 def read_checked(batch: Buffer) -> BatchHeader:
-    """The header of a whole batch, with the right CRC and with offsets that fit into 64 bits. The CRC does not cover
-    the base offset. Raises: CorruptRecord."""
+    """The header of a whole batch. Raises CorruptRecord for a bad CRC, or for offsets above 64 bits, which the CRC does
+    not cover."""
     header = read_header(batch)
     check_crc(batch, 0, header)
     if not 0 <= header.base_offset < LONG_MAX - INT_MAX:
@@ -129,7 +128,7 @@ def read_checked(batch: Buffer) -> BatchHeader:
 def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     """The remainder of a batch of magic 2.
 
-    Raises: CorruptRecord, InvalidRecord; damaged data never get a new checksum.
+    Raises: CorruptRecord, InvalidRecord: damaged data never get a new checksum.
     """
     header = read_checked(batch)
     if header.is_control:
@@ -154,13 +153,13 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
 
 
 def _hides_its_timestamps(header: BatchHeader) -> bool:
-    """True if the largest timestamp is below the first: older brokers stored what the producer had written."""
+    """True if the largest timestamp is below the first: older brokers stored the producer's own."""
     base_is_timestamp = not (header.has_delete_horizon or header.attributes & TIMESTAMP_TYPE_FLAG)
     return base_is_timestamp and header.max_timestamp < header.base_timestamp
 
 
 def _filter_marker(batch: Buffer, header: BatchHeader, retention: Retention) -> Filtered:
-    """The remainder of a control batch. An unneeded one is removed in two steps, like a tombstone."""
+    """An unneeded marker is removed in two steps, like a tombstone."""
     count = header.record_count
     whole = Filtered(batch, header.last_offset, header.max_timestamp, count, count, 0)
     is_needed = retention.transactions.is_needed(batch, header)
@@ -193,7 +192,7 @@ def uncompressed_records(batch: Buffer, header: BatchHeader) -> tuple[bytes, int
 def places(records: bytes, position: int, record_count: int) -> Iterator[RecordPlace]:
     """The position of each record from ``position`` to the end, and what decides whether it is kept.
 
-    Most varints are decoded inline, because this runs for every record.
+    Runs for every record, so most varints are decoded inline.
 
     Raises: CorruptRecord unless there are exactly ``record_count`` records.
     """
@@ -286,7 +285,7 @@ def choose(
 
 
 def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tuple[bytearray, int]:
-    """The batch with only the chosen records, and its largest timestamp. ``horizon_ms``: a delete horizon to set."""
+    """The batch with the chosen records, maybe with a delete horizon, and its largest timestamp."""
     max_timestamp_ms = header.max_timestamp
     attributes = header.attributes
     if not attributes & TIMESTAMP_TYPE_FLAG:
@@ -313,7 +312,6 @@ def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tup
 
 
 def _moved(records: bytes, place: RecordPlace, by_ms: int) -> bytes:
-    """A record with another timestamp delta."""
     start, end, timestamp_delta, *_ = place
     _, position = read_varint(records, start)
     attributes = records[position : position + 1]
@@ -323,7 +321,7 @@ def _moved(records: bytes, place: RecordPlace, by_ms: int) -> bytes:
 
 
 def _without_records(header: BatchHeader) -> bytearray:
-    """The batch's header alone, with its offsets, largest timestamp and the producer's sequence."""
+    """The header alone, with offsets, largest timestamp and the producer's sequence."""
     return assemble_batch(
         b"",
         attributes=header.attributes & (TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG),
@@ -341,9 +339,9 @@ def _without_records(header: BatchHeader) -> bytearray:
 
 
 def filter_entry(entry: Buffer, span: BatchSpan, retention: Retention, keeps_tombstones: bool) -> Filtered:
-    """The remainder of an entry of magic 0 or 1, which may contain a compressed set; None instead of an empty set.
+    """The remainder of an entry of magic 0 or 1, maybe a compressed set; None instead of an empty set.
 
-    ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``. Raises like ``read_message_set``.
+    ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``.
     """
     messages = list(read_message_set(entry))
     kept = []

@@ -1,8 +1,8 @@
-"""The two loops of a cleaning over the records of a batch: noting keys in an offset map, and choosing what to keep.
+"""A cleaning's two loops over a batch's records: noting keys in an offset map, choosing what to keep.
 
-The native module has both. ``PythonLoops`` does the same where it does not run, and refuses the same records.
-Records are passed as the bytes that end with them and their start position.
-Tests: tests/storage/cleaner/test_record_loops.py; all tests of compaction run with either.
+The native module has both; ``PythonLoops`` does the same elsewhere, and refuses the same records. Records are passed as
+bytes that end with them, and where they begin.
+All tests of compaction run with either.
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ _NO_BITS = bytearray()
 
 
 class RecordLoops(Protocol):
-    """The loops for one offset map. Headers come from ``record_filter.read_checked``."""
+    """The loops for one offset map, with headers of ``record_filter.read_checked``."""
 
     def note_keys(self, data: bytes, start: int, header: BatchHeader, start_offset: int) -> bool:
         """Store the last offsets of a batch's keys; False if the map is full. Raises: CorruptRecord."""
@@ -29,13 +29,11 @@ class RecordLoops(Protocol):
 
 
 def record_loops(offsets: OffsetMap, native: Native | None) -> RecordLoops:
-    """``native``: as the map was made for."""
+    """``native``: as for the map."""
     return PythonLoops(offsets) if native is None else NativeLoops(offsets, native)
 
 
 class PythonLoops:
-    """See ``RecordLoops``."""
-
     def __init__(self, offsets: OffsetMap) -> None:
         self._offsets = offsets
 
@@ -56,8 +54,6 @@ class PythonLoops:
 
 
 class NativeLoops:
-    """See ``RecordLoops``."""
-
     def __init__(self, offsets: OffsetMap, native: Native) -> None:
         self._offsets = offsets
         self._native = native

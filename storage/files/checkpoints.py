@@ -1,9 +1,9 @@
-"""Kafka's checkpoint files: the version ``0``, the number of entries, then one entry per line, separated by spaces.
+"""Kafka's checkpoint files: the version ``0``, the number of entries, then one per line, separated by spaces.
 
-The entries are (topic, partition, offset) in ``recovery-point-offset-checkpoint``, ``replication-offset-checkpoint``,
+Entries are (topic, partition, offset) in ``recovery-point-offset-checkpoint``, ``replication-offset-checkpoint``,
 ``log-start-offset-checkpoint`` and ``cleaner-offset-checkpoint``, and (epoch, start offset) in
-``leader-epoch-checkpoint``. There is no checksum, and a wrong number could lose records, so content that no broker
-writes is rejected. Source: CheckpointFile.java, OffsetCheckpointFile.scala@3.9.
+``leader-epoch-checkpoint``. Without a checksum, a wrong number could lose records: what no broker writes is rejected.
+Source: CheckpointFile.java, OffsetCheckpointFile.scala@3.9.
 Tests: tests/storage/test_partition_files.py.
 """
 
@@ -16,25 +16,24 @@ from kafka_zk.storage.files.errors import CorruptCheckpoint
 from kafka_zk.storage.files.files import read_file, write_atomically
 
 MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
-"""The largest offset at which a log may begin or end. One more segment fits after it."""
+"""The largest at which a log may begin or end, so that one more segment fits."""
 MAX_INT = (1 << 31) - 1
 
 CONTIGUOUS = TopicPartition("__kafka_zk_contiguous", 0)
-"""A marker row of ``recovery-point-offset-checkpoint``: the broker that wrote the file leaves no gap between segments
-after its recovery points. A Kafka broker ignores the row and drops it when it writes the file (docs/decisions/0018)."""
+"""Marks in ``recovery-point-offset-checkpoint`` that its writer leaves no gap between segments after its recovery
+points. A Kafka broker ignores the row, and drops it when it writes (docs/decisions/0018)."""
 
 _VERSION = "0"
 _TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
 
 
 def format_checkpoint(rows: Iterable[tuple[object, ...]]) -> bytes:
-    """The content of a checkpoint file."""
     lines = [" ".join(map(str, row)) for row in rows]
     return "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode()
 
 
 def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]]:
-    """The rows of a checkpoint file. Raises CorruptCheckpoint if the format is wrong."""
+    """Raises CorruptCheckpoint."""
     try:
         lines = data.decode("ascii").splitlines()
     except UnicodeDecodeError:
@@ -53,7 +52,7 @@ def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]
 
 
 def parse_number(text: str, maximum: int, path: str) -> int:
-    """A number from 0 to ``maximum``. Raises CorruptCheckpoint for any other text."""
+    """A number from 0 to ``maximum``. Raises CorruptCheckpoint."""
     number = decimal_integer(text, range(maximum + 1))
     if number is None:
         raise CorruptCheckpoint(f"{path}: {text[:30]!r} is not a number from 0 to {maximum}")

@@ -1,4 +1,4 @@
-"""The table of topic-level configuration keys: type, default, allowed values.
+"""Topic-level configuration keys: type, default, allowed values.
 
 Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicConfigSynonyms.java); the descriptions are
 not.
@@ -21,8 +21,7 @@ Value = int | float | bool | str | tuple[str, ...]
 
 
 class TopicConfig(NamedTuple):
-    """One key. ``type`` is Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed`` describes the allowed
-    values for people."""
+    """``type``: Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed``: for people."""
 
     type: str
     default: Value
@@ -31,7 +30,7 @@ class TopicConfig(NamedTuple):
     check: Callable[[Value], bool]
 
     def parse(self, key: str, text: str) -> Value:
-        """The typed value of ``text``. Raises InvalidConfig, which names the key and the allowed values."""
+        """Raises InvalidConfig, which names the key and the allowed values."""
         try:
             value = _PARSERS[self.type](text.strip())
         except ValueError:

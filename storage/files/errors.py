@@ -1,6 +1,6 @@
-"""Errors of batches and logs; ``kafka_zk/broker/handlers/error_map.py`` maps them to Kafka's error codes.
+"""Errors of batches and logs, which ``kafka_zk/broker/handlers/error_map.py`` maps to Kafka's codes.
 
-An ``OSError`` is never wrapped: it means that the log directory has failed, not that the batch is bad.
+An ``OSError`` is never wrapped: the log directory has failed, not the batch.
 """
 
 import errno
@@ -19,9 +19,9 @@ class UnpacksTooBig(CorruptRecord):
 
 
 class InvalidRecord(StorageError):
-    """A well-formed batch that breaks a rule, such as a control batch from a client or offsets with gaps.
+    """A well-formed batch breaks a rule, such as a client's control batch, or offsets with gaps.
 
-    ``record_errors``: (index in the batch, problem) of the invalid records, if any.
+    ``record_errors``: (index in the batch, problem).
     """
 
     record_errors: tuple[tuple[int, str], ...] = ()
@@ -54,7 +54,7 @@ class OutOfOrderSequence(StorageError):
 
 
 class TooManyProducers(StorageError):
-    """The broker cannot remember another producer. The client should retry."""
+    """The broker cannot remember another one; the client should retry."""
 
 
 class InvalidProducerEpoch(StorageError):
@@ -74,11 +74,11 @@ class InconsistentLogDir(StorageError):
 
 
 class CorruptMetaProperties(StorageError, OSError):
-    """``meta.properties`` contains an invalid value. An OSError, because the directory goes offline, as in Kafka."""
+    """An invalid value takes the directory offline, as in Kafka."""
 
 
 class InvalidConfig(StorageError):
-    """A topic configuration key or value is not allowed. The message names the key and the allowed values."""
+    """The message names the key and the allowed values."""
 
 
 class InvalidTransactionState(StorageError):
@@ -86,20 +86,20 @@ class InvalidTransactionState(StorageError):
 
 
 class TooManyOpenFiles(OSError):
-    """Too many files are open for readers. A reader must wait or be disconnected. The disk is fine."""
+    """A reader must wait or be disconnected. The disk is fine."""
 
 
 _SHORTAGES = frozenset((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOBUFS))
 
 
 def is_shortage(error: OSError) -> bool:
-    """True if the machine is temporarily short of memory, files or processes. The disk is fine."""
+    """True if memory, files or processes are short for now. The disk is fine."""
     return isinstance(error, TooManyOpenFiles) or error.errno in _SHORTAGES
 
 
 class CorruptCheckpoint(StorageError):
-    """A checkpoint file is damaged. The message names the file."""
+    """The message names the file."""
 
 
 class CorruptSnapshot(StorageError):
-    """A producer snapshot is damaged. An older snapshot or the log replaces it."""
+    """An older snapshot or the log replaces it."""

@@ -1,6 +1,6 @@
-"""Limits the number of open segment files in a process, and chooses which ones to close.
+"""Limits a process's open segment files, and chooses which to close.
 
-Second chance: a segment that was used since the pool last examined it is skipped once. Pinned segments stay open.
+Second chance: one that was used since the last look is skipped once. Pinned files stay open.
 Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -12,7 +12,7 @@ MOST_OPEN_FILES = 4096
 
 
 class PooledFile(Protocol):
-    """The segment methods that the pool uses."""
+    """What the pool uses of a segment."""
 
     recently_used: bool
 
@@ -23,10 +23,10 @@ class PooledFile(Protocol):
 
 
 class FilePool:
-    """Limits the open files of all logs of a process. Not thread-safe.
+    """Limits the open files of all logs of a process; not thread-safe.
 
-    ``max_open_files``: by default MOST_OPEN_FILES, but at most half of the process's limit. ``pinned_count``: number of
-    pinned files. Segments maintain it, and refuse readers above ``max_open_files``.
+    ``max_open_files``: default MOST_OPEN_FILES, but half of the process's limit at most. ``pinned_count``: kept by the
+    segments, which refuse readers above ``max_open_files``.
     """
 
     __slots__ = ("_open", "max_open_files", "pinned_count")
@@ -41,9 +41,9 @@ class FilePool:
         return len(self._open)
 
     def opened(self, file: PooledFile) -> None:
-        """Register an opened file. Close others while the limit is exceeded."""
+        """Closes others above the limit."""
         self._open[file] = None
-        candidates = 2 * len(self._open)  # each file is examined at most twice because of its second chance
+        candidates = 2 * len(self._open)  # twice each, for the second chance
         while len(self._open) > self.max_open_files and candidates:
             candidates -= 1
             oldest = next(iter(self._open))

@@ -1,9 +1,8 @@
-"""Names of files and directories in a log directory. No other module builds or parses them.
+"""Names in a log directory, which only this module builds and parses.
 
-A segment's files are named after its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``. For
-deletion it is renamed to ``<topic>-<partition>.<32 hex digits>-delete``, with the topic shortened so that the name has
-at most 255 bytes. An incomplete copy in another log directory ends in ``-future`` instead, and its topic is never
-shortened.
+A segment's files have its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``; for deletion
+``<topic>-<partition>.<32 hex digits>-delete``, the topic shortened for at most 255 bytes. An incomplete copy elsewhere
+ends in ``-future``, the topic not shortened.
 Source: LogFileUtils.java, UnifiedLog.logDeleteDirName, logFutureDirName@3.9.
 """
 
@@ -62,7 +61,7 @@ def partition_dir(tp: TopicPartition) -> str:
 
 
 def parse_partition_dir(name: str) -> TopicPartition | None:
-    """The partition whose log directory has this name; None for any other name."""
+    """The partition whose log directory has this name; None for another name."""
     if name.endswith(DELETE_DIR_SUFFIX) and _DELETED_DIR.fullmatch(name):
         return None
     match = _PARTITION_DIR.fullmatch(name)
@@ -78,8 +77,8 @@ def deleted_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
 
 
 def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
-    """A new name for the directory of a copy that will replace the partition's. Raises: ValueError if the topic's name
-    is too long."""
+    """A new name for the directory of a copy that will replace the partition's. Raises: ValueError for too long a topic
+    name."""
     name = f"{partition_dir(tp)}.{random_uuid(random).hex}{FUTURE_DIR_SUFFIX}"
     if len(name) > _MAX_NAME_LENGTH:
         raise ValueError(f"{tp.topic}: a directory name of {len(name)} bytes, at most {_MAX_NAME_LENGTH} are allowed")
@@ -87,7 +86,7 @@ def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
 
 
 def parse_future_dir(name: str) -> TopicPartition | None:
-    """The partition whose incomplete copy has this directory name; None for any other name."""
+    """The partition whose incomplete copy has this name; None for another name."""
     match = _FUTURE_DIR.fullmatch(name)
     return parse_partition_dir(match[1]) if match else None
 

@@ -1,8 +1,8 @@
-"""All access of storage to files and directories: open, sync, rename, truncate, remove and list.
+"""All access of storage to files and directories.
 
-``use`` replaces the operating system's ``FileSystem`` for the whole process, for example by one that fails or loses
-unsynced data (the model is LevelDB's Env). ``write`` and ``pread`` are the operating system's own functions unless
-replaced, so that appends and reads have no overhead. Tests: tests/storage/files/test_files.py.
+``use`` replaces the operating system's ``FileSystem`` in this process, for example by one that fails or loses unsynced
+data (the model is LevelDB's Env). Unless replaced, ``write`` and ``pread`` are the system's own functions: appends and
+reads have no overhead.
 """
 
 import fcntl
@@ -27,8 +27,6 @@ _CHUNK_BYTES = 64 * 1024
 
 
 class Entry(NamedTuple):
-    """A name in a directory."""
-
     name: str
     is_directory: bool
 
@@ -45,39 +43,37 @@ _locked_here: set[str] = set()
 
 
 class FileSystem:
-    """The operating system's file system. Paths are strings; every method raises OSError."""
+    """The operating system's file system. Every method raises OSError."""
 
     write = staticmethod(os.write)
     pread = staticmethod(os.pread)
 
     @property
     def locked_here(self) -> set[str]:
-        """The directories locked by this process."""
         return _locked_here
 
     def open(self, path: str, flags: int) -> int:
-        """Open a descriptor like ``os.open``. All users can read new files."""
+        """Open like ``os.open``; all users can read new files."""
         return os.open(path, flags, 0o644)
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
 
     def sync(self, descriptor: int) -> None:
-        """Make a file or the entries of a directory durable."""
+        """Make a file, or a directory's entries, durable."""
         os.fsync(descriptor)
 
     def sync_data(self, descriptor: int) -> None:
-        """Make a file's content durable, with the metadata needed to read it."""
+        """Make a file's content durable, with the metadata to read it."""
         os.fdatasync(descriptor)
 
     def is_cached(self, descriptor: int, positions: Iterable[int]) -> bool:
-        """True if the pages at these positions can be read without disk access. False if they cannot, or if this is
-        unknown."""
+        """True if the pages there can be read without disk access; False also if unknown."""
         page = bytearray(1)
         try:
             for position in positions:
                 os.preadv(descriptor, [page], position, os.RWF_NOWAIT)
-        except OSError:  # EAGAIN: not cached; EOPNOTSUPP: the file system does not support the check
+        except OSError:  # EAGAIN: not cached; EOPNOTSUPP: not supported here
             return False
         return True
 
@@ -91,16 +87,16 @@ class FileSystem:
             yield view
 
     def lock(self, descriptor: int) -> None:
-        """Lock a file's first byte until it is closed. Raises OSError if another process holds the lock.
+        """Lock a file's first byte until it is closed. Raises OSError if another process has the lock.
 
-        Java locks the whole file, so a Java broker and this one exclude each other.
+        Java locks the whole file, so Java brokers are excluded too.
         """
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
 
     def lock_inheritably(self, descriptor: int) -> None:
         """Lock the second byte until every process that inherited the descriptor has closed it.
 
-        Raises OSError if other processes hold the lock. Does nothing on systems without such locks.
+        Raises OSError if another process has the lock. Does nothing on systems without such locks.
         """
         if hasattr(fcntl, "F_OFD_SETLK"):
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0))
@@ -113,15 +109,12 @@ class FileSystem:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def remove(self, path: str) -> None:
-        """Remove a file. Raises: FileNotFoundError."""
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with everything in it. Raises: FileNotFoundError."""
         shutil.rmtree(path)
 
     def make_directory(self, path: str) -> None:
-        """Create a directory. Raises: FileExistsError."""
         os.mkdir(path)
 
     def entries(self, path: str) -> list[Entry]:
@@ -142,7 +135,6 @@ class FileSystem:
         return os.path.lexists(path)
 
     def real_path(self, path: str) -> str:
-        """The path with all links resolved."""
         return os.path.realpath(path)
 
 
@@ -155,7 +147,7 @@ pread: Callable[[int, int, int], bytes] = os.pread
 
 @contextmanager
 def use(system: FileSystem) -> Iterator[None]:
-    """Within the context, use ``system`` for all file access of storage in this process."""
+    """Use ``system`` for all file access of storage."""
     global _system, write, pread
     before = _system, write, pread
     _system, write, pread = system, system.write, system.pread
@@ -169,12 +161,12 @@ def use(system: FileSystem) -> Iterator[None]:
 
 
 def open_to_append(path: str, *, is_new: bool = False) -> int:
-    """Open a file to read anywhere and write at the end. ``is_new``: create or truncate it."""
+    """Open a file to read anywhere and write at the end; ``is_new``: create or truncate it."""
     return _system.open(path, _READ_AND_APPEND | os.O_CREAT | os.O_TRUNC if is_new else _READ_AND_APPEND)
 
 
 def open_new(path: str) -> int:
-    """Create or truncate a file for writing from its beginning."""
+    """Create or truncate a file."""
     return _system.open(path, _REPLACE)
 
 
@@ -190,13 +182,13 @@ def open_locked(path: str) -> int | None:
 
 
 def locked_here() -> set[str]:
-    """The directories that this process has locked. POSIX locks do not exclude a second holder in the same process."""
+    """The directories that this process locked: POSIX locks do not exclude a second holder in one process."""
     return _system.locked_here
 
 
 def lock_inheritably(descriptor: int) -> bool:
-    """Lock a file for this process and those that inherit the descriptor, until all have closed it. Returns False if
-    other processes hold the lock."""
+    """Lock a file until all processes that inherit the descriptor have closed it. Returns False if other processes hold
+    the lock."""
     try:
         _system.lock_inheritably(descriptor)
     except OSError:
@@ -210,7 +202,6 @@ def close(descriptor: int) -> None:
 
 @contextmanager
 def opened(path: str) -> Iterator[int]:
-    """A descriptor for reading, which is closed at the end of the context."""
     descriptor = _system.open(path, _READ)
     try:
         yield descriptor
@@ -226,7 +217,6 @@ def mapped(path: str) -> Iterator[memoryview]:
 
 
 def is_cached(descriptor: int, positions: Iterable[int]) -> bool:
-    """See ``FileSystem.is_cached``."""
     return _system.is_cached(descriptor, positions)
 
 
@@ -235,12 +225,12 @@ def truncate(descriptor: int, size_bytes: int) -> None:
 
 
 def sync_file(descriptor: int) -> None:
-    """Make a file's content durable, with the metadata needed to read it."""
+    """Make a file's content durable, with the metadata to read it."""
     _system.sync_data(descriptor)
 
 
 def sync_path(path: str) -> None:
-    """Make a file, or the entries of a directory, durable."""
+    """Make a file, or a directory's entries, durable."""
     with opened(path) as descriptor:
         _system.sync(descriptor)
 
@@ -257,7 +247,7 @@ def write_all(descriptor: int, data: Data) -> None:
 
 
 def read_file(path: str) -> bytes | None:
-    """The content of a file; None if it does not exist. Raises: OSError with the path."""
+    """The content of a file; None if it does not exist. Errors contain the path."""
     try:
         with opened(path) as descriptor:
             parts = []
@@ -273,7 +263,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def write_file(path: str, data: Data = b"") -> None:
-    """Write a file in place. After a crash it may have any part of the content."""
+    """Write a file in place: after a crash any part of the content may be there."""
     descriptor = _system.open(path, _REPLACE)
     try:
         if data:
@@ -283,7 +273,7 @@ def write_file(path: str, data: Data = b"") -> None:
 
 
 def write_end(path: str, position: int, data: Data) -> None:
-    """Replace everything after ``position`` in a file. Creates the file if needed."""
+    """Replace everything after ``position``, creating the file if needed."""
     descriptor = _system.open(path, _WRITE_END)
     try:
         _system.truncate(descriptor, position)
@@ -295,7 +285,7 @@ def write_end(path: str, position: int, data: Data) -> None:
 def write_atomically(path: str, data: Data, *, durable: bool = True) -> None:
     """Replace ``path`` with ``data`` through ``<path>.tmp``.
 
-    ``durable=False`` skips the fsync, for content that can be rebuilt after a power loss.
+    ``durable=False`` skips the fsync, for content that can be rebuilt.
     """
     temporary = path + ".tmp"
     descriptor = _system.open(temporary, _REPLACE)
@@ -319,18 +309,17 @@ def rename(path: str, target: str) -> None:
 
 
 def set_modified(path: str, modified_ms: int) -> None:
-    """Set a file's modification time."""
     _system.set_modified(path, modified_ms)
 
 
 def remove_file(path: str) -> None:
-    """Remove a file, if it exists."""
+    """Does nothing if it does not exist."""
     with suppress(FileNotFoundError):
         _system.remove(path)
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory and its content if it exists."""
+    """Does nothing if it does not exist."""
     with suppress(FileNotFoundError):
         _system.remove_tree(path)
 
@@ -362,7 +351,6 @@ def list_directory(path: str) -> list[Entry]:
 
 
 def status(path: str) -> Status | None:
-    """See ``FileSystem.status``."""
     return _system.status(path)
 
 
@@ -381,7 +369,6 @@ def is_taken(path: str) -> bool:
 
 
 def size_bytes(path: str) -> int:
-    """Size of a file. Raises: FileNotFoundError."""
     found = _system.status(path)
     if found is None:
         raise FileNotFoundError(2, "No such file", path)
@@ -389,5 +376,4 @@ def size_bytes(path: str) -> int:
 
 
 def real_path(path: str) -> str:
-    """The path with all links resolved."""
     return _system.real_path(path)

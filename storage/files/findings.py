@@ -1,7 +1,6 @@
-"""Findings: reports about files that storage could not use. The owner of the logs logs them.
+"""Findings: reports about files that storage could not use, for the logs' owner.
 
-Storage never discards, moves or removes a file because of its content without a finding.
-Tests: tests/storage/files/test_findings.py.
+Storage discards, moves or removes no file because of its content without a finding.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,7 @@ DAMAGED_SUFFIX = ".damaged"
 
 
 class Finding(NamedTuple):
-    """A report. Its text is the sentence ``path problem: meaning``."""
+    """Reads as the sentence ``path problem: meaning``."""
 
     path: str
     problem: str
@@ -29,7 +28,7 @@ def ignore(finding: Finding) -> None:
 
 
 def discard(path: str, error: Exception | str, meaning: str) -> Finding:
-    """Rename an unreadable file, or a directory that blocks its name. The content is kept.
+    """Rename an unreadable file, or a directory that blocks its name.
 
     Raises: OSError.
     """

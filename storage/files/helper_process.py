@@ -1,8 +1,8 @@
-"""A helper process for CPU-bound work: ``Helper`` runs in the broker, ``main`` in the helper.
+"""A helper process for CPU-bound work: ``Helper`` is in the broker, ``main`` in the helper.
 
-The helper runs one work at a time. When the broker closes the socket or dies, the helper exits immediately. A work is a
-picklable object with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file. Large buffers are wrapped in
-``pickle.PickleBuffer`` and sent without a copy. Tests: tests/storage/files/test_helper_process.py.
+It runs one work at a time, and exits at once when the broker dies or closes the socket. A work can be pickled and has
+``run(report)``, or ``run_on(descriptor)`` with an open file. Large buffers are sent uncopied, as
+``pickle.PickleBuffer``.
 """
 
 import os
@@ -26,20 +26,19 @@ PROGRESS, DONE, FAILED = range(3)
 
 
 class Report(Protocol):
-    """Called with the number of bytes processed since the last call. A cleaning reports finished segments instead."""
+    """Called with the bytes since the last call, or with a cleaning's finished segments."""
 
     def __call__(self, size_bytes: Any, /) -> None: ...
 
 
 class Helper:
-    """One helper process. Calls block; ``receive`` blocks until there is progress or a result.
+    """Calls block: ``receive`` until there is progress or a result.
 
-    ``memory_limit_bytes``: limit of the address space; work that needs more fails. ``niceness``: of the process.
-    ``locks``: descriptors whose locks are held while the process lives.
+    ``memory_limit_bytes``: of address space. ``locks``: descriptors whose locks last as long as the process.
     """
 
     def __init__(self, memory_limit_bytes: int = 0, niceness: int = 0, locks: Sequence[int] = ()) -> None:
-        """Start the process. Raises: OSError if it cannot be started."""
+        """Raises: OSError if the process cannot be started."""
         self.connection, theirs = Pipe()
         path = os.pathsep.join(filter(None, (_IMPORT_ROOT, os.environ.get("PYTHONPATH"))))
         numbers = (theirs.fileno(), memory_limit_bytes, niceness)
@@ -75,15 +74,15 @@ class Helper:
         return kind, content
 
     def end(self) -> int:
-        """Kill the process and return its exit code. No data are lost."""
+        """Kill the process, without losing data, and return its exit code."""
         self.connection.close()
         self.process.kill()
         return self.process.wait()
 
 
 def _send(connection: "Connection", content: object) -> None:
-    """Like ``Connection.send``, which pickles into ``BytesIO.getbuffer()``. If that fails, the traceback refers to the
-    view, and CPython 3.12.0 and 3.12.1 crash when they collect such a cycle (gh-111049)."""
+    """Not ``Connection.send``: if pickling into its ``BytesIO.getbuffer()`` fails, the traceback refers to the view,
+    and CPython 3.12.0 and 3.12.1 crash when they collect such a cycle (gh-111049)."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(content, 5, buffer_callback=buffers.append)
     connection.send_bytes(pickle.dumps((len(buffers), data)))
@@ -97,7 +96,7 @@ def _receive(connection: "Connection") -> Any:
 
 
 def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
-    """Run works and send results until the broker closes the socket."""
+    """Run works until the broker closes the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the broker handles Ctrl-C
     if memory_limit_bytes:
         resource.setrlimit(resource.RLIMIT_AS, (memory_limit_bytes, memory_limit_bytes))
@@ -118,7 +117,7 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
 
 
 def _end_with_broker(socket: int) -> None:
-    """Wait until the other end of the socket is closed. The broker's death also closes it."""
+    """The broker's death closes the socket, too."""
     waiting = select.poll()
     waiting.register(socket, 0)  # poll always reports hang-ups
     waiting.poll()
@@ -126,7 +125,7 @@ def _end_with_broker(socket: int) -> None:
 
 
 def answer(work: Any, descriptor: int, report: Report) -> tuple[int, object]:
-    """Run a work. Returns (DONE, result) or (FAILED, exception)."""
+    """Returns (DONE, result) or (FAILED, exception)."""
     try:
         return DONE, work.run(report) if descriptor < 0 else work.run_on(descriptor)
     except MemoryError:

@@ -1,6 +1,6 @@
-"""The configuration of one log: every topic-level key as a typed field (``.`` and ``-`` become ``_``).
+"""One log's configuration: topic-level keys as typed fields (``.`` and ``-`` become ``_``).
 
-``LogConfig`` is frozen and shared by all logs of a topic. ``config_table`` has the keys.
+``LogConfig`` is frozen and shared by a topic's logs; the keys are in ``config_table``.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,7 @@ __all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Topic-level configuration with Kafka's defaults. ``_ms``: milliseconds, ``_bytes``: bytes. -1 usually means no
-    limit."""
+    """Kafka's defaults. -1 usually means no limit."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -57,7 +56,7 @@ class LogConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """The configuration of a topic: ``properties``, and for other keys ``defaults`` (None: Kafka's defaults).
+        """``properties``, and for other keys ``defaults`` (None: Kafka's).
 
         Raises: InvalidConfig for an unknown key or an invalid value.
         """
@@ -85,7 +84,7 @@ class LogConfig:
 
     @property
     def is_deleted(self) -> bool:
-        """True if old segments are removed by age and size."""
+        """True if age and size remove old segments."""
         return "delete" in self.cleanup_policy
 
     @property

@@ -1,6 +1,6 @@
-"""Work on single batches that a helper process does, so that it does not block the broker.
+"""Work on single batches in a helper process, which does not block the broker.
 
-Each work reads its segment by descriptor, so it can finish even if retention deletes the segment.
+It reads its segment by descriptor, even after retention deletes the segment.
 Tests: tests/storage/files/test_helper_process.py.
 """
 
@@ -23,7 +23,7 @@ AT_ONCE_RECORDS = 1_000
 
 
 class ConformWork(NamedTuple):
-    """Runs ``log_validator.conform`` on a produced batch. Returns the batch to append, or None if it is unchanged."""
+    """Runs ``log_validator.conform``. Returns the batch to append, or None if unchanged."""
 
     batch: Buffer | PickleBuffer
     config: LogConfig
@@ -36,7 +36,7 @@ class ConformWork(NamedTuple):
 
 
 class UpConvertWork(NamedTuple):
-    """Runs ``conversion.up_convert`` on the complete messages of a message set. Returns nothing if there are none."""
+    """Runs ``conversion.up_convert`` on complete messages; returns nothing if there are none."""
 
     message_set: Buffer | PickleBuffer
     max_size_bytes: int | None
@@ -50,7 +50,7 @@ class UpConvertWork(NamedTuple):
 
 
 class DownConvertWork(NamedTuple):
-    """Runs ``conversion.down_convert_batch`` on a batch in a segment file."""
+    """Runs ``conversion.down_convert_batch`` on a batch in a file."""
 
     position: int
     size_bytes: int

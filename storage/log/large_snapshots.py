@@ -1,7 +1,7 @@
 """Writes snapshots of many producers while the broker serves requests.
 
-The owner's thread encodes the producers in steps and opens a temporary file, another thread writes it, and the owner
-renames it unless the snapshot is void. Tests: tests/storage/log/test_producer_snapshot.py.
+The owner's thread encodes them in steps and opens a temporary file, another thread writes it, and the owner renames it
+unless the snapshot is void. Tests: tests/storage/log/test_producer_snapshot.py.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ class _Waiting(NamedTuple):
 
 
 class LargeSnapshots:
-    """Pending snapshots of all logs of a broker, in the order of their rolls."""
+    """A broker's pending snapshots, in the order of rolls."""
 
     def __init__(self, run_blocking: RunBlocking) -> None:
         self._run_blocking = run_blocking
@@ -37,14 +37,13 @@ class LargeSnapshots:
     def begin(
         self, producers: ProducerState, segments: LogSegments, offset: int, failed: Callable[[OSError], None]
     ) -> None:
-        """Schedule a snapshot for a log that rolls at ``offset``. ``failed`` is called if the snapshot cannot be
-        written."""
+        """Schedule a snapshot for a log that rolls at ``offset``. ``failed``: the snapshot could not be written."""
         snapshot = producers.begin_snapshot(offset)
         if snapshot is not None:
             self._waiting.append(_Waiting(producers, segments, snapshot, failed))
 
     def steps(self) -> Iterator[None]:
-        """Encode pending snapshots, about 0.5 ms per step, and start to write them."""
+        """Encode pending snapshots, about 0.5 ms per step, and begin to write them."""
         while self._waiting:
             waiting = self._waiting.popleft()
             content = yield from waiting.snapshot.encode_steps()
@@ -64,7 +63,7 @@ class LargeSnapshots:
             sync_file(descriptor)
 
         def name() -> None:
-            """Rename the file to its final name. The next flush of the log makes the name durable."""
+            """The log's next flush makes the final name durable."""
             path = f"{segments.directory}/{temporary}"
             if snapshot.is_void:
                 remove_file(path)

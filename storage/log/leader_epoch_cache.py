@@ -1,9 +1,9 @@
-"""The start offset of each leader epoch. Followers use it to find where their log diverges from the leader's.
+"""Each leader epoch's start offset, by which followers find where their log diverges.
 
-The epochs are kept in memory and in ``leader-epoch-checkpoint``. The first append of an epoch writes the file; unlike
-in Kafka, the file becomes durable with the flush of the records (``prepare_sync``). Recovery takes epochs after the
-recovery point from the batches.
-Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/log/test_leader_epoch_cache.py.
+They are kept in memory and in ``leader-epoch-checkpoint``. An epoch's first append writes the file which, unlike in
+Kafka, becomes durable with the flush of records (``prepare_sync``). After the recovery point, recovery takes the epochs
+from batches.
+Source: KIP-101, LeaderEpochFileCache.java@3.9.
 """
 
 from bisect import bisect_right
@@ -16,14 +16,13 @@ from kafka_zk.storage.files.files import read_file, write_atomically
 
 NO_EPOCH = -1
 NO_OFFSET = -1
-_STALE = -2  # value of written_epoch if the file must be written before the next record
+_STALE = -2  # written_epoch if the file must be written first
 
 
 class LeaderEpochCache:
     """Epochs and their start offsets, both strictly ascending.
 
-    ``written_epoch``: the newest epoch if the file is up to date. Before appending a record of another epoch, call
-    ``assign``.
+    ``written_epoch``: the newest if the file is up to date; call ``assign`` before appending in another.
     """
 
     __slots__ = ("_epochs", "_path", "_starts", "_synced_count", "_write_count", "written_epoch")
@@ -38,7 +37,7 @@ class LeaderEpochCache:
     def load(self) -> None:
         """Read the file, if it exists.
 
-        Raises: CorruptCheckpoint; the cache is then empty and must be rebuilt from the log's batches.
+        Raises: CorruptCheckpoint; the cache is then empty, to be rebuilt from batches.
         """
         path = self._path
         data = read_file(path)
@@ -66,7 +65,7 @@ class LeaderEpochCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """Add ``epoch``, which begins at ``start_offset``, the log end offset. Older and known epochs are ignored."""
+        """Add ``epoch``, which begins at ``start_offset``, the log end offset. Older and known ones are ignored."""
         if epoch >= 0 and self._add(epoch, start_offset):
             self.written_epoch = _STALE
 
@@ -79,7 +78,7 @@ class LeaderEpochCache:
     def _add(self, epoch: int, start_offset: int) -> bool:
         if self._epochs and epoch <= self._epochs[-1]:
             return False
-        while self._starts and self._starts[-1] >= start_offset:  # drop epochs without records
+        while self._starts and self._starts[-1] >= start_offset:  # epochs without records
             self._starts.pop()
             self._epochs.pop()
         self._epochs.append(epoch)
@@ -103,15 +102,14 @@ class LeaderEpochCache:
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop epochs that begin at or after ``end_offset``, the new log end offset."""
+        """Drop epochs from ``end_offset``, the new log end, on."""
         while self._starts and self._starts[-1] >= end_offset:
             self._starts.pop()
             self._epochs.pop()
             self.written_epoch = _STALE
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop epochs that end before ``start_offset``, and move the start of the epoch that contains it to this
-        offset."""
+        """Drop epochs that end before ``start_offset``, where the one that contains it now begins."""
         slot = bisect_right(self._starts, start_offset)
         if slot and (slot > 1 or self._starts[0] != start_offset):
             del self._starts[: slot - 1], self._epochs[: slot - 1]
@@ -129,7 +127,7 @@ class LeaderEpochCache:
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
         """(Path to fsync, done): the file that must be fsynced, with its directory, before records count as durable,
-        and a function to call afterwards. The path is None if the file is already durable."""
+        and a function to call afterwards. None if the file is durable already."""
         count = self._write_count
         path = self._path if self._synced_count < count else None
 

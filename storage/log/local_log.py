@@ -1,4 +1,4 @@
-"""The files of one partition: segments, and the files beside them. ``log`` decides what may be appended and read.
+"""The files of one partition. ``log`` decides what may be appended and read.
 
 Source: LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py.
 """
@@ -21,10 +21,9 @@ from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment
 
 
 class LocalLog:
-    """Segments, leader epochs and producers of one partition, in one directory.
+    """Segments, leader epochs and producers of one partition.
 
-    ``recovery_point``: all records below it are durable. ``log_end_offset``: offset of the next append.
-    Invariant: ``recovery_point <= log_end_offset``.
+    ``recovery_point`` (records below it are durable) <= ``log_end_offset`` (of the next append).
     """
 
     __slots__ = (
@@ -66,20 +65,18 @@ class LocalLog:
 
     @property
     def size_bytes(self) -> int:
-        """Size of all ``.log`` files."""
         return self.segments.size_bytes
 
     def update_config(self, config: LogConfig) -> None:
-        """Apply a change of the topic's configuration to later appends."""
         self.config = config
         self.segments.active.update_config(config)
 
     def set_topic_id(self, topic_id: str) -> None:
-        """Set the topic id. The next append writes it to ``partition.metadata``."""
+        """The next append writes the id to ``partition.metadata``."""
         self.topic_id, self.has_unwritten_id = topic_id, True
 
     def write_topic_id(self) -> None:
-        """Write the topic id if it has changed. Raises: OSError."""
+        """Raises: OSError."""
         if self.has_unwritten_id and self.topic_id is not None:
             write_topic_id(self.segments.directory, self.topic_id)
             self.has_unwritten_id, self._has_unsynced_id = False, True
@@ -97,9 +94,9 @@ class LocalLog:
         max_timestamp_ms: int,
         now_ms: int,
     ) -> None:
-        """Append checked batches that contain their offsets and ``leader_epoch``, roll if needed, and move the log end
-        offset. All appends use this method. ``indexed_offset``: the last offset of the first batch. Several batches
-        must have the same timestamp."""
+        """All appends end here: append checked batches that contain their offsets and ``leader_epoch``, roll if needed,
+        and move the log end offset. ``indexed_offset``: the first batch's last offset. Several batches must have the
+        same timestamp."""
         if leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if self.has_unwritten_id:
@@ -123,7 +120,7 @@ class LocalLog:
                 self.owner.log_became_dirty(self.tp)
 
     def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin one at the log end offset, unless the active segment is empty."""
+        """Begin a segment at the log end offset, unless the active one is empty."""
         active = self.segments.active
         if active.size_bytes or active.base_offset != self.log_end_offset:
             if self.owner is None or len(self.producers.producers) <= WRITTEN_AT_ONCE:
@@ -133,16 +130,16 @@ class LocalLog:
             self.segments.roll(self.log_end_offset, self.config, now_ms)
 
     def _roll_for(self, base_offset: int, last_offset: int, now_ms: int) -> None:
-        """Roll at the log end offset, even if compaction on the leader removed the offsets before the batch: after a
-        crash, a gap between segments counts as lost data."""
+        """Roll at the log end offset, even if compaction on the leader removed the offsets before the batch: a gap
+        between segments counts as lost data after a crash."""
         if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
             self.extend_to(base_offset, now_ms)
         else:
             self.roll(now_ms)
 
     def extend_to(self, offset: int, now_ms: int) -> None:
-        """Move the log end offset forward without records, because compaction removed them. This also moves the
-        recovery point on disk, because a gap before the new segment must be below it."""
+        """Move the log end offset over offsets that compaction removed. The recovery point on disk moves, too: a gap
+        before the new segment must be below it."""
         self.flush()
         self.log_end_offset = offset
         self.roll(now_ms)
@@ -152,8 +149,7 @@ class LocalLog:
             self.owner.recovery_point_is_needed(self.tp, offset)
 
     def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
-        """True if the segment has reached its maximum age. The age counts from its first timestamp, or else from the
-        clock."""
+        """True if the segment has reached its maximum age, counted from its first timestamp, or else from the clock."""
         if not segment.size_bytes:
             return False
         first_ms = segment.first_timestamp_ms
@@ -166,10 +162,10 @@ class LocalLog:
     # -- flush --------------------------------------------------------------------------------------------------
 
     def flush_target(self, now_ms: int) -> int | None:
-        """The offset up to which a flush is due; None if no flush is due.
+        """The offset up to which a flush is due, or None.
 
-        This is the log end offset if ``flush.messages`` or ``flush.ms`` requires a flush. After a roll, it is the end
-        of the closed segments. A flush is also due if the snapshot of a roll is not durable.
+        It is the log end offset if ``flush.messages`` or ``flush.ms`` requires it, and the end of the closed segments
+        after a roll, also while the roll's snapshot is not durable.
         """
         if self._oldest_unflushed_ms < 0:
             return None
@@ -196,11 +192,11 @@ class LocalLog:
         return self._oldest_unflushed_ms >= 0
 
     def flush_due(self, now_ms: int) -> bool:
-        """True if a flush is due. Call this after appends to a topic with ``flush.messages``, and periodically."""
+        """True if a flush is due; call this after appends to a topic with ``flush.messages``, and periodically."""
         return self.flush_target(now_ms) is not None
 
     def flush(self, up_to: int | None = None) -> None:
-        """Make all records before ``up_to`` durable (None: all records) and move the recovery point."""
+        """Make the records before ``up_to`` (None: all) durable, and move the recovery point."""
         work, done = self.prepare_flush(up_to)
         try:
             work()
@@ -208,9 +204,9 @@ class LocalLog:
             done()
 
     def prepare_flush(self, up_to: int | None = None) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Split a flush into (work, done), so that the caller does not block. ``work`` only runs fsyncs on pinned
-        descriptors, on any thread, and raises OSError. The owner must call ``done`` afterwards, even if ``work``
-        failed: it unpins the files, and moves the recovery point if ``work`` succeeded."""
+        """Split a flush into (work, done), so that the caller does not block. ``work`` only syncs pinned descriptors,
+        on any thread, and raises OSError. The owner must then call ``done``, even after a failure: it unpins the files,
+        and moves the recovery point after a success."""
         offset = self.log_end_offset if up_to is None else up_to
         epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
         directory = self.segments.directory
@@ -233,7 +229,7 @@ class LocalLog:
         return flush.run, done
 
     def _mark_flushed(self, offset: int, appended_ms: int) -> None:
-        """Mark records before ``offset`` as durable. Later records were appended at or after ``appended_ms``."""
+        """Later records were appended at or after ``appended_ms``."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
         if self.recovery_point == self.log_end_offset:
             self._oldest_unflushed_ms = -1
@@ -243,11 +239,10 @@ class LocalLog:
     # -- the directory ------------------------------------------------------------------------------------------
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
-        """Write a producer snapshot and the indexes durably, and close the files. Call ``flush`` first.
+        """Write a producer snapshot and the indexes durably after a ``flush``, and close the files.
 
-        ``sync`` makes a path durable, immediately or later. A log without records does not write
-        ``partition.metadata``, because thousands of such files would delay a shutdown, and the controller sends the
-        topic id again.
+        ``sync`` makes a path durable, now or later. A log without records writes no ``partition.metadata``: thousands
+        would delay a shutdown, and the controller sends the topic id again.
         """
         if self.log_end_offset:
             self.write_topic_id()
@@ -260,11 +255,10 @@ class LocalLog:
         self.segments.close(sync)
 
     def rename_to_delete(self, directory: str) -> None:
-        """Rename the partition's directory for deletion. Existing slices stay readable."""
+        """Rename the partition's directory for deletion. Slices stay readable."""
         self.segments.rename_to_delete(directory)
         self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
 
     def move_to(self, directory: str) -> None:
-        """Rename the partition's directory."""
         self.segments.move_to(directory)
         self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")

@@ -1,9 +1,9 @@
 """The log of one partition: appends, reads, and the offsets that limit them. ``local_log`` writes the files.
 
-All methods are synchronous and must be called on one thread, the reactor thread. Blocking calls can be split off:
-``prepare_flush`` returns work for another thread, and ``segments.pending_removals`` collects deletions. An ``OSError``
-from any method means that the log directory has failed.
-Source: UnifiedLog.scala@3.9. Tests: tests/storage/log/test_log.py, tests/storage/log/test_log_files.py.
+Call all methods on the reactor thread. For other threads, ``prepare_flush`` returns work, and
+``segments.pending_removals`` collects deletions. An ``OSError`` from any method means that the log directory has
+failed.
+Source: UnifiedLog.scala@3.9.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
 MOST_TOGETHER = 50
-"""Maximum number of markers per write. Their total size is at most the default ``index.interval.bytes``."""
+"""Maximum number of markers per write."""
 
 
 class MarkersAppended(NamedTuple):
@@ -63,13 +63,13 @@ class MarkersAppended(NamedTuple):
 
 
 class Log(LocalLog):
-    """One partition's log. Use ``log_loader`` to open one.
+    """One partition's log, opened by ``log_loader``.
 
     Offsets: ``log_start_offset`` (first readable offset) <= ``last_stable_offset`` <= ``high_watermark`` (first offset
-    that is not committed) <= ``log_end_offset`` (offset of the next append).
-    ``commits_appends``: appends are committed immediately, so the high watermark equals the log end. True until the
-    replica calls ``update_high_watermark``. ``cleaned_offset``: where the last compaction ended; None before the first.
-    ``is_being_cleaned``: a compaction or a move to another log directory is in progress, so retention must wait.
+    that is not committed) <= ``log_end_offset`` (offset of the next append). ``commits_appends``: the high watermark
+    equals the log end. It is True until the first ``update_high_watermark``. ``cleaned_offset``: end of the last
+    compaction; None before the first. ``is_being_cleaned``: retention must wait for a compaction or a move to another
+    log directory.
     """
 
     __slots__ = (
@@ -95,7 +95,6 @@ class Log(LocalLog):
         self.is_being_cleaned = False
 
     def update_config(self, config: LogConfig) -> None:
-        """Apply a change of the topic's configuration to later appends."""
         super().update_config(config)
         self._follow_config(config)
 
@@ -107,8 +106,7 @@ class Log(LocalLog):
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that is not committed. Consumers read up to this offset, and only records below it are
-        deleted."""
+        """The first offset that is not committed. Consumers read, and retention deletes, only records below it."""
         mark = self._high_watermark
         return self.log_end_offset if mark is None else mark
 
@@ -132,14 +130,12 @@ class Log(LocalLog):
         return self.log_end_offset if mark is None or isolation is _LOG_END else mark
 
     def follow_log_end(self) -> None:
-        """Commit all records, and commit later appends immediately. Call this if the replica is the only one in
-        sync."""
+        """Commit all records now and later appends immediately, because no other replica is in sync."""
         self._high_watermark = None
         self.commits_appends = True
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark; later appends do not move it. Returns the new value, which is limited to the range
-        from ``log_start_offset`` to ``log_end_offset``."""
+        """Set the high watermark; later appends do not move it. Returns the new value, limited to the log's offsets."""
         mark = self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
         self.commits_appends = False
         return mark
@@ -161,17 +157,17 @@ class Log(LocalLog):
         """Assign offsets to one batch and append it.
 
         Args:
-            batch: exactly one magic-2 batch in writable memory; offset, epoch, timestamp and CRC are changed in place.
+            batch: exactly one magic-2 batch in writable memory, which is changed in place.
             header: the result of ``validate_batch``, which checked the CRC.
             from_client: False also allows control batches, and batches of a producer without sequences.
             conforms_to: the configuration for which ``log_validator.conform`` returned the batch.
             guard: for a transactional batch, see ``ProducerState.check_transactional``.
             check: checks the records of a client's batch, unless ``conform`` did so.
-        Returns: the assigned offsets. For a duplicate: the offsets of the first append, with that batch's largest
-            timestamp as the log append time, as in Kafka.
+        Returns: the assigned offsets; for a duplicate those of the first append, with that batch's largest timestamp as
+            the log append time, as in Kafka.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
             InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the caller must
-            conform the batch first, which may take long. If it raises, nothing was written.
+            first conform the batch, which may take long. Nothing was written in these cases.
         """
         config = self.config
         size_bytes = header.batch_length + 12
@@ -216,10 +212,10 @@ class Log(LocalLog):
         return new_tuple(LogAppendInfo, (first, last, append_time_ms, self.log_start_offset, size_bytes, False))
 
     def append_own_record(self, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
-        """Append one uncompressed record that the broker built, without a producer and with the timestamp ``now_ms``.
-        Only its size is checked.
+        """Append one uncompressed record of the broker, without a producer and with the timestamp ``now_ms``. Only its
+        size is checked.
 
-        Raises: RecordTooLarge, RecordBatchTooLarge; OSError.
+        Raises: RecordTooLarge, RecordBatchTooLarge.
         """
         size_bytes = len(batch)
         if size_bytes > self.config.max_message_bytes:
@@ -238,7 +234,7 @@ class Log(LocalLog):
     def append_own_batch(
         self, batch: bytearray, *, leader_epoch: int, now_ms: int, guard: VerificationStateEntry | None = None
     ) -> LogAppendInfo:
-        """Append any other batch that the broker itself built. ``guard``, and raises: as in ``append_as_leader``."""
+        """Append any other batch that the broker built. ``guard``, and raises: as in ``append_as_leader``."""
         return self.append_as_leader(
             batch, read_header(batch), leader_epoch=leader_epoch, now_ms=now_ms, from_client=False, guard=guard
         )
@@ -265,7 +261,6 @@ class Log(LocalLog):
         return LogAppendInfo(spans[0][1].base_offset, last_header.last_offset, -1, self.log_start_offset, size_bytes)
 
     def _write_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
-        """Append one checked batch that contains its offsets and epoch."""
         offset, last_offset, timestamp_ms = header.base_offset, header.last_offset, header.max_timestamp
         epoch = header.partition_leader_epoch
         self._write(batch, len(batch), epoch, offset, last_offset, last_offset, timestamp_ms, now_ms)
@@ -275,11 +270,11 @@ class Log(LocalLog):
             self.producers.update(header, offset, timestamp_ms)
 
     def append_markers(self, batches: Sequence[MarkerBatch], *, leader_epoch: int, now_ms: int) -> MarkersAppended:
-        """Append transaction markers with one write. Each marker is treated as in ``append_as_leader``.
+        """Append transaction markers with one write, each as in ``append_as_leader``.
 
         Args:
             batches: from different producers, with the same timestamp; at most MOST_TOGETHER.
-        Raises: RecordBatchTooLarge if their total size exceeds ``segment.bytes``; OSError.
+        Raises: RecordBatchTooLarge if they exceed ``segment.bytes`` together.
         """
         refused = self.producers.refused_markers(batches)
         if refused:
@@ -313,7 +308,7 @@ class Log(LocalLog):
 
     def _end_transaction(self, marker: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
         producers = self.producers
-        producers.transactions.first_offset(min(offset, self.high_watermark))  # drops ended transactions
+        producers.transactions.first_offset(min(offset, self.high_watermark))
         aborted = producers.apply_marker(marker, header, offset, timestamp_ms)
         if aborted is not None:
             self.segments.add_aborted(aborted)
@@ -328,16 +323,14 @@ class Log(LocalLog):
         isolation: FetchIsolation = FetchIsolation.LOG_END,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Find the bytes to return for a fetch, starting with the batch that contains ``fetch_offset``. Only headers
-        are read.
+        """Find the bytes for a fetch, from the batch that contains ``fetch_offset``. Only headers are read.
 
         Args:
-            max_bytes: limit of the slice, which contains whole batches only.
+            max_bytes: limit of the slice, which holds whole batches.
             isolation: batches that reach ``readable_end(isolation)`` are excluded.
-            min_one_batch: return the first batch alone even if it exceeds ``max_bytes``.
-        Returns: a slice of one segment; None as the slice if there is nothing to read.
-        Raises: OffsetOutOfRange if ``fetch_offset`` is below the log start offset or above the log end offset;
-            CorruptRecord.
+            min_one_batch: return the first batch even if it exceeds ``max_bytes``.
+        Returns: a slice of one segment, or None if there is nothing to read.
+        Raises: OffsetOutOfRange if the log neither contains nor ends at ``fetch_offset``; CorruptRecord.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= fetch_offset <= end_offset:
@@ -354,12 +347,11 @@ class Log(LocalLog):
         return self.segments.aborted_transactions(start_offset, end_offset)
 
     def timestamp_search(self, timestamp_ms: int) -> Search:
-        """Find the first readable record with a timestamp of at least ``timestamp_ms``. The search is resumable, so it
-        never blocks the caller."""
+        """Resumable search for the first readable record with a timestamp of at least ``timestamp_ms``."""
         return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def max_timestamp_search(self) -> Search:
-        """Find the first record with the largest timestamp (KIP-734), as a resumable search."""
+        """Resumable search for the first record with the largest timestamp (KIP-734)."""
         return self.segments.max_timestamp_offset()
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -369,16 +361,15 @@ class Log(LocalLog):
     # -- truncation ---------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> Truncation | None:
-        """Drop all batches that contain ``offset`` or follow it, and leader epochs without records. Batches below the
-        high watermark are moved aside instead of deleted. If the log was compacted beyond ``offset``, all of it is
-        dropped.
+        """Drop all batches that contain or follow ``offset``, and leader epochs without records. Batches below the high
+        watermark are moved aside. A log compacted beyond ``offset`` loses everything.
 
         Returns: None if no batch was dropped.
         Raises: OffsetOutOfRange for a negative offset.
         """
         self._refuse_negative(offset)
         if offset >= self.log_end_offset:
-            # Drop epochs without records as well: the next leader's epoch may begin at the same offset.
+            # The next leader's epoch may begin at the same offset.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return None
         first = self.segments[0].base_offset
@@ -397,7 +388,7 @@ class Log(LocalLog):
         return Truncation(end_offset, kept_as)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Drop all records, and begin the empty log at ``offset``.
+        """Drop all records and begin an empty log at ``offset``.
 
         Raises: OffsetOutOfRange for a negative offset.
         """
@@ -410,7 +401,7 @@ class Log(LocalLog):
 
     def _rewind(self, offset: int, last_end: int) -> None:
         """Move the cleaned offset back to ``offset``, and the recovery point to ``last_end``, the end of the last
-        record before it. Otherwise, other records at these offsets would count as durable after a crash."""
+        record before ``offset``. Otherwise, other records at these offsets would count as durable after a crash."""
         before = self.recovery_point, self.cleaned_offset
         self.recovery_point = min(self.recovery_point, last_end)
         if self.cleaned_offset is not None:
@@ -423,7 +414,6 @@ class Log(LocalLog):
             raise OffsetOutOfRange(f"{self.tp} cannot be truncated to offset {offset}")
 
     def _complete_truncation(self, end_offset: int) -> None:
-        """Set the log end offset to ``end_offset``, and update everything that depends on it."""
         self.truncation_count += 1
         self.log_end_offset = end_offset
         self._rewind(end_offset, end_offset)  # a batch that contained the offset was dropped completely
@@ -434,15 +424,14 @@ class Log(LocalLog):
         run_here(self.reload_producers_steps())
 
     def reload_producers_steps(self, rebuild_from: int | None = None) -> Steps[None]:
-        """See ``producer_reload.reload_producers``."""
         return reload_producers(self.producers, self.segments, self.log_start_offset, self.log_end_offset, rebuild_from)
 
     # -- retention ----------------------------------------------------------------------------------------------
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Move the log start offset forward, because of DeleteRecords or the leader's offset. Returns whether it moved.
+        """Move the log start offset forward, for DeleteRecords or the leader's offset. Returns whether it moved.
 
-        Raises: OffsetOutOfRange for a negative offset or one above the high watermark.
+        Raises: OffsetOutOfRange if negative or above the high watermark.
         """
         if not 0 <= offset <= self.high_watermark:
             raise OffsetOutOfRange(f"{self.tp}: offset {offset} is not within [0, {self.high_watermark}]")
@@ -455,9 +444,9 @@ class Log(LocalLog):
     def delete_old_segments(self, now_ms: int) -> int:
         """Delete segments by age, size and log start offset; returns how many.
 
-        Segments that reach the high watermark, or whose producers still need a snapshot, are kept. Snapshots are synced
-        first. Files are renamed immediately and removed after ``file.delete.delay.ms`` (``LogSegments.take_due``). If
-        the active segment is deleted, a new one begins at the log end offset, so that no offset is assigned twice.
+        Keeps segments that reach the high watermark, or whose producers still need a snapshot. Snapshots are synced
+        first. Files are renamed now and removed after ``file.delete.delay.ms`` (``LogSegments.take_due``). After the
+        active segment, a new one begins at the log end offset, so that no offset is assigned twice.
         """
         segments = self.segments
         segments.settle()

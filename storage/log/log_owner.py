@@ -1,4 +1,4 @@
-"""The interface of a log to the log manager, which owns it, for files outside the log's directory."""
+"""What a log asks of the log manager, for files outside its directory."""
 
 from typing import Protocol
 
@@ -6,19 +6,18 @@ from kafka_zk.base.types import TopicPartition
 
 
 class LogOwner(Protocol):
-    """Every method returns when its work is done. Exceptions propagate to the log's caller."""
+    """Methods return when done; exceptions propagate to the log's caller."""
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
         """Called when the first record after a flush was appended."""
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
-        """Called when a log with many producers is about to roll. Write their snapshot gradually
-        (``LargeSnapshots``)."""
+        """A log is about to roll: write its many producers' snapshot gradually (``LargeSnapshots``)."""
 
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
-        """Called when a truncation has moved ``recovery_point`` or ``cleaned_offset`` back, before it cuts anything.
-        Make both durable, because other records will follow. Raises: OSError."""
+        """A truncation has moved ``recovery_point`` or ``cleaned_offset`` back, and cut nothing yet: make both durable,
+        because other records will follow. Raises: OSError."""
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
-        """Write the recovery point to disk if the one there is below ``offset``. A gap between segments must be below
-        the recovery point on disk (docs/decisions/0018). Raises: OSError."""
+        """Write the recovery point if that on disk is below ``offset``: gaps between segments must be below it
+        (docs/decisions/0018). Raises: OSError."""

@@ -1,7 +1,7 @@
-"""``partition.metadata``: the topic id of a partition's directory.
+"""``partition.metadata``: the topic id of a partition.
 
-Two lines, ``version: 0`` and ``topic_id: <22 characters, url-safe base64>``. As in Kafka, the file exists before the
-first record is written.
+Two lines, ``version: 0`` and ``topic_id: <22 characters, url-safe base64>``. As in Kafka, it exists before the first
+record is written.
 Source: PartitionMetadataFile.java, UnifiedLog.maybeFlushMetadataFile@3.9.
 Tests: tests/storage/test_partition_files.py.
 """
@@ -19,7 +19,7 @@ _ID = re.compile("[A-Za-z0-9_-]{22}")
 def read_topic_id(directory: str) -> str | None:
     """The topic id; None if there is no file, as for topics created before Kafka 2.8.
 
-    Raises: CorruptCheckpoint for invalid content. A power loss may leave the file of a new partition empty.
+    Raises: CorruptCheckpoint for invalid content, which a power loss may leave in a new partition.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     data = read_file(path)
@@ -33,7 +33,7 @@ def read_topic_id(directory: str) -> str | None:
 
 
 def _is_topic_id(text: str) -> bool:
-    """True if this is the canonical encoding of 16 bytes that are not all zero."""
+    """True for the canonical encoding of 16 bytes that are not all zero."""
     if not _ID.fullmatch(text):
         return False
     value = base64.urlsafe_b64decode(text + "==")

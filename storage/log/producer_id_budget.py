@@ -1,7 +1,7 @@
-"""Limits how many producers a broker's logs remember, because each takes memory in every partition it writes to.
+"""Limits the producers that a broker's logs remember: each takes memory in every partition it writes to.
 
-Clients choose producer ids, and Kafka's only limit is its heap. At the limit, the first batch of a new producer is
-rejected until other producers expire (``producer.id.expiration.ms``).
+Clients choose producer ids, and Kafka's limit is its heap. At the limit, new producers are rejected until others expire
+(``producer.id.expiration.ms``).
 """
 
 from collections.abc import Callable
@@ -9,23 +9,22 @@ from collections.abc import Callable
 from kafka_zk.storage.files.errors import TooManyProducers
 
 MAX_PRODUCERS = 250_000
-"""Limit for all partitions together, enough for 5,000 clients that write to 50 partitions each. A producer with five
-remembered batches takes 810 bytes of resident memory, so the limit is 200 MB."""
+"""Limit for all partitions together, enough for 5,000 clients that write to 50 partitions each. With five batches, a
+producer takes 810 bytes: 200 MB in all."""
 
 
 class ProducerIdBudget:
-    """Shared by all logs. ``count``: producers in all partitions; deleted logs count until ``recounted``."""
+    """Shared by all logs. ``count``: in all partitions; deleted logs count until ``recounted``."""
 
     def __init__(self, limit: int = MAX_PRODUCERS) -> None:
         self.limit = limit
         self.count = 0
         self.on_full: Callable[[int], None] = lambda limit: None
-        """Called with the limit when the first batch is rejected. It is called again only after the count fell below
-        half."""
+        """Called with the limit at the first rejection, and again only after the count fell below half."""
         self._was_full = False
 
     def check_room(self, producer_id: int) -> None:
-        """Raises: TooManyProducers if the limit is reached."""
+        """Raises: TooManyProducers."""
         if self.count >= self.limit:
             if not self._was_full:
                 self._was_full = True
@@ -36,7 +35,6 @@ class ProducerIdBudget:
             )
 
     def recounted(self, count: int) -> None:
-        """Set the current number of producers."""
         self.count = count
         self._was_full = self._was_full and count >= self.limit // 2
 

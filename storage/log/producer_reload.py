@@ -1,6 +1,6 @@
-"""Rebuilds a log's producers and aborted transactions after a start and after a truncation.
+"""Rebuilds a log's producers and aborted transactions after a start or truncation.
 
-The newest valid snapshot is loaded, and the log after it is replayed. The replay also corrects the transaction indexes.
+The log after the newest valid snapshot is replayed, which corrects the transaction indexes, too.
 Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9.
 Tests: tests/storage/log/test_log_transactions.py.
 """
@@ -16,10 +16,10 @@ from kafka_zk.storage.segments.log_segments import LogSegments
 from kafka_zk.storage.segments.segment import Segment
 
 RECALLED_BYTES = 1024 * 1024
-"""How much of the log is searched for batches that a snapshot lacks. Clients have few batches in flight."""
+"""How much of the log is searched for batches that a snapshot lacks."""
 RECALLED_HEADERS = 1_000_000
-"""How many headers are read for all producers together, at 1.5 µs each. Without a limit, a client could cause a search
-for each of thousands of producer ids."""
+"""Read for all producers together, at 1.5 µs each; otherwise a client could cause searches for thousands of producer
+ids."""
 
 
 def reload_producers(
@@ -29,9 +29,9 @@ def reload_producers(
     log_end_offset: int,
     rebuild_from: int | None = None,
 ) -> Steps[None]:
-    """Rebuild the producers. The caller may run the replay in another process.
+    """The replay may run in another process.
 
-    ``rebuild_from``: transaction indexes are unreliable from this offset on.
+    ``rebuild_from``: from there, transaction indexes are unreliable.
     """
     producers.recall = EarlierBatches(segments)
     start_offset = producers.load_snapshot(segments.directory, log_start_offset, log_end_offset, rebuild_from)
@@ -56,16 +56,14 @@ def reload_producers(
 
 
 class EarlierBatches:
-    """Reads batches that a snapshot lacks, up to RECALLED_HEADERS in all. After that, it returns none, as Kafka
-    does."""
+    """Reads what a snapshot lacks, up to RECALLED_HEADERS; then nothing, as Kafka does."""
 
     def __init__(self, segments: LogSegments) -> None:
         self._segments = segments
         self._headers_left = RECALLED_HEADERS
 
     def __call__(self, entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
-        """The readable batches of the producer's current epoch in the ``RECALLED_BYTES`` before ``offset``, oldest
-        first."""
+        """Readable ones of the producer's epoch in the ``RECALLED_BYTES`` before ``offset``, oldest first."""
         found: list[ProducedBatch] = []
         for header in _headers_before(self._segments, offset) if self._headers_left else ():
             if not self._headers_left:
@@ -98,5 +96,5 @@ def _headers(segment: Segment, start: int, offset: int) -> Iterator[BatchHeader]
                 return
             if span.magic == 2:
                 yield segment.header_at(span.position)
-    except CorruptRecord:  # readers get this error
+    except CorruptRecord:  # for readers
         return

@@ -1,13 +1,13 @@
-"""Snapshots of a log's producers: the file format, and incremental encoding of large snapshots.
+"""Snapshots of a log's producers: the file format, and the incremental encoding of large ones.
 
-``<offset>.snapshot`` contains the state of the producers at that offset. Layout (big-endian): ``version int16
-= 1, crc uint32, count int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32, last_offset
-int64, offset_delta int32, timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C
-covers all bytes after it. Source: ProducerStateManager.java@3.9.
+``<offset>.snapshot`` is their state at that offset. Layout (big-endian): ``version int16 = 1, crc uint32, count
+int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32, last_offset int64, offset_delta int32,
+timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C covers everything after it.
+Source: ProducerStateManager.java@3.9.
 
-Encoding many producers takes seconds, so a roll only lists them (``SnapshotUnderWay``). They are encoded a few at a
-time; a producer that is about to change is encoded first. Until the snapshot is complete, a restart loads an older one.
-Tests: tests/storage/log/test_producer_state.py, tests/storage/log/test_producer_snapshot.py.
+Encoding many takes seconds, so a roll only lists them (``SnapshotUnderWay``). They are encoded a few at a time, but
+before they change. Until that is complete, a restart loads an older snapshot.
+Tests: tests/storage/log/test_producer_state.py.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -39,13 +39,13 @@ ProducedBatch = tuple[int, int, int, int, int]
 
 
 class ProducerEntry:
-    """One producer id in one partition.
+    """One producer id in a partition.
 
     Attributes:
-        last_batch: None if no batch of the current epoch is known. Earlier batches are packed to save memory.
-        last_timestamp_ms: timestamp of the last batch or marker. Expiration counts from it.
-        coordinator_epoch: epoch of the last marker; -1 if there is none.
-        current_txn_first_offset: start of the open transaction; NO_OFFSET if there is none.
+        last_batch: of the current epoch, if known; earlier ones are packed to save memory.
+        last_timestamp_ms: of the last batch or marker; expiration counts from it.
+        coordinator_epoch: of the last marker; -1 if none.
+        current_txn_first_offset: of the open transaction; NO_OFFSET if none.
     """
 
     __slots__ = (
@@ -84,7 +84,6 @@ class ProducerEntry:
         return earlier if self.last_batch is None else [*earlier, self.last_batch]
 
     def add(self, batch: ProducedBatch) -> None:
-        """Add the producer's next batch."""
         last = self.last_batch
         if last is not None:
             self._earlier = self._earlier[-_EARLIER_BYTES:] + _PRODUCED_BATCH.pack(*last)
@@ -95,10 +94,9 @@ class ProducerEntry:
 
 
 class SnapshotUnderWay:
-    """The producers of a log at ``offset``, encoded a few at a time while the log continues.
+    """A log's producers at ``offset``, encoded a few at a time while the log continues.
 
-    ``is_void``: the snapshot is useless, because the log was truncated, closed or deleted, or its producers were
-    replaced.
+    ``is_void``: useless, because the log was truncated, closed or deleted, or its producers replaced.
     """
 
     __slots__ = ("_changed", "_entries", "is_void", "offset")
@@ -107,7 +105,7 @@ class SnapshotUnderWay:
         self.offset = offset
         self.is_void = False
         self._entries = list(entries)
-        self._changed: dict[int, bytes] = {}  # producer id -> encoded entry before its change
+        self._changed: dict[int, bytes] = {}  # producer id -> entry before its change
 
     def keep(self, entry: ProducerEntry) -> None:
         """Encode an entry before it changes."""
@@ -115,8 +113,7 @@ class SnapshotUnderWay:
             self._changed[entry.producer_id] = _encode_entry(entry)
 
     def encode_steps(self) -> Generator[None, None, Callable[[], bytes]]:
-        """Encode ENTRIES_A_STEP entries per step. Returns a function that any thread can call for the file's
-        content."""
+        """Encode ENTRIES_A_STEP entries per step. Any thread can call the result for the file's content."""
         parts, count = [], len(self._entries)
         for start in range(0, count, ENTRIES_A_STEP):
             if self.is_void:
@@ -128,7 +125,6 @@ class SnapshotUnderWay:
 
 
 def encode_snapshot(producers: dict[int, ProducerEntry]) -> bytes:
-    """The content of a snapshot file."""
     return _with_header(len(producers), b"".join(map(_encode_entry, producers.values())))
 
 
@@ -152,7 +148,7 @@ def _with_header(count: int, entries: bytes) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The producers in a snapshot. Raises CorruptSnapshot."""
+    """Raises CorruptSnapshot."""
     if len(data) < _SNAPSHOT_HEADER.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)

@@ -1,20 +1,19 @@
 """A log's idempotent and transactional producers: sequences, epochs and open transactions.
 
-Rules (KIP-98, ProducerAppendInfo.java@3.9): A batch equal to one of the producer's last five is a duplicate, and the
-append returns its first offsets. A lower epoch is fenced. Within an epoch, sequences have no gap (0 follows 2^31-1). A
-new epoch starts at 0. An unknown producer may start anywhere, because retention may have removed its batches. Entries
-expire ``producer.id.expiration.ms`` after their last batch.
+Rules (KIP-98, ProducerAppendInfo.java@3.9): A repetition of one of the producer's last five batches is a duplicate, and
+the append returns its first offsets. A lower epoch is fenced. Within an epoch, sequences have no gap (0 follows
+2^31-1). A new epoch starts at 0. An unknown producer may start anywhere: retention may have removed its batches.
+Entries expire ``producer.id.expiration.ms`` after their last batch.
 
-A transaction begins with the producer's first transactional batch and ends with the marker. The broker's own batches
-(markers, a group's offsets) have no sequences. A marker with an older producer or coordinator epoch is fenced. A
-client's first batch in a transaction must be verified (``verification_state``).
+A transaction lasts from the producer's first transactional batch to the marker. The broker's own batches (markers, a
+group's offsets) have no sequences. A marker with an older producer or coordinator epoch is fenced. A client's first
+batch in a transaction must be verified (``verification_state``).
 
-A snapshot contains only the last batch of each producer. After a restart, Kafka's broker rejects a repeated earlier
-batch as a gap, and its client then appends it again with a new sequence. To avoid these duplicates, the earlier batches
-are read from the log, once for each producer, when a sequence does not match.
+A snapshot contains only each producer's last batch. After a restart, Kafka's broker rejects an earlier batch as a gap,
+and the client appends it again with a new sequence. To avoid these duplicates, a producer's earlier batches are read
+from the log, once, when a sequence does not match.
 
 Source: ProducerStateManager.java@3.9.
-Tests: tests/storage/log/test_producer_state.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -69,8 +68,8 @@ Recall = Callable[[ProducerEntry, int], list[ProducedBatch]]
 class ProducerState:
     """The producers of one log.
 
-    ``snapshot_offset``: offset of the newest snapshot. ``durable_offset``: of the newest that is durable. ``observe``:
-    called with findings about unreadable snapshots. ``recall``: reads a producer's batches before an offset.
+    ``snapshot_offset``, ``durable_offset``: of the newest snapshot, and of the newest durable one. ``observe``:
+    receives findings about unreadable snapshots. ``recall``: reads a producer's batches before an offset.
     """
 
     __slots__ = (
@@ -88,13 +87,13 @@ class ProducerState:
         self.budget = UNBOUNDED
         self.snapshot_offset = self.durable_offset = -1
         self.under_way: SnapshotUnderWay | None = None
-        self._owed_offset = -1  # offset of the newest incremental snapshot that was requested
-        self._unsynced: set[int] = set()  # offsets of snapshots that are not durable yet
+        self._owed_offset = -1  # of the newest incremental snapshot that was requested
+        self._unsynced: set[int] = set()  # of snapshots
 
     # -- what may be appended -----------------------------------------------------------------------------------
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
-        """Check a client's batch before the append. Returns the earlier batch if it is a duplicate, else None.
+        """Check a client's batch. Returns the earlier batch if it is a duplicate.
 
         For transactional batches use ``check_transactional``.
         Raises: InvalidProducerEpoch, OutOfOrderSequence, InvalidTransactionState, TooManyProducers.
@@ -127,8 +126,8 @@ class ProducerState:
     def check_transactional(self, header: BatchHeader, guard: VerificationStateEntry | None) -> ProducedBatch | None:
         """Like ``check``, for a transactional batch.
 
-        ``guard``: from ``begin_verification`` if the coordinator confirmed the transaction; UNVERIFIED if it did not;
-        None if no confirmation is needed.
+        ``guard``: from ``begin_verification`` if the coordinator confirmed the transaction; UNVERIFIED if not; None if
+        no confirmation is needed.
         """
         entry = self.producers.get(header.producer_id)
         follows = False
@@ -148,7 +147,7 @@ class ProducerState:
         return None if follows else self.check(header)
 
     def check_of_broker(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
-        """Check a batch that the broker built for a producer: records or a marker."""
+        """Check records or a marker that the broker built for a producer."""
         marker = marker_of(batch, header) if header.attributes & CONTROL_FLAG else None
         if marker is None:
             self.check_own(header, guard)
@@ -156,10 +155,8 @@ class ProducerState:
             self.check_marker(header, marker)
 
     def check_own(self, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
-        """Check records that the broker built for a producer, which have no sequences.
-
-        Raises: InvalidProducerEpoch, InvalidTransactionState.
-        """
+        """Check the broker's records for a producer, which have no sequences. Raises: InvalidProducerEpoch,
+        InvalidTransactionState."""
         entry = self.producers.get(header.producer_id)
         if header.attributes & TRANSACTIONAL_FLAG:
             self._check_verified(entry, header.producer_id, guard)
@@ -171,7 +168,7 @@ class ProducerState:
             raise InvalidTransactionState(f"producer {header.producer_id}: a batch outside its open transaction")
 
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
-        """Check a coordinator's marker. Raises: InvalidProducerEpoch, TransactionCoordinatorFenced."""
+        """Raises: InvalidProducerEpoch, TransactionCoordinatorFenced."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -194,7 +191,7 @@ class ProducerState:
         return refused
 
     def _repeated_before(self, entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:
-        """Like ``_repeated``, for batches that are missing from the snapshot."""
+        """Like ``_repeated``, for batches that the snapshot lacks."""
         if entry.producer_id not in self._abridged:
             return None
         self._abridged.remove(entry.producer_id)
@@ -209,9 +206,8 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, sequence: int, producer_epoch: int, now_ms: int
     ) -> VerificationStateEntry | None:
-        """Begin the verification of a transaction. The caller passes the guard with the first batch after the
-        coordinator has confirmed the transaction. Returns None if the transaction is already open and needs no
-        confirmation."""
+        """Begin to verify a transaction. The caller passes the result with the first batch, once the coordinator has
+        confirmed it. Returns None if the transaction is open and needs no confirmation."""
         producer = self.producers.get(producer_id)
         if producer is not None and producer.current_txn_first_offset != NO_OFFSET:
             return None
@@ -287,7 +283,7 @@ class ProducerState:
         return AbortedTransaction(VERSION, header.producer_id, first_offset, marker_offset, stable_offset)
 
     def load(self, entries: list[ProducerEntry], snapshot_offset: int) -> None:
-        """Replace the state by the entries of a snapshot."""
+        """Replace the state with a snapshot's entries."""
         self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in entries}
         opened = sorted(entry.current_txn_first_offset for entry in entries)
@@ -297,13 +293,13 @@ class ProducerState:
         self.durable_offset = -1 if snapshot_offset in self._unsynced else snapshot_offset
 
     def take(self, replayed: "Replayed") -> None:
-        """Replace the state with the result of a replay in another process."""
+        """Replace the state with the result of a replay elsewhere."""
         self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in replayed.producers}
         self.transactions = UnstableTransactions(replayed.unstable)
 
     def take_over(self, other: "ProducerState") -> None:
-        """Copy the state of the log that this log replaces. Both contain the same records."""
+        """Copy the state of the log that this log, with the same records, replaces."""
         other.give_up_snapshot()
         self.give_up_snapshot()
         self.producers = other.producers
@@ -320,10 +316,8 @@ class ProducerState:
         self.snapshot_offset = self.durable_offset = -1
 
     def remove_expired(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> int:
-        """Forget producers without an open transaction whose last batch is too old. Also drops unused verifications.
-
-        Returns: the number of forgotten producers.
-        """
+        """Forget producers without an open transaction whose last batch is too old, and unused verifications. Returns
+        the number of producers."""
         expired = [
             producer_id
             for producer_id, entry in self.producers.items()
@@ -346,15 +340,15 @@ class ProducerState:
     def apply_marker(
         self, batch: Buffer, header: BatchHeader, base_offset: int, max_timestamp_ms: int
     ) -> AbortedTransaction | None:
-        """Call ``end_transaction`` with the marker in a control batch. A batch without a transaction marker, for
-        example one that compaction emptied, changes nothing."""
+        """Call ``end_transaction`` for a control batch. One without a marker, for example emptied by compaction,
+        changes nothing."""
         marker = marker_of(batch, header)
         if marker is None or not marker.ends_transaction:
             return None
         return self.end_transaction(header, marker, base_offset, max_timestamp_ms)
 
     def replay(self, segments: Iterable[Segment], start_offset: int, end_offset: int) -> "Replayed":
-        """Read the headers of all batches in ``[start_offset, end_offset)``. Only markers are read completely."""
+        """Read the headers of all batches in ``[start_offset, end_offset)``, and whole markers."""
         aborted = []
         for header, batch in _produced_batches(segments, start_offset, end_offset):
             if batch is None:
@@ -368,7 +362,7 @@ class ProducerState:
         return Replayed(list(self.producers.values()), dict(self.transactions.unstable), aborted)
 
     def write_snapshot(self, directory: str, offset: int) -> None:
-        """Write the snapshot for ``offset`` unless it exists. ``prepare_sync`` makes it durable."""
+        """Write the snapshot unless it exists; ``prepare_sync`` makes it durable."""
         if offset <= self.snapshot_offset:
             return
         self.give_up_snapshot()
@@ -379,7 +373,6 @@ class ProducerState:
 
     @property
     def has_unsynced_snapshots(self) -> bool:
-        """True if ``prepare_sync`` has snapshots to return."""
         return bool(self._unsynced)
 
     def prepare_sync(self, directory: str) -> tuple[list[str], Callable[[], None]]:
@@ -410,28 +403,26 @@ class ProducerState:
         return self.under_way
 
     def end_snapshot(self, snapshot: SnapshotUnderWay) -> None:
-        """Record that a valid snapshot has its final file name. ``prepare_sync`` makes the name durable."""
+        """Record that a valid snapshot has its final name, which ``prepare_sync`` makes durable."""
         self.under_way = None
         self.snapshot_offset = snapshot.offset
         self._unsynced.add(snapshot.offset)
 
     def give_up_snapshot(self) -> None:
-        """Abandon the snapshot in progress."""
         if self.under_way is not None:
             self.under_way.is_void = True
             self.under_way = None
         self._owed_offset = -1
 
     def lacks_snapshot(self, offset: int) -> bool:
-        """True if the log before ``offset`` must be kept, because its snapshot is in progress or was skipped."""
+        """True if records before ``offset`` are still needed: its snapshot is in progress or was skipped."""
         return self.snapshot_offset < min(offset, self._owed_offset)
 
     def load_snapshot(self, directory: str, low: int, high: int, newest: int | None = None) -> int:
         """Load the newest readable snapshot with ``low < offset <= high`` that is not after ``newest``.
 
-        Unreadable snapshots are discarded. Snapshots after ``high`` are removed durably: after a power loss, they must
-        not reappear beside other records. Returns the snapshot's offset, where ``replay`` must begin; ``low`` if there
-        is none.
+        Unreadable snapshots are discarded. Snapshots after ``high`` are removed durably: they must not reappear beside
+        other records after a power loss. Returns its offset, where ``replay`` must begin; ``low`` if there is none.
         """
         self.clear()
         offsets = snapshot_offsets(directory)
@@ -455,7 +446,7 @@ class ProducerState:
 
 
 class Replayed(NamedTuple):
-    """Result of a replay: the producers, ``UnstableTransactions.unstable``, and the aborted transactions."""
+    """The producers, ``UnstableTransactions.unstable``, and the aborted transactions."""
 
     producers: list[ProducerEntry]
     unstable: dict[int, int]
@@ -465,7 +456,7 @@ class Replayed(NamedTuple):
 def _produced_batches(
     segments: Iterable[Segment], start_offset: int, end_offset: int
 ) -> Iterator[tuple[BatchHeader, bytes | None]]:
-    """The headers of all batches with a producer. For a marker, also the whole batch."""
+    """The headers of batches with a producer, with the whole batch of a marker."""
     for segment in segments:
         if segment.base_offset >= end_offset:
             return
@@ -485,7 +476,7 @@ def _nothing_to_recall(entry: ProducerEntry, offset: int) -> list[ProducedBatch]
 
 
 def _repeated(entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:
-    """The producer's batch with the same sequences, if it is one of the last five."""
+    """The same batch, if it is one of the producer's last five."""
     end = last_sequence(header.base_sequence, header.last_offset_delta)
     for batch in entry.batches:
         if batch[0] == header.base_sequence and batch[1] == end:

@@ -1,7 +1,7 @@
-"""The long parts of opening a log after a crash, as work for this process or a helper process.
+"""The long parts of opening a log after a crash, for this process or a helper.
 
-Opening a log is a generator (``Steps``) that yields its long parts. The caller resumes it with the result of each part,
-or with None if the generator must do that part itself. Work only reads files, so killing a helper does no harm.
+Opening is a generator (``Steps``) that yields them; it is resumed with the result, or None to do the part itself. They
+only read files: killing a helper does no harm.
 Tests: tests/storage/manager/test_recovery_helper.py.
 """
 
@@ -16,13 +16,13 @@ from kafka_zk.storage.segments.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.segments.segment import open_segment
 
 Report = Callable[[int], None]
-"""Called with the number of bytes scanned since the last call."""
+"""Called with the bytes scanned since the last call."""
 
 T = TypeVar("T")
 
 
 class ScanWork(NamedTuple):
-    """Runs ``recovery.scan_segment`` on one segment. The result is a SegmentScan."""
+    """``recovery.scan_segment``; the result is a SegmentScan."""
 
     log_path: str
     index_path: str
@@ -31,7 +31,7 @@ class ScanWork(NamedTuple):
     recovery_point: int
     interval_bytes: int
     size_bytes: int
-    following_bytes: int  # size of the log's later segments, which will also be scanned
+    following_bytes: int  # of later segments, to be scanned, too
 
     @property
     def left_bytes(self) -> int:
@@ -43,7 +43,7 @@ class ScanWork(NamedTuple):
 
 
 class ReplayWork(NamedTuple):
-    """Runs ``ProducerState.replay`` on a log. The result is a Replayed. Only scans report progress."""
+    """``ProducerState.replay``; the result is a Replayed. It reports no progress."""
 
     directory: str
     segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)

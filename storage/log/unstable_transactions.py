@@ -1,4 +1,4 @@
-"""The transactions that limit a log's last stable offset: open ones, and those whose marker is not committed.
+"""Transactions that limit the last stable offset: open, or with an uncommitted marker.
 
 Source: ProducerStateManager.firstUnstableOffset@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
@@ -9,9 +9,9 @@ from kafka_zk.storage.log.producer_snapshot import NO_OFFSET
 
 
 class UnstableTransactions:
-    """``unstable``: first offset of each transaction -> offset of its marker (NO_OFFSET while open), ascending.
+    """``unstable``: first offset -> marker's offset (NO_OFFSET while open), ascending.
 
-    It is empty in most logs. For speed, check it before calling a method.
+    Usually empty: check that before calling a method.
     """
 
     __slots__ = ("_ended", "_open", "unstable")
@@ -19,13 +19,13 @@ class UnstableTransactions:
     def __init__(self, unstable: Mapping[int, int] | None = None) -> None:
         self.unstable = dict(unstable or {})
         self._open = {first: None for first, end in self.unstable.items() if end == NO_OFFSET}
-        # Ended transactions in reverse: marker offset -> first offset, ascending.
+        # Ended ones in reverse: marker offset -> first offset, ascending.
         self._ended = dict(sorted((end, first) for first, end in self.unstable.items() if end != NO_OFFSET))
 
     def first_offset(self, high_watermark: int) -> int | None:
         """The start of the oldest unstable transaction; None if there is none.
 
-        Drops transactions that ended below ``high_watermark``, which must not decrease between calls.
+        Drops those that ended below ``high_watermark``, which must not decrease between calls.
         """
         ended = self._ended
         while ended:
@@ -45,6 +45,5 @@ class UnstableTransactions:
         del self._open[first_offset]
 
     def oldest_open(self, log_end_offset: int) -> int:
-        """The start of the oldest open transaction, else ``log_end_offset``. This is the last stable offset if every
-        record is committed."""
+        """Else ``log_end_offset``: the last stable offset if all records are committed."""
         return next(iter(self._open), log_end_offset)

@@ -1,8 +1,8 @@
-"""Verification of transactions with their coordinator before the first batch is appended (KIP-890).
+"""A transaction's verification before its first batch is appended (KIP-890).
 
-A VerificationStateEntry exists from the request to the coordinator until the first batch or a marker is appended. The
-append passes it as proof that the transaction was verified. A marker in between removes it, so a late confirmation has
-no effect. The entry contains the lowest rejected sequence, so that no later batch overtakes it.
+A VerificationStateEntry exists from the question to the coordinator to the first batch, whose append passes it as
+proof, or a marker. After a marker, a late confirmation has no effect. It contains the lowest rejected sequence, so that
+no later batch overtakes it.
 Source: VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
 
@@ -38,4 +38,4 @@ NOT_ALLOWED = VerificationStateEntry(-1, -1, -1)
 """Guard for a client's append without a transaction."""
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationStateEntry | None]
-"""The guards for the appends of a transaction, by partition. None: no verification is needed."""
+"""The guards for a transaction's appends; None: no verification needed."""

@@ -1,7 +1,7 @@
-"""The contents of a log directory's files as rows for printing, with checks, like Kafka's DumpLogSegments.
+"""A log directory's files as rows for printing, with checks, like Kafka's DumpLogSegments.
 
-Rows are flat dicts with Kafka's field names. A problem becomes a row with the key ``problem``, and the dump continues
-if possible. Tests: tests/storage/manager/test_dump.py.
+Rows are flat dicts with Kafka's field names. A problem is a row with the key ``problem``, after which the dump
+continues if it can.
 """
 
 import os
@@ -39,9 +39,9 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
     """Yield the rows of a log, index, snapshot or checkpoint file.
 
     Args:
-        records: include the records of each batch (log files).
-        verify: compare every entry of an index file with its log file.
-    Raises: ValueError for an unknown type of file name; OSError if the file cannot be read.
+        records: those in each batch (log files).
+        verify: compare an index with its log.
+    Raises: ValueError for an unknown file name; OSError.
     """
     text_path = os.fspath(path)
     directory, name = os.path.split(text_path)
@@ -69,9 +69,9 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
 
 
 def dump_log(path: str, *, records: bool = False) -> Iterator[Row]:
-    """One row per batch, with every header field, position, size, and whether the CRC is valid.
+    """One row per batch: header, position, size, and whether the CRC is valid.
 
-    At a damaged header, the dump ends with a ``problem`` row: the position and the number of remaining bytes.
+    A damaged header ends the dump: its ``problem`` row has the position and the bytes that are left.
     """
     size_bytes = files.size_bytes(path)
     position = 0
@@ -186,7 +186,7 @@ def _dump_legacy(data: bytes, span: BatchSpan) -> Iterator[Row]:
 
 
 def dump_offset_index(path: str, base_offset: int, log_path: str | None = None) -> Iterator[Row]:
-    """One row per entry, compared with the batch at its position if ``log_path`` is given."""
+    """One row per entry, compared with its batch if ``log_path`` is given."""
     data = read_file(path) or b""
     if len(data) % 8:
         yield _problem(len(data), "the size is no multiple of 8")
@@ -217,7 +217,7 @@ def _index_mismatch(log_path: str, offset: int, position: int) -> str | None:
 
 
 def dump_time_index(path: str, base_offset: int, log_path: str | None = None) -> Iterator[Row]:
-    """One row per entry, compared with the largest timestamp up to its offset if ``log_path`` is given."""
+    """One row per entry, compared with the log's largest timestamp if ``log_path`` is given."""
     data = read_file(path) or b""
     if len(data) % 12:
         yield _problem(len(data), "the size is no multiple of 12")
@@ -242,7 +242,7 @@ def dump_time_index(path: str, base_offset: int, log_path: str | None = None) ->
 def _newest_by_offset(log_path: str) -> Iterator[tuple[int, int]]:
     """(last offset, max timestamp) of every magic-2 batch of a log file."""
     size_bytes = files.size_bytes(log_path)
-    with files.opened(log_path) as descriptor, suppress(CorruptRecord):  # the dump of the log reports the damage
+    with files.opened(log_path) as descriptor, suppress(CorruptRecord):  # the log's own dump reports it
         for span in iter_spans(descriptor, 0, size_bytes):
             if span.magic == 2:
                 header = read_header(files.pread(descriptor, HEADER_SIZE, span.position))

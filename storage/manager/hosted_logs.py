@@ -1,4 +1,4 @@
-"""The logs of each log directory, and the consequences of a directory's failure.
+"""The logs of each log directory, and what follows from a directory's failure.
 
 Tests: tests/storage/manager/test_log_manager.py, tests/storage/test_failing_disk.py.
 """
@@ -27,9 +27,8 @@ from kafka_zk.storage.segments.recovery import scan_segment
 class Surroundings(NamedTuple):
     """Callbacks for all logs.
 
-    ``run_blocking``: runs blocking calls. ``observe``: receives findings about unusable files.
-    ``on_directory_failure``: called after the start with a failed directory and its logs. ``scan``: checks a segment
-    after a crash if no helper process does.
+    ``observe``: receives findings about unusable files. ``on_directory_failure``: called, except during the start, with
+    a failed directory and its logs. ``scan``: checks a segment after a crash if no helper does.
     """
 
     run_blocking: RunBlocking = run_inline
@@ -46,11 +45,10 @@ def _nothing(log_dir: LogDir, lost: Iterable[TopicPartition]) -> None: ...
 
 
 class HostedLogs:
-    """The logs of all working directories, by partition. It owns each log (``LogOwner``).
+    """The working directories' logs, by partition; the ``LogOwner`` of each.
 
-    ``live_dirs``: usable entries of ``log.dirs``. ``futures``: the directories of copies that will replace logs.
-    ``dirty``: logs to flush, longest waiting first. ``directory_lost``: called with a failed directory, before
-    ``on_directory_failure``.
+    ``live_dirs``: usable ones of ``log.dirs``. ``futures``: where copies will replace logs. ``dirty``: to flush,
+    longest waiting first. ``directory_lost``: called before ``on_directory_failure``.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class HostedLogs:
     def new_log(
         self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None
     ) -> Log:
-        """Create an empty log in a new folder without adding it. Raises: OSError after taking the directory offline."""
+        """Create a log in a new folder, without adding it. Raises: OSError after taking the directory offline."""
         try:
             log_dir.forget_deleted(tp)
             return create_log(tp, f"{log_dir.path}/{name}", config, self.means, self.clock_ms(), topic_id)
@@ -104,29 +102,28 @@ class HostedLogs:
     # -- LogOwner ----------------------------------------------------------------------------------------------
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
-        """Schedule a flush. The logs that have waited longest are flushed first."""
+        """Schedule a flush; logs that have waited longest are flushed first."""
         self.dirty.setdefault(tp)
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
-        """Schedule the snapshot. The owner runs ``large_snapshots.steps`` periodically."""
+        """The owner runs ``large_snapshots.steps`` periodically."""
         log = self.logs[tp]
         self.large_snapshots.begin(log.producers, log.segments, log.log_end_offset, partial(self.fail_directory, log))
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
-        """Write the recovery points if the one on disk is below ``offset``. Raises: OSError."""
+        """Write the recovery points if that on disk is below ``offset``. Raises: OSError."""
         work = self.prepare_recovery_point(self.logs[tp], offset)
         if work is not None:
             work()
 
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
-        """Write the recovery points and the cleaner's offsets. Raises: OSError."""
+        """Write them, and the cleaner's offsets. Raises: OSError."""
         log_dir = self.dir_of[tp]
         log_dir.prepare_recovery_points()()
         log_dir.write_cleaner_offsets()
 
     def prepare_recovery_point(self, log: Log, offset: int) -> Callable[[], None] | None:
-        """Work, for any thread, that raises the recovery point on disk to ``offset`` or more; None if that is not
-        needed.
+        """Work, for any thread, that raises the recovery point on disk to ``offset`` or more; None if it is there.
 
         Raises: OSError.
         """
@@ -136,7 +133,7 @@ class HostedLogs:
     # -- work, and directories that fail -----------------------------------------------------------------------
 
     def run_for(self, log_dir: LogDir, work: Callable[[], None]) -> None:
-        """Run blocking work. An OSError takes the directory offline."""
+        """An OSError takes the directory offline."""
         self.run(work, partial(self.take_offline, log_dir))
 
     def run(self, work: Callable[[], None], failed: Callable[[OSError], None]) -> None:
@@ -147,7 +144,7 @@ class HostedLogs:
         self.surroundings.run_blocking(work, done)
 
     def fail_directory(self, log: Log, error: OSError) -> None:
-        """Take the directory of ``log``, or of a ``future``, offline. Does nothing if the log was deleted."""
+        """Take the directory of ``log``, or of a ``future``, offline, unless the log was deleted."""
         if isinstance(error, TooManyOpenFiles):
             return
         if self.has(log):

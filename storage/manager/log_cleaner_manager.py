@@ -1,6 +1,6 @@
-"""Chooses which log to clean next, and tracks cleanings and uncleanable logs.
+"""Chooses the next log to clean, and tracks cleanings and uncleanable logs.
 
-The caller decides when to clean, and runs the cleanings. Single-threaded.
+The caller runs the cleanings. Single-threaded.
 Source: LogCleanerManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
 """
 
@@ -17,12 +17,8 @@ Uncleanable = Callable[[TopicPartition, str], None]
 
 
 class LogCleanerManager:
-    """The compacted logs of a log manager.
-
-    ``on_uncleanable``: called once with a log that cannot be cleaned and the reason. The log is ignored until a
-    restart. Results of the last ``look_steps``: ``dirtiest_ratio``; ``looked_ms``, its time; ``compaction_delay_ms``,
-    the longest delay of any log.
-    """
+    """``on_uncleanable``: called once with a log and the reason; the log is then ignored until a restart. From the last
+    ``look_steps``: ``dirtiest_ratio``; ``looked_ms``, its time; ``compaction_delay_ms``, the longest."""
 
     def __init__(self, logs: LogManager, on_uncleanable: Uncleanable) -> None:
         self._logs = logs
@@ -45,7 +41,7 @@ class LogCleanerManager:
     def want_now(self, tp: TopicPartition) -> bool:
         """Clean this log next, even if little of it is dirty. Returns False if it is uncleanable or not compacted.
 
-        Segments that must not be cleaned yet are cleaned later.
+        If the log must not be cleaned yet, it is cleaned later.
         """
         log = self._logs.get(tp)
         if log is None or not self._is_to_be_cleaned(log):
@@ -56,7 +52,7 @@ class LogCleanerManager:
     # -- choice -------------------------------------------------------------------------------------------------
 
     def look_steps(self, now_ms: int) -> Iterator[None]:
-        """Examine every compacted log, one per step, so that ``grab`` can choose."""
+        """Examine every compacted log, one per step; ``grab`` then chooses."""
         found = []
         delays_ms = [0]
         for log in self._logs.all_logs():
@@ -93,13 +89,13 @@ class LogCleanerManager:
         return None
 
     def grab(self, config: CleanerConfig, now_ms: int) -> Cleaning | None:
-        """Begin to clean the dirtiest log; None if no cleaning is due. The caller must call ``finish`` afterwards."""
+        """Begin to clean the dirtiest log; None if no cleaning is due. Call ``finish`` afterwards."""
         while self._candidates:
             log = self._candidates.pop().log
             is_wanted = log.tp in self._wanted_now
             if self._logs.get(log.tp) is not log or log.is_being_cleaned:
                 continue
-            to_clean = self._look_at(log, now_ms)  # the log may have changed since
+            to_clean = self._look_at(log, now_ms)  # the log may have changed
             if to_clean is not None and to_clean.has_work and (to_clean.is_due or is_wanted):
                 cleaning = self._cleanings[log.tp] = Cleaning(to_clean, config, now_ms)
                 return cleaning
@@ -108,7 +104,7 @@ class LogCleanerManager:
     # -- a cleaning ---------------------------------------------------------------------------------------------
 
     def wants(self, cleaning: Cleaning) -> bool:
-        """True if the result is still useful: the log exists and was not truncated."""
+        """True if the log still exists and was not truncated."""
         return self._logs.get(cleaning.log.tp) is cleaning.log and cleaning.is_wanted
 
     def abort(self, tp: TopicPartition) -> None:
@@ -117,10 +113,10 @@ class LogCleanerManager:
             self._cleanings[tp].is_aborted = True
 
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
-        """Swap in a cleaned segment (``Cleaning.swap_steps``). Yields nothing if the cleaning is no longer wanted.
+        """The steps of ``Cleaning.swap_steps``; none if the cleaning is not wanted any more.
 
-        The first step moves the recovery point on disk to the end of the cleaned part, because gaps left by compaction
-        must be below it (docs/decisions/0018). Raises: OSError.
+        First, the recovery point on disk moves to the cleaned part's end: gaps of compaction must be below it
+        (docs/decisions/0018). Raises: OSError.
         """
         if self.wants(cleaning):
             proof = self._logs.hosted.prepare_recovery_point(cleaning.log, cleaning.to_clean.uncleanable_offset)
@@ -130,7 +126,7 @@ class LogCleanerManager:
             yield from cleaning.swap_steps(cleaned, now_ms)
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
-        """End a cleaning. ``end_offset`` is None if it was abandoned. Returns True if the log is now cleaner."""
+        """End a cleaning; None: it was abandoned. Returns True if the log is cleaner."""
         log = cleaning.log
         self._cleanings.pop(log.tp, None)
         is_cleaned = cleaning.finish(end_offset if self.wants(cleaning) else None)
@@ -139,17 +135,17 @@ class LogCleanerManager:
         elif self._logs.get(log.tp) is log:
             try:
                 cleaning.remove_leftovers()
-            except OSError as error:  # caused by a shortage: the next cleaning begins by removing these files
+            except OSError as error:  # a shortage: the next cleaning first removes these files
                 self.disk_failed(log, error)
         return is_cleaned
 
     def disk_failed(self, log: Log, error: OSError) -> None:
-        """Take the log's directory offline, unless the cause is a shortage of resources."""
+        """Take the directory offline, unless it is a mere shortage."""
         if not is_shortage(error):
             self._logs.fail_directory(log, error)
 
     def mark_uncleanable(self, log: Log, reason: str) -> None:
-        """Report a log that cannot be cleaned, and ignore it from now on."""
+        """Report it once, and ignore it from now on."""
         if log.tp not in self.uncleanable:
             self._uncleanable[log.tp] = log
             self._on_uncleanable(log.tp, reason)

@@ -1,9 +1,7 @@
-"""One entry of ``log.dirs``: its logs, deletions in progress, lock, ``meta.properties``, checkpoints, and
-clean-shutdown marker.
+"""One entry of ``log.dirs``: logs, deletions, lock, ``meta.properties``, checkpoints, clean-shutdown marker.
 
-Logs are closed with many parallel fsyncs, because a journaling file system combines them in one commit. Measured with
-6,000 small new files on ext4: 6.0 s sequentially, 1.1 s with 4 threads, 0.4 s with 16 or more.
-Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_many_logs.py.
+Logs are closed with many parallel fsyncs, which a journaling file system combines in one commit. Measured with 6,000
+small new files on ext4: 6.0 s sequentially, 1.1 s with 4 threads, 0.4 s with 16 or more.
 """
 
 import json
@@ -37,16 +35,16 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.meta_properties import check_meta_properties
 
 LOGS_AT_ONCE = 128
-"""Logs per step. Limits the open files of a flush (as the pool does), and the duration of a step."""
+"""Logs per step: limits its duration, and with the pool the open files of a flush."""
 
 CLEANER_END_POLLS = 1_000
-"""How often a start checks whether the cleaner process of a killed broker has ended."""
+"""Checks at a start whether the cleaner process of a killed broker has ended."""
 
 NEVER_REGISTERED = -1
-"""Broker epoch in the marker of a broker that stopped before it registered."""
+"""Broker epoch in the marker of a broker that never registered."""
 
 Works = Sequence[Callable[[], None]]
-"""fsyncs, for any threads and in any order. They raise nothing: the log that created them handles failures."""
+"""fsyncs, for any threads, in any order. They raise nothing: their log handles failures."""
 
 _MEANINGS = {
     RECOVERY_POINT_CHECKPOINT: "unless the last stop was clean, every log here is checked from its first record on",
@@ -60,7 +58,7 @@ _MEANINGS = {
 
 
 class _DeletedLog(NamedTuple):
-    """The directory of a deleted partition; ``log`` is None if an earlier run deleted it."""
+    """``log``: None if an earlier run deleted it."""
 
     due_ms: int
     path: str
@@ -68,9 +66,10 @@ class _DeletedLog(NamedTuple):
 
 
 class LogDir:
-    """A log directory and its ``logs``, locked by this process from ``open_steps`` to ``close``.
+    """A log directory and its ``logs``, locked by this process from ``open_steps`` to ``close``. Methods that touch
+    files raise OSError.
 
-    ``futures``: incomplete copies of logs in other directories, which they will replace.
+    ``futures``: incomplete copies of logs in other directories, to replace them.
     """
 
     __slots__ = (
@@ -100,10 +99,9 @@ class LogDir:
         self._named: set[TopicPartition] = set()  # partitions that a checkpoint may contain
 
     def open_steps(self, broker_id: int, cluster_id: str, observe: Observe = ignore) -> Iterator[None]:
-        """Create and lock the directory, and check its owner. Between steps, the cleaner process of a dead broker can
-        end.
+        """Create and lock the directory, and check its owner. Between steps, a dead broker's cleaner process can end.
 
-        Raises: LogDirLocked, InconsistentLogDir; OSError if the directory is unusable.
+        Raises: LogDirLocked, InconsistentLogDir.
         """
         files.make_directory(self.path, durable=True)
         identity = files.real_path(self.path)
@@ -130,22 +128,19 @@ class LogDir:
 
     @property
     def lock(self) -> int:
-        """Descriptor of the lock, which processes that write to this directory inherit; -1 if the directory is not
-        open."""
+        """Descriptor of the lock, inherited by processes that write here; -1 if the directory is not open."""
         return self._lock
 
     def close(self) -> None:
-        """Release the lock. The lock file stays, because otherwise two processes could lock different files.
-
-        This does not close the logs: see ``close_logs_steps`` and ``abandon``.
-        """
+        """Release the lock, without closing the logs: see ``close_logs_steps`` and ``abandon``. The lock file stays:
+        otherwise two processes could lock different files."""
         if self._lock >= 0:
             files.close(self._lock)
             self._lock = -1
             files.locked_here().discard(files.real_path(self.path))
 
     def abandon(self) -> list[TopicPartition]:
-        """Close every file of a failed directory without writing. Returns the partitions of its logs."""
+        """Close every file of a failed directory without writing. Returns its logs' partitions."""
         lost = sorted(self.logs)
         deleted = (each.log for each in self._deleted if each.log is not None)
         for log in (*self.logs.values(), *self.futures.values(), *deleted):
@@ -168,7 +163,7 @@ class LogDir:
         return sorted(found)
 
     def futures_left(self) -> list[tuple[TopicPartition, str]]:
-        """(Partition, path) of every incomplete copy from an earlier run."""
+        """(Partition, path) of every incomplete copy that an earlier run left."""
         found = []
         for name, is_directory in files.list_directory(self.path):
             tp = parse_future_dir(name)
@@ -177,40 +172,36 @@ class LogDir:
         return sorted(found)
 
     def put_aside(self, tp: TopicPartition, directory: str) -> None:
-        """Rename an incomplete copy, so that ``resume_deletions`` deletes it. Raises: OSError."""
+        """Rename an incomplete copy, so that ``resume_deletions`` deletes it."""
         files.rename(directory, f"{self.path}/{deleted_dir(tp, self._random)}")
 
     def promote(self, tp: TopicPartition, directory: str) -> str:
-        """Rename a complete copy to its partition's name. Returns its path. Raises: OSError."""
+        """Rename a complete copy to its partition's name, and return the new path."""
         path = f"{self.path}/{partition_dir(tp)}"
         files.rename(directory, path)
         sync_path(self.path)
         return path
 
     def adopt_future(self, tp: TopicPartition) -> None:
-        """Replace the partition's log by its complete copy, durably. Raises: OSError."""
+        """Replace the partition's log by its complete copy, durably."""
         log = self.logs[tp] = self.futures.pop(tp)
         log.move_to(f"{self.path}/{partition_dir(tp)}")
         sync_path(self.path)
 
     def delete_future(self, tp: TopicPartition, now_ms: int) -> None:
-        """Delete a copy without delay. Raises: OSError."""
+        """Delete a copy without delay."""
         log = self.futures.pop(tp)
         path = f"{self.path}/{deleted_dir(tp, self._random)}"
         log.rename_to_delete(path)
         self._deleted.append(_DeletedLog(now_ms, path, log))
 
     def resume_deletions(self, now_ms: int) -> None:
-        """Continue deletions of an earlier run, without delay."""
         found = files.list_directory(self.path)
         names = [name for name, is_directory in found if is_directory and is_deleted_dir(name)]
         self._deleted += [_DeletedLog(now_ms, f"{self.path}/{name}", None) for name in names]
 
     def delete(self, tp: TopicPartition, now_ms: int) -> None:
-        """Rename a log's directory and forget the log. ``take_deletions`` returns the directory after the delay.
-
-        Raises: OSError.
-        """
+        """Rename a log's directory and forget the log; ``take_deletions`` returns the directory after the delay."""
         log = self.logs[tp]
         path = f"{self.path}/{deleted_dir(tp, self._random)}"
         log.rename_to_delete(path)
@@ -219,7 +210,7 @@ class LogDir:
         self._has_unsynced_deletion = True
 
     def prepare_deletions(self) -> Callable[[], None] | None:
-        """Work that makes all deletions so far durable; None if they already are. Raises: OSError."""
+        """Work that makes all deletions so far durable; None if they are."""
         if not self._has_unsynced_deletion:
             return None
         self._has_unsynced_deletion = False
@@ -246,7 +237,7 @@ class LogDir:
                 observe(discard(path + ".tmp", "it is a directory", f"{name} could not be written"))
 
     def read_recovery_points(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
-        """The recovery point of each log. Also sets ``is_contiguous``."""
+        """The recovery points; also sets ``is_contiguous``."""
         found = self._read(RECOVERY_POINT_CHECKPOINT, observe)
         self.is_contiguous = found.pop(checkpoints.CONTIGUOUS, None) is not None
         self._recovery_points_on_disk = found
@@ -262,12 +253,11 @@ class LogDir:
         return self._read(REPLICATION_CHECKPOINT, observe)
 
     def read_cleaner_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
-        """The offset up to which each log was compacted."""
         self._checkpointed_cleaner_offsets = self._read(CLEANER_OFFSET_CHECKPOINT, observe)
         return self._checkpointed_cleaner_offsets
 
     def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
-        """The offsets in a checkpoint. A damaged file is discarded and counts as empty."""
+        """A damaged checkpoint is discarded and counts as empty."""
         path = f"{self.path}/{name}"
         try:
             found = checkpoints.read_offsets(path)
@@ -278,8 +268,8 @@ class LogDir:
         return found
 
     def forget_deleted(self, tp: TopicPartition) -> None:
-        """Remove an earlier log of this name from the checkpoints, durably, before a new log is created: its values
-        must not apply to the new log after a crash. Raises: OSError."""
+        """Durably remove an earlier log of this name from the checkpoints, so that after a crash its values do not
+        apply to a new log."""
         if tp not in self._named:
             return
         self._named.clear()
@@ -288,10 +278,9 @@ class LogDir:
         if write_high_watermarks is not None:
             write_high_watermarks()
 
-    # Each ``prepare`` method returns work, for any thread, that writes the logs' current values durably.
+    # Each ``prepare`` method returns work, for any thread, that durably writes current values.
 
     def prepare_checkpoint(self) -> Callable[[], None]:
-        """Write log start offsets, recovery points and cleaner offsets."""
         works = [
             self.prepare_log_start_offsets(),
             self.prepare_recovery_points(),
@@ -307,7 +296,7 @@ class LogDir:
         return work
 
     def checkpoint_future(self, tp: TopicPartition) -> None:
-        """Write the checkpoints durably, with the copy's values in place of the log's. Raises: OSError."""
+        """Write the checkpoints durably, with the copy's values instead of the log's."""
         self.logs[tp] = self.futures[tp]
         try:
             self.prepare_checkpoint()()
@@ -315,18 +304,17 @@ class LogDir:
             del self.logs[tp]
 
     def prepare_recovery_points(self) -> Callable[[], None]:
-        """The recovery points of all logs."""
         offsets = {tp: log.recovery_point for tp, log in self.logs.items()}
         mark = {checkpoints.CONTIGUOUS: 0} if self.is_contiguous else {}
         return self._prepare(RECOVERY_POINT_CHECKPOINT, offsets | mark)
 
     def recovery_point_on_disk(self, tp: TopicPartition) -> int:
-        """The log's recovery point in the checkpoint; 0 if the checkpoint does not contain the log."""
+        """The checkpointed recovery point; 0 if there is none."""
         return self._recovery_points_on_disk.get(tp, 0)
 
     def claim(self) -> None:
-        """Declare that no log gets a gap between segments after its recovery point. Call this after all logs are
-        loaded. Durable on return. Raises: OSError."""
+        """Durably declare that no log gets a gap between segments after its recovery point. Call this when all logs are
+        loaded."""
         self.is_contiguous = True
         self.prepare_checkpoint()()
 
@@ -340,7 +328,7 @@ class LogDir:
         return self._prepare(LOG_START_OFFSET_CHECKPOINT, moved)
 
     def prepare_high_watermarks(self) -> Callable[[], None] | None:
-        """Write the high watermarks; None if they have not changed since the last call."""
+        """Write the high watermarks; None if they are unchanged since the last call."""
         offsets = {tp: log.high_watermark for tp, log in self.logs.items()}
         if offsets == self._checkpointed_high_watermarks:
             return None
@@ -348,7 +336,7 @@ class LogDir:
         return self._prepare(REPLICATION_CHECKPOINT, offsets)
 
     def prepare_cleaner_offsets(self) -> Callable[[], None] | None:
-        """Write the cleaner offsets; None if they have not changed since the last call."""
+        """Write the cleaner offsets; None if they are unchanged since the last call."""
         offsets = {tp: log.cleaned_offset for tp, log in self.logs.items() if log.cleaned_offset is not None}
         if offsets == self._checkpointed_cleaner_offsets:
             return None
@@ -356,17 +344,12 @@ class LogDir:
         return self._prepare(CLEANER_OFFSET_CHECKPOINT, offsets)
 
     def write_cleaner_offsets(self) -> None:
-        """Write the cleaner offsets durably if they have changed. Raises: OSError."""
         work = self.prepare_cleaner_offsets()
         if work is not None:
             work()
 
     def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
-        """Work that replaces a checkpoint.
-
-        It does nothing if a later preparation has already written newer values, or if the directory was closed. Raises:
-        OSError.
-        """
+        """Work that replaces a checkpoint, unless newer values were written or the directory was closed."""
         self._prepared_count += 1
         number = self._prepared_count
         self._named.update(offsets)
@@ -388,9 +371,8 @@ class LogDir:
         return found is not None and not found.is_directory
 
     def was_left_by_a_registered_broker(self) -> bool:
-        """True if a registered broker performed the last shutdown, and it was clean. A broker that never registered may
-        have found an unclean shutdown that no controller knows about. The empty marker of Kafka before 3.7 counts as
-        clean."""
+        """True if a registered broker shut down cleanly. A broker that never registered may have found an unclean
+        shutdown that no controller learned of. Kafka's empty marker before 3.7 counts as clean."""
         if not self.had_clean_shutdown():
             return False
         try:
@@ -400,9 +382,9 @@ class LogDir:
         return isinstance(marker, dict) and marker.get("brokerEpoch") != NEVER_REGISTERED
 
     def shut_down_steps(self, broker_epoch: int) -> Iterator[Works]:
-        """Close every log, write what the next start needs, and release the lock; some logs per step.
+        """Close all logs, write what the next start needs, and release the lock; some logs per step.
 
-        The caller must finish the works of a step before the next step. Raises: OSError; the next start then recovers.
+        The caller finishes a step's works before the next step. If it raises, the next start recovers.
         """
         yield from close_logs_steps(list(self.logs.values()))
         self.is_contiguous = False  # no records follow the recovery points, and the next broker may be a Java broker
@@ -418,7 +400,7 @@ class LogDir:
         self.futures.clear()
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
-        """Write the marker that lets the next start skip recovery. It contains the broker epoch (KIP-966)."""
+        """Write the marker, with the broker epoch (KIP-966), that lets the next start skip recovery."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         write_atomically(f"{self.path}/{CLEAN_SHUTDOWN}", content.encode())
 
@@ -430,9 +412,9 @@ class LogDir:
 
 
 def close_logs_steps(logs: Sequence[Log]) -> Iterator[Works]:
-    """Flush and close every log, so that the next start needs no recovery; some logs per step.
+    """Flush and close all logs, some per step, so that the next start needs no recovery.
 
-    The caller must finish the works of a step before the next step. Raises: OSError; no log is then closed cleanly.
+    The caller finishes a step's works before the next step. Raises: OSError; no log is then closed cleanly.
     """
     at_once = min([LOGS_AT_ONCE, *(log.segments.pool.max_open_files for log in logs[:1])])
     for first in range(0, len(logs), at_once):
@@ -454,10 +436,7 @@ def _flush(logs: Iterable[Log]) -> Iterator[Works]:
 
 
 def _done_by_owner(works: Works) -> Iterator[Works]:
-    """Run all works even if one fails, so that no file is closed while another thread syncs it.
-
-    Raises: OSError, the first one.
-    """
+    """Run all works even if one fails: no file may be closed while another thread syncs it."""
     failures: list[OSError] = []
 
     def guarded(work: Callable[[], None]) -> None:
@@ -472,6 +451,6 @@ def _done_by_owner(works: Works) -> Iterator[Works]:
 
 
 def remove_trees(paths: Iterable[str]) -> None:
-    """Remove directories, on any thread. Raises: OSError."""
+    """Remove directories, on any thread."""
     for path in paths:
         files.remove_tree(path)

@@ -1,6 +1,6 @@
-"""Opens the log in a partition's directory: creates it, loads it after a clean shutdown, or recovers it.
+"""Opens the log in a partition's directory: new, after a clean shutdown, or with a recovery.
 
-First, it completes file operations that a crash interrupted, and renames foreign entries.
+It first completes file operations that a crash interrupted, and renames foreign entries.
 Source: LogLoader.scala@3.9. Tests: tests/storage/segments/test_recovery.py, tests/storage/files/test_findings.py.
 """
 
@@ -64,16 +64,16 @@ class Dropped(NamedTuple):
     position: int  # of the first dropped byte in this segment
     log_end_offset: int  # after the recovery
     bytes_dropped: int  # in all segments
-    segments_dropped: tuple[str, ...]  # former paths of the segments after the damaged one
+    segments_dropped: tuple[str, ...]  # former paths
     reason: str
-    kept_as: str | None  # folder with the dropped data; None if the data contained no record
+    kept_as: str | None  # folder with the dropped data; None if they contained no record
 
 
 class Means(NamedTuple):
-    """Dependencies for opening a log.
+    """What opening a log needs.
 
-    ``observe``: receives findings about unusable files while the log exists. ``random``: for ``segment.jitter.ms``.
-    ``scan``: scans a segment in this process if no helper process does.
+    ``observe``: receives findings about unusable files, as long as the log exists. ``random``: for
+    ``segment.jitter.ms``. ``scan``: scans a segment here if no helper process does.
     """
 
     pool: FilePool
@@ -85,7 +85,7 @@ class Means(NamedTuple):
 def create_log(
     tp: TopicPartition, directory: str, config: LogConfig, means: Means, now_ms: int, topic_id: str | None = None
 ) -> Log:
-    """Create a partition's directory and an empty log. The first record creates the log's files."""
+    """Create a partition's directory; the first record creates the log's files."""
     files.make_directory(directory)
     first = _first_segment(directory, 0, config, means, now_ms)
     log = Log(
@@ -103,8 +103,7 @@ def create_log(
 
 
 def _first_segment(directory: str, base_offset: int, config: LogConfig, means: Means, now_ms: int) -> Segment:
-    """The first segment of an empty log. If the log does not begin at 0, the file is created immediately, because its
-    name may be the only record of the next offset."""
+    """Unless it begins at 0, its file is created now: the name may be the only record of the next offset."""
     first = open_segment(
         directory, base_offset, config, means.pool, now_ms, size_bytes=None, random=means.random, is_first=True
     )
@@ -126,14 +125,13 @@ def load_log_steps(
     cleaned_offset: int | None = None,
     is_contiguous: bool = True,
 ) -> Steps[tuple[Log, Dropped | None]]:
-    """Open the log in an existing directory. The yielded works may run in another process.
+    """Open an existing log. The yielded works may run in another process.
 
     Args:
-        recovery_point, log_start_offset: from the checkpoint files; 0 if they do not contain the partition.
-        clean_shutdown: ``.kafka_cleanshutdown`` existed, so nothing needs a scan.
-        cleaned_offset: from the checkpoint; None if the log was never compacted.
-        is_contiguous: a gap between segments after the recovery point is lost data (docs/decisions/0018). If False, a
-            gap is kept, as in Kafka, and the recovery point moves past it.
+        recovery_point, log_start_offset: from the checkpoints, or 0.
+        clean_shutdown: nothing needs a scan.
+        is_contiguous: a gap between segments after the recovery point is lost data (docs/decisions/0018). Otherwise the
+            recovery point moves past it, as in Kafka.
     Returns: the log, and the data that recovery dropped, if any.
     """
     pool, observe, random, scan = means
@@ -191,7 +189,7 @@ def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, o
 
 
 def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
-    """The offset up to which the log is compacted; None if the checkpoint's offset is beyond the log's end."""
+    """The offset of the last compaction; None if the checkpoint's is beyond the log's end."""
     if cleaned_offset <= log.log_end_offset:
         return max(cleaned_offset, log.log_start_offset)
     problem = f"ends at offset {log.log_end_offset}, so it cannot have been compacted up to {cleaned_offset}"
@@ -202,7 +200,7 @@ def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
 def _reload_steps(
     log: Log, names: Iterable[str], clean_shutdown: bool, has_markers: bool, observe: Observe
 ) -> Steps[None]:
-    """Load the log's producers. ``has_markers``: the scanned batches include markers."""
+    """``has_markers``: there are markers among the scanned batches."""
     sound_end = log.log_end_offset if clean_shutdown else log.recovery_point
     rebuild_from = _unsound_transactions(log, _bases(names, TRANSACTION_INDEX_SUFFIX), sound_end, observe)
     if has_markers and not clean_shutdown:
@@ -216,10 +214,7 @@ def _reload_steps(
 def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observe: Observe) -> int | None:
     """The offset from which transaction indexes must be rebuilt; None if all are valid.
 
-    Entries below ``sound_end`` are durable. Later entries may refer to truncated batches.
-
-    Args:
-        bases: base offsets of the segments with a transaction index.
+    Entries below ``sound_end`` are durable; later ones may refer to truncated batches.
     """
     unsound = []
     for segment in log.segments:
@@ -237,12 +232,11 @@ def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observ
 
 
 def _bases(names: Iterable[str], suffix: str) -> list[int]:
-    """The base offsets of the files with this suffix, ascending."""
     return sorted(found[0] for name in names if (found := parse_offset_file(name)) and found[1] == suffix)
 
 
 def _segment_offsets(directory: str, names: Sequence[str], observe: Observe) -> list[tuple[int, int]]:
-    """(Base offset, size in bytes) of all segments, ascending. Indexes without a segment are removed."""
+    """(Base offset, size in bytes) of all segments, ascending. Removes indexes without a segment."""
     bases = _bases(names, LOG_SUFFIX)
     known = set(bases)
     for name in names:
@@ -255,7 +249,7 @@ def _segment_offsets(directory: str, names: Sequence[str], observe: Observe) -> 
 
 
 def _file_names(directory: str, observe: Observe) -> list[str]:
-    """All file names. Directories with the name of a file are renamed."""
+    """Renames directories that have the name of a file."""
     names = []
     for entry in files.list_directory(directory):
         if not entry.is_directory:
@@ -267,10 +261,9 @@ def _file_names(directory: str, observe: Observe) -> list[str]:
 
 
 def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: int, end_offset: int) -> Finding:
-    """Move all segments of a log and their files into a folder beside it, durably.
+    """Move a log's segments durably into a folder beside it.
 
-    Kafka deletes them if the log start offset is after the log's end. They are kept here, because the checkpoint may be
-    wrong.
+    Kafka deletes them if the log start offset is after the log's end. Here they are kept: the checkpoint may be wrong.
     """
     target = set_aside(directory, log_start_offset, segments)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
@@ -295,9 +288,9 @@ def _load_topic_id(directory: str, observe: Observe) -> str | None:
 def _load_epochs(
     directory: str, segments: list[Segment], flushed_end: int, observe: Observe
 ) -> tuple[LeaderEpochCache, bool]:
-    """The leader epochs from their file, and whether they must be rebuilt from the batches.
+    """The leader epochs from their file, and whether to rebuild them from the batches.
 
-    For unflushed records, only scanned batches count, because the file may contain epochs of truncated records.
+    The file may contain epochs of truncated records, so only scanned batches count for unflushed records.
     """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     meaning = "the leader epochs are taken from the batches"
@@ -316,7 +309,7 @@ def _load_epochs(
 
 
 def _names_an_epoch(segments: list[Segment]) -> bool:
-    """True if the newest batches have a leader epoch, so the file must have existed."""
+    """True if the newest batches have a leader epoch, which the file should contain."""
     newest = next((segment for segment in reversed(segments) if segment.size_bytes >= HEADER_SIZE), None)
     with suppress(CorruptRecord):
         return newest is not None and newest.header_at(0).partition_leader_epoch >= 0
@@ -324,9 +317,9 @@ def _names_an_epoch(segments: list[Segment]) -> bool:
 
 
 class _Recovered(NamedTuple):
-    """The result of a recovery. ``segments``: the remaining ones.
+    """``segments``: the remaining ones.
 
-    ``has_markers``: the scanned batches include markers. ``has_gap``: a gap after the recovery point was kept.
+    ``has_markers``: there are markers among the scanned batches. ``has_gap``: a gap after the recovery point was kept.
     """
 
     segments: Sequence[Segment]
@@ -337,7 +330,7 @@ class _Recovered(NamedTuple):
 
 
 class _Recovery(NamedTuple):
-    """A log's segments before the recovery, and what the checkpoints say about them."""
+    """A log's segments before the recovery, and their checkpoints."""
 
     tp: TopicPartition
     segments: Sequence[Segment]
@@ -349,10 +342,10 @@ class _Recovery(NamedTuple):
     observe: Observe
 
     def steps(self, rebuilds_epochs: bool) -> Steps[_Recovered]:
-        """Scan the segments that need it. Cut the log at the first damage and move the rest aside.
+        """Scan what needs it, cut the log at the first damage, and move the rest aside.
 
-        After a crash, every segment that reaches beyond the recovery point is scanned. Segments without a usable index
-        are always scanned, and all segments are if the epochs must be rebuilt.
+        After a crash, segments that reach beyond the recovery point need a scan. Those without a usable index always
+        do; all do if the epochs must be rebuilt.
         """
         end_offset = 0
         has_markers = has_gap = False
@@ -384,7 +377,7 @@ class _Recovery(NamedTuple):
         return _Recovered(segments, None, end_offset, has_markers, has_gap)
 
     def _judge_gap(self, end_offset: int, next_base: int, *, is_first: bool) -> str | None:
-        """The reason why the log ends before a gap between two segments; None if it continues after the gap."""
+        """Why the log ends before a gap; None if it continues after it."""
         if self.is_contiguous:
             return f"the records {end_offset} to {next_base - 1} are missing"
         if is_first:
@@ -400,7 +393,7 @@ class _Recovery(NamedTuple):
         return found is not None or not files.exists(segment.offset_index.path)
 
     def _drop(self, index: int, result: SegmentScan, reason: str) -> Dropped:
-        """Move everything after the valid part of the segment at ``index`` aside. The caller truncates the segment."""
+        """Move aside what follows the valid part of the segment at ``index``, which the caller truncates."""
         segment = self.segments[index]
         behind = self.segments[index + 1 :]
         tail = (segment, result.valid_bytes) if result.valid_bytes < segment.size_bytes else None
@@ -419,10 +412,9 @@ class _Recovery(NamedTuple):
     def _sound_end(
         self, segment: Segment, next_base: int | None, afresh: bool
     ) -> Steps[tuple[int, SegmentScan | None]]:
-        """The end of a durable segment from its index, or from a scan, which cuts nothing durable.
+        """A durable segment's end from its index, or from a scan, which cuts nothing durable.
 
-        After a clean shutdown the recovery point is the log's end, so a segment that seems to end after it is also
-        scanned.
+        After a clean shutdown, the recovery point is the log's end, so a segment with a later end is scanned too.
         """
         if not afresh:
             with suppress(CorruptRecord):  # the scan below reports it
@@ -435,7 +427,7 @@ class _Recovery(NamedTuple):
     def _scan(
         self, segment: Segment, recovery_point: int, afresh: bool, following_bytes: int = 0
     ) -> Steps[SegmentScan]:
-        """Scan a segment. ``afresh``: from its first batch, ignoring the indexes."""
+        """``afresh``: from the first batch on, without the indexes."""
         work = ScanWork(
             segment.path,
             "" if afresh else segment.offset_index.path,
@@ -450,17 +442,17 @@ class _Recovery(NamedTuple):
 
 
 def adopt(segment: Segment, result: SegmentScan, epochs: LeaderEpochCache) -> None:
-    """Truncate a segment after the last valid batch that a scan found, and replace its indexes."""
+    """Truncate a segment after the last valid batch, and replace its indexes."""
     if result.valid_bytes < segment.size_bytes:
         files.truncate(segment.fileno(), result.valid_bytes)
-        sync_file(segment.fileno())  # after another segment follows, recovery does not read this end again
+        sync_file(segment.fileno())  # once another segment follows, recovery does not read this end again
         segment.size_bytes = result.valid_bytes
     entries = array("Q")
     entries.frombytes(result.offset_entries)
     segment.offset_index.replace(entries)
     segment.time_index.replace(result.time_entries)
     segment.set_max_timestamp(result.max_timestamp_ms, result.max_timestamp_offset)
-    segment.write_out_indexes(final=True)  # if later segments follow, no append writes these indexes
+    segment.write_out_indexes(final=True)  # once another segment follows, no append writes these
     segment.update_index_is_full()
     segment.keeps_damage = result.keeps_damage
     for epoch, start_offset in result.epochs:

@@ -1,8 +1,8 @@
-"""All logs of a broker in all its log directories: start, look up, create, delete, shut down.
+"""All logs of a broker: start, look up, create, delete, shut down.
 
 Single-threaded. When a directory fails (OSError), its logs leave the manager, and ``Surroundings.on_directory_failure``
-is called. During a start, the report names the directory instead.
-Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
+is called; during a start, the report names it instead.
+Source: LogManager.scala@3.9.
 """
 
 import os
@@ -34,8 +34,7 @@ from kafka_zk.storage.manager.log_upkeep import LogUpkeep
 
 
 class ManagerSettings(NamedTuple):
-    """``max_open_files``: None: derived from the process's limit. ``recovery_helper_count``: processes per
-    directory."""
+    """``max_open_files``: None: from the process's limit. ``recovery_helper_count``: per directory."""
 
     max_open_files: int | None = None
     producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS
@@ -46,7 +45,7 @@ _DEFAULT_SETTINGS = ManagerSettings()
 
 
 class LogManager:
-    """All logs of a broker. ``upkeep``: periodic work. ``moves``: moves between directories."""
+    """All logs of a broker, their periodic ``upkeep``, and ``moves`` between directories."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class LogManager:
         topic_configs: Mapping[str, Mapping[str, str]],
         on_progress: Callable[[StartProgress], None] | None = None,
     ) -> StartReport:
-        """Run ``start_steps`` to the end. ``on_progress`` is called after each step."""
+        """Run ``start_steps``; ``on_progress`` is called after each step."""
         steps = self.start_steps(topic_configs)
         while True:
             try:
@@ -95,14 +94,13 @@ class LogManager:
     def start_steps(
         self, topic_configs: Mapping[str, Mapping[str, str]]
     ) -> Generator[StartProgress, None, StartReport]:
-        """Lock the directories and open every log in them, about one log per step.
+        """Lock the directories and open all logs, about one per step.
 
-        During the start, the owner may call only ``shutdown``, which ends the helpers. The generator must not be
-        resumed after that.
+        Meanwhile the owner may only call ``shutdown``, which ends the helpers and the start.
 
         Args:
-            topic_configs: the topics' own properties. Other topics get the default configuration.
-        Raises: LogDirLocked, InconsistentLogDir; OSError if no directory can be used.
+            topic_configs: the topics' own properties; others have the default.
+        Raises: LogDirLocked, InconsistentLogDir; OSError if no directory is usable.
         """
         hosted = self.hosted
         offline, found = yield from self._lock_dirs_steps()
@@ -144,7 +142,7 @@ class LogManager:
         )
 
     def _lock_dirs_steps(self) -> Generator[StartProgress, None, tuple[dict[str, str], FoundLogs]]:
-        """Lock the usable directories. Returns path -> reason for the others, and the logs in the usable ones."""
+        """Returns path -> reason for unusable directories, and the logs in the others."""
         offline: dict[str, str] = {}
         observe = self.hosted.surroundings.observe
         found = {}
@@ -170,7 +168,7 @@ class LogManager:
         self.hosted.add(opened.tp, opened.log, log_dir)
 
     def _directory_opened(self, log_dir: LogDir) -> None:
-        """Continue deletions after all logs are loaded. From now on, the next start after a crash recovers the logs."""
+        """Continue deletions when all logs are loaded. After a crash, the next start now recovers."""
         log_dir.resume_deletions(self.hosted.clock_ms())
         log_dir.claim()
         log_dir.remove_clean_shutdown()
@@ -187,7 +185,7 @@ class LogManager:
 
     @property
     def has_failed_directory(self) -> bool:
-        """True if a configured log directory is offline, so it may contain logs that are missing here."""
+        """True if a log directory is offline, which may contain missing logs."""
         return len(self.hosted.live_dirs) < len(self.hosted.dirs)
 
     def get(self, tp: TopicPartition) -> Log | None:
@@ -197,13 +195,13 @@ class LogManager:
         return list(self.hosted.logs.values())
 
     def log_dir_of(self, tp: TopicPartition) -> Path:
-        """The entry of ``log.dirs`` that contains the partition. Raises KeyError for an unknown partition."""
+        """The entry of ``log.dirs`` that contains the partition. Raises KeyError."""
         return Path(self.hosted.dir_of[tp].path)
 
     def get_or_create(
         self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
     ) -> Log:
-        """The log of a partition. A new log is created in the directory with the fewest partitions.
+        """A new log goes to the directory with the fewest partitions.
 
         Raises: OSError if the directory fails.
         """
@@ -220,7 +218,7 @@ class LogManager:
         return log
 
     def delete(self, tp: TopicPartition) -> None:
-        """Rename the partition's directory and forget the log. ``delete_due`` removes the files later.
+        """Rename the directory and forget the log; ``delete_due`` removes the files later.
 
         Raises: OSError if the directory fails.
         """
@@ -236,12 +234,12 @@ class LogManager:
             hosted.take_offline(log_dir, error)
             raise
         hosted.forget(log)
-        if log.cleaned_offset is not None:  # it must not apply to a later log of the same name
+        if log.cleaned_offset is not None:  # must not apply to a later log of this name
             self.upkeep.checkpoint_cleaner_offsets()
 
     @property
     def directory_locks(self) -> list[int]:
-        """Lock descriptors that processes which write to log directories inherit. No broker starts while they live."""
+        """Locks that processes which write to log directories inherit: no broker starts while they live."""
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:
@@ -249,16 +247,16 @@ class LogManager:
         self.hosted.fail_directory(log, error)
 
     def shutdown(self, broker_epoch: int = -1) -> None:
-        """Run ``shutdown_steps`` to the end."""
+        """Run ``shutdown_steps``."""
         for works in self.shutdown_steps(broker_epoch):
             for work in works:
                 work()
 
     def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[Works]:
-        """Flush and close every log, and write the checkpoints and the marker that lets the next start skip recovery.
+        """Flush and close all logs, and write the checkpoints and the marker that spares the next start a recovery.
 
-        The owner runs the fsyncs of a step, possibly in threads, before the next step. After the first step, no other
-        method may be called. A failed directory gets no marker. During a start, nothing is written.
+        The owner runs a step's fsyncs, maybe in threads, before the next step. No other method may be called any more.
+        Nothing is written to a failed directory, or during a start.
         """
         hosted = self.hosted
         if not hosted.is_started:

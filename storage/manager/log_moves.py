@@ -1,4 +1,4 @@
-"""Moves of logs to another log directory. A copy (the future) is made there, and then replaces the log.
+"""Moves of logs to other log directories: a copy (the future) replaces the log.
 
 Source: LogManager.scala (maybeUpdatePreferredLogDir, replaceCurrentWithFutureLog)@3.9.
 Tests: tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
@@ -21,7 +21,7 @@ FoundLogs: TypeAlias = Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]
 
 
 class LogMoves:
-    """``interrupted``: the target directory of each move that the last run did not finish."""
+    """``interrupted``: target directories of unfinished moves of the last run."""
 
     def __init__(self, hosted: HostedLogs) -> None:
         self._hosted = hosted
@@ -34,13 +34,13 @@ class LogMoves:
         for tp in [tp for tp, its_dir in futures.items() if its_dir is log_dir]:
             del futures[tp]
         for tp in lost:
-            with suppress(OSError):  # that directory is then also offline
+            with suppress(OSError):  # that directory is offline, too
                 self.delete_future(tp)
 
     def settle(self, found: FoundLogs, *, are_all_here: bool) -> FoundLogs:
-        """Let complete copies of an earlier run replace logs that were already removed, and restart the other moves.
+        """Replace removed logs by complete copies of an earlier run, and restart its other moves.
 
-        If a directory is missing, nothing changes, because the state of a copy is unknown. Returns the logs to open.
+        If a directory is missing, copies are in doubt, and nothing changes. Returns the logs to open.
         """
         if not are_all_here:
             return found
@@ -62,7 +62,7 @@ class LogMoves:
         self._preferred[tp] = self._live(directory)
 
     def take_preferred(self, tp: TopicPartition) -> LogDir | None:
-        """The directory chosen for a log that is about to be created; None if none was chosen or it has failed."""
+        """The directory for a log that is created now; None without a choice or if it has failed."""
         log_dir = self._preferred.pop(tp, None)
         return log_dir if log_dir in self._hosted.live_dirs else None
 
@@ -75,14 +75,14 @@ class LogMoves:
         return None if log_dir is None else log_dir.futures[tp]
 
     def future_dir_of(self, tp: TopicPartition) -> Path | None:
-        """The entry of ``log.dirs`` to which a log moves; None if it does not move."""
+        """Where the log moves, in ``log.dirs``; None without a move."""
         log_dir = self._hosted.futures.get(tp)
         return None if log_dir is None else Path(log_dir.path)
 
     def begin_future(self, tp: TopicPartition, directory: Path) -> Log:
-        """Create an empty log in another directory for the copy of the partition.
+        """Create an empty log there for the copy.
 
-        Raises: KeyError if ``directory`` is not live; ValueError if the topic's name is too long; OSError.
+        Raises: KeyError if ``directory`` is not live; ValueError for too long a topic name; OSError.
         """
         log, log_dir = self._hosted.logs[tp], self._live(directory)
         name = future_dir(tp, self._hosted.surroundings.random)
@@ -103,11 +103,10 @@ class LogMoves:
                 raise
 
     def replace_by_future(self, tp: TopicPartition) -> Log:
-        """Replace the log by its complete and durable copy. The old files are deleted later.
+        """Replace the log by its complete and durable copy; the old files are deleted later.
 
-        First, the checkpoints receive the copy's values, because they cover its gaps and the deletions by
-        DeleteRecords. Then the old log is renamed: at a start, a copy without its log is known to be complete. Raises:
-        OSError of a directory, which is then offline.
+        First, the checkpoints get the copy's values, which cover its gaps and DeleteRecords. Then the old log is
+        renamed: at a start, a copy without its log is complete. Raises: OSError; that directory is offline.
         """
         old, old_dir = self._hosted.logs[tp], self._hosted.dir_of[tp]
         new_dir = self._hosted.futures.pop(tp)

@@ -1,7 +1,7 @@
-"""Opens all logs at a start: all directories in parallel, small recoveries in this process, large ones in helpers.
+"""Opens all logs at a start: directories in parallel, small recoveries here, large ones in helpers.
 
-A step of ``LogManager.start_steps`` handles one log, or part of a log, of each directory. The owner may do other work
-between steps. Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_recovery_helper.py.
+A step of ``LogManager.start_steps`` handles a log, or part of one, of each directory; the owner may work in between.
+Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_recovery_helper.py.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,35 +17,33 @@ from kafka_zk.storage.manager.log_loader import Dropped, Means, load_log_steps
 from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
-"""Smaller works run in this process. Measured: scanning a MiB takes 0.3 ms with batches of 16 KB and 4 ms with batches
-of one small record; replaying producers takes twice as long. A helper starts in 70 ms and then responds in 0.2 ms."""
+"""Smaller works run in this process. Measured: scanning a MiB takes 0.3 ms with batches of 16 KB, 4 ms with batches of
+one small record; replaying producers twice as long. A helper starts in 70 ms and responds in 0.2 ms."""
 HELPER_POLL_S = 0.01
 """Seconds between two polls of the helpers."""
 
 
 class StartProgress(NamedTuple):
-    """Progress of a start. Byte counts refer to recovery scans. The total grows as logs are opened."""
+    """Bytes are those of recovery scans; their total grows as logs are opened."""
 
-    log_count: int  # number of opened logs
+    log_count: int  # opened
     total_log_count: int
     scanned_bytes: int
     bytes_to_scan: int
-    is_waiting: bool  # only helper processes work: resume after HELPER_POLL_S
+    is_waiting: bool  # only helpers work: resume after HELPER_POLL_S
 
 
 class StartReport(NamedTuple):
-    """Result of a start."""
-
     log_count: int
-    recovered_count: int  # logs that were scanned because their directory had no clean shutdown
+    recovered_count: int  # scanned without a clean shutdown
     dropped: tuple[Dropped, ...]
     offline_directories: Mapping[str, str]  # path -> reason
     scanned_bytes: int
-    is_clean: bool = True  # a registered broker performed a clean shutdown of every usable directory
+    is_clean: bool = True  # a registered broker shut down every usable directory cleanly
 
 
 class OpenedLog(NamedTuple):
-    """An opened log, and the data that its recovery dropped."""
+    """A log, with what its recovery dropped."""
 
     tp: TopicPartition
     log: Log
@@ -63,7 +61,7 @@ class Opening(NamedTuple):
 
 
 class _Loading:
-    """A log that is being opened and waits for a helper."""
+    """Waits for a helper."""
 
     __slots__ = ("is_counted", "steps", "tp")
 
@@ -77,9 +75,8 @@ class DirectoryOpening:
     """The logs of one directory while they are opened.
 
     Args:
-        partitions: the partitions and their paths.
-        load: begins to open a log.
-        helper_count: maximum number of helper processes.
+        partitions: with their paths.
+        helper_count: at most.
     """
 
     def __init__(
@@ -105,7 +102,7 @@ class DirectoryOpening:
         return self._all_begun and not (self._helpers and self._helpers.is_busy)
 
     def step(self) -> list[OpenedLog]:
-        """Resume the logs whose helpers are done, or else begin one log. Returns the logs that are ready.
+        """Resume logs whose helpers are done, or begin one. Returns those that are ready.
 
         Raises: OSError when the directory fails.
         """
@@ -139,7 +136,7 @@ class DirectoryOpening:
         return None
 
     def _goes_to_helper(self, loading: _Loading, work: Work) -> bool:
-        """Count the work. Submit it to a helper if it is large."""
+        """Count the work, and submit it to a helper if it is large: then True."""
         if isinstance(work, ScanWork) and not loading.is_counted:
             loading.is_counted = True
             self.bytes_to_scan += work.left_bytes
@@ -151,7 +148,6 @@ class DirectoryOpening:
         return False
 
     def close(self) -> None:
-        """End the helpers."""
         if self._helpers is not None:
             self._helpers.close()
 
@@ -185,7 +181,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
 
 
 def refuse_second_homes(found: Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]) -> None:
-    """Raises: InconsistentLogDir if a partition is in two directories."""
+    """Raises: InconsistentLogDir for a partition in two directories."""
     home_of: dict[TopicPartition, LogDir] = {}
     for log_dir, partitions in found.items():
         for tp, _ in partitions:
@@ -198,8 +194,8 @@ class LogStart:
     """The directories that are being opened.
 
     Args:
-        opened: called with each opened log.
-        finished: called with each completed directory; may raise OSError.
+        opened: called with each log.
+        finished: called with each complete directory; may raise OSError.
         failed: called with each failed directory; may raise to end the start.
     """
 
@@ -254,6 +250,5 @@ class LogStart:
         )
 
     def close(self) -> None:
-        """Abandon the start and end the helpers."""
         for opening in self._openings:
             opening.close()

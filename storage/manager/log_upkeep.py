@@ -1,6 +1,6 @@
-"""Periodic work on all logs: flushes, retention, checkpoints, the removal of deleted files.
+"""Periodic work on all logs: flushes, retention, checkpoints, removal of files.
 
-Blocking calls run in ``Surroundings.run_blocking``. Between two steps of an iterator, logs may be added and deleted.
+Blocking calls run in ``Surroundings.run_blocking``. Between steps, logs may be added and deleted.
 Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -14,7 +14,7 @@ from kafka_zk.storage.manager.log_dir import remove_trees
 
 
 class LogUpkeep:
-    """``producer_id_expiration_ms`` may be changed at any time."""
+    """``producer_id_expiration_ms`` may be changed."""
 
     def __init__(self, hosted: HostedLogs, producer_id_expiration_ms: int) -> None:
         self._hosted = hosted
@@ -22,13 +22,13 @@ class LogUpkeep:
         self._flushing: set[Log] = set()
 
     def flush_dirty(self, now_ms: int) -> int:
-        """Begin to flush the logs that are due, limited by the pool's files. Returns how many."""
+        """Begin to flush logs that are due, as many as the pool has files. Returns how many."""
         logs = [self._hosted.logs[tp] for tp in self._hosted.dirty]
         waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
         room = self._hosted.pool.max_open_files - len(self._flushing)
         due = [(log, target) for log, target in waiting if target is not None][:room]
         for log, target in due:
-            if self._hosted.has(log):  # its directory may have failed in this loop
+            if self._hosted.has(log):  # its directory may just have failed
                 self._flush(log, target)
         return len(due)
 
@@ -47,13 +47,13 @@ class LogUpkeep:
                 self._hosted.fail_directory(log, error)
             elif self._hosted.has(log):
                 self._hosted.dirty.pop(log.tp, None)
-                if log.is_dirty:  # newer records have not waited yet, so the log goes to the end of the queue
+                if log.is_dirty:  # newer records have not waited yet: to the end of the queue
                     self._hosted.log_became_dirty(log.tp)
 
         self._hosted.surroundings.run_blocking(work, done)
 
     def cleanup(self, now_ms: int) -> int:
-        """Apply retention to every log. Returns the number of deleted segments."""
+        """Apply retention. Returns the number of deleted segments."""
         return sum(self.cleanup_steps(now_ms))
 
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
@@ -69,7 +69,7 @@ class LogUpkeep:
             yield count
 
     def expire_producers_steps(self, now_ms: int) -> Iterator[int]:
-        """Forget expired producers, one log per step. Yields how many."""
+        """One log per step; yields how many were forgotten."""
         left_count = 0
         for log in list(self._hosted.logs.values()):
             yield log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
@@ -106,7 +106,7 @@ class LogUpkeep:
                 self._hosted.run_for(log_dir, work)
 
     def delete_due(self, now_ms: int) -> int:
-        """Remove files and directories after ``file.delete.delay.ms``. Returns how many."""
+        """Remove files and directories after ``file.delete.delay.ms``. Returns how many files and directories."""
         count = 0
         for log_dir in list(self._hosted.live_dirs):
             if paths := log_dir.take_deletions(now_ms):
@@ -122,13 +122,13 @@ class LogUpkeep:
     def prepare_start_offsets(
         self, tps: Iterable[TopicPartition]
     ) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
-        """(Work, failed) for each directory that contains one of the partitions. ``work``, for any thread, makes their
-        log start offsets durable. If it raises an OSError, the owner must call ``failed`` with it."""
+        """(Work, failed) per directory of these partitions: ``work``, for any thread, makes log start offsets durable.
+        The owner passes its OSError to ``failed``."""
         hosted = self._hosted
         log_dirs = {hosted.dir_of[tp]: None for tp in tps if tp in hosted.dir_of}
         return [(log_dir.prepare_log_start_offsets(), partial(hosted.take_offline, log_dir)) for log_dir in log_dirs]
 
     def prepare_deletions(self) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
-        """(Work, failed) pairs that make all deletions so far durable, as in ``prepare_start_offsets``."""
+        """Pairs as in ``prepare_start_offsets``, for all deletions so far."""
         works = [(log_dir, log_dir.prepare_deletions()) for log_dir in self._hosted.live_dirs]
         return [(work, partial(self._hosted.take_offline, log_dir)) for log_dir, work in works if work is not None]

@@ -1,10 +1,9 @@
-"""``meta.properties``: the owner of a log directory. Version 0, the format of brokers in ZooKeeper mode.
+"""``meta.properties``: a log directory's owner. The format is version 0, of brokers in ZooKeeper mode.
 
-Keys: ``version``, ``broker.id``, ``cluster.id``, and ``directory.id`` of a migrating broker, which is kept. All are
-optional, as in Kafka: a file that a power loss left empty or full of NUL bytes is completed. An invalid value makes the
-directory unusable. A file of another broker or cluster, or of KRaft mode, stops the broker.
+Keys: ``version``, ``broker.id``, ``cluster.id``, and a migrating broker's ``directory.id``, which is kept. All are
+optional, as in Kafka: a file that a power loss emptied or filled with NUL is completed. An invalid value makes the
+directory unusable; another broker, cluster, or KRaft mode stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
-Tests: tests/storage/manager/test_meta_properties.py.
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from kafka_zk.storage.files.filenames import META_PROPERTIES
 from kafka_zk.storage.files.files import read_file, write_atomically
 from kafka_zk.storage.files.findings import Finding, Observe, ignore
 
-_VERSION = 0  # the default if a file has no version
+_VERSION = 0  # if a file has none
 _KRAFT_VERSION = 1
 
 
@@ -31,7 +30,7 @@ class MetaProperties(NamedTuple):
 def read_meta_properties(directory: str) -> MetaProperties | None:
     """Read the file of a log directory; None if there is no file.
 
-    Raises: InconsistentLogDir for a file of KRaft mode, CorruptMetaProperties for an invalid value, OSError.
+    Raises: InconsistentLogDir for KRaft mode, CorruptMetaProperties for an invalid value, OSError.
     """
     path = f"{directory}/{META_PROPERTIES}"
     data = read_file(path)
@@ -52,7 +51,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
 
 
 def _integer(path: str, properties: Mapping[str, str], name: str, meaning: str) -> int | None:
-    """An integer property; None if it is missing. Raises: CorruptMetaProperties."""
+    """An integer property; None if it is missing."""
     text = properties.get(name)
     if text is None:
         return None
@@ -81,8 +80,8 @@ def write_meta_properties(directory: str, meta: MetaProperties) -> None:
 def check_meta_properties(directory: str, broker_id: int, cluster_id: str, observe: Observe = ignore) -> None:
     """Claim the directory for this broker.
 
-    ``observe`` receives a finding if the file names no broker and no cluster. Raises like ``read_meta_properties``;
-    InconsistentLogDir if the file names another broker or cluster.
+    ``observe``: the file names no broker and no cluster. Raises like ``read_meta_properties``; InconsistentLogDir for
+    another broker or cluster.
     """
     found = read_meta_properties(directory)
     if found is None:

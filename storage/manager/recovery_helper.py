@@ -1,7 +1,7 @@
 """Helper processes for recovery work.
 
-Python uses one core, and the broker's interpreter must stay free to keep its ZooKeeper session. The first work starts a
-helper. Helpers only read files. Tests: tests/storage/manager/test_recovery_helper.py.
+Python uses one core, and the broker must keep its ZooKeeper session. The first work starts a helper, which only reads
+files.
 """
 
 import signal
@@ -28,13 +28,13 @@ class _RecoveryHelper(Helper):
 
 
 class HelperPool:
-    """Up to ``count`` helpers, started when needed. ``scanned_bytes``: bytes scanned by helpers so far."""
+    """Up to ``count`` helpers, started when needed. ``scanned_bytes``: so far."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._helpers: list[_RecoveryHelper] = []
         self._queue: deque[tuple[Any, Work]] = deque()
-        self._left: list[Any] = []  # tokens of works for which no process could be started
+        self._left: list[Any] = []  # of works without a process
         self.scanned_bytes = 0
 
     @property
@@ -42,14 +42,14 @@ class HelperPool:
         return bool(self._queue or self._left) or any(helper.work for helper in self._helpers)
 
     def submit(self, token: Any, work: Work) -> None:
-        """Queue a work. ``answers`` returns its result with ``token``."""
+        """``answers`` returns the result with ``token``."""
         self._queue.append((token, work))
         self._hand_out()
 
     def answers(self, timeout_s: float = 0) -> Iterator[tuple[Any, Any]]:
-        """(Token, result) of finished works. Waits up to ``timeout_s`` for the first one.
+        """(Token, result); waits up to ``timeout_s`` for the first.
 
-        A result may be an OSError of the helper. None means that the helper died or could not be started.
+        A result may be the helper's OSError; None: it died or could not be started.
         """
         left, self._left = self._left, []
         for token in left:
@@ -76,7 +76,7 @@ class HelperPool:
         return token, content
 
     def _lost(self, helper: _RecoveryHelper) -> tuple[Any, Any]:
-        """The result of a helper that died. SIGBUS means a disk error; other signals do not concern the log."""
+        """A dead helper's result: SIGBUS is a disk error, other signals do not concern the log."""
         helper.connection.close()
         code = helper.process.wait()
         self._helpers.remove(helper)
@@ -95,7 +95,7 @@ class HelperPool:
                     idle = _RecoveryHelper()
                     self._helpers.append(idle)
                 idle.take(token, work)
-            except OSError:  # no process can be started, or the helper died after its last work
+            except OSError:  # no process, or the helper died after its last work
                 self._left.append(token)
                 if idle is not None:
                     self._helpers.remove(idle)

@@ -1,7 +1,7 @@
-"""Builds a batch from a stream of records without keeping them uncompressed in memory.
+"""Builds a batch from a stream of records, without keeping them uncompressed.
 
-Producers use ``record_batch.RecordBatchBuilder``, which returns the same bytes for the same records (except with zstd,
-see ``stream_compressor``). Tests: tests/storage/records/test_batch_writer.py.
+Producers use ``record_batch.RecordBatchBuilder``, which returns the same bytes (except with zstd, see
+``stream_compressor``).
 """
 
 from kafka_zk.storage.files.config_table import LONG_MAX
@@ -21,12 +21,12 @@ from kafka_zk.storage.records.varint import encode_varint
 
 
 class BatchWriter:
-    """Takes records through ``add`` and returns the batch from ``finish``. Offset deltas are 0, 1, 2, …
+    """``add`` records, then ``finish``. Offset deltas are 0, 1, 2, …
 
     Args:
-        max_size_bytes: maximum size of the batch; None: no limit.
-        producer: producer id, epoch and first sequence.
-        attributes: the flags, without the codec.
+        max_size_bytes: of the batch, if limited.
+        producer: id, epoch, first sequence.
+        attributes: without the codec.
     """
 
     def __init__(
@@ -47,16 +47,16 @@ class BatchWriter:
         self.count = 0
 
     def add(self, timestamp_ms: int, body: bytes | bytearray) -> None:
-        """Add a record. ``body``: its encoded fields from the key on.
+        """``body``: encoded fields from the key on.
 
-        Raises: InvalidTimestamp if no batch can contain the timestamp, RecordTooLarge.
+        Raises: InvalidTimestamp if no batch can contain it, RecordTooLarge.
         """
         front = b"\0" + encode_varint(self._delta(timestamp_ms)) + encode_varint(self.count)
         self._records.write(b"".join((encode_varint(len(front) + len(body)), front, body)))
         self.count += 1
 
     def add_found(self, timestamp_ms: int, span: RecordSpan) -> None:
-        """Add a record of another batch. Encodes it again only if its deltas change. Raises like ``add``."""
+        """Add a record of another batch; it is encoded again only if its deltas change. Raises like ``add``."""
         data, start, timestamp_delta, offset_delta, body, end = span
         if offset_delta == self.count and timestamp_delta == self._delta(timestamp_ms):
             self._records.write(data[start:end])

@@ -1,13 +1,13 @@
-"""The four codecs of record batches, with limits on the decompressed size.
+"""The four codecs of record batches, with limits on decompressed sizes.
 
-- gzip: RFC 1952; several members are accepted.
-- snappy: written with the framing of Java's ``SnappyOutputStream`` ("xerial": a header of 16 bytes, then blocks of at
-  most 32 KB, each after its length); read with that framing or as one plain block, which some clients send.
-- lz4: frames with independent blocks. Linked blocks are rejected, as in Java's reader.
+- gzip: RFC 1952, also several members.
+- snappy: written in the framing of Java's ``SnappyOutputStream`` ("xerial": a header of 16 bytes, then blocks of at
+  most 32 KB, each after its length); read in it, or as one plain block, which some clients send.
+- lz4: frames of independent blocks; linked ones are rejected, as in Java's reader.
 - zstd: one or more frames.
 
-``StreamCompressor`` and ``decompress_chunks`` work incrementally, for data too large for memory. Each library is
-imported on first use. Tests: tests/storage/records/test_compression.py.
+``StreamCompressor`` and ``decompress_chunks`` are incremental, for data too large for memory. Libraries are imported on
+first use.
 """
 
 import zlib
@@ -22,7 +22,7 @@ from kafka_zk.storage.files.errors import CorruptRecord, UnpacksTooBig, Unsuppor
 
 
 class Compression(IntEnum):
-    """Codec numbers in the lowest three bits of the attributes; the names are the values of ``compression.type``."""
+    """The lowest three bits of the attributes; names as in ``compression.type``."""
 
     none = 0
     gzip = 1
@@ -43,23 +43,24 @@ _FREE_PARTS = 1000
 _PART_BYTES = 1024
 _GZIP_INPUT_BYTES = 8 * 1024
 """The library copies its unused input, so the input is passed in small pieces."""
-_SNAPPY_MOST_GROWTH = 22  # three bytes of input produce at most 64
+_SNAPPY_MOST_GROWTH = 22  # three bytes become at most 64
 _LZ4_INPUT_BYTES = 64 * 1024
 _LZ4_FIRST_STEP_BYTES = 64 * 1024
-"""The library allocates memory for the whole limit. With smaller steps, a batch of 16 KB costs a tenth (measured)."""
+"""The library allocates memory for the whole limit. Smaller steps make a batch of 16 KB ten times cheaper
+(measured)."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_FLAG = 0x20
 _LZ4_CONTENT_SIZE_FLAG = 0x08
 _LZ4_MOST_GROWTH = 512
 """One byte of input produces at most 255, and the library may allocate twice that."""
 _lz4_contexts: list[Any] = []
-"""Unused contexts. Creating one takes as long as compressing 16 KB. A thread removes a context while it uses it."""
+"""Contexts not in use: creating one takes as long as compressing 16 KB. A thread removes an object while it uses it."""
 _zstd_decompressors: list[Any] = []
-"""Like ``_lz4_contexts``. Creating one takes longer than decompressing 32 KB. Dropped after damaged data."""
+"""Like ``_lz4_contexts``: creating one takes longer than decompressing 32 KB. Dropped after damaged data."""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
-    """Compress for Kafka's Java clients. ``level``: on the codec's own scale; None: the codec's default."""
+    """Compress for Kafka's Java clients. ``level``: the codec's own; None: its default."""
     match codec:
         case Compression.none:
             return bytes(data)
@@ -76,11 +77,8 @@ def compress(codec: Compression | int, data: Data, level: int | None = None) -> 
 
 
 def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
-    """Decompress with at most ``max_size_bytes`` in memory.
-
-    Raises: UnpacksTooBig if the result exceeds the limit, CorruptRecord if the data are damaged or truncated,
-        UnsupportedCompression for an unknown codec or one whose library is not installed.
-    """
+    """Raises: UnpacksTooBig above the limit, CorruptRecord for damaged or truncated data, UnsupportedCompression for an
+        unknown codec or without its library."""
     chunks = list(decompress_chunks(codec, data, max_size_bytes, max_size_bytes + 1))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -90,8 +88,8 @@ def decompress_chunks(
 ) -> Iterator[bytes]:
     """Decompress incrementally, with at most ``chunk_bytes`` in memory (for snappy, one block).
 
-    A chunk may be empty. Data with too many empty parts (gzip members, lz4 frames, snappy blocks) are rejected as
-    damaged, because each part costs as much as a thousand bytes. Raises like ``decompress``.
+    Chunks may be empty. Too many empty parts (gzip members, lz4 frames, snappy blocks) count as damage: each costs as
+    much as a thousand bytes. Raises like ``decompress``.
     """
     chunks: Iterator[bytes]
     match codec:
@@ -188,7 +186,7 @@ def _snappy_block(block: memoryview, max_size_bytes: int) -> bytes:
     snappy = library("snappy")
     try:
         return bytes(snappy.uncompress(bytes(block)))
-    except Exception as error:  # the library's exception class depends on its version
+    except Exception as error:  # the class depends on the library's version
         raise CorruptRecord(f"snappy: {error}") from error
 
 
@@ -240,7 +238,8 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _lz4_frame(frame: Any, data: memoryview) -> tuple[bytes, int]:
-    """(The first frame, decompressed in one call, its compressed size). One call takes a fifth of the time."""
+    """(The first frame, decompressed in one call, its compressed size). In one call, which takes a fifth of the
+    time."""
     try:
         chunk, size_bytes = frame.decompress(data, return_bytes_read=True)
     except RuntimeError as error:
@@ -270,7 +269,7 @@ def _zstd_chunks(data: Data, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def library(name: str) -> Any:
-    """Import a codec's library. Returns Any, because two of the three have no types."""
+    """Any: two of the three have no types."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""Converts record formats: producers' old message sets to magic 2, and batches to message sets for old consumers.
+"""Converts producers' old message sets to magic 2, and batches to message sets for old consumers.
 
-Records are streamed. Sets and batches with more than ``record_stream.MAX_RECORDS`` are rejected. Codecs are kept.
-Down-conversion drops headers and control batches, and for magic 0 also timestamps. Source: RecordsUtil.downConvert,
-LogValidator.java@3.9. Tests: tests/storage/records/test_legacy_message_set.py.
+Records are streamed, at most ``record_stream.MAX_RECORDS``. Codecs stay the same. Down-conversion drops headers and
+control batches, and for magic 0 timestamps. Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests:
+tests/storage/records/test_legacy_message_set.py.
 """
 
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ def up_convert(
 ) -> bytearray:
     """Convert a producer's magic-0 or magic-1 set to one magic-2 batch with the same codec.
 
-    Offsets are assigned from 0. Missing timestamps become -1.
-    Raises: CorruptRecord; InvalidRecord (empty set, mixed magics, a wrapper with other messages, too many messages);
-        InvalidTimestamp (LogAppendTime set by a producer, or below -1); UnsupportedCompression;
-        RecordTooLarge (the batch exceeds ``max_size_bytes``).
+    Offsets begin at 0; missing timestamps become -1.
+    Raises: CorruptRecord; InvalidRecord (empty set, mixed magics, a wrapper beside other messages, too many messages);
+        InvalidTimestamp (a producer's LogAppendTime, or below -1); UnsupportedCompression; RecordTooLarge (above
+        ``max_size_bytes``).
     """
     writer: BatchWriter | None = None
     for codec, message in _messages(message_set, max_uncompressed_bytes):
@@ -48,7 +48,7 @@ def up_convert(
 
 
 def _messages(message_set: Buffer, max_uncompressed_bytes: int) -> Iterator[tuple[Compression, LegacyEntry]]:
-    """Yield the set's codec with each message. The messages of a wrapper are yielded instead of the wrapper."""
+    """Yield the set's codec with each message. Wrappers yield their messages."""
     first: LegacyEntry | None = None
     for entry in iter_entries(message_set):
         if entry.log_append_time:
@@ -86,8 +86,7 @@ def down_convert_batch(
 ) -> bytes | bytearray:
     """Convert one batch to a message set of magic 0 or 1; empty for a control batch.
 
-    Args:
-        first_offset: omit earlier records from an uncompressed batch. A compressed batch stays complete.
+    ``first_offset``: omit earlier records, but not of a compressed batch.
     Raises: CorruptRecord, InvalidRecord (also for too many records), UnsupportedCompression (zstd).
     """
     if header.is_control:

@@ -1,4 +1,4 @@
-"""The control record that ends a producer's transaction on a partition, and the batch around it.
+"""The control record that ends a producer's transaction on a partition, and its batch.
 
 Key (big-endian): ``version int16, type int16``; value: ``version int16, coordinator epoch int32``. Source:
 EndTransactionMarker.java, ControlRecordType.java@3.9. Tests: tests/storage/segments/test_transaction_index.py.
@@ -30,13 +30,13 @@ _PLAIN_RECORD = Struct(">5shhchic")
 """The usual control record: 16 bytes, no timestamp delta, a key of 4 bytes and a value of 6."""
 _PLAIN = (b"\x20\0\0\0\x08", b"\x0c", b"\0")
 MARKER_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
-"""Size of a batch with one usual control record."""
+"""Size of a batch with one such record."""
 
 _PLAIN_LENGTH = MARKER_BYTES - LOG_OVERHEAD
 
 
 class EndTransactionMarker(NamedTuple):
-    """``type``: NO_TYPE if the record has no key. ``coordinator_epoch``: -1 if the record has no value."""
+    """``type``: NO_TYPE without a key. ``coordinator_epoch``: -1 without a value."""
 
     type: int
     coordinator_epoch: int
@@ -51,7 +51,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """The content of a control record. Its type may not concern transactions."""
+    """The content of a control record, whose type may not concern transactions."""
     marker_type = _KEY.unpack_from(key)[1] if key is not None and len(key) >= _KEY.size else NO_TYPE
     if value is None or len(value) < _VALUE.size:
         return EndTransactionMarker(marker_type, -1)
@@ -59,7 +59,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker if the control batch has the usual format. None does not exclude a marker in another format."""
+    """The marker in the usual format; None does not exclude another format."""
     is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= MARKER_BYTES
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None
@@ -82,7 +82,6 @@ def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None
 def marker_batch(
     producer_id: int, producer_epoch: int, coordinator_epoch: int, *, is_commit: bool, timestamp_ms: int
 ) -> bytearray:
-    """A batch that ends a transaction."""
     begin, between, end = _PLAIN
     kind = COMMIT_MARKER if is_commit else ABORT_MARKER
     return assemble_batch(

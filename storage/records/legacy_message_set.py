@@ -1,13 +1,12 @@
-"""Message sets of magic 0 and 1, the format of clients before Kafka 0.11.
+"""Message sets of magic 0 and 1, of clients before Kafka 0.11.
 
-A set is a sequence of entries, big-endian: ``offset int64, size int32, crc uint32, magic int8, attributes int8``, with
-magic 1 ``timestamp int64``, then key and value, each with an int32 length (-1: null). The CRC-32 (zlib) covers all
-bytes from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppendTime (magic 1).
+A set is a sequence of entries, big-endian: ``offset int64, size int32, crc uint32, magic int8, attributes int8``, in
+magic 1 ``timestamp int64``, then key and value, each after an int32 length (-1: null). The CRC-32 (zlib) covers all
+from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppendTime (magic 1).
 
-With a codec, one entry (the wrapper) contains a compressed set as its value. Its offset is the offset of its *last*
-message. The inner messages have absolute offsets in magic 0 and offsets relative to the first one in magic 1.
+With a codec, the value of one entry (the wrapper) is a compressed set. Its offset is that of its *last* message. Inner
+messages have absolute offsets in magic 0, and offsets relative to the first in magic 1.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java@3.9, KIP-31, KIP-32.
-Tests: tests/storage/records/test_legacy_message_set.py.
 """
 
 import zlib
@@ -29,7 +28,7 @@ from kafka_zk.storage.records.record_batch import (
 
 _ENTRY = Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _FRONT = Struct(">qi")
-_ENTRY_FRONT_SIZE = _FRONT.size  # offset and size, which ``size`` does not include
+_ENTRY_FRONT_SIZE = _FRONT.size  # offset and size, not part of ``size``
 _CRC_END = 16  # the CRC covers everything from here
 _TIMESTAMP = Struct(">q")
 _LENGTH = Struct(">i")
@@ -38,7 +37,7 @@ _MIN_SIZE = (14, 22)
 
 
 class LegacyMessage(NamedTuple):
-    """One message with its absolute offset. ``timestamp_ms`` is -1 in magic 0."""
+    """A message with its absolute offset; ``timestamp_ms`` is -1 in magic 0."""
 
     offset: int
     magic: int
@@ -70,8 +69,7 @@ class LegacyEntry(NamedTuple):
 def iter_entries(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[LegacyEntry]:
     """Yield the entries of a set without decompressing wrappers.
 
-    Args:
-        partial_tail: ignore an incomplete last entry, which is valid in a fetch response but not in a produce request.
+        partial_tail: ignore an incomplete last entry, valid only in a fetch response.
     Raises: CorruptRecord for a bad CRC, size, length or magic.
     """
     position = 0
@@ -180,7 +178,7 @@ def _stream_entries(chunks: Iterator[bytes]) -> Iterator[LegacyEntry]:
 
 
 def whole_size_bytes(message_set: Buffer) -> int:
-    """Size of the complete messages at the start of a set. Nothing else is checked."""
+    """Size of the complete messages at the start; checks nothing else."""
     position = 0
     size_bytes = len(message_set)
     while position + _FRONT.size <= size_bytes:
@@ -199,7 +197,6 @@ def encode_message(
     key: bytes | bytearray | None,
     value: bytes | bytearray | None,
 ) -> bytes:
-    """One encoded entry."""
     out = bytearray(_ENTRY.size)
     if magic:
         out += _TIMESTAMP.pack(timestamp_ms)
@@ -214,7 +211,7 @@ def encode_message(
 def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Compression = Compression.none) -> bytes:
     """Encode a set; with a codec, as one wrapper.
 
-    Raises: UnsupportedCompression for zstd, which these formats do not support.
+    Raises: UnsupportedCompression for zstd, which the format lacks.
     """
     if not messages:
         return b""
@@ -236,7 +233,7 @@ def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Comp
 def wrap(
     value: bytes | bytearray, codec: Compression, magic: int, last_offset: int, flags: int, newest_ms: int
 ) -> bytes:
-    """Encode the wrapper of a compressed set. ``newest_ms``: the largest timestamp of its messages."""
+    """Encode the wrapper of a compressed set. ``newest_ms``: its largest timestamp."""
     if codec == Compression.lz4 and not magic:
         value = with_checksum(bytes(value), broken=True)
     return encode_message(last_offset, magic, codec | flags, newest_ms, None, value)

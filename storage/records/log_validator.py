@@ -1,7 +1,7 @@
 """Checks of a producer's batch before the append.
 
-``validate_batch`` checks the bytes (exactly one batch, magic, length, CRC). ``check_at_once`` checks that the records
-of a small batch are readable. ``conform`` checks large batches, and batches for topics with rules for single records.
+``validate_batch`` checks the bytes: exactly one batch, magic, length, CRC. ``check_at_once`` checks that a small
+batch's records are readable; ``conform`` checks large batches, and topics with rules for single records.
 Source: LogValidator.java@3.9, UnifiedLog.analyzeAndValidateRecords@3.9.
 Tests: tests/storage/log/test_log.py, tests/storage/records/test_log_validator.py.
 """
@@ -43,7 +43,7 @@ _TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
 _MOST_RECORD_ERRORS = 1000
 _MIN_RECORD_BYTES = 7  # length, attributes, two deltas, key, value, headers
-_LZ4_FAST_LEVEL = 9  # Kafka's default level selects the fast compressor; all other levels select the high one
+_LZ4_FAST_LEVEL = 9  # Kafka's default selects the fast compressor, all other levels the high one
 _KNOWN_FLAGS = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
 """Rewriting the attributes clears other bits, as in Kafka."""
 AT_ONCE_RECORDS = 1_000
@@ -54,7 +54,7 @@ _CODECS = {**Compression.__members__, "uncompressed": Compression.none}
 
 
 class NotConformed(Exception):
-    """The batch must go through ``conform`` with the log's configuration before the append."""
+    """Call ``conform`` with the log's configuration before the append."""
 
     def __init__(self, header: BatchHeader, config: LogConfig) -> None:
         super().__init__("the batch must be conformed first")
@@ -63,9 +63,9 @@ class NotConformed(Exception):
 
 
 def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
-    """Check that ``buffer`` is exactly one magic-2 batch with a valid CRC, and return its header.
+    """Check that ``buffer`` is exactly one magic-2 batch with a valid CRC.
 
-    Raises: CorruptRecord for damage; InvalidRecord for an incomplete batch, several batches or an older magic.
+    Raises: CorruptRecord for damage; InvalidRecord for an incomplete batch, several, or an older magic.
     """
     size_bytes = len(buffer)
     if size_bytes < HEADER_SIZE:
@@ -100,7 +100,7 @@ def refuse_header(header: BatchHeader) -> InvalidRecord:
 
 
 def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms: int) -> None:
-    """Set LogAppendTime and the broker's time in place, and update the CRC."""
+    """Set LogAppendTime and the broker's time in place, with the CRC."""
     _set_timestamps(batch, header, header.attributes & _KNOWN_FLAGS | TIMESTAMP_TYPE_FLAG, now_ms)
 
 
@@ -112,7 +112,6 @@ def _set_timestamps(batch: bytearray | memoryview, header: BatchHeader, attribut
 
 
 RecordCheck = Callable[[bytearray | memoryview, BatchHeader, LogConfig], int]
-"""The signature of ``check_at_once``."""
 
 
 def check_at_once(
@@ -123,10 +122,11 @@ def check_at_once(
     max_records: int = AT_ONCE_RECORDS,
     max_uncompressed_bytes: int = AT_ONCE_BYTES,
 ) -> int:
-    """Check that the records of a client's batch are readable. Correct and return the header's ``max_timestamp``.
+    """Check that the records are readable, and correct and return the header's ``max_timestamp``. This is for batches
+    without ``needs_conform``.
 
-    Use it if ``needs_conform`` is False. With the default limits it takes less than 1 ms.
-    Raises: NotConformed above the limits and for a compressed batch that must be rebuilt; InvalidRecord,
+    The default limits keep it below 1 ms.
+    Raises: NotConformed above the limits, or if a compressed batch must be rebuilt; InvalidRecord,
         UnsupportedCompression.
     """
     if header.record_count > max_records:
@@ -143,7 +143,7 @@ def check_at_once(
 
 
 def needs_records(config: LogConfig) -> bool:
-    """True if each record of a batch needs checks under this configuration."""
+    """True if each record needs checks under this configuration."""
     return (
         config.is_compacted
         or config.compression_type != "producer"
@@ -154,7 +154,7 @@ def needs_records(config: LogConfig) -> bool:
 
 def contradicts_itself(header: BatchHeader) -> bool:
     """True if no records can match the header: the largest timestamp is below the first, a timestamp is below -1, or
-    there are more records than the bytes allow (a compressed batch may still be valid)."""
+    there are more records than bytes (unless compressed)."""
     return (
         header.max_timestamp < header.base_timestamp
         or header.base_timestamp < NO_TIMESTAMP
@@ -163,7 +163,7 @@ def contradicts_itself(header: BatchHeader) -> bool:
 
 
 def needs_conform(header: BatchHeader, config: LogConfig) -> bool:
-    """True if the batch needs ``conform``, which checks more than whether the records are readable."""
+    """True if readable records are not enough."""
     return bool(header.attributes & TIMESTAMP_TYPE_FLAG) or needs_records(config)
 
 
@@ -177,8 +177,8 @@ def conform(
 ) -> Buffer:
     """Check every record, correct the header's timestamps, and recompress for a topic with its own codec.
 
-    Returns the batch to append, or ``batch`` itself if unchanged. As in Kafka, a compressed batch is rebuilt if its
-    offset deltas are not 0, 1, 2, …
+    Returns the batch to append, maybe ``batch`` itself. As in Kafka, a compressed batch is rebuilt unless its offset
+    deltas are 0, 1, 2, …
     Raises: InvalidRecord (unreadable records, too many records, no key in a compacted topic), InvalidTimestamp,
         UnpacksTooBig, RecordTooLarge (``max.message.bytes``).
     """
@@ -212,7 +212,7 @@ def conform(
 
 
 def _with_max_timestamp(batch: Buffer, header: BatchHeader, config: LogConfig, max_timestamp_ms: int) -> Buffer:
-    """The batch with its records' largest timestamp. Unchanged if it is correct, or if the append will set it."""
+    """Unchanged if the header is correct or the append sets the timestamp."""
     is_right = max_timestamp_ms == header.max_timestamp and not header.attributes & TIMESTAMP_TYPE_FLAG
     if is_right or config.message_timestamp_type != "CreateTime":
         return batch
@@ -229,8 +229,8 @@ def _check_records(
     needs_key = config.is_compacted
     has_append_time = bool(header.attributes & TIMESTAMP_TYPE_FLAG)
     is_create_time = config.message_timestamp_type == "CreateTime"
-    # Kafka treats a producer's LogAppendTime bit as a claim about the timestamp. A topic with CreateTime accepts the
-    # bit if there is a timestamp; a topic with LogAppendTime rejects it.
+    # Kafka treats a producer's LogAppendTime bit as a claim about the timestamp. A topic accepts it with a timestamp
+    # for CreateTime, and rejects it for LogAppendTime.
     checks_timestamps = has_append_time or (
         is_create_time and (config.timestamp_before_max_ms != LONG_MAX or config.timestamp_after_max_ms != LONG_MAX)
     )
@@ -259,7 +259,7 @@ def _check_records(
 
 
 class RecordProblems:
-    """Problems of single records in a batch. The response names a limited number of them (KIP-467)."""
+    """Problems of single records, of which the response names a limited number (KIP-467)."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -276,7 +276,7 @@ class RecordProblems:
         self.add(index, problem)
 
     def raise_if_any(self) -> None:
-        """Raise InvalidTimestamp if a timestamp is among the problems, as Kafka does, else InvalidRecord."""
+        """Raise InvalidTimestamp, as Kafka does, if a timestamp is among them, else InvalidRecord."""
         if not self.count:
             return
         error: InvalidTimestamp | InvalidRecord
@@ -291,7 +291,7 @@ class RecordProblems:
 def _timestamp_problem(
     timestamp_ms: int, offset: int, config: LogConfig, now_ms: int, has_append_time: bool
 ) -> str | None:
-    """The problem with a record's timestamp. ``has_append_time``: the producer set the LogAppendTime bit."""
+    """``has_append_time``: the producer set the LogAppendTime bit."""
     if config.message_timestamp_type == "CreateTime" and timestamp_ms != NO_TIMESTAMP:
         before_ms, after_ms = config.timestamp_before_max_ms, config.timestamp_after_max_ms
         if now_ms - timestamp_ms > before_ms or timestamp_ms - now_ms > after_ms:
@@ -317,7 +317,6 @@ def _writer(header: BatchHeader, config: LogConfig, codec: Compression) -> Batch
 
 
 def _compression_level(config: LogConfig, codec: Compression) -> int | None:
-    """The compression level that a topic configures for a codec."""
     match codec:
         case Compression.gzip:
             return config.compression_gzip_level

@@ -1,7 +1,7 @@
-"""The header checksum of an LZ4 frame, both correct and as old clients expect it.
+"""An LZ4 frame's header checksum: correct, or as old clients expect it.
 
-Kafka's first LZ4 writer wrongly included the frame's magic number in the checksum. Messages of magic 0 keep this
-mistake, because 0.8 clients verify the checksum. Reading ignores it.
+Kafka's first LZ4 writer wrongly included the magic number. Messages of magic 0 keep this mistake, because 0.8 clients
+verify the checksum. Reading ignores it.
 Source: KIP-57, KafkaLZ4BlockOutputStream.java@3.9. Tests: tests/storage/records/test_compression.py.
 """
 
@@ -15,7 +15,7 @@ _MASK = 0xFFFFFFFF
 
 
 def xxhash32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of at most 15 bytes, the maximum of a frame header."""
+    """XXH32 with seed 0, of at most 15 bytes (the longest header)."""
     assert len(data) < 16
     value = (_PRIME_5 + len(data)) & _MASK
     whole = len(data) // 4 * 4

@@ -1,6 +1,6 @@
 """Record batches, magic 2: read the header, check the CRC, build new batches.
 
-Layout of a batch (big-endian), 61 bytes of header, then the records:
+Layout (big-endian) of the 61 bytes before the records:
 
 ======================  ====  ==========================================================================
 field                   size  meaning
@@ -20,11 +20,10 @@ base_sequence              4
 record_count               4
 ======================  ====  ==========================================================================
 
-A record is ``length, attributes (int8), timestamp delta, offset delta, key, value, headers``, where lengths and deltas
-are zigzag varints, and the length -1 means null. With a codec, all records are compressed together.
+A record is ``length, attributes (int8), timestamp delta, offset delta, key, value, headers``; lengths and deltas are
+zigzag varints, length -1 means null. A codec compresses all records together.
 
-``record_decoder`` decodes records. Source: KIP-98; Kafka protocol guide, "Record Batch";
-DefaultRecordBatch.java@3.9. Tests: tests/storage/records/test_record_batch.py.
+``record_decoder`` decodes records. Source: KIP-98; Kafka protocol guide, "Record Batch"; DefaultRecordBatch.java@3.9.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,11 +47,11 @@ _CRC = Struct(">I")
 _PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
 _PRODUCER_POSITION = 43
 HEADER_SIZE = 61
-LOG_OVERHEAD = 12  # base_offset and batch_length, which batch_length does not include
+LOG_OVERHEAD = 12  # base_offset and batch_length, not part of batch_length
 CRC_POSITION = 17
 CRC_START = 21  # the CRC covers everything from here
 MAGIC_POSITION = 16
-BASE_TIMESTAMP_POSITION = 27  # the largest timestamp follows this field
+BASE_TIMESTAMP_POSITION = 27  # max_timestamp follows it
 MIN_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 MAX_UNCOMPRESSED_BYTES = 128 * 1024 * 1024  # limit of one decompressed batch
 
@@ -121,7 +120,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec. Raises CorruptRecord if it is unknown."""
+        """Raises CorruptRecord if it is unknown."""
         try:
             return Compression(self.attributes & CODEC_MASK)
         except ValueError:
@@ -134,14 +133,14 @@ class BatchHeader(NamedTuple):
 
 
 def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
-    """Sequence number of a batch's last record. After 2^31-1 comes 0."""
+    """Sequence number of the last record; after 2^31-1 comes 0."""
     if base_sequence < 0:
         return NO_SEQUENCE
     return (base_sequence + last_offset_delta) % _SEQUENCE_MODULUS
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read one batch header without further checks. Raises CorruptRecord for fewer than 61 bytes."""
+    """Checks only the size. Raises CorruptRecord for fewer than 61 bytes."""
     try:
         return new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
     except StructError:
@@ -149,9 +148,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of every complete batch. An incomplete last batch is skipped.
+    """Yield (position, header) of every complete batch.
 
-    Raises: CorruptRecord for another magic or an invalid length. The CRC is not checked.
+    Raises: CorruptRecord for another magic or an invalid length, but does not check the CRC.
     """
     position = 0
     end = len(buffer)
@@ -171,7 +170,7 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Raise CorruptRecord unless the CRC-32C of the batch at ``position`` matches."""
+    """Raise CorruptRecord unless it matches."""
     computed = crc32c(memoryview(buffer)[position + CRC_START : position + header.size_bytes])
     if computed != header.crc:
         raise CorruptRecord(
@@ -180,9 +179,9 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 
 
 class RecordBatchBuilder:
-    """Collects records and builds one batch; offsets start at 0 until a broker assigns them.
+    """Collects records for one batch, whose offsets start at 0 until a broker assigns them.
 
-    ``compression`` is a codec or its name. ``timestamp_type``/``transactional``/``control`` set the attribute bits.
+    ``compression``: a codec or its name. ``timestamp_type``/``transactional``/``control``: attribute bits.
     """
 
     __slots__ = (
@@ -225,7 +224,7 @@ class RecordBatchBuilder:
         return self._max_timestamp
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add one record and return its offset delta, 0 for the first."""
+        """Returns the record's offset delta, 0 for the first."""
         delta = self.count
         if not delta:
             self._base_timestamp = timestamp_ms
@@ -246,7 +245,7 @@ class RecordBatchBuilder:
         base_offset: int = 0,
         partition_leader_epoch: int = -1,
     ) -> bytes:
-        """Build the batch. Producer fields given here override those of the constructor."""
+        """These producer fields override the constructor's."""
         assert self.count, "a batch holds at least one record"
         records = b"".join(self._parts)
         if self._compression:
@@ -304,7 +303,6 @@ def set_producer(batch: bytearray, producer_id: int, producer_epoch: int, base_s
 
 
 def set_crc(batch: bytearray) -> None:
-    """Compute and set the CRC of an otherwise complete batch."""
     _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
 
 
@@ -312,7 +310,7 @@ def encode_record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:
     """One encoded record, including its length."""
-    if key is not None and value is not None and not headers:  # fast path for nearly all records
+    if key is not None and value is not None and not headers:  # fast path for most records
         body = b"".join((
             b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta),
             encode_varint(len(key)), key, encode_varint(len(value)), value, b"\0",

@@ -1,7 +1,6 @@
-"""Checks that the records of a produced batch are readable, and finds the largest timestamp, without creating objects.
+"""Checks that a produced batch's records are readable, and finds the largest timestamp, without creating objects.
 
-Unlike ``record_stream.walk``, it does not yield records. It runs for every produced batch, so it decodes short varints
-inline. Tests: tests/storage/records/test_record_check.py.
+Unlike ``record_stream.walk``, it yields nothing. It runs for every produced batch, so short varints are decoded inline.
 """
 
 from kafka_zk.storage.files.config_table import LONG_MAX
@@ -10,23 +9,20 @@ from kafka_zk.storage.records.compression import decompress
 from kafka_zk.storage.records.record_batch import CODEC_MASK, HEADER_SIZE, NO_TIMESTAMP, BatchHeader, Buffer
 from kafka_zk.storage.records.varint import as_long, read_varint
 
-_MAX_INT_BYTES = 5  # of a 32-bit varint: Java readers reject longer encodings even of small values
-_NOT_A_SIZE = 1 << 40  # beyond the end of any batch
+_MAX_INT_BYTES = 5  # Java rejects longer encodings even of small values
+_NOT_A_SIZE = 1 << 40  # beyond any batch
 _SIZES = tuple(_NOT_A_SIZE if byte & 1 else byte >> 1 for byte in range(0x80))
 """Size of a record by the only byte of its length (odd: negative), or by the low seven bits of a two-byte length."""
 _FIELD_BYTES = tuple(1 + (0 if byte & 1 else byte >> 1) for byte in range(0x80))
-"""Size of a key or value including its length, by the only byte of that length. A negative length means null."""
+"""Size of a key or value with its length, by the length's only byte; negative: null."""
 
 Found = tuple[int, bool]
 """The largest timestamp in ms (-1 if there is none), and whether the offset deltas are 0, 1, 2, …"""
 
 
 def check_batch(batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int) -> Found:
-    """Check the records of a complete batch.
-
-    Raises: InvalidRecord if the records are unreadable (decompression fails, a record is malformed, or the number of
-        records is not ``record_count``); UnpacksTooBig, UnsupportedCompression.
-    """
+    """Raises: InvalidRecord if decompression fails, a record is malformed, or there are not ``record_count``;
+        UnpacksTooBig, UnsupportedCompression."""
     if not header.attributes & CODEC_MASK:
         return check_records(batch, HEADER_SIZE, header.record_count, header.base_timestamp)
     try:
@@ -40,7 +36,7 @@ def check_batch(batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int)
 
 
 def unreadable(error: CorruptRecord) -> InvalidRecord:
-    """The error for unreadable records after a valid CRC. CORRUPT_MESSAGE would make the producer retry."""
+    """The error for unreadable records after a valid CRC: CORRUPT_MESSAGE would make the producer retry."""
     return InvalidRecord(f"the records of the batch cannot be decompressed: {error}")
 
 
@@ -59,8 +55,8 @@ def check_records(records: Buffer, position: int, record_count: int, base_timest
 
 
 def _walk(records: Buffer, position: int, record_count: int) -> tuple[int, int, int]:
-    """(Position after the records, largest timestamp delta, 0 if the offset deltas are 0, 1, 2, …). Compares
-    zigzag-encoded deltas, in which odd numbers are negative. Raises: IndexError, InvalidRecord."""
+    """(Position after the records, largest timestamp delta, 0 if offset deltas are 0, 1, 2, …), from zigzag-encoded
+    deltas: odd ones are negative."""
     newest = expected = misplaced = 0
     for _ in range(record_count):
         byte = records[position]
@@ -139,7 +135,7 @@ def _skip_headers(records: Buffer, position: int, end: int) -> int:
 
 
 def _largest_timestamp(records: Buffer, position: int, record_count: int, base_timestamp: int) -> int:
-    """The largest timestamp of checked records. Sums overflow as in Java."""
+    """The largest timestamp; sums overflow as in Java."""
     largest_ms = NO_TIMESTAMP
     for _ in range(record_count):
         size, position = read_varint(records, position)

@@ -1,4 +1,4 @@
-"""Decodes the records of a magic-2 batch in memory, for readers and for the broker's internal topics.
+"""Decodes a magic-2 batch's records in memory, for readers and internal topics.
 
 ``record_stream`` decodes incrementally. Tests: tests/storage/records/test_record_batch.py.
 """
@@ -22,8 +22,6 @@ from kafka_zk.storage.records.varint import read_varint
 
 
 class Record(NamedTuple):
-    """One decoded record."""
-
     offset: int
     timestamp_ms: int
     key: bytes | None
@@ -36,7 +34,7 @@ def decode_records(
 ) -> Iterator[Record]:
     """Yield the decompressed records of the batch at ``position``.
 
-    Raises: CorruptRecord if decompression fails or exceeds the limit, InvalidRecord if records do not match the header.
+    Raises: CorruptRecord for damage or above the limit, InvalidRecord if records and header do not match.
     """
     header = read_header(buffer, position)
     data = _uncompressed(buffer, position, header, max_uncompressed_bytes)
@@ -58,7 +56,7 @@ def _uncompressed(buffer: Buffer, position: int, header: BatchHeader, max_size_b
 def _decode(
     data: bytes, base_offset: int, base_timestamp: int, append_time_ms: int | None, record_count: int
 ) -> Iterator[Record]:
-    """The record loop. It dominates a consumer's CPU time, so it decodes one-byte varints inline."""
+    """Most of a consumer's CPU time, so one-byte varints are decoded inline."""
     position = 0
     for _ in range(record_count):
         length, position = read_varint(data, position)
@@ -109,7 +107,7 @@ def decode_keys_and_values(buffer: Buffer, position: int = 0) -> Iterator[tuple[
 def _decode_keys_and_values(
     data: bytes, base_offset: int, record_count: int
 ) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """Like ``_decode``, with inline reads of keys and values."""
+    """Like ``_decode``, with keys and values read inline."""
     position = 0
     size_bytes = len(data)
     for _ in range(record_count):
@@ -178,5 +176,5 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, .
         if name is None:
             raise IndexError
         value, position = _read_bytes(data, position, end)
-        headers.append((name.decode(errors="replace"), value))  # names are not validated on append, as in Kafka
+        headers.append((name.decode(errors="replace"), value))  # not validated on append, as in Kafka
     return tuple(headers), position

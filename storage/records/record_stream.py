@@ -1,8 +1,7 @@
-"""Decodes the records of a batch as a stream, with one chunk of uncompressed bytes or one record in memory.
+"""Decodes a batch's records as a stream, with one uncompressed chunk or record in memory.
 
-For untrusted batches, in which a few bytes can decompress to millions of records. It creates no objects per record.
-``record_decoder``, ``record_check`` and ``record_filter`` have faster loops of their own. Tests:
-tests/storage/records/test_record_stream.py.
+For untrusted batches, of which a few bytes can become millions of records; creates no objects per record.
+``record_decoder``, ``record_check`` and ``record_filter`` have faster loops.
 """
 
 from collections.abc import Iterator
@@ -13,17 +12,17 @@ from kafka_zk.storage.records.record_batch import CODEC_MASK, HEADER_SIZE, MAX_U
 from kafka_zk.storage.records.varint import read_varint
 
 MAX_RECORDS = 1_000_000
-"""Maximum number of records in a batch that must be decoded as a whole. Kafka has no such limit."""
+"""Maximum number of records in a batch that must be decoded as a whole. Kafka has no limit."""
 
-_FRONT_BYTES = 32  # length, attributes, two deltas and the key's length take at most 31 bytes
+_FRONT_BYTES = 32  # length, attributes, two deltas and key length: at most 31
 
 RecordSpan = tuple[bytearray, int, int, int, int, int]
-"""(data, start, timestamp delta, offset delta, position of the key's length, end). ``data`` is valid until the next
-span."""
+"""(data, start, timestamp delta, offset delta, position of the key's length, end); ``data`` is valid until the next
+one."""
 
 
 def check_count(header: BatchHeader) -> None:
-    """Raise InvalidRecord if the header announces too many records."""
+    """Raise InvalidRecord for too many records."""
     if header.record_count > MAX_RECORDS:
         raise InvalidRecord(f"{header.record_count} records in a batch; at most {MAX_RECORDS} can be checked")
 
@@ -31,7 +30,7 @@ def check_count(header: BatchHeader) -> None:
 def batch_chunks(
     batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> Iterator[bytes]:
-    """The uncompressed bytes of the batch's records. Raises like ``decompress_chunks``."""
+    """Raises like ``decompress_chunks``."""
     records = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     if header.attributes & CODEC_MASK:
         return decompress_chunks(header.compression, records, max_uncompressed_bytes)
@@ -39,10 +38,9 @@ def batch_chunks(
 
 
 def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
-    """Yield the span of each record without decoding the fields after the deltas. One-byte varints are decoded inline.
+    """Yield the span of each record without decoding the fields after the deltas.
 
-    Raises: InvalidRecord if a record is malformed or the number of records is not ``record_count``; also like
-        ``chunks``.
+    Raises: InvalidRecord for a malformed record, or another number than ``record_count``; also like ``chunks``.
     """
     data = bytearray()
     position = size = 0
@@ -88,7 +86,7 @@ def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
 
 
 def _fill(data: bytearray, chunks: Iterator[bytes], size_bytes: int) -> int:
-    """Append chunks until ``data`` has ``size_bytes`` or the chunks end. Returns the length of ``data``."""
+    """Append chunks until ``data`` has ``size_bytes`` or the chunks end. Returns its length."""
     while len(data) < size_bytes:
         chunk = next(chunks, None)
         if chunk is None:
@@ -100,7 +98,7 @@ def _fill(data: bytearray, chunks: Iterator[bytes], size_bytes: int) -> int:
 def key_and_value(data: bytearray, position: int, end: int) -> tuple[int, int, int, int]:
     """(Key start, key size, value start, value size) of a record; size -1 means null.
 
-    Args: as yielded by ``walk``. Raises: InvalidRecord if the fields, including headers, do not fill the record.
+    Raises: InvalidRecord if the fields, with headers, do not fill the record.
     """
     try:
         byte = data[position]
@@ -133,7 +131,7 @@ def _skip_headers(data: bytearray, position: int, end: int) -> int:
     if not 0 <= count <= end - position:
         raise IndexError
     for _ in range(count):
-        for least in (0, -1):  # the name, and the value, which may be null (-1)
+        for least in (0, -1):  # name, then value, which may be null (-1)
             size, position = read_varint(data, position)
             if size < least:
                 raise IndexError

@@ -1,7 +1,7 @@
 """Compresses data incrementally, with a limit on the result.
 
-The result equals that of ``compression.compress``, except with zstd above ``WHOLE_BYTES``: the frame then does not
-contain its size. Tests: tests/storage/records/test_compression.py.
+The result is that of ``compression.compress``, but zstd above ``WHOLE_BYTES`` does not contain its size. Tests:
+tests/storage/records/test_compression.py.
 """
 
 import zlib
@@ -11,18 +11,18 @@ from kafka_zk.storage.files.errors import RecordTooLarge
 from kafka_zk.storage.records.compression import Compression, Data, compress, library
 
 WHOLE_BYTES = 256 * 1024
-_STEP_BYTES = 32 * 1024  # a block of snappy's framing
+_STEP_BYTES = 32 * 1024  # snappy's blocks
 _SNAPPY_HEADER_SIZE = 16
 _ZSTD_SOURCE_BYTES = 4 * 1024 * 1024
-"""Assumed source size. For larger sizes, the highest levels need hundreds of MB in the writer and in every reader."""
+"""Assumed source size: with more, the highest levels need hundreds of MB in the writer and every reader."""
 
 _Engine = tuple[Callable[[bytes], bytes], Callable[[], bytes]]  # compress, flush
 
 
 class StreamCompressor:
-    """``write`` accepts data, and ``finish`` returns the result. ``level``: as in ``compress``.
+    """``write`` data, then ``finish``. ``level``: as in ``compress``.
 
-    Both raise UnsupportedCompression, and RecordTooLarge if the result exceeds ``max_size_bytes`` (None: no limit).
+    Both raise UnsupportedCompression, and RecordTooLarge above ``max_size_bytes``.
     """
 
     def __init__(self, codec: Compression, level: int | None = None, max_size_bytes: int | None = None) -> None:
@@ -45,7 +45,6 @@ class StreamCompressor:
             self._add(self._engine[0](usable))
 
     def finish(self) -> bytearray:
-        """The compressed data."""
         if self._engine is None:
             self._add(compress(self._codec, self._pending, self._level))
         else:

@@ -1,4 +1,4 @@
-"""Zigzag varints of Kafka's records: the sign in bit 0, seven bits per byte, lowest first."""
+"""Zigzag varints: the sign in bit 0, seven bits per byte, lowest first."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ def as_long(value: int) -> int:
 
 
 _TABLE_SIZE = 4096
-_TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # most lengths and deltas are small
+_TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # most are small
 
 
 def encode_varint(value: int) -> bytes:

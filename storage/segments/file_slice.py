@@ -1,4 +1,4 @@
-"""Slices of segment files, which the network sends without reading them into Python.
+"""Slices of segment files, which the network sends without reading them.
 
 Tests: tests/storage/log/test_log_files.py.
 """
@@ -8,7 +8,8 @@ from kafka_zk.storage.segments.segment import Segment
 
 
 class FileSlice:
-    """A byte range of a segment that contains whole batches. To keep it beyond the current call, call ``retain``."""
+    """A byte range of a segment that contains whole batches. Call ``retain`` to keep a slice beyond the current
+    call."""
 
     __slots__ = ("position", "segment", "size_bytes")
 
@@ -25,7 +26,7 @@ class FileSlice:
 
     @property
     def in_active_segment(self) -> bool:
-        """True if this is the active segment, whose end is in the page cache."""
+        """True for the active segment, whose end is in the page cache."""
         return self.segment.is_active
 
     def fileno(self) -> int:
@@ -33,7 +34,7 @@ class FileSlice:
         return self.segment.fileno()
 
     def retain(self) -> "FileSlice":
-        """Pin the file: its descriptor stays open until ``release``, even if the segment is closed or deleted.
+        """Keep the descriptor open until ``release``, even if the segment is closed or deleted.
 
         Raises: OSError if the file cannot be opened, TooManyOpenFiles.
         """

@@ -1,4 +1,4 @@
-"""Checks at startup whether the indexes of a segment match its file.
+"""Checks at a start whether a segment's indexes match its file.
 
 Tests: tests/storage/segments/test_recovery.py, tests/storage/test_damaged_files.py.
 """
@@ -15,12 +15,12 @@ from kafka_zk.storage.segments.time_index import NO_TIMESTAMP
 def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
     """(Path of the index, problem) for a segment with records; None if both indexes are usable.
 
-    Only the first and the last entry are checked, because damage shows there; each lookup also compares its entry with
-    the batch (``find``). An offset index without its end only slows lookups. A time index without its end would hide
-    records from lookups and let retention delete them, so it must cover the segment's last records.
+    Damage shows in the first or last entry, so only these are checked; lookups compare theirs with the batch
+    (``find``). Without its end, an offset index makes lookups slow. A time index would hide records from lookups and
+    let retention delete them, so it must cover the last ones.
 
     Args:
-        is_final: the segment was closed, so its time index has an entry for its newest record.
+        is_final: the segment was closed, with a time index entry for its newest record.
     """
     if not segment.size_bytes:
         return None
@@ -52,7 +52,7 @@ def _newest_timestamp_at_end_ms(segment: Segment) -> int:
 def next_offset(segment: Segment) -> int:
     """The offset after the last complete batch; the base offset if the segment is empty.
 
-    Raises: CorruptRecord if the index does not match the file, or if the data after its last entry is not a batch.
+    Raises: CorruptRecord if the index does not match, or no batch follows its last entry.
     """
     following = segment.base_offset
     last_entry = segment.offset_index.last_entry

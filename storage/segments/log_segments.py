@@ -1,7 +1,7 @@
 """The segments of one log: lookup, reads, rolling, truncation, flushes, deletion and renames.
 
-``log.Log`` decides which offsets are valid and when work is due. The end of each read is remembered, because the
-consumer's next fetch begins there and then needs no index lookup.
+``log.Log`` decides which offsets are valid and when work is due. The end of each read is remembered: the consumer's
+next fetch begins there and needs no index lookup.
 Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py, tests/storage/log/test_log.py.
 """
 
@@ -29,10 +29,8 @@ _REMEMBERED_POSITIONS = 16
 
 
 class LogRead(NamedTuple):
-    """The result of one read.
-
-    ``next_offset``: where the next read continues. ``too_big``: the first batch exceeds the limit, so none is returned.
-    """
+    """``next_offset``: where the next read continues. ``too_big``: the first batch exceeds the limit, and none is
+    returned."""
 
     slice: FileSlice | None
     next_offset: int
@@ -40,23 +38,23 @@ class LogRead(NamedTuple):
 
 
 class PendingRemoval(NamedTuple):
-    """A segment renamed to ``.deleted``. Its files may be removed from ``due_ms`` on."""
+    """A segment renamed to ``.deleted``, whose files may be removed from ``due_ms`` on."""
 
     due_ms: int
     segment: Segment
 
 
 class SegmentsFlush:
-    """A flush of segments, which are pinned so that the fsyncs can run on another thread.
+    """A flush of segments, which are pinned so that another thread can sync them.
 
-    It syncs the indexes of closed segments, because recovery does not check those again. It only writes the indexes of
-    the active segment. Transaction indexes are always synced, because recovery trusts them up to the recovery point.
+    It syncs the indexes of closed segments, which recovery does not check again, and transaction indexes, which
+    recovery trusts up to the recovery point. Other indexes of the active segment are only written.
     """
 
     __slots__ = ("_descriptors", "_paths", "_pinned", "_synced", "is_done")
 
     def __init__(self, segments: Sequence[Segment], paths: Sequence[str]) -> None:
-        """``paths``: synced after the segments. Raises: OSError; no segment is then pinned."""
+        """``paths``: synced after the segments. Raises: OSError; then none is pinned."""
         self.is_done = False
         self._paths: list[str] = []
         self._pinned: list[Segment] = []
@@ -79,7 +77,7 @@ class SegmentsFlush:
         self._paths += paths
 
     def run(self) -> None:
-        """Run the fsyncs, on any thread. Raises: OSError."""
+        """Sync, on any thread. Raises: OSError."""
         for descriptor in self._descriptors:
             sync_file(descriptor)
         for path in self._paths:
@@ -88,7 +86,7 @@ class SegmentsFlush:
         self.is_done = True
 
     def release(self) -> None:
-        """Unpin the segments. Call this after ``run``, even if that failed."""
+        """Unpin the segments, after ``run`` or its failure."""
         for synced in self._synced if self.is_done else ():
             synced()
         for segment in self._pinned:
@@ -101,8 +99,7 @@ def _base_offset(segment: Segment) -> int:
 
 
 class LogSegments:
-    """The segments in a partition's directory, ascending and never empty. ``active`` is the last one, which is
-    written."""
+    """The segments in a partition's directory, ascending and never empty. ``active`` is the last segment."""
 
     __slots__ = (
         "_positions", "_random", "_replacing", "_segments", "_with_aborted", "active", "directory", "pending_removals",
@@ -116,7 +113,7 @@ class LogSegments:
         self.pending_removals: list[PendingRemoval] = []
         self._segments = segments
         self._positions: dict[int, tuple[Segment, int]] = {}  # offset -> (segment, position) of its batch
-        self._with_aborted: list[Segment] | None = None  # segments with a non-empty transaction index; None: unknown
+        self._with_aborted: list[Segment] | None = None  # None: unknown
         self._replacing: Iterator[Callable[[], None]] | None = None
         self._activate_last()
 
@@ -137,11 +134,10 @@ class LogSegments:
 
     @property
     def size_bytes(self) -> int:
-        """Size of all ``.log`` files."""
         return sum(segment.size_bytes for segment in self._segments)
 
     def slot_of(self, offset: int) -> int:
-        """Index of the segment that contains ``offset``; 0 if the offset is before all segments."""
+        """Index of the segment for ``offset``; 0 if the offset is before all segments."""
         return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
 
     def _following(self, segment: Segment) -> Segment | None:
@@ -149,28 +145,25 @@ class LogSegments:
         return self._segments[slot] if slot < len(self._segments) else None
 
     def _activate_last(self) -> None:
-        """Make the last segment the active one."""
         self.active = self._segments[-1]
         self.active.is_active = True
         self.active.young_until_ms = NEVER_MS  # the configuration may have changed since it was last active
         self._forget_places()
 
     def _forget_places(self) -> None:
-        """Forget remembered positions after a change of the segments."""
         self._positions.clear()
         self._with_aborted = None
 
     # -- begin, cut, delete -------------------------------------------------------------------------------------
 
     def begin(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
-        """Add an empty active segment without closing the previous one; see ``roll``."""
+        """Add an empty active segment, without closing the previous one as ``roll`` does."""
         self._segments.append(
             open_segment(self.directory, base_offset, config, self.pool, now_ms, size_bytes=None, random=self._random)
         )
         self._activate_last()
 
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
-        """Close the active segment and begin a new one."""
         if self.active.is_unmade:
             self.active.fileno()  # creates its files, whose names preserve the next offset
         self.active.write_out_indexes(final=True)
@@ -179,7 +172,7 @@ class LogSegments:
 
     def end_before(self, offset: int) -> int:
         """The end of the last batch before ``offset``; the base offset of the segment if there is none. Compaction can
-        leave a gap between the result and ``offset``."""
+        leave a gap between the two."""
         segment = self._segments[self.slot_of(offset)]
         end_offset = segment.base_offset
         for span in segment.spans(segment.position_for(offset - 1)):
@@ -189,11 +182,10 @@ class LogSegments:
         return end_offset
 
     def truncate_to(self, offset: int, due_ms: int, *, keeps: bool = False) -> tuple[int, str | None]:
-        """Drop all batches that contain ``offset`` or follow it, durably. Returns the new log end offset and the
-        folder.
+        """Durably drop all batches that contain or follow ``offset``. Returns the new log end offset, and the folder if
+        ``keeps``: the dropped records are moved to it (``set_aside``).
 
-        ``offset`` must not be below the first segment's base offset. Dropped segments are removed at ``due_ms``.
-        ``keeps``: move the dropped records to a folder (``set_aside``).
+        ``offset`` must not be before the first segment. Dropped segments are removed at ``due_ms``.
         """
         self.settle()
         behind = [segment for segment in self._segments if segment.base_offset > offset]
@@ -214,14 +206,14 @@ class LogSegments:
         return offset if span is None else min(offset, span.base_offset), kept_as  # compaction leaves gaps
 
     def replace_all(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
-        """Drop all segments, durably, and begin an empty one."""
+        """Durably drop all segments and begin an empty one."""
         self.settle()
         self.drop(list(self._segments), now_ms + config.file_delete_delay_ms)
         self.begin(base_offset, config, now_ms)
         sync_path(self.directory)
 
     def drop(self, dropped: Sequence[Segment], due_ms: int) -> None:
-        """Remove segments from the log and rename their files. ``take_due`` returns them from ``due_ms`` on."""
+        """Remove segments and rename their files; ``take_due`` returns them from ``due_ms`` on."""
         for segment in dropped:
             self._segments.remove(segment)
             segment.is_active = False
@@ -233,11 +225,11 @@ class LogSegments:
     def replace_steps(
         self, replaced: Sequence[Segment], size_bytes: int, config: LogConfig, now_ms: int
     ) -> Iterator[Callable[[], None]]:
-        """Replace adjacent segments by a cleaned segment of ``size_bytes``, durably.
+        """Durably replace adjacent segments by a cleaned one of ``size_bytes``.
 
-        Each step yields an fsync, which the owner runs on any thread before the next step. Between steps, the log can
-        be read and written. Operations that change segments finish the steps first (``settle``). The old files are
-        removed after ``file.delete.delay.ms``. Raises: OSError; a restart finds either the old or the new files.
+        Each step yields an fsync to run, on any thread, before the next step. Meanwhile the log can be read and
+        written; operations that change segments finish the steps first (``settle``). The old files are removed after
+        ``file.delete.delay.ms``. Raises: OSError; a restart finds either the old or the new files.
         """
         self.settle()
         replacing = self._replacing = self._replace(list(replaced), size_bytes, config, now_ms)
@@ -267,7 +259,7 @@ class LogSegments:
         self._replacing = None
 
     def settle(self) -> None:
-        """Finish a replacement that waits for an fsync. Raises: OSError."""
+        """Finish a replacement that waits for an fsync."""
         replacing, self._replacing = self._replacing, None
         if replacing is not None:
             sync_path(self.directory)  # the last requested fsync may still be running
@@ -275,7 +267,7 @@ class LogSegments:
                 sync()
 
     def take_due(self, now_ms: int) -> list[Callable[[], None]]:
-        """Functions for any thread that delete the files of each segment whose delay is over. Slices stay readable."""
+        """Functions for any thread that delete the files of segments whose delay is over. Slices stay readable."""
         due = [removal for removal in self.pending_removals if removal.due_ms <= now_ms]
         self.pending_removals = [removal for removal in self.pending_removals if removal.due_ms > now_ms]
         return [removal.segment.prepare_removal() for removal in due]
@@ -283,7 +275,7 @@ class LogSegments:
     # -- read ---------------------------------------------------------------------------------------------------
 
     def read(self, fetch_offset: int, max_bytes: int, upper: int, end_offset: int, min_one_batch: bool) -> LogRead:
-        """See ``Log.read``. ``fetch_offset < upper <= end_offset``, where ``end_offset`` is the log end offset."""
+        """See ``Log.read``; ``fetch_offset < upper <= end_offset``, the log end offset."""
         segments = self._segments
         known = self._positions.get(fetch_offset)
         if known is not None and known[1] < known[0].size_bytes:
@@ -344,7 +336,7 @@ class LogSegments:
     def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> Search:
         """Find the first record at or after ``start_offset`` with a timestamp of at least ``timestamp_ms``.
 
-        Segments may be added and deleted while the search is suspended.
+        Segments may come and go while the search is suspended.
         """
         segment: Segment | None = self._segments[self.slot_of(start_offset)]
         while segment is not None:
@@ -359,7 +351,7 @@ class LogSegments:
         return None
 
     def max_timestamp_offset(self) -> Search:
-        """Find the first record with the largest timestamp; the first record if none has a timestamp, as in Kafka."""
+        """Find the first record with the largest timestamp; without timestamps the first record, as in Kafka."""
         newest: Segment | None = None
         segment: Segment | None = self._segments[0]
         while segment is not None:
@@ -382,13 +374,12 @@ class LogSegments:
     # -- aborted transactions -----------------------------------------------------------------------------------
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Add an aborted transaction after appending its marker. Raises: OSError."""
+        """Add an aborted transaction whose marker was appended."""
         self.active.transaction_index.append(aborted)
         self._with_aborted = None
 
     def replace_aborted(self, start_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
-        """Replace all entries whose markers are at or after ``start_offset`` by ``aborted``, ascending. Raises:
-        OSError."""
+        """Replace the entries of markers at or after ``start_offset`` by ``aborted``, ascending."""
         first = self.slot_of(start_offset)
         of_segment: dict[int, list[AbortedTransaction]] = {slot: [] for slot in range(first, len(self._segments))}
         for entry in aborted:
@@ -401,7 +392,7 @@ class LogSegments:
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in ``[start_offset, end_offset)``, wherever their markers are.
 
-        Raises: OSError. Source: LocalLog.collectAbortedTransactions@3.9.
+        Source: LocalLog.collectAbortedTransactions@3.9.
         """
         indexed = self._with_aborted
         if indexed is None:
@@ -418,10 +409,7 @@ class LogSegments:
     # -- durability, closing, names -----------------------------------------------------------------------------
 
     def prepare_flush(self, recovery_point: int, up_to: int, replaced_files: Iterable[str] = ()) -> SegmentsFlush:
-        """Prepare a flush from ``recovery_point`` to ``up_to``. It includes ``replaced_files`` and the directory.
-
-        Raises: OSError.
-        """
+        """Prepare a flush from ``recovery_point`` to ``up_to``, with ``replaced_files`` and the directory."""
         segments = [each for each in self._segments[self.slot_of(recovery_point) :] if each.base_offset < up_to]
         paths = list(replaced_files)
         if paths or (segments and recovery_point <= segments[-1].base_offset):
@@ -431,13 +419,13 @@ class LogSegments:
         return SegmentsFlush(segments, paths)
 
     def close(self, sync: Callable[[str], None]) -> None:
-        """Write the indexes and close the files. ``sync`` makes a path durable, immediately or later."""
+        """Write the indexes and close the files; ``sync`` makes a path durable, now or later."""
         self.settle()
         for segment in self._segments:
             segment.close(sync)
 
     def close_files(self) -> None:
-        """Close files without writing, except those that a slice pins. For a deleted log or a failed directory."""
+        """Close files without writing, except those pinned by slices. For a deleted log or a failed directory."""
         for segment in (*self._segments, *(removal.segment for removal in self.pending_removals)):
             segment.release_file()
 
@@ -448,7 +436,6 @@ class LogSegments:
             segment.abandon()
 
     def move_to(self, directory: str) -> None:
-        """Rename the partition's directory."""
         self.settle()
         rename(self.directory, directory)
         self.directory = directory

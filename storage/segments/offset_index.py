@@ -1,12 +1,12 @@
-"""The sparse offset index of a segment: the position from which to search for an offset.
+"""A segment's sparse offset index: where to search for an offset.
 
-File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-endian, ascending. The offset is that of
-the *last* record of the batch at the position. A killed Kafka broker leaves a tail of zeros. In memory, entries are
-64-bit words (offset in the upper half) in an ``array``, so that a lookup is one ``bisect`` in C.
+File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-endian, ascending. The offset is of the
+*last* record in the batch at the position. A killed Kafka broker leaves zeros at the end. In memory, entries are 64-bit
+words (upper half: offset) in an ``array``: a lookup is one ``bisect`` in C.
 
-New entries are written by ``write_out`` only (before a flush, at a roll and on close), because recovery rebuilds the
-index of unflushed records.
-Source: OffsetIndex.java, AbstractIndex.java@3.9. Tests: tests/storage/segments/test_offset_index.py.
+Only ``write_out`` writes entries (before a flush, at a roll, on close): recovery rebuilds the index of unflushed
+records.
+Source: OffsetIndex.java, AbstractIndex.java@3.9.
 """
 
 import sys
@@ -24,7 +24,7 @@ _SWAP = sys.byteorder == "little"
 
 
 def parse_offset_index(data: bytes) -> "array[int]":
-    """The entries of an index file, without a tail of zeros or an incomplete last entry."""
+    """The entries of an index file, without zeros or an incomplete entry at the end."""
     used_bytes = len(data.rstrip(b"\0"))
     entry_count = min(len(data) // ENTRY_SIZE, -(-used_bytes // ENTRY_SIZE))
     entries = array("Q")
@@ -44,7 +44,7 @@ def serialize_offset_index(entries: "array[int]") -> bytes:
 
 
 def _read_edges(path: str) -> "array[int]":
-    """The first and the last entry of a file. Reads the whole file only if its end is padded with zeros."""
+    """The first and the last entry of a file. Reads the whole file only if zeros end it."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
@@ -59,9 +59,9 @@ def _position_of(entry: int) -> int:
 
 
 class OffsetIndex:
-    """The offset index of one segment. Loaded on first use; the file is not kept open.
+    """The offset index of one segment, loaded on first use; the file is not kept open.
 
-    ``is_changed``: this process has written to the file.
+    ``is_changed``: written by this process.
     """
 
     __slots__ = ("_entries", "_written_count", "base_offset", "is_changed", "path")
@@ -70,12 +70,12 @@ class OffsetIndex:
         self.path = path
         self.base_offset = base_offset
         self._entries: array[int] | None = array("Q") if is_new else None
-        self._written_count = 0  # number of entries in the file
+        self._written_count = 0  # entries in the file
         self.is_changed = False
 
     @property
     def entries(self) -> "array[int]":
-        """All entries as 64-bit words. Loads them if needed."""
+        """64-bit words, loaded if needed."""
         if self._entries is None:
             self._entries = parse_offset_index(read_file(self.path) or b"")
             self._written_count = len(self._entries)
@@ -94,7 +94,7 @@ class OffsetIndex:
         return self.base_offset + (entries[-1] >> 32), entries[-1] & _POSITION_MASK
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry whose offset and position are larger than the last entry's."""
+        """Add an entry; both numbers must be larger than the last entry's."""
         relative = offset - self.base_offset
         assert 0 <= relative <= _MAX_RELATIVE_OFFSET and position <= _MAX_RELATIVE_OFFSET
         self.entries.append(relative << 32 | position)
@@ -127,38 +127,37 @@ class OffsetIndex:
         return entries[slot] & _POSITION_MASK if slot < len(entries) else None
 
     def truncate_to_position(self, position: int) -> None:
-        """Drop the entries at ``position`` or later, in memory and in the file."""
+        """Drop entries from ``position`` on, in memory and file."""
         entries = self.entries
         slot = bisect_right(entries, position - 1, key=_position_of)
         del entries[slot:]
         self.rewrite()
 
     def replace(self, entries: "array[int]") -> None:
-        """Replace all entries with rebuilt ones."""
         self._entries = entries
         self.rewrite()
 
     def rewrite(self) -> None:
-        """Write the file without zero padding."""
+        """Write the file without zeros at the end."""
         data = serialize_offset_index(self.entries)
-        if data != read_file(self.path):  # after a crash, most indexes are correct
+        if data != read_file(self.path):  # after a crash, most are
             self.is_changed = True
             files.write_file(self.path, data)
         self._written_count = len(self.entries)
 
     def write_out(self) -> bool:
-        """Append new entries to the file without fsync. Returns True if there were any."""
+        """Append new entries, without fsync. Returns True if there were any."""
         if self._entries is None or len(self._entries) == self._written_count:
             return False
         self.is_changed = True
         new = serialize_offset_index(self._entries[self._written_count :])
-        files.write_end(self.path, self._written_count * ENTRY_SIZE, new)  # overwrites zero padding
+        files.write_end(self.path, self._written_count * ENTRY_SIZE, new)  # overwrites zeros
         self._written_count = len(self._entries)
         return True
 
     def unload(self) -> None:
-        """Free the entries in memory. Unwritten entries are written first; if that fails, they stay in memory."""
-        with suppress(OSError):  # may happen in another log's turn; this log's next flush reports the error
+        """Free the entries in memory. Unwritten entries are written first; if that fails, they stay."""
+        with suppress(OSError):  # another log's turn, maybe; the next flush reports the error
             self.write_out()
             self._entries = None
 

@@ -1,10 +1,9 @@
-"""Scans a segment after an unclean shutdown: finds the valid batches and rebuilds the indexes.
+"""Scans a segment after an unclean shutdown, and rebuilds its indexes.
 
-Before the recovery point, records and index entries are durable, so the scan begins there, or at the segment's start if
-the index is unusable. After the recovery point, every CRC is checked, and the first bad batch ends the log. Durable
-batches are kept even if damaged; readers report them. After a damaged header, the scan continues at the next batch that
-it finds. If there is none, the log continues in a new segment at the recovery point.
-The scan only reads files, so it may run in a helper process. Tests: tests/storage/segments/test_recovery.py.
+Before the recovery point, all is durable, so the scan begins there, or at the segment's start without a usable index.
+From there, every CRC is checked, and the first bad batch ends the log. Durable batches are kept even if damaged;
+readers report them. After a damaged header, the scan continues at the next batch found. Without one, the log continues
+in a new segment at the recovery point. It only reads, so it may run in a helper process.
 """
 
 from array import array
@@ -27,30 +26,30 @@ from kafka_zk.storage.records.record_batch import (
 from kafka_zk.storage.segments.offset_index import parse_offset_index
 from kafka_zk.storage.segments.time_index import NO_TIMESTAMP, valid_time_index
 
-_HEADER = Struct(">qiibIhiqq")  # the fields up to max_timestamp
-_ATTRIBUTES_POSITION = 22  # position of the lower byte
+_HEADER = Struct(">qiibIhiqq")  # up to max_timestamp
+_ATTRIBUTES_POSITION = 22  # the lower byte
 _TIME_ENTRY = Struct(">qi")
 _MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _REPORT_BYTES = 32 << 20
 
 
 def _ignore(size_bytes: int) -> None:
-    """By default, progress is not reported."""
+    """Reports no progress."""
 
 
 class SegmentScan(NamedTuple):
-    """Result of a scan. ``reason``: why the scan ended before the end of the file; None if it did not."""
+    """``reason``: why the scan ended before the file."""
 
     valid_bytes: int
     next_offset: int
-    offset_entries: bytes  # array of native 64-bit words, see offset_index
+    offset_entries: bytes  # native 64-bit words, see offset_index
     time_entries: bytes
     max_timestamp_ms: int
     max_timestamp_offset: int
     epochs: tuple[tuple[int, int], ...]  # (leader epoch, first offset), ascending
     reason: str | None
-    keeps_damage: bool = False  # the rest is durable but damaged: keep it, and continue in a new segment
-    has_markers: bool = False  # the scanned batches include markers
+    keeps_damage: bool = False  # the rest is durable but damaged: keep it, continue in a new segment
+    has_markers: bool = False  # among the scanned batches
 
 
 class IndexBuilder:
@@ -66,12 +65,12 @@ class IndexBuilder:
         self.last_indexed_position = 0
 
     def enter(self, position: int, offset_before: int) -> None:
-        """Add an entry so that lookups skip the damage before this batch."""
+        """Let lookups skip damage before this batch."""
         self.offset_entries.append((offset_before - self.base_offset) << 32 | position)
         self.last_indexed_position = position
 
     def forget_from(self, offset: int) -> None:
-        """Remove the entries of batches from ``offset`` on."""
+        """Drop the entries from ``offset`` on."""
         relative = offset - self.base_offset
         while self.offset_entries and self.offset_entries[-1] >> 32 >= relative:
             self.offset_entries.pop()
@@ -113,9 +112,9 @@ def scan_segment(
     interval_bytes: int,
     report: Callable[[int], None] = _ignore,
 ) -> SegmentScan:
-    """Scan one segment file without changing it. ``report`` is called with the number of bytes since the last call.
+    """Scan without changes; ``report`` gets the bytes since the last call.
 
-    Source: LogSegment.recover@3.9, except for the start at the recovery point.
+    Source: LogSegment.recover@3.9, but for the start at the recovery point.
     """
     size_bytes = files.size_bytes(log_path)
     builder = IndexBuilder(base_offset, interval_bytes)
@@ -169,13 +168,13 @@ def _scan(
     reason = None
     keeps_damage = False
     has_markers = False
-    unchecked: tuple[int, int] | None = None  # (position, lowest offset) of the previous batch, if that is durable
+    unchecked: tuple[int, int] | None = None  # (position, lowest offset) of the previous batch, if durable
     while position < end:
         batch = _judge(view, position, next_offset, builder.base_offset, recovery_point)
         if isinstance(batch, str):
             reason = batch
             if unchecked is not None and not _crc_fits(view, unchecked[0]):
-                position, next_offset = unchecked  # the previous batch's length or last offset was wrong
+                position, next_offset = unchecked  # its length or last offset was wrong
                 builder.forget_from(next_offset)
             elif next_offset >= recovery_point:
                 break
@@ -245,8 +244,8 @@ def _crc_fits(view: memoryview, position: int) -> bool:
 
 
 def _find_batch(view: memoryview, position: int, next_offset: int, segment_offset: int) -> tuple[int, int] | None:
-    """(Position, base offset) of the next valid batch after damage in durable data. Searches for the magic byte and
-    checks each candidate with ``_judge``, including the CRC."""
+    """(Position, base offset) of the next valid batch after damage: each magic byte is a candidate for ``_judge``, CRC
+    included."""
     end = len(view)
     step = 1 << 20
     for chunk_start in range(position + MAGIC_POSITION, end, step):

@@ -15,10 +15,10 @@ def count_deletable(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """The number of segments to delete, oldest first. Never includes an empty active segment.
+    """How many to delete, oldest first, but never an empty active segment.
 
     Age and size apply only to ``cleanup.policy=delete``, the log start offset to every policy. Each rule stops at the
-    first segment that it keeps. Segments that reach beyond ``high_watermark`` are kept.
+    first segment that it keeps. Segments beyond ``high_watermark`` are kept.
     Source: UnifiedLog.deleteOldSegments@3.9.
     """
     by_start = by_age = by_size = 0

@@ -1,7 +1,7 @@
-"""One segment of a log: the ``.log`` file with its indexes.
+"""One segment of a log: its ``.log`` file and indexes.
 
-Appends go to the page cache; the indexes collect entries in memory (see ``offset_index``). An empty log that begins at
-offset 0 has no files, because creating them is most of a new partition's disk cost.
+Appends go to the page cache, index entries to memory (``offset_index``). An empty log that begins at offset 0 has no
+files: creating them is most of a new partition's disk cost.
 Source: LogSegment.java@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 
@@ -34,7 +34,7 @@ from kafka_zk.storage.segments.transaction_index import TransactionIndex
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-_UNKNOWN = -2  # timestamp that was not looked up yet; -1 is Kafka's "none"
+_UNKNOWN = -2  # not looked up yet; -1 is Kafka's "none"
 NEVER_MS = -(1 << 63)
 
 
@@ -42,8 +42,8 @@ class Segment(SegmentHandle):
     """A segment file and its indexes.
 
     Attributes:
-        keeps_damage: the end is durable but damaged, so the segment must not be written again.
-        young_until_ms: records with timestamps up to this value do not cause a roll. Set by the log.
+        keeps_damage: the end is durable but damaged, so nothing may be written.
+        young_until_ms: set by the log; records up to this timestamp cause no roll.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Segment(SegmentHandle):
         created_ms: int,
         roll_jitter_ms: int,
     ) -> None:
-        """``size_bytes``: size of the file; None for a new segment."""
+        """``size_bytes``: of the file; None for a new one."""
         super().__init__(directory, base_offset, pool, size_bytes or 0, created_ms)
         is_new = size_bytes is None
         self.index_interval_bytes = config.index_interval_bytes
@@ -81,7 +81,6 @@ class Segment(SegmentHandle):
         self._max_timestamp_offset = base_offset
 
     def update_config(self, config: LogConfig) -> None:
-        """Apply a change of the topic's configuration."""
         self.index_interval_bytes = config.index_interval_bytes
         self.max_index_bytes = config.segment_index_bytes
         self.young_until_ms = NEVER_MS
@@ -95,16 +94,14 @@ class Segment(SegmentHandle):
 
     @property
     def has_transaction_index(self) -> bool:
-        """False if there is no transaction index."""
         return self._transaction_index is not None or files.exists(self._path(TRANSACTION_INDEX_SUFFIX) + self._suffix)
 
     def prepare_transactions_sync(self) -> tuple[str | None, Callable[[], None]]:
-        """See ``TransactionIndex.prepare_sync``."""
         index = self._transaction_index
         return (None, _nothing) if index is None else index.prepare_sync()
 
     def close_file(self) -> None:
-        """Close the descriptor and free the index entries. The next use loads them."""
+        """Close the file and free the index entries, which the next use loads."""
         super().close_file()
         if not self._is_abandoned:
             self.offset_index.unload()
@@ -112,7 +109,7 @@ class Segment(SegmentHandle):
             self._transaction_index.unload()
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
-        """Write the indexes and close the file unless a slice pins it. ``sync`` is called for written files."""
+        """Write the indexes, with ``sync`` for each file, and close the file unless a slice pins it."""
         self.write_out_indexes(final=True)
         if self.is_active:  # the indexes of closed segments are durable
             for index in (self.offset_index, self.time_index):
@@ -128,7 +125,7 @@ class Segment(SegmentHandle):
     def append(
         self, batches: bytes | bytearray | memoryview, size_bytes: int, last_offset: int, max_timestamp_ms: int
     ) -> int:
-        """Append whole batches and return their position. ``last_offset``: also the offset of ``max_timestamp_ms``.
+        """Append whole batches and return their position. ``max_timestamp_ms`` is that of ``last_offset``.
 
         Raises: OSError; a partial write is truncated if possible.
         """
@@ -164,14 +161,14 @@ class Segment(SegmentHandle):
         )
 
     def write_out_indexes(self, *, final: bool = False) -> None:
-        """Write new index entries without fsync. ``final``: add an entry for the newest record."""
+        """Write new index entries, without fsync. ``final``: add an entry for the newest record."""
         if final and self._max_timestamp_ms >= 0:
             self.time_index.maybe_append(self._max_timestamp_ms, self._max_timestamp_offset)
         self.offset_index.write_out()
         self.time_index.write_out()
 
     def truncate_to_position(self, position: int) -> int:
-        """Truncate the file and the indexes at a batch boundary. Returns the number of bytes removed."""
+        """Truncate the file and indexes at a batch boundary. Returns the size removed."""
         dropped = self.size_bytes - position
         first_dropped = self.header_at(position).base_offset if dropped >= HEADER_SIZE else None
         files.truncate(self.fileno(), position)
@@ -187,7 +184,7 @@ class Segment(SegmentHandle):
         return dropped
 
     def spans(self, position: int = 0, end: int | None = None, chunk_bytes: int = 8192) -> Iterator[BatchSpan]:
-        """The batches from a boundary on. Raises CorruptRecord at the first damaged batch."""
+        """The batches from a boundary on, up to the first damaged one: CorruptRecord."""
         end = self.size_bytes if end is None else end
         return segment_scan.iter_spans(self.fileno(), position, end, chunk_bytes) if position < end else iter(())
 
@@ -205,14 +202,14 @@ class Segment(SegmentHandle):
                 following = self.offset_index.ceiling_position(position)
 
     def find(self, offset: int) -> BatchSpan | None:
-        """The first batch whose last offset is at least ``offset``; None if the segment ends before ``offset``."""
+        """The first batch that ends at or after ``offset``, or None."""
         index = self.offset_index
         slot = index.slot_of(offset)
         if slot:
             indexed_offset, position = index.entry(slot - 1)
             try:
                 return segment_scan.find_offset(self.fileno(), offset, position, self.size_bytes, indexed_offset)
-            except CorruptRecord:  # damage in the index, or in the log, where the search below raises it again
+            except CorruptRecord:  # damage in the index, or in the log: the search below raises it again
                 slot -= 1
         return segment_scan.find_offset(self.fileno(), offset, self._position_before(slot), self.size_bytes)
 
@@ -227,12 +224,11 @@ class Segment(SegmentHandle):
         return segment_scan.find_boundary(self.fileno(), start, limit, self.size_bytes)
 
     def position_for(self, offset: int) -> int:
-        """The position from which to search for ``offset``: the last indexed batch before it."""
+        """Where to search for ``offset``: the last indexed batch before it."""
         return self._position_before(self.offset_index.slot_of(offset))
 
     def position_for_timestamp(self, timestamp_ms: int, start_offset: int) -> int:
-        """The position from which to search for the first record at or after ``start_offset`` with at least this
-        timestamp."""
+        """Where to search for the first record at or after ``start_offset`` with at least this timestamp."""
         found_ms, offset = self.time_index.lookup(timestamp_ms)
         if not self.is_indexed_timestamp(found_ms, offset):
             offset = self.base_offset
@@ -240,7 +236,7 @@ class Segment(SegmentHandle):
 
     def _position_before(self, slot: int) -> int:
         """The position of the last valid entry among the first ``slot`` index entries, or a position shortly before it.
-        Entries are checked against the log, so a damaged index causes no wrong result."""
+        They are checked against the log, so a damaged index causes no wrong result."""
         step = 1
         while slot > 0:
             indexed_offset, position = self.offset_index.entry(slot - 1)
@@ -251,16 +247,16 @@ class Segment(SegmentHandle):
         return 0
 
     def is_indexed_batch(self, position: int, indexed_offset: int) -> bool:
-        """True if the log has a batch at the entry's position that matches its offset."""
+        """True if the log has a batch there that matches the offset."""
         with suppress(CorruptRecord, StopIteration):
             span = next(self.spans(position, chunk_bytes=HEADER_SIZE))
             return span.base_offset >= self.base_offset and segment_scan.is_indexed(span, indexed_offset)
         return False
 
     def is_indexed_timestamp(self, timestamp_ms: int, offset: int) -> bool:
-        """True if the entry has the timestamp of its batch, or if the batch cannot be read.
+        """True if its batch has the entry's timestamp, or cannot be read.
 
-        (-1, base offset) represents an index without entries.
+        (-1, base offset) stands for an empty index.
         """
         if timestamp_ms == NO_TIMESTAMP:
             return offset == self.base_offset
@@ -274,7 +270,7 @@ class Segment(SegmentHandle):
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The largest timestamp of any record; -1 if there is none. After a restart it comes from the time index."""
+        """The largest timestamp of any record; -1 if there is none. After a restart, it comes from the time index."""
         if self._max_timestamp_ms == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp_ms
@@ -290,7 +286,6 @@ class Segment(SegmentHandle):
         self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
 
     def set_max_timestamp(self, timestamp_ms: int, offset: int) -> None:
-        """Set the values that a recovery found."""
         self._max_timestamp_ms, self._max_timestamp_offset = timestamp_ms, offset
 
     def reset_timestamps(self) -> None:
@@ -309,7 +304,7 @@ class Segment(SegmentHandle):
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The largest timestamp of the first batch, from which time-based rolling counts; -1 if there is none."""
+        """The largest timestamp of the first batch, for time-based rolling; -1 if there is none."""
         if self._first_timestamp_ms == _UNKNOWN:
             if self.size_bytes < HEADER_SIZE:
                 return NO_TIMESTAMP
@@ -317,13 +312,12 @@ class Segment(SegmentHandle):
         return self._first_timestamp_ms
 
     def largest_timestamp_ms(self) -> int:
-        """The timestamp for retention: the largest record timestamp, or the file's modification time if there is
-        none."""
+        """The timestamp for retention: the largest of a record, otherwise the file's modification time."""
         timestamp_ms = self.max_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.modified_ms()
 
     def move_to(self, directory: str) -> None:
-        """Update paths after a rename of the partition's directory."""
+        """Follow a rename of the directory."""
         self.directory = directory
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
@@ -331,7 +325,7 @@ class Segment(SegmentHandle):
             self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
 
     def take_suffix(self, suffix: str) -> None:
-        """Update paths after a rename of the files that added this suffix."""
+        """Follow a rename of the files that added this suffix."""
         self._suffix = suffix
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX) + suffix
         self.time_index.path = self._path(TIME_INDEX_SUFFIX) + suffix
@@ -353,10 +347,10 @@ def open_segment(
     random: Random = SYSTEM_RANDOM,
     is_first: bool = False,
 ) -> Segment:
-    """Open the segment file of ``size_bytes`` bytes; None: create a new, empty segment.
+    """``size_bytes``: of its file; None: create a new segment.
 
-    ``random``: for ``segment.jitter.ms``. ``is_first``: a new segment of a log without records. Its first record
-    creates the files, unless it begins at an offset other than 0, which only their names preserve.
+    ``random``: for ``segment.jitter.ms``. ``is_first``: of a log without records. The first record creates its files,
+    unless only their names preserve an offset other than 0.
     """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(

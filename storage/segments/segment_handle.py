@@ -1,6 +1,6 @@
-"""The file of a segment: opened on first use, pinned by readers, renamed and removed.
+"""A segment's file: opened on first use, pinned by readers, renamed and removed.
 
-The ``FilePool`` may close it while it is not pinned. Tests: tests/storage/log/test_log_files.py.
+Unless it is pinned, the ``FilePool`` may close it. Tests: tests/storage/log/test_log_files.py.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ _SUFFIXES = (*MADE_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
 
 
 class SegmentHandle:
-    """The ``.log`` file that begins at ``base_offset``, and the names of the files beside it.
+    """The ``.log`` file at ``base_offset``, and the names beside it.
 
-    ``is_unmade``: the files do not exist yet. ``is_active``: the log writes to this segment.
+    ``is_unmade``: no files exist yet. ``is_active``: the log writes here.
     """
 
     __slots__ = (
@@ -59,11 +59,11 @@ class SegmentHandle:
 
     @property
     def path(self) -> str:
-        """Path of the ``.log`` file, even after a rename for deletion."""
+        """Path of the ``.log`` file, also when renamed for deletion."""
         return self._path(LOG_SUFFIX) + self._suffix
 
     def fileno(self) -> int:
-        """The open descriptor. It is valid until the next call into storage, or as long as a slice pins it."""
+        """The descriptor, valid until the next call into storage or while a slice pins it."""
         if self._descriptor < 0:
             self._descriptor = self._make() if self.is_unmade else files.open_to_append(self.path)
             self._pool.opened(self)
@@ -71,7 +71,7 @@ class SegmentHandle:
         return self._descriptor
 
     def _make(self) -> int:
-        """Create the three files, empty. Returns the descriptor of the ``.log`` file. Raises: OSError."""
+        """Create three empty files. Returns the ``.log`` file's descriptor."""
         descriptor = files.open_to_append(self.path, is_new=True)
         try:
             for suffix in MADE_SUFFIXES[1:]:
@@ -91,7 +91,7 @@ class SegmentHandle:
         return self._pins > 0
 
     def pin(self) -> None:
-        """Keep the descriptor open until ``unpin``. A deleted file stays readable until then."""
+        """Keep the descriptor open, and even a deleted file readable, until ``unpin``."""
         if self._descriptor < 0:
             self.fileno()
         if not self._pins:
@@ -99,7 +99,7 @@ class SegmentHandle:
         self._pins += 1
 
     def pin_for_reader(self) -> None:
-        """Like ``pin``, for a reader, which may take long. Raises: TooManyOpenFiles above the pool's limit."""
+        """Like ``pin``, for a slow reader. Raises: TooManyOpenFiles above the pool's limit."""
         if not self._pins and self._pool.pinned_count >= self._pool.max_open_files:
             raise TooManyOpenFiles(f"{self._pool.pinned_count} segment files are in use by slow readers")
         self.pin()
@@ -113,18 +113,18 @@ class SegmentHandle:
                 self.release_file()
 
     def rest(self) -> None:
-        """Close the file of an idle log and free index entries. The next use loads them."""
+        """Close the file of an idle log and free index entries, until the next use."""
         if self._descriptor >= 0 and not self._pins:
             self._pool.closed(self)
             self.close_file()
 
     def close_file(self) -> None:
-        """Close the descriptor; the next use reopens it. Only the pool calls this."""
+        """Close the file, for the pool only; the next use opens it again."""
         files.close(self._descriptor)
         self._descriptor = -1
 
     def release_file(self) -> None:
-        """Close the descriptor immediately, or when the last slice is released."""
+        """Close the descriptor now, or when the last slice is released."""
         self._close_on_unpin = self._pins > 0
         if self._descriptor >= 0 and not self._pins:
             self._pool.closed(self)
@@ -132,7 +132,7 @@ class SegmentHandle:
             self._descriptor = -1
 
     def _write_again(self, descriptor: int, batches: bytes | bytearray | memoryview, position: int) -> None:
-        """Complete a short write. On failure, truncate the file at ``position``."""
+        """Complete a short write, or truncate the file at ``position``."""
         try:
             files.truncate(descriptor, position)
             write_all(descriptor, batches)
@@ -141,14 +141,14 @@ class SegmentHandle:
             raise
 
     def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch at ``position``. Raises CorruptRecord after the end of the file."""
+        """Raises CorruptRecord after the end of the file."""
         return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         return segment_scan.read_range(self.fileno(), position, size_bytes)
 
     def modified_ms(self) -> int:
-        """The file's modification time. Raises: FileNotFoundError."""
+        """Raises: FileNotFoundError."""
         if self.is_unmade:
             return self.created_ms
         found = files.status(self.path)
@@ -157,7 +157,7 @@ class SegmentHandle:
         return found.modified_ms
 
     def leave(self) -> None:
-        """Stop all writes and close the file, because it leaves the log's directory. Slices stay readable."""
+        """Leaving the log's directory, stop writes and close the file. Slices stay readable."""
         self.is_active = False
         self.abandon()
         self.release_file()
@@ -176,9 +176,9 @@ class SegmentHandle:
         self._is_abandoned = True
 
     def prepare_removal(self) -> Callable[[], None]:
-        """A function for any thread that deletes the files; 20 MB take milliseconds. It raises OSError.
+        """A function for any thread that deletes the files (20 MB take milliseconds); it raises OSError.
 
-        A pinned descriptor stays readable. Closing it frees the space.
+        A pinned descriptor stays readable, and frees the space when closed.
         """
         self.release_file()
         paths = [self._path(suffix) + self._suffix for suffix in _SUFFIXES]

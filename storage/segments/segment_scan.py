@@ -1,7 +1,7 @@
-"""Scans the batches of a segment file with few reads: finds an offset, a boundary, or all headers.
+"""Scans a segment file's batches with few reads: for an offset, a boundary, or all headers.
 
-Supports magic 2 and old message sets, whose entries begin with their *last* offset, because a log may be older than its
-broker. Tests: tests/storage/log/test_log.py.
+A log may be older than its broker: besides magic 2, old message sets, whose entries begin with their *last* offset.
+Tests: tests/storage/log/test_log.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 8192
 
 
 class BatchSpan(NamedTuple):
-    """Position and offsets of a batch in its file. ``attributes``: 0 for batches older than magic 2."""
+    """A batch in its file; ``attributes`` are 0 before magic 2."""
 
     position: int
     size_bytes: int
@@ -47,9 +47,9 @@ def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
 
 
 def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[BatchSpan]:
-    """Yield the batches from ``position`` to ``end``. Both must be batch boundaries.
+    """The batches from ``position`` to ``end``, which must be batch boundaries.
 
-    Raises: CorruptRecord if the data are not complete batches. The CRC is not checked.
+    Raises: CorruptRecord for anything but complete batches; the CRC is not checked.
     """
     chunk = b""
     chunk_start = position
@@ -60,7 +60,7 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
             chunk_start = position
             index = 0
             if len(chunk) == _SMALLEST_ENTRY:
-                chunk += b"\0"  # an empty message of magic 0 is one byte shorter than _FRONT
+                chunk += b"\0"  # magic 0's empty message is a byte shorter than _FRONT
             if len(chunk) < _FRONT_SIZE:
                 raise CorruptRecord(f"{len(chunk)} bytes at position {position} are too few for a batch")
         base_offset, length, magic, attributes, last_offset_delta = _FRONT.unpack_from(chunk, index)
@@ -85,9 +85,9 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
 def iter_batches_at(
     descriptor: int, position: int, end: int, chunk_bytes: int, spend: Callable[[int], None]
 ) -> Iterator[tuple[BatchSpan, bytes]]:
-    """Yield the batches from ``position`` to ``end`` with their bytes, read in chunks of ``chunk_bytes``.
+    """The batches with their bytes, read in chunks; ``spend`` gets the bytes read.
 
-    ``spend`` is called with the number of bytes read. Raises like ``iter_spans``; CorruptRecord at the end of the file.
+    Raises like ``iter_spans``; CorruptRecord at the end of the file.
     """
     chunk = b""
     chunk_start = position
@@ -119,10 +119,10 @@ def iter_batches_at(
 
 
 def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:
-    """True if an index entry with this offset may refer to the batch: no later offset is before the batch.
+    """True if the entry may refer to the batch: no later offset is before it.
 
-    Normally the entry has the batch's last offset. It has a later offset if Kafka appended several batches together,
-    and the offset before the batch after damage.
+    Normally it has the batch's last offset; a later one if Kafka appended several batches together; after damage the
+    one before the batch.
     """
     return span.base_offset <= indexed_offset + 1
 
@@ -130,11 +130,11 @@ def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:
 def find_offset(
     descriptor: int, offset: int, position: int, end: int, indexed_offset: int | None = None
 ) -> BatchSpan | None:
-    """The first batch from ``position`` on whose last offset is at least ``offset``.
+    """The first batch from ``position`` on that ends at or after ``offset``.
 
     Args:
-        indexed_offset: the offset of the index entry that refers to ``position``.
-    Raises: CorruptRecord for a damaged batch, or if the entry does not match the batch.
+        indexed_offset: of the index entry for ``position``.
+    Raises: CorruptRecord for damage, or if entry and batch do not match.
     """
     for span in iter_spans(descriptor, position, end):
         if indexed_offset is not None:
@@ -149,11 +149,9 @@ def find_offset(
 
 
 def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple[int, int, int]:
-    """The last batch boundary up to ``limit``.
+    """The last boundary up to ``limit``, which is below ``end``; ``position`` must be one, too.
 
-    ``position`` must be a boundary up to ``limit``, and ``limit`` must be below ``end``.
-    Returns: (position of the boundary, first offset after it, size of the batch after it). That batch ends after
-        ``limit``.
+    Returns: (its position, first offset after it, size of the next batch, which ends after ``limit``).
     """
     span = None
     try:
@@ -163,5 +161,5 @@ def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple
     except CorruptRecord:
         if span is None:
             raise
-        return span.position + span.size_bytes, span.last_offset + 1, 0  # everything before the damage is valid
+        return span.position + span.size_bytes, span.last_offset + 1, 0  # all before the damage is valid
     raise CorruptRecord(f"no batch boundary after position {position}")

@@ -1,13 +1,12 @@
-"""Replaces segments by their cleaned segment. After a crash, either the old segments or the new one is valid.
+"""Replaces segments by their cleaned one. After a crash, either the old or the new is valid.
 
-File names record the progress. A ``.log.cleaned`` file is ignored. When it is complete and durable, it is renamed to
-``.log.swap`` and is valid. Then the old segments are renamed to ``.deleted``, and the new one gets its final name. The
-directory must be synced between these steps, so that a power loss preserves their order
-(``LogSegments.replace_steps``).
+File names record the progress. A ``.log.cleaned`` file is ignored; when complete and durable, it becomes ``.log.swap``,
+which is valid. Then the old segments become ``.deleted``, and the new one gets its final name. The directory is synced
+between these steps, so that a power loss preserves their order (``LogSegments.replace_steps``).
 
-The rules are Kafka's, because a Java broker and this one may open the same directory in turn. They also cover a segment
-that Kafka splits into several ``.swap`` files: files at or after the lowest ``.cleaned`` file are incomplete.
-Source: LocalLog.replaceSegments, LogLoader.load@3.9. Tests: tests/storage/segments/test_segment_swap.py.
+These rules are Kafka's: a Java broker may open the same directory. They allow for segments that Kafka splits into
+several ``.swap`` files: those at or after the lowest ``.cleaned`` file are incomplete.
+Source: LocalLog.replaceSegments, LogLoader.load@3.9.
 """
 
 from collections.abc import Sequence
@@ -37,8 +36,7 @@ _TEMPORARY_SUFFIX = ".tmp"
 
 
 def begin_swap(directory: str, base_offset: int) -> None:
-    """Rename durable ``.cleaned`` files to ``.swap``. The log is renamed last, which makes the swap valid. Raises:
-    OSError."""
+    """Rename durable ``.cleaned`` files to ``.swap``, the log last: that makes the swap valid. Raises: OSError."""
     for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + CLEANED_SUFFIX):
@@ -46,7 +44,7 @@ def begin_swap(directory: str, base_offset: int) -> None:
 
 
 def end_swap(directory: str, base_offset: int) -> None:
-    """Rename ``.swap`` files to their final names. The replaced files must have been renamed. Raises: OSError."""
+    """Give ``.swap`` files their final names, after the replaced ones were renamed. Raises: OSError."""
     for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + SWAP_SUFFIX):
@@ -64,9 +62,9 @@ def remove_cleaned(directory: str) -> None:
 
 
 def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = ignore) -> list[str]:
-    """Complete valid swaps and remove other temporary files. Returns the names of the remaining files.
+    """Complete valid swaps, and remove other temporary files. Returns the remaining names.
 
-    Call this before reading any file of the log. Raises: OSError.
+    Call this before reading a file of the log. Raises: OSError.
     """
     if any(name.endswith(_LOG_SWAP) and not _is_sound(directory, name) for name in names):
         names = _take_back(directory, names, observe)
@@ -77,14 +75,14 @@ def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = 
         sync_path(directory)
     present = set(names)
     was_swapping = False
-    # Logs first, as in ``end_swap``: an index whose log is not a .swap file belongs to a log with its final name.
+    # Logs first, as in ``end_swap``: an index whose log is no .swap file belongs to a log with its final name.
     for name in sorted(names, key=lambda name: not name.endswith(_LOG_SWAP)):
         if not name.endswith(SWAP_SUFFIX):
             continue
         was_swapping = True
         path, target = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)
         present.discard(name)
-        if target in present and not name.endswith(_LOG_SWAP):  # the index of a log that did not become a .swap file
+        if target in present and not name.endswith(_LOG_SWAP):  # its log did not become a .swap file
             remove_file(path)
         else:
             files.rename(path, f"{directory}/{target}")
@@ -98,13 +96,13 @@ _LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
 
 
 def _is_sound(directory: str, name: str) -> bool:
-    """True if every batch of a ``.log.swap`` file is valid, so the segments that it replaces can be removed."""
+    """True if every batch of a ``.log.swap`` file is valid, so that what it replaces can be removed."""
     found = parse_offset_file(name)
     return found is not None and scan_segment(f"{directory}/{name}", "", "", found[0], 0, 0).reason is None
 
 
 def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[str]:
-    """Rename damaged ``.swap`` files and restore the names of the files that they replace."""
+    """Rename damaged ``.swap`` files, and restore what they replace."""
     present = set(names)
     for name in names:
         own = name.removesuffix(DELETED_SUFFIX)
@@ -120,9 +118,9 @@ def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[s
 
 
 def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
-    """Remove ``.deleted`` and ``.cleaned`` files, and ``.swap`` files at or after the lowest ``.cleaned`` file.
+    """``.deleted``, ``.cleaned``, and ``.swap`` at or after the lowest ``.cleaned``.
 
-    ``.swap`` files are removed first, because without the ``.cleaned`` file they would seem valid after another crash.
+    ``.swap`` first: without the ``.cleaned`` file, it would seem valid after another crash.
     """
     cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
     lowest = min(cleaned, default=None)

@@ -1,9 +1,8 @@
-"""Moves records that a log drops into a folder, durably, instead of deleting them.
+"""Moves records that a log drops into a folder, durably.
 
-Recovery and truncation rely on evidence that may be wrong: a checkpoint, or a leader that lost its disk. The folder is
-``<offset>.moved-aside`` in the partition's directory, where ``offset`` is the new end of the log. It contains whole
-segments under their own names, and the end of a cut segment as ``<offset>.log.tail``. Kafka's brokers ignore it; it is
-deleted with the partition. Tests: tests/storage/segments/test_set_aside.py.
+Recovery and truncation may rely on wrong evidence: a checkpoint, or a leader that lost its disk. The folder is
+``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. In it are whole segments, and a
+cut segment's end as ``<offset>.log.tail``. Kafka's brokers ignore it; it goes with the partition.
 """
 
 from collections.abc import Sequence
@@ -29,15 +28,14 @@ _CHUNK_BYTES = 1 << 20
 def set_aside(
     directory: str, end_offset: int, segments: Sequence[Segment], tail: tuple[Segment, int] | None = None
 ) -> str | None:
-    """Move whole segments, and copy the end of another one, into a folder. The folder is durable on return.
+    """Move whole segments, and copy another's end. The folder is durable on return.
 
     Args:
-        end_offset: the new end of the log, which names the folder.
-        segments: the last segments of the log, ascending. Their files are closed unless readers hold them.
-        tail: (segment, position): copy the bytes from ``position`` on; the caller then truncates the segment. A tail of
-            zeros is not copied.
-    Returns: the folder, or None if there was nothing to move.
-    Raises: OSError. No records are lost, but files may be in both places.
+        end_offset: names the folder.
+        segments: the log's last, ascending; closed unless readers hold them.
+        tail: (segment, position): copy what follows, unless it is zeros; the caller then truncates.
+    Returns: the folder, or None without anything to move.
+    Raises: OSError; nothing is lost, but files may be in both places.
     """
     if tail is not None and not _holds_bytes(*tail):
         tail = None
@@ -59,7 +57,7 @@ def set_aside(
 
 
 def _holds_bytes(segment: Segment, position: int) -> bool:
-    """True if there are bytes other than zero after ``position``."""
+    """True if not only zeros follow."""
     for start in range(position, segment.size_bytes, _CHUNK_BYTES):
         if files.pread(segment.fileno(), _CHUNK_BYTES, start).strip(b"\0"):
             return True

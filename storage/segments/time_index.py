@@ -1,9 +1,9 @@
-"""The sparse time index of a segment: the offset up to which no record has a later timestamp.
+"""A segment's sparse time index: up to which offset no record has a later timestamp.
 
 File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. The timestamp
-is the largest of all records up to the offset. A killed Kafka broker leaves a tail of zeros. Lookups are rare
-(ListOffsets), so only unwritten entries and the last entry stay in memory.
-Source: TimeIndex.java@3.9. Tests: tests/storage/segments/test_time_index.py.
+is the largest up to the offset. A killed Kafka broker leaves zeros at the end. Lookups are rare (ListOffsets), so only
+the unwritten and the last entry stay in memory.
+Source: TimeIndex.java@3.9.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 
 
 def valid_time_index(data: bytes) -> bytes:
-    """The content of an index file, without a tail of zeros or an incomplete last entry."""
+    """The content of an index file, without zeros or an incomplete entry at the end."""
     end = len(data) // ENTRY_SIZE * ENTRY_SIZE
     while end and data[end - ENTRY_SIZE : end] == _ZERO:
         end -= ENTRY_SIZE
@@ -34,7 +34,7 @@ def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
 
 
 def _read_end(path: str) -> tuple[int, bytes]:
-    """The number of valid entries, and the last entry. Reads the whole file only if its end is padded with zeros."""
+    """The number of valid entries, and the last entry. Reads the whole file only if zeros end it."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
@@ -46,9 +46,9 @@ def _read_end(path: str) -> tuple[int, bytes]:
 
 
 class TimeIndex:
-    """The time index of one segment. The file is opened for each use.
+    """The time index of one segment; the file is opened for each use.
 
-    ``is_changed``: this process has written to the file.
+    ``is_changed``: written by this process.
     """
 
     __slots__ = ("_last", "_tail", "_written_count", "base_offset", "is_changed", "path")
@@ -87,7 +87,7 @@ class TimeIndex:
             self._last = (timestamp_ms, offset)
 
     def lookup(self, timestamp_ms: int) -> tuple[int, int]:
-        """The last entry with a timestamp of at most ``timestamp_ms``; (-1, base offset) if there is none."""
+        """The last entry up to ``timestamp_ms``; (-1, base offset) if none."""
         data = self._content()
         low, high = 0, len(data) // ENTRY_SIZE
         while low < high:
@@ -106,7 +106,7 @@ class TimeIndex:
         return (read_file(self.path) or b"")[: self._written_count * ENTRY_SIZE] + self._tail
 
     def truncate_to_offset(self, offset: int) -> None:
-        """Drop the entries with an offset of at least ``offset``, in memory and in the file."""
+        """Drop entries from ``offset`` on, in memory and file."""
         kept = b"".join(
             _ENTRY.pack(timestamp_ms, entry_offset - self.base_offset)
             for timestamp_ms, entry_offset in iter_time_index(self._content(), self.base_offset)
@@ -115,8 +115,7 @@ class TimeIndex:
         self.replace(kept)
 
     def replace(self, data: bytes) -> None:
-        """Write the file with rebuilt entries."""
-        if data != read_file(self.path):  # after a crash, most indexes are correct
+        if data != read_file(self.path):  # after a crash, most are
             self.is_changed = True
             files.write_file(self.path, data)
         self._tail = b""
@@ -124,7 +123,7 @@ class TimeIndex:
         self._last = (NO_TIMESTAMP, self.base_offset)
 
     def write_out(self) -> bool:
-        """Append new entries to the file without fsync. Returns True if there were any."""
+        """Append new entries, without fsync. Returns True if there were any."""
         if not self._tail:
             return False
         self.is_changed = True

@@ -1,9 +1,8 @@
-"""Finds the first record in a segment at or after a timestamp.
+"""Finds a segment's first record at or after a timestamp.
 
-``search_segment`` does a bounded amount of work (``AT_ONCE``) on the calling thread and yields the rest as
-``SearchWork`` for a helper process. That is also bounded (``AT_MOST``), because a header may claim a timestamp that no
-record has. If a search reaches its bounds, it returns the first offset that it did not examine. Reading from that
-offset never skips a matching record.
+``search_segment`` does a bounded part (``AT_ONCE``) on the calling thread and yields the rest as ``SearchWork`` for a
+helper process. That is bounded, too (``AT_MOST``): a header may claim a timestamp that no record has. At its bounds, a
+search returns the first offset that it did not examine: reading from there misses no match.
 Tests: tests/storage/segments/test_timestamp_search.py, tests/storage/log/test_log.py.
 """
 
@@ -38,8 +37,7 @@ AT_MOST = SearchBounds(2_000_000, MAX_RECORDS, MAX_UNCOMPRESSED_BYTES)
 
 
 class Beyond(NamedTuple):
-    """The search reached its bounds. ``position``: the first unexamined batch. ``answer``: the result if it ends
-    here."""
+    """The search reached its bounds. ``position``: the first unexamined batch. ``answer``: if the search ends here."""
 
     position: int
     answer: TimestampOffset
@@ -58,11 +56,10 @@ class SearchWork(NamedTuple):
     start_offset: int
 
     def run_on(self, descriptor: int) -> Result:
-        """Run the whole search, in a helper process or in this one. Raises: CorruptRecord, InvalidRecord, OSError."""
+        """Run the whole search, in a helper process or here. Raises: CorruptRecord, InvalidRecord, OSError."""
         return self.within(AT_MOST, descriptor)
 
     def within(self, bounds: SearchBounds, descriptor: int) -> Result:
-        """Run the search within ``bounds``."""
         batches_left, records_left, bytes_left = bounds
         for span in iter_spans(descriptor, self.position, self.end):
             batches_left -= 1
@@ -108,8 +105,6 @@ class SearchWork(NamedTuple):
 
 
 class _Counter:
-    """Counts the bytes of chunks."""
-
     size_bytes = 0
 
     def count(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -119,14 +114,14 @@ class _Counter:
 
 
 Search = Generator[tuple[Segment, SearchWork] | None, Result, TimestampOffset | None]
-"""A resumable search. It yields work and must be resumed with the result. If it yields None, it only pauses."""
+"""A resumable search: it yields work, to be resumed with the result, or None for a pause."""
 
 
 def search_segment(segment: Segment, work: SearchWork) -> Search:
-    """Search a segment. Yields the work that exceeds ``AT_ONCE``."""
+    """Yields the work beyond ``AT_ONCE``."""
     result = work.within(AT_ONCE, segment.fileno())
     if isinstance(result, Beyond):
-        segment.pin_for_reader()  # retention may delete the segment before the work runs
+        segment.pin_for_reader()  # retention may delete it before
         try:
             result = yield segment, work._replace(position=result.position)
         finally:

@@ -1,10 +1,10 @@
 """The aborted transactions whose markers are in a segment (``.txnindex``).
 
 Entries of 34 bytes, big-endian: ``version int16 = 0, producer_id int64, first_offset int64, last_offset int64,
-last_stable_offset int64``, ascending by last offset, the offset of the marker. The first entry creates the file. The
-last stable offset is the one after the append of the marker: all transactions that began before it have ended. A search
-for transactions that began before an offset therefore ends at the first entry whose last stable offset is not smaller.
-Source: AbortedTxn.java, TransactionIndex.java@3.9. Tests: tests/storage/segments/test_transaction_index.py.
+last_stable_offset int64``, ascending by last offset, which is the marker's. The first creates the file. The last stable
+offset is that after the marker's append: all transactions that began before it have ended. So a search for transactions
+that began before an offset ends at the first entry whose last stable offset is not smaller.
+Source: AbortedTxn.java, TransactionIndex.java@3.9.
 """
 
 from bisect import bisect_left
@@ -21,7 +21,7 @@ VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """One aborted transaction. Readers of committed data skip its producer's records in this range."""
+    """Readers of committed data skip the producer's records in this range."""
 
     version: int
     producer_id: int
@@ -41,12 +41,11 @@ def decode_transaction_index(data: bytes) -> list[AbortedTransaction]:
 
 
 def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
-    """The content of an index file."""
     return b"".join(_ENTRY.pack(*entry) for entry in entries)
 
 
 def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
-    """The problem in the index file of the segment at ``base_offset``; None if the file is valid."""
+    """The problem in the segment's index file, if any."""
     if len(data) % ENTRY_SIZE:
         return f"has {len(data)} bytes, which is no multiple of {ENTRY_SIZE}"
     previous = base_offset - 1
@@ -60,7 +59,7 @@ def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
 
 
 class TransactionIndex:
-    """The transaction index of one segment. Loaded on first use; the file is not kept open."""
+    """The transaction index of one segment, loaded on first use; the file is not kept open."""
 
     __slots__ = ("_entries", "_is_damaged", "_synced_count", "_write_count", "path")
 
@@ -72,7 +71,7 @@ class TransactionIndex:
 
     @property
     def entries(self) -> list[AbortedTransaction]:
-        """All entries. Loads them if needed. Raises: OSError."""
+        """Loaded if needed. Raises: OSError."""
         if self._entries is None:
             self._entries = decode_transaction_index(read_file(self.path) or b"")
         return self._entries
@@ -85,7 +84,7 @@ class TransactionIndex:
         entries.append(entry)
 
     def replace(self, start_offset: int, found: Iterable[AbortedTransaction]) -> bool:
-        """Replace the entries that end at or after ``start_offset``. Returns True if that changed anything.
+        """Replace the entries that end at or after ``start_offset``. Returns True if anything changed.
 
         They count as not durable even if nothing changes: a killed process may have left them in the page cache.
         Entries that stay are not written again, because a power loss could then cut the file before them. A damaged
@@ -115,8 +114,8 @@ class TransactionIndex:
         self._entries = []
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
-        """The file to fsync, with its directory, before its records count as durable (None: no file), and a function to
-        call when that is done. Until then each further flush must sync it too: it may end first."""
+        """The file, if any, to fsync with its directory before its records count as durable, and a function to call
+        afterwards. Until then each further flush must sync it, too: it may end first."""
         count = self._write_count
         path = self.path if self._synced_count < count else None
 
@@ -126,7 +125,7 @@ class TransactionIndex:
         return path, done
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Transactions with records in ``[start_offset, end_offset)``, and whether the search can skip later segments.
+        """Transactions with records in ``[start_offset, end_offset)``, and whether later segments can be skipped.
 
         Raises: OSError.
         """

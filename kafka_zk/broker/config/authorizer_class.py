@@ -17,7 +17,7 @@ class BadAuthorizer(Exception):
 
 
 def check_authorizer(properties: Mapping[str, str]) -> None:
-    """Check the authorizer keys. Raises BadAuthorizer."""
+    """Raises BadAuthorizer."""
     wanted = properties.get(_CLASS_KEY, "").strip()
     if wanted and wanted != ACL_AUTHORIZER and not is_python_class(wanted):
         raise BadAuthorizer(

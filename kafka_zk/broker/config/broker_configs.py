@@ -1,4 +1,4 @@
-"""Broker keys by name, spelling and topic key, derived from the table in ``broker_keys``.
+"""Broker keys by name, spelling and topic key, from ``broker_keys``.
 
 Tests: tests/kafka_zk/broker/config/test_broker_keys.py.
 """
@@ -25,14 +25,14 @@ DYNAMIC_ONLY_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
 
 
 def documentation(key: str) -> str:
-    """One sentence about a broker key, even if the key is unknown."""
+    """One sentence, also for an unknown key."""
     name = store_key(key) or key
     return ALL_KEYS[name].documentation if name in ALL_KEYS else UNUSED
 
 
 def store_key(key: str) -> str | None:
-    """The name of a key about a listener's key store or trust store, without the listener's prefix:
-    ``ssl.keystore.location`` for ``listener.name.<listener>.ssl.keystore.location``. None for any other key."""
+    """A key for stores without its listener: ``ssl.keystore.location`` for
+    ``listener.name.<listener>.ssl.keystore.location``; None for others."""
     if not key.startswith("listener.name."):
         return None
     name = key.split(".", 3)[-1]
@@ -40,7 +40,7 @@ def store_key(key: str) -> str | None:
 
 
 def _by_unit(key: str) -> dict[str, int]:
-    """Spelling of a key -> its unit in ms, finest unit first."""
+    """Spelling -> unit in ms, finest first."""
     in_units = {row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units and row.in_units[0] == key}
     return dict(sorted({key: 1, **in_units}.items(), key=lambda spelling: spelling[1]))
 
@@ -59,7 +59,7 @@ def synonyms(key: str) -> tuple[str, ...]:
 TOPIC_DEFAULTS: Mapping[str, str] = MappingProxyType(
     {row.topic_key: row.name for row in sorted(ALL_KEYS.values(), key=lambda row: row.topic_key or "") if row.topic_key}
 )
-"""Topic key -> broker key that sets its default."""
+"""Topic key -> the broker key of its default."""
 
 UNITS_MS: Mapping[str, int] = MappingProxyType({row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units})
-"""Key in another unit -> number of ms per unit."""
+"""Key in another unit -> ms per unit."""

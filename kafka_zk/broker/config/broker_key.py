@@ -1,6 +1,6 @@
-"""Defines one broker key: an attribute of ``KafkaConfig``, and its description for the configuration APIs.
+"""Defines a broker key: an attribute of ``KafkaConfig``, with a description for the configuration APIs.
 
-Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute has the name of the key, with ``_`` instead
+Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute is named like the key, with ``_`` instead
 of ``.``.
 """
 
@@ -45,23 +45,22 @@ class Facts(TypedDict, total=False):
     update: Update
 
     is_built: bool
-    """Whether this broker can change a dynamic key at run time. Default: True for cluster-wide keys."""
+    """This broker can change the dynamic key at run time; default: if cluster-wide."""
 
     is_listed: bool
     """False if DescribeConfigs omits the key, because Kafka omits it too or does not have it."""
 
     in_units: tuple[str, int]
-    """``("log.retention.ms", 60_000)``: this key sets ``log.retention.ms``, in units of 60,000 ms."""
+    """``("log.retention.ms", 60_000)``: sets ``log.retention.ms``, in units of 60,000 ms."""
 
     fallback: str
     """The key whose value applies if this one is not set."""
 
     needs: str
-    """``SASL`` or ``SSL``: the key only has an effect if a listener's protocol includes it."""
+    """``SASL`` or ``SSL``: no effect unless a listener's protocol includes it."""
 
     unbuilt: str
-    """Reason why this broker lacks the security feature that any value except the default requests
-    (``unbuilt_security``)."""
+    """Why the security feature of any value but the default is not built (``unbuilt_security``)."""
 
 
 class _Reader(Protocol):
@@ -72,9 +71,9 @@ class BrokerKey(Generic[R]):
     """One broker key.
 
     Attributes:
-        default: Kafka's default as text, as DescribeConfigs shows it; None for null.
-        default_here: this broker's default as text.
-        topic_key: the topic key for which this key sets the default, or None.
+        default: Kafka's, as DescribeConfigs shows it; None for null.
+        default_here: this broker's.
+        topic_key: for which this sets the default, if any.
         others: see ``Facts``.
     """
 
@@ -115,7 +114,7 @@ class BrokerKey(Generic[R]):
     def __get__(self, config: _Reader, owner: type) -> R: ...
 
     def __get__(self, config: _Reader | None, owner: type) -> Any:
-        # Python finds the attributes of keys with Use.READ on the configuration object, before this descriptor.
+        # Python finds attributes with Use.READ on the configuration, before this descriptor.
         return self if config is None else config.read(self)
 
     @property
@@ -184,7 +183,7 @@ class Kind(Generic[T]):
 
 
 def items(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list, dropping empty items."""
+    """The items of a comma-separated list, without empty ones."""
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
@@ -198,7 +197,7 @@ PASSWORD = Kind[str]("PASSWORD")
 CLASS = Kind[str]("CLASS")
 LIST = Kind[tuple[str, ...]]("LIST")
 ITEMS = Kind[tuple[str, ...]]("STRING", items)
-"""A list that has type STRING in Kafka."""
+"""A list, of type STRING in Kafka."""
 
 
 def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> BrokerKey[Any]:
@@ -211,9 +210,9 @@ def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> Brok
 def topic_default(
     topic_key: str, *, is_set: bool = True, update: Update = Update.CLUSTER_WIDE, fallback: str | None = None
 ) -> BrokerKey[Value | None]:
-    """A broker key that sets the default of a topic key. It has the topic key's type, default and documentation.
+    """Sets a topic key's default, and has its type and documentation.
 
-    ``is_set=False``: Kafka shows null as the default, because another key may set the value.
+    ``is_set=False``: Kafka shows null, because another key may set it.
     """
     definition = TOPIC_CONFIGS[topic_key]
     default = definition.format(definition.default) if is_set else None

@@ -1,12 +1,11 @@
-"""The table of broker keys: all keys of Kafka 3.9 in ZooKeeper mode, one row each.
+"""All broker keys of Kafka 3.9 in ZooKeeper mode, one row each.
 
 A key that Kafka does not have gets a row with ``is_listed=False``.
 ``security_keys`` contains the keys about security. ``unused_keys.txt`` lists the keys that this broker only stores and
 shows.
 
-Names, types, defaults and update modes are those that a 3.9.1 broker returns in DescribeConfigs. The documentation is
-original. ``here=`` is this broker's default if it differs from Kafka's. ``broker_configs`` derives tables for
-configuration files and APIs from the rows.
+Names, types, defaults and update modes are those of a 3.9.1 broker's DescribeConfigs. The documentation texts are
+original. ``here=``: this broker's default, if different. ``broker_configs`` derives tables from the rows.
 """
 
 from collections.abc import Iterator
@@ -40,7 +39,7 @@ _UNBUILT = {
 
 
 class BrokerKeys(SecurityKeys):
-    """Each attribute is a key, with ``_`` for ``.`` in its name. On an instance, it is the key's value."""
+    """An attribute is a key, with ``_`` for ``.``; on an instance its value."""
 
     advertised_listeners = ITEMS(
         None, "Addresses announced to clients and brokers; by default the bound addresses.", here="",
@@ -331,7 +330,7 @@ class BrokerKeys(SecurityKeys):
         "18000", "Session timeout: ZooKeeper considers a broker dead after this silence.", low=100, use=READ,
     )
 
-    # DescribeConfigs lists these keys only if they are set, and shows no value unless the key is dynamic.
+    # Listed by DescribeConfigs only if set, and without a value unless dynamic.
     follower_replication_throttled_rate = LONG(
         None, "Maximum bytes per second that throttled replicas fetch.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
@@ -358,7 +357,7 @@ def _unused_keys() -> Iterator[BrokerKey[Any]]:
             if more[1:]:
                 facts["unbuilt"] = _UNBUILT[more[1]]
             if name.startswith("sasl.kerberos."):
-                facts["is_built"] = True  # keys about Java's renewal of tickets: a change is accepted but has no effect
+                facts["is_built"] = True  # on Java's renewal of tickets: changes are accepted, without effect
             yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
 
 

@@ -1,14 +1,13 @@
-"""A broker's configuration in force: ``server.properties``, overridden by dynamic values.
+"""A broker's configuration: ``server.properties``, overridden by dynamic values.
 
-Values in ``/config/brokers/<id>`` take precedence over ``/config/brokers/<default>``, and both over
-``server.properties``. A dynamic value also hides other spellings of its key (``log.retention.ms`` hides
-``log.retention.hours``). Pure: ``live_config`` applies a new configuration.
+``/config/brokers/<id>`` precedes ``/config/brokers/<default>``, and both ``server.properties``. A dynamic value hides
+other spellings of its key (``log.retention.ms`` hides ``log.retention.hours``). Pure: ``live_config`` applies a new
+configuration.
 
-The listeners of one broker (``dynamic_listeners``) and the keys of a listener's key store and trust store are also
-dynamic. Any key with the prefix of a new listener may be set with that listener. Passwords are encrypted with
-``password.encoder.secret``, in ZooKeeper only. Kafka's other dynamic keys of TLS, SASL and plugins are rejected and
-shown as read-only. Keys that only tune a JVM broker (thread counts except the cleaner's) are stored and shown without
-effect.
+One broker's listeners (``dynamic_listeners``) and the keys of a listener's stores are dynamic, too. A new listener may
+come with any key of its prefix. Passwords are encrypted in ZooKeeper, with ``password.encoder.secret``. Kafka's other
+dynamic keys of TLS, SASL and plugins are rejected, and shown as read-only. Keys that only tune a JVM broker (thread
+counts, but not the cleaner's) are stored and shown, without effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py, tests/kafka_zk/broker/handlers/configs/test_configs.py.
 """
@@ -54,7 +53,7 @@ Kafka has no bound, and about 400 keys."""
 
 
 def parse(key: str, text: str) -> Value:
-    """Parse the value of a broker key. Values of unknown keys are texts. Raises BadValue."""
+    """The value of a key; that of an unknown key is a text. Raises BadValue."""
     row = ALL_KEYS.get(key)
     return row.check(text) if row else config_values.parse(key, "STRING", text)
 
@@ -64,13 +63,13 @@ class DynamicBrokerConfig:
 
     Attributes:
         static: ``server.properties``, with overrides.
-        default, own: usable dynamic values of all brokers and of this one, with decoded passwords.
-        check_listeners: called with a whole configuration before it is stored for this broker; raises ApiError if the
+        default, own: usable dynamic values of all brokers and of this one, passwords decoded.
+        check_listeners: called with a whole configuration before it is stored for this broker; raises ApiError if
             listeners cannot use it.
     """
 
     def __init__(self, static: Mapping[str, str]) -> None:
-        """Read the static configuration. Raises InvalidBrokerConfig for ``password.encoder.*``."""
+        """Raises InvalidBrokerConfig for ``password.encoder.*``."""
         self.static = dict(static)
         self.check_listeners: Callable[[KafkaConfig], object] = lambda config: None
         self._encoder = _encoder(static, "password.encoder.secret")
@@ -81,8 +80,8 @@ class DynamicBrokerConfig:
         self.own: dict[str, str] = {}
 
     def take(self, own: Mapping[str, str], default: Mapping[str, str]) -> KafkaConfig:
-        """Apply the dynamic values from ZooKeeper. Disallowed values are logged and ignored. Returns the configuration
-        in force. If the new values contradict each other, this is the previous one."""
+        """Apply ZooKeeper's values and return the configuration: the previous one if they contradict each other.
+        Disallowed values are logged and ignored."""
         usable_default, usable_own = self.usable(default, per_broker=False), self.usable(own, per_broker=True)
         try:
             config = self._build(usable_default, usable_own)
@@ -93,11 +92,9 @@ class DynamicBrokerConfig:
         return config
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
-        """Check the dynamic values when the broker starts.
-
-        Raises InvalidBrokerConfig if ZooKeeper requests security that is not built, or contains invalid listeners: the
-        broker must not fall back to listeners of ``server.properties`` that were removed, because they may be open.
-        """
+        """Check the dynamic values when the broker starts. Raises InvalidBrokerConfig if ZooKeeper has security that is
+        not built, or invalid listeners: falling back to removed listeners of ``server.properties``, maybe open ones, is
+        not allowed."""
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
         if "listeners" in own:
@@ -107,7 +104,7 @@ class DynamicBrokerConfig:
                 raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {error}") from None
 
     def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-        """Select the allowed properties, with decoded passwords; others are logged, up to TOLD_COUNT one by one."""
+        """The allowed properties, passwords decoded; others are logged, up to TOLD_COUNT one by one."""
         usable = {}
         problems: list[str] = []
         protocols = self._protocols(properties)
@@ -134,7 +131,7 @@ class DynamicBrokerConfig:
         return usable
 
     def _protocols(self, properties: Mapping[str, str]) -> Mapping[str, str]:
-        """Listener name -> security protocol with these properties; empty if the listeners cannot be parsed."""
+        """Listener name -> security protocol; empty if the listeners cannot be parsed."""
         where = {key: properties[key] for key in _WHERE_TO_LISTEN if key in properties}
         try:
             return KafkaConfig({**self.static, **where}).listener_protocols
@@ -187,19 +184,18 @@ class DynamicBrokerConfig:
         return stored
 
     def reencoded(self, stored: Mapping[str, str]) -> dict[str, str]:
-        """Encode passwords again that were encoded with ``password.encoder.old.secret``. Raises ApiError."""
+        """Encode passwords of ``password.encoder.old.secret`` again. Raises ApiError."""
         changed = dict(stored)
         for key in filter(_is_password, stored if self._old_encoder is not None else ()):
             try:
                 plain = self._old_encoder.decode(stored[key]) if self._old_encoder else None
             except InvalidSecurity:
-                continue  # an earlier start has encoded it with the new secret
+                continue  # an earlier start has done it
             if plain is not None:
                 changed |= self.stored({key: plain.value})
         return changed
 
     def _decoded(self, key: str, value: str) -> str:
-        """Decode a password. Raises ApiError."""
         if not _is_password(key):
             return value
         if self._encoder is None:
@@ -210,7 +206,7 @@ class DynamicBrokerConfig:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} could not be decoded: {error}") from None
 
     def effective(self) -> dict[str, str]:
-        """The configured keys and their values in force, as text."""
+        """Configured keys and their values in force, as text."""
         return self._merge(self.default, self.own)
 
     def _merge(self, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -234,7 +230,7 @@ def check_count(count: int) -> None:
 
 
 def _is_custom(key: str) -> bool:
-    """Whether the key is none of Kafka's: its value is kept, whatever it is."""
+    """True if the key is none of Kafka's, so that any value is kept."""
     if key in BROKER_CONFIGS or key.startswith(_REFUSED_PREFIXES):
         return False
     return key not in ALL_KEYS and key.partition(".")[2] not in ALL_KEYS and store_key(key) is None
@@ -282,10 +278,10 @@ def _is_password(key: str) -> bool:
 
 
 def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder | None":
-    """The encoder of passwords; None if there is no secret. Raises InvalidBrokerConfig."""
+    """The encoder of passwords; None if there is no secret."""
     if not properties.get(secret_key):
         return None
-    from kafka_zk.security.password_encoder import PasswordEncoder  # imported here, because it loads hashlib
+    from kafka_zk.security.password_encoder import PasswordEncoder  # it loads hashlib
 
     try:
         return PasswordEncoder.of(properties, secret_key)
@@ -294,8 +290,7 @@ def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder
 
 
 def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]) -> None:
-    """Reject more than doubling or halving the number of threads, as Kafka does. Source:
-    LogCleaner.validateReconfiguration@3.9."""
+    """Reject more than doubling or halving the number of threads. Source: LogCleaner.validateReconfiguration@3.9."""
     name = "log.cleaner.threads"
     default = BROKER_CONFIGS[name].default or "1"
     threads, before = int(wanted.get(name, default)), int(present.get(name, default))

@@ -1,11 +1,11 @@
-"""Checks which changes of a running broker's listeners are allowed (KIP-226). Pure.
+"""Which changes of a running broker's listeners are allowed (KIP-226). Pure.
 
-A listener can be added, removed and moved to another address. Its keys are set when it is added and cannot change
-later, except for its stores and connection limits. The inter-broker listener can be moved, but it cannot be removed or
-get another security protocol, because other brokers could not reach this one.
+A listener can be added, removed and moved. Its keys are set when it is added; later only its stores and connection
+limits can change. The inter-broker listener can only be moved, not removed or given another security protocol: other
+brokers could not reach this one.
 
 Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
-KafkaConfig.validateValues@3.9. Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py.
+KafkaConfig.validateValues@3.9.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ _JAAS = ".sasl.jaas.config"
 
 
 def key_of_some_listener(key: str) -> str | None:
-    """Remove ``listener.name.<listener>.`` from a key that can be set with a new listener; None for other keys."""
+    """The key without ``listener.name.<listener>.`` if it can be set with a new listener, otherwise None."""
     if not key.startswith(LISTENER_PREFIX):
         return None
     name = key.split(".", 3)[-1]
@@ -29,15 +29,14 @@ def key_of_some_listener(key: str) -> str | None:
 
 
 def holds_password(key: str) -> bool:
-    """True if the key contains a JAAS login module, with user names and passwords."""
+    """True for a JAAS login module."""
     return key.startswith(LISTENER_PREFIX) and key.endswith(_JAAS)
 
 
 def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
     """Check the listener names, which Kafka does first. Raises ApiError.
 
-    Args:
-        merged: the whole new configuration.
+    ``merged``: the whole new configuration.
     """
     text = merged.get("listeners", BROKER_CONFIGS["listeners"].default or "")
     listeners = _names(text)
@@ -85,7 +84,7 @@ def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
 def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
     """Check that each of these new keys belongs to an existing listener. Raises ApiError.
 
-    Kafka silently stores keys of a listener that does not exist.
+    Kafka silently stores other keys.
     """
     protocols = {name.lower(): protocol for name, protocol in wanted.listener_protocols.items()}
     for key in keys:
@@ -110,7 +109,7 @@ def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
 def _check_ports(listeners: Sequence[Listener], text: str) -> None:
     """Check that listeners share a port only if one is bound to an IPv4 and the other to an IPv6 address.
 
-    Raises ApiError. Source: CoreUtils.listenerListToEndPoints@3.9.
+    Source: CoreUtils.listenerListToEndPoints@3.9.
     """
     by_port: dict[int, list[str]] = {}
     for listener in listeners:

@@ -1,8 +1,7 @@
-"""The request versions between brokers, by ``inter.broker.protocol.version``.
+"""Request versions between brokers, by ``inter.broker.protocol.version``.
 
-Followers and the controller do not ask for supported versions: all brokers of a cluster have the same protocol version,
-which is raised after all of them support it. Source: MetadataVersion.java@3.9.
-Tests: tests/kafka_zk/broker/config/test_inter_broker_protocol.py.
+Followers and the controller do not ask for versions: all brokers have one protocol version, raised when all support it.
+Source: MetadataVersion.java@3.9.
 """
 
 import re
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from kafka_zk.storage.files.metadata_version import is_metadata_version
 
 _PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
-_LAST = 99  # the last step, for a version without a step ("3.9")
+_LAST = 99  # for a version without a step ("3.9")
 _Level = tuple[int, int, int, int]
 
 _FETCH: tuple[tuple[_Level, int], ...] = (
@@ -76,7 +75,7 @@ _OLDEST = "0.11.0"
 
 
 class FollowerVersions(NamedTuple):
-    """Versions of a follower's requests to its leader. ``offset_for_leader_epoch`` is None if Fetch replaces it."""
+    """Versions of a follower's requests to its leader. ``offset_for_leader_epoch``: None if Fetch replaces it."""
 
     fetch: int
     list_offsets: int
@@ -86,7 +85,7 @@ class FollowerVersions(NamedTuple):
 def follower_versions(protocol: str) -> FollowerVersions:
     """The versions for a protocol such as ``3.9-IV0``, ``3.9`` or ``0.11.0.1``.
 
-    Raises ValueError for an invalid version, or one older than this broker's record format (0.11).
+    Raises ValueError if invalid, or older than this broker's record format (0.11).
     """
     level = _level(protocol)
     fetch = _version(_FETCH, level)
@@ -101,7 +100,7 @@ def alter_partition_version(protocol: str) -> int | None:
     """The highest version of AlterPartition that a leader may send; None if the leader writes the ISR to ZooKeeper
     itself.
 
-    Raises ValueError for an invalid version.
+    Raises ValueError.
     """
     return _version(_ALTER_PARTITION, _level(protocol))
 
@@ -118,7 +117,7 @@ LATEST_CONTROL_VERSIONS = ControlVersions(7, 8, 4)
 
 
 def control_versions(protocol: str) -> ControlVersions:
-    """The versions of a controller's requests. Raises ValueError for an invalid version.
+    """Raises ValueError.
 
     Source: ControllerChannelManager.scala@3.9.
     """
@@ -128,7 +127,7 @@ def control_versions(protocol: str) -> ControlVersions:
 
 
 def has_features(protocol: str) -> bool:
-    """True if the brokers have finalized features (KIP-584). Raises ValueError for an invalid version."""
+    """True if the brokers have finalized features (KIP-584). Raises ValueError."""
     return _level(protocol) >= _FEATURES
 
 
@@ -139,7 +138,7 @@ def _level(protocol: str) -> _Level:
     major, minor, patch, step = (None if group is None else int(group) for group in matched.groups())
     assert major is not None
     assert minor is not None
-    # Since 1.0 the third number counts bug-fix releases, which do not change protocols.
+    # Since 1.0 the third number counts bug-fix releases, which change no protocol.
     return major, minor, (patch or 0) if major == 0 else 0, _LAST if step is None else step
 
 

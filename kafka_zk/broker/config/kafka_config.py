@@ -1,8 +1,8 @@
-"""Parses and checks ``server.properties``. The table ``broker_keys`` defines the keys.
+"""Parses and checks ``server.properties``, whose keys ``broker_keys`` defines.
 
-Warnings are given for unknown keys, keys that this broker does not use (``Use.IGNORED``), and keys for the whole broker
-under a listener's prefix. A key that requests an unsupported security feature is an error (``unbuilt_security``). Topic
-defaults (``log.*``) are checked against the storage layer's table of topic keys.
+Unknown keys, keys without effect here (``Use.IGNORED``), and keys for the whole broker under a listener's prefix cause
+warnings. A key for unsupported security is an error (``unbuilt_security``). Topic defaults (``log.*``) are checked as
+topic keys.
 
 Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
@@ -40,7 +40,7 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class InvalidBrokerConfig(Exception):
-    """A configuration value is invalid. The message names the key and the allowed values."""
+    """The message names the key and the allowed values."""
 
 
 class Listener(NamedTuple):
@@ -53,9 +53,9 @@ class Listener(NamedTuple):
 
 
 class KafkaConfig(BrokerKeys):
-    """One broker's configuration: the rows of ``BrokerKeys`` as attributes, and values derived from several rows.
+    """One broker's configuration: ``BrokerKeys`` as attributes, and values derived from several.
 
-    Times are in ms and sizes in bytes. None means that another key applies, as in Kafka. Immutable.
+    Times are in ms, sizes in bytes; None means that another key applies, as in Kafka. Immutable.
     """
 
     zookeeper_security: Security
@@ -64,7 +64,7 @@ class KafkaConfig(BrokerKeys):
     """The configured keys and values as text, for DescribeConfigs."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        """Check every key. Raises InvalidBrokerConfig for the first invalid value."""
+        """Raises InvalidBrokerConfig for the first invalid value."""
         used = {row.name.replace(".", "_"): row for row in ALL_KEYS.values() if row.use is Use.READ}
         self.__dict__["properties"] = properties
         self.__dict__.update({attribute: self.read(row) for attribute, row in used.items()})
@@ -79,10 +79,10 @@ class KafkaConfig(BrokerKeys):
     def from_properties(
         cls, properties: Mapping[str, str], overrides: Mapping[str, str] | None = None
     ) -> "tuple[KafkaConfig, list[str]]":
-        """Parse properties. Returns the configuration, and one warning per ignored key.
+        """Returns the configuration, and a warning per ignored key.
 
         Args:
-            properties: the lines of a ``server.properties`` file.
+            properties: of a ``server.properties`` file.
             overrides: ``--override key=value``; they take precedence.
         Raises InvalidBrokerConfig for the first invalid value.
         """
@@ -94,7 +94,7 @@ class KafkaConfig(BrokerKeys):
         return config, [*map(config._warning, unknown), *config._security_warnings()]
 
     def read(self, row: BrokerKey[R]) -> R:
-        """The value of a key. Raises InvalidBrokerConfig."""
+        """Raises InvalidBrokerConfig."""
         text = self.properties.get(row.name)
         value: R = row.default_value if text is None else _parse(row, text.strip())
         return value
@@ -113,7 +113,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def advertised_listener_list(self) -> list[Listener]:
-        """The addresses that clients use. A listener without an advertised address advertises its bound one."""
+        """The addresses for clients; without an advertised address, the bound one."""
         explicit = _parse_listeners("advertised.listeners", self.advertised_listeners, self._protocols())
         named = {listener.name for listener in explicit}
         return explicit + [listener for listener in self.listener_list if listener.name not in named]
@@ -124,7 +124,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def inter_broker_listener(self) -> str:
-        """Its name, from its own key or ``security.inter.broker.protocol``; otherwise the first listener."""
+        """Named by its own key, by ``security.inter.broker.protocol``, or else the first listener."""
         if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:
             return self.security_inter_broker_protocol.upper()
         return (self.inter_broker_listener_name or self.listener_list[0].name).upper()
@@ -135,13 +135,11 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def listener_protocols(self) -> dict[str, str]:
-        """Listener name -> security protocol."""
         return {listener.name: listener.security_protocol for listener in self.listener_list}
 
     @property
     def broker_listeners(self) -> list[str]:
-        """The listeners to which brokers and controllers connect. Clients also use one of them if it is the only
-        listener."""
+        """Listeners for brokers and controllers; an only listener is also for clients."""
         control_plane = self.control_plane_listener_name
         return [self.inter_broker_listener, *([control_plane.upper()] if control_plane else [])]
 
@@ -157,16 +155,16 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def listener_max_connections(self) -> dict[str, int]:
-        """Listener -> ``listener.name.<listener>.max.connections``, if it is set."""
+        """Listener -> its own ``max.connections``, if set."""
         return self.of_listeners("max.connections")
 
     @property
     def listener_creation_rates(self) -> dict[str, int]:
-        """Listener -> ``listener.name.<listener>.max.connection.creation.rate``, if it is set."""
+        """Listener -> its own ``max.connection.creation.rate``, if set."""
         return self.of_listeners("max.connection.creation.rate")
 
     def of_listeners(self, key: str) -> dict[str, int]:
-        """Listener -> its own value of a numeric key, if it has one. Raises InvalidBrokerConfig."""
+        """Listener -> its own value of a numeric key, if set. Raises InvalidBrokerConfig."""
         names = {f"{LISTENER_PREFIX}{name.lower()}.{key}": name for name in self.listener_names}
         return {names[each]: _positive(each, text) for each, text in self.properties.items() if each in names}
 
@@ -245,7 +243,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
 
 
 def _hint(key: str) -> str:
-    """Suggest a similar used key, if Kafka does not have this one."""
+    """Suggest a similar key in place of one that Kafka lacks."""
     used = [name for name, row in ALL_KEYS.items() if row.use is not Use.IGNORED]
     near = difflib.get_close_matches(key, used, 1, cutoff=0.8) if key not in ALL_KEYS else []
     return f"; did you mean {near[0]}?" if near else ""
@@ -272,7 +270,7 @@ def _security(properties: Mapping[str, str]) -> Security:
 
 
 def _topic_defaults(properties: Mapping[str, str]) -> LogConfig:
-    values: dict[str, tuple[str, str]] = {}  # topic key -> (configured key, its value)
+    values: dict[str, tuple[str, str]] = {}  # topic key -> (configured key, value)
     for topic_key, broker_key in TOPIC_DEFAULTS.items():
         name = next((spelling for spelling in synonyms(broker_key) if spelling in properties), None)
         if name is not None:

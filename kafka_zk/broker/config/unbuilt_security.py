@@ -1,8 +1,8 @@
-"""Finds keys of Apache Kafka that request security that this broker does not have: the rows with ``unbuilt``.
+"""Finds Kafka's keys for security that this broker lacks: rows with ``unbuilt``.
 
-A broker that ignored such a key would be open although its administrator believes that it is protected. So it refuses
-to start, and AlterConfigs rejects the key. A key under ``listener.name.<name>.`` counts only if that listener is in
-use, other keys for every listener. Kafka's default value requests nothing.
+Ignoring such a key would leave a broker open that its administrator believes protected. So it refuses to start, and
+AlterConfigs rejects the key. Under ``listener.name.<name>.`` a key counts if that listener is in use. Kafka's default
+value requests no security.
 
 Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerConfigs.java@3.9.
 """
@@ -16,23 +16,22 @@ from kafka_zk.security.listener_keys import LISTENER_PREFIX, is_read_for_listene
 
 
 def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """A sentence for each key that requests security that is not built, or that no listener in use provides.
+    """A sentence for each key for security that is not built, or that no listener in use provides.
 
-    Args:
-        listeners: name -> security protocol of the listeners in use; case does not matter.
+    ``listeners``: name -> security protocol of those in use; case does not matter.
     """
     sentences = (_sentence(key, value.strip(), listeners) for key, value in properties.items())
     return [sentence for sentence in sentences if sentence]
 
 
 def is_of_unused_listener(key: str, listeners: Collection[str]) -> bool:
-    """True if the key has the prefix of a listener that is not in use."""
+    """True for the prefix of a listener that is not in use."""
     return key.startswith(LISTENER_PREFIX) and key_of_listener(key, listeners) is None
 
 
 def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
     if key not in ALL_KEYS and _without_mechanism(key) not in ALL_KEYS and not key.startswith(LISTENER_PREFIX):
-        return None  # a key of a plugin; there may be tens of thousands
+        return None  # of a plugin; there may be tens of thousands
     under_listener = key_of_listener(key, listeners)
     open_sentence = _without_effect(key, value, listeners)
     if open_sentence is not None:

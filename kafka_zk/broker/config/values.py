@@ -1,4 +1,4 @@
-"""Parses configuration values as Kafka's types, rejects them with Kafka's messages, and formats them as Kafka does.
+"""Parses and formats configuration values as Kafka does, with its messages.
 
 Source: ConfigDef.java, LogConfig.java@3.9.
 """
@@ -23,7 +23,7 @@ _THROTTLED = (
 
 
 class BadValue(Exception):
-    """A value is invalid. The message is that of Kafka's ConfigException."""
+    """The message is that of Kafka's ConfigException."""
 
     def __init__(self, key: str, value: object, problem: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {key}: {problem}")
@@ -72,7 +72,7 @@ def to_text(value: Value) -> str:
 def check(key: str, definition: TopicConfig, text: str, topic_key: str | None = None) -> Value:
     """Parse ``text`` and check it against a topic key's definition.
 
-    ``key`` is a topic key, or the broker key that sets the default of ``topic_key``.
+    ``key``: the topic key, or the broker key with the default of ``topic_key``.
 
     Raises BadValue.
     """
@@ -102,7 +102,7 @@ def _refused(key: str, topic_key: str, definition: TopicConfig, value: Value) ->
 def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     """Check a topic's own properties as a ZooKeeper-mode broker does. Returns the topic's configuration.
 
-    Raises BadValue; ApiError(INVALID_CONFIG) if Kafka's message is not about a single value.
+    Raises BadValue; ApiError(INVALID_CONFIG) if Kafka's message is not about one value.
     """
     for key in properties:
         if key not in TOPIC_CONFIGS:

@@ -1,7 +1,6 @@
-"""One reign of the controller: from winning the election until the broker resigns or loses its session.
+"""One reign of the controller, from its election until the broker resigns or loses its session.
 
-A reign owns its context, its fenced store, the channels to brokers and the watches. They end with the reign, so no
-state of an old reign reaches a new one.
+It owns its context, fenced store, channels to brokers and watches, so that no state reaches another reign.
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
@@ -55,7 +54,7 @@ from kafka_zk.registry.znodes.topics import topic_path
 _log = Logger()
 
 BALANCE_AFTER_S = 5
-"""Delay from the start of a reign to the first check for leader imbalance, as in Kafka."""
+"""Delay until a reign's first check for imbalance, as in Kafka."""
 
 RETRY_INTERVAL_S = 10
 """Interval between retries of elections for leaderless partitions and of deletions that a broker rejected."""
@@ -64,14 +63,14 @@ Work = Callable[[], Coroutine[Any, Any, object]]
 
 
 class Put(Protocol):
-    """Adds an event (a name and the work to do) to the controller's queue."""
+    """Queues an event: a name and its work."""
 
     def __call__(self, name: str, work: Work, *, once: bool = False) -> None:
-        """If ``once``, the event is dropped when an event with this name is already queued."""
+        """``once``: drop the event if one of this name is queued."""
 
 
 class ActiveController:
-    """One reign. Call ``take_over`` once, then run the queue's events and operations; ``end`` closes it."""
+    """Call ``take_over`` once, then run the queue's events and operations, until ``end``."""
 
     def __init__(
         self,
@@ -120,10 +119,10 @@ class ActiveController:
         self._ended = False
 
     async def take_over(self) -> None:
-        """Run the failover: send the list of live brokers (as Kafka does), elect missing leaders, then shrink ISRs.
+        """The failover: send the live brokers (as Kafka does), elect missing leaders, shrink ISRs.
 
-        The last UpdateMetadata contains all partitions, because otherwise a broker that has just started would return
-        incomplete topics to clients.
+        The last UpdateMetadata contains all partitions: otherwise a just started broker would give clients incomplete
+        topics.
         """
         await self._enable_features()
         self._watch()
@@ -149,7 +148,7 @@ class ActiveController:
         await self.elections.ordered()
 
     def end(self) -> None:
-        """Close the watches, the store and the channels. Work in progress fails with ControllerMoved."""
+        """Close everything; work in progress fails with ControllerMoved."""
         self._ended = True
         self._retry.stop()
         if self._balance_due is not None:
@@ -165,15 +164,15 @@ class ActiveController:
     async def alter_isrs(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """See ``IsrChanges.alter``. Queues the reassignments that can now continue."""
+        """See ``IsrChanges.alter``. Queues reassignments that can continue."""
         outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
-        if moving:  # queued, so that the leader's response does not wait for it
+        if moving:  # queued: the leader's response must not wait
             self._put("reassignment", lambda: self.reassignments.advance(moving))
         return outcomes
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """Elect leaders after a change of ``unclean.leader.election.enable``. ``by_default``: its current default."""
+        """``unclean.leader.election.enable`` has changed; ``by_default``: its default now."""
         self._changes.unclean_by_default = by_default
         self._put("election of what has no leader", self._changes.elect_waiting, once=True)
 
@@ -192,7 +191,7 @@ class ActiveController:
         return online, offline
 
     async def _enable_features(self) -> None:
-        """Write ``/feature`` as enabled, as Kafka does since 3.3. Finalized features are kept."""
+        """``/feature`` as enabled, as Kafka does since 3.3, with the finalized features."""
         try:
             present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:
@@ -206,13 +205,13 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """Delete the notifications for the previous controller. This one has read all states."""
+        """Delete those for the previous controller: this one has read all states."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])
 
     def _watch(self) -> None:
-        """Set watches before the first read, so that no change is missed. Their events wait until the failover ends."""
+        """Set watches before the first read, so that no change is missed. Events wait for the failover's end."""
         topics, client = self._topic_registry, self.client
         brokers = BrokerRegistry(client, None, self._source)
         self._watchers = [
@@ -270,7 +269,7 @@ class ActiveController:
         self._put("balance of leaders", self.elections.balance, once=True)
 
     async def _retry_due(self) -> None:
-        """Retry elections and deletions that failed. No watch reports when the cause of the failure is gone."""
+        """No watch reports that the cause of a failure is gone."""
         if await self._changes.stuck():
             self._put("election of what has no leader", self._changes.elect_stuck, once=True)
         if topic_deletion.waiting(self.context):
@@ -312,7 +311,7 @@ class ActiveController:
             )
 
     async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
-        """Handle a response. An error for the whole request applies to each of its partitions."""
+        """An error of the whole request is one of each partition."""
         errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
         deleting = {
             tp: code

@@ -1,7 +1,7 @@
-"""Decides whether a leader may change the ISR of its partition (AlterPartition, KIP-497). Pure.
+"""Decides whether a leader may change its partition's ISR (AlterPartition, KIP-497). Pure.
 
-A proposal contains the leader epoch and the partition epoch (the version of the state znode) that the leader knows. The
-leader's reaction depends on the error code, so the checks run in Kafka's order:
+A proposal contains the leader epoch and partition epoch (the state znode's version) that the leader knows. Leaders
+react to the error code, so checks are in Kafka's order:
 
     an epoch above the controller's own     NOT_CONTROLLER             the leader looks for a newer controller
     an older leader epoch                   FENCED_LEADER_EPOCH        it waits for LeaderAndIsr
@@ -23,8 +23,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Proposal(NamedTuple):
-    """The state that a leader proposes. ``leader_epoch`` and ``partition_epoch`` (znode version) are those that it
-    knows."""
+    """``leader_epoch`` and ``partition_epoch`` (znode version): those that the leader knows."""
 
     leader_epoch: int
     isr: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Handles brokers that start, fail, bounce, change their endpoints or announce a shutdown."""
+"""Brokers start, fail, bounce, change endpoints or announce a shutdown."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -24,9 +24,9 @@ LEADERS_WITHIN_S = 1.0
 
 
 class BrokerChanges:
-    """Keeps the context's brokers equal to those in ZooKeeper, and changes the states of their replicas.
+    """Follows the brokers in ZooKeeper, and changes their replicas' states.
 
-    ``controller_id``: the id of this broker.
+    ``controller_id``: this broker's id.
     """
 
     def __init__(
@@ -55,8 +55,7 @@ class BrokerChanges:
             self._channels.add(broker.info)
 
     async def changed(self) -> None:
-        """Handle a change of ``/brokers/ids`` or of a registration. A larger broker epoch is a bounce: a failure and a
-        start."""
+        """``/brokers/ids`` or a registration has changed. A larger broker epoch is a bounce: a failure and a start."""
         known, present = self._context.brokers, await self._store.brokers()
         started = sorted(present.keys() - known.keys())
         failed = sorted(known.keys() - present.keys())
@@ -79,7 +78,7 @@ class BrokerChanges:
         if started or bounced:
             await self._read_unclean_starts()
         await self._start(started, present)
-        await self._fail([*bounced, *failed])  # together, so that no dead broker becomes or stays a leader in between
+        await self._fail([*bounced, *failed])  # together, so that no dead broker leads in between
         await self._start(bounced, present)
         await self._update(updated, present)
         if self._context.unclean_starts:
@@ -91,7 +90,7 @@ class BrokerChanges:
         self._context.unclean_starts = set(self._unclean_starts)
 
     async def forget_unclean_starts(self) -> None:
-        """Delete the announcements of brokers that have left all ISRs with other members, so that they can rejoin."""
+        """Delete announcements of brokers that share no ISR, so that they can rejoin."""
         for broker_id in sorted(partition_state.dealt_with(self._context)):
             await self._store.delete_all(self._unclean_starts[broker_id])
             self._context.unclean_starts.discard(broker_id)
@@ -142,10 +141,10 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
-        """Wait until this broker has answered the LeaderAndIsr for ``elected``, but at most LEADERS_WITHIN_S.
+        """Wait up to LEADERS_WITHIN_S for this broker to answer the LeaderAndIsr for ``elected``.
 
-        Otherwise shrinking ISRs in the same process would make it several times slower. The controller does not wait
-        for other brokers, which may be dead or paused.
+        Otherwise, shrinking ISRs in the same process would make it several times slower. Other brokers may be dead or
+        paused, and are not awaited.
         """
         if elected:
             await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
@@ -155,7 +154,7 @@ class BrokerChanges:
     async def leader_and_isr_answered(self, broker_id: int, broker_epoch: int, answer: Answer) -> None:
         """Mark replicas with KAFKA_STORAGE_ERROR as offline, and those without an error as online.
 
-        Ignores a response from an earlier broker epoch.
+        Responses from earlier broker epochs are ignored.
         """
         broker = self._context.brokers.get(broker_id)
         if answer.error_code != ErrorCode.NONE or broker is None or broker.epoch != broker_epoch:
@@ -175,7 +174,7 @@ class BrokerChanges:
             await self._take_offline([Replica(tp, broker_id) for tp in newly_lost])
 
     async def log_dir_events(self) -> None:
-        """Ask brokers that lost log directories which replicas they still have (with LeaderAndIsr)."""
+        """Ask brokers that lost log directories which replicas they have (with LeaderAndIsr)."""
         names = await self._store.children(isr.LOG_DIR_EVENTS)
         paths = [f"{isr.LOG_DIR_EVENTS}/{name}" for name in names]
         broker_ids = await self._store.log_dir_events(paths)
@@ -188,8 +187,7 @@ class BrokerChanges:
     # -- controlled shutdown --
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move leaderships away from the broker and take its other replicas offline. Returns the partitions that it
-        still leads.
+        """Move the broker's leaderships away, and take its other replicas offline. Returns what it still leads.
 
         Raises: ApiError(STALE_BROKER_EPOCH), ApiError(BROKER_NOT_AVAILABLE).
         """

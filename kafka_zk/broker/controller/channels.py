@@ -1,8 +1,8 @@
-"""An ordered queue of requests to each broker, over one connection, with one request in progress.
+"""An ordered queue of requests to each broker, over one connection, one at a time.
 
 A failed request is repeated after a pause over a new connection, until the broker answers or is unregistered
-(``remove``), so each broker receives changes in order. A queued UpdateMetadata absorbs the next one, so a slow broker's
-queue does not grow with every change. Large requests are encoded in slices, between which the reactor does other work.
+(``remove``); so brokers receive changes in order. A queued UpdateMetadata absorbs the next, so a slow broker's queue
+stays short. Large requests are encoded in slices; the reactor works in between.
 Source: ControllerChannelManager.scala@3.9.
 """
 
@@ -40,7 +40,7 @@ class ControlConnection(Protocol):
         """Lowest and highest version of each API."""
 
     def request_encoded(self, api_key: int, version: int, body: Buffer) -> Awaitable[Any]:
-        """The peer's response. Raises if the connection is lost or the request times out."""
+        """Raises if the connection is lost or the request times out."""
 
     def disconnect(self) -> object: ...
 
@@ -51,13 +51,12 @@ OnFailure = Callable[[int, ControlRequest, Exception], None]
 
 
 class UnsupportedPeer(Exception):
-    """The broker and this controller have no version of the API in common."""
+    """The broker and this controller share no version of the API."""
 
 
 class ConnectPace:
-    """When brokers that failed, or appeared at once, are connected: evenly spread, so that thousands of registrations
-    without a broker behind them do not delay this broker's clients. Known brokers do not wait for them. Shared by all
-    channels."""
+    """Spreads connects to brokers that failed or appeared at once: thousands of registrations without a broker must not
+    delay clients. Known brokers do not wait. Shared by all channels."""
 
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
@@ -72,8 +71,8 @@ class ConnectPace:
         self._known.update(broker_ids)
 
     def first_pause_s(self, broker_id: int) -> float:
-        """Seconds until a broker that was never connected may be; 0 if it is known, and for the first ATTEMPTS_AT_ONCE.
-        After a pause, call ``not_waiting``."""
+        """Pause before a broker's first connection; 0 if it is known, and for the first ATTEMPTS_AT_ONCE. After the
+        pause, call ``not_waiting``."""
         if broker_id in self._known:
             return 0.0
         now_s = self._clock.seconds()
@@ -130,9 +129,9 @@ class BrokerChannel:
         self._connection: ControlConnection | None = None
         self._running = False
         self._closed = False
-        self._queued_count = 0  # total since construction
-        self._answered_count = 0  # total since construction; <= _queued_count
-        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers to wait for, Deferred)
+        self._queued_count = 0  # since construction
+        self._answered_count = 0  # since construction; <= _queued_count
+        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers, Deferred)
 
     @property
     def queued(self) -> int:
@@ -162,7 +161,7 @@ class BrokerChannel:
         return waiting
 
     def close(self) -> None:
-        """Drop all queued requests and ignore late responses."""
+        """Drops queued requests, ignores late responses."""
         self._closed = True
         self._pace.not_failing(self.info.broker_id)
         self._pace.not_waiting(self.info.broker_id)
@@ -208,7 +207,7 @@ class BrokerChannel:
         await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
-        """Call the listener. Its errors do not stop the queue."""
+        """Errors do not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
@@ -246,7 +245,7 @@ class BrokerChannel:
 
 
 class Channels:
-    """The channels to all registered brokers. ``versions``: versions of the inter-broker protocol."""
+    """The channels to all registered brokers. ``versions``: of the inter-broker protocol."""
 
     def __init__(
         self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
@@ -265,14 +264,13 @@ class Channels:
         self._pace.know(broker_ids)
 
     def add(self, info: BrokerInfo) -> None:
-        """Open a channel to a broker unless it already has one."""
         if info.broker_id not in self._channels and not self._closed:
             self._channels[info.broker_id] = BrokerChannel(
                 info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions, self._pace
             )
 
     def remove(self, broker_id: int) -> None:
-        """Drop the queued requests of a broker that is gone."""
+        """Drops its queued requests."""
         channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.close()
@@ -284,14 +282,13 @@ class Channels:
             channel.info = info
 
     def send(self, broker_id: int, request: ControlRequest) -> None:
-        """Queue a request. Does nothing if the broker has no channel."""
+        """Ignored if the broker has no channel."""
         channel = self._channels.get(broker_id)
         if channel is not None:
             channel.send(request)
 
     async def told(self, limit_s: float, broker_id: int | None = None) -> None:
-        """Wait until all brokers (or one) have answered every request queued so far or are gone, at most
-        ``limit_s``."""
+        """Wait until all brokers (or one) have answered all requests so far or are gone, at most ``limit_s``."""
         over: Deferred[None] = Deferred()
         timer = self._clock.callLater(limit_s, over.callback, None)
         asked = [each for each in self._channels if broker_id in (None, each)]

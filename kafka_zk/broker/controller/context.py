@@ -1,7 +1,6 @@
-"""The active controller's state: brokers, topics, assignments, leadership, states. Pure data with queries.
+"""The active controller's state, as pure data with queries: brokers, topics, assignments, leadership.
 
-State machines and drivers change it only after ZooKeeper has confirmed a change. All lists are sorted, so equal
-contexts produce equal requests.
+It changes only after ZooKeeper has confirmed a change. Lists are sorted, so equal contexts produce equal requests.
 Source: ControllerContext.scala@3.9.
 """
 
@@ -32,24 +31,24 @@ EPOCH_DURING_DELETE = -2
 
 
 class Replica(NamedTuple):
-    """One replica. Sorts by partition, then by broker."""
+    """Sorted by partition, then broker."""
 
     partition: TopicPartition
     broker_id: int
 
 
 class LiveBroker(NamedTuple):
-    """A registered broker and its broker epoch (the czxid of its znode)."""
+    """A registered broker; its epoch is its znode's czxid."""
 
     info: BrokerInfo
     epoch: int
 
 
 class ReplicaAssignment(NamedTuple):
-    """The replicas of a partition by broker id, the preferred leader first.
+    """A partition's replicas by broker id, the preferred leader first.
 
-    ``replicas``: without duplicates. During a reassignment, the target comes first, then the replicas to be removed.
-    ``adding``, ``removing``: subsets of ``replicas``; both are empty unless a reassignment is in progress.
+    ``replicas``: no duplicates; during a reassignment the target, then those to be removed. ``adding``, ``removing``:
+    subsets, empty without a reassignment.
     """
 
     replicas: tuple[int, ...]
@@ -92,7 +91,6 @@ _NO_PARTITIONS: Mapping[int, ReplicaAssignment] = {}
 
 
 def assignment_of(topic: TopicAssignment, partition: int) -> ReplicaAssignment:
-    """The assignment of a partition, from its topic's znode."""
     return ReplicaAssignment(
         tuple(topic.partitions[partition]),
         tuple(topic.adding.get(partition, ())),
@@ -101,13 +99,13 @@ def assignment_of(topic: TopicAssignment, partition: int) -> ReplicaAssignment:
 
 
 class Context:
-    """The state of one reign. Until the failover fills it, every field except the epochs is empty."""
+    """One reign's state; except for the epochs, the failover fills it."""
 
     def __init__(self, epoch: int = 0, epoch_zk_version: int = 0) -> None:
         self.epoch = epoch
         """The controller epoch of the reign, constant; greater than that of any earlier reign."""
         self.epoch_zk_version = epoch_zk_version
-        """Version of ``/controller_epoch`` after the election, constant. Every write requires it (fencing)."""
+        """Version of ``/controller_epoch`` after the election, constant; every write requires it (fencing)."""
         self.brokers: dict[int, LiveBroker] = {}
         """All registered brokers by id, including those that are shutting down."""
         self.shutting_down: set[int] = set()
@@ -117,19 +115,19 @@ class Context:
         self.topics: set[str] = set()
         """All topics with a znode and a legal name, including those being deleted."""
         self.topic_ids: dict[str, str] = {}
-        """Topic id, as the znode has it, by topic name. A topic has no entry if its znode has no id."""
+        """Topic id by topic name; missing if the znode has no id."""
         self.topic_zxids: dict[str, int] = {}
-        """The last write of the topic's znode that ``assignments`` contains, by topic name."""
+        """Zxid of the last write of each topic's znode in ``assignments``."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
         """Assignment by topic and partition number: the partitions that exist."""
         self.leadership: dict[TopicPartition, LeadershipInfo] = {}
-        """Each partition's last known state znode. A partition that never had a leader has no entry."""
+        """Last known state znodes; no entry if there never was a leader."""
         self.partition_states: dict[TopicPartition, PartitionState] = {}
-        """No entry means NonExistent. An Online partition has an entry in ``leadership``."""
+        """No entry means NonExistent. Online partitions are in ``leadership``."""
         self.replica_states: dict[Replica, ReplicaState] = {}
         """No entry means NonExistent."""
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
-        """Broker id -> its replicas on failed log directories. Reset when the broker starts or fails."""
+        """Broker id -> replicas on failed log directories; reset when it starts or fails."""
         self.topics_to_delete: set[str] = set()
         """Topics whose deletion was requested and is not complete."""
         self.topics_with_deletion_started: set[str] = set()
@@ -149,7 +147,7 @@ class Context:
         return live and partition not in self.offline_dirs.get(broker_id, ())
 
     def absences(self, info: LeadershipInfo) -> Absences:
-        """Members of the ISR that were away since this state was written, or that started uncleanly."""
+        """ISR members that were away since this was written, or started uncleanly."""
         away = [member for member in info.isr if self._registered_after(member, info.zxid)]
         return Absences(away, [member for member in info.isr if member in self.unclean_starts])
 
@@ -227,7 +225,6 @@ class Context:
                 offline.discard(tp)
 
     def remove_topic(self, topic: str) -> None:
-        """Remove all entries of a topic."""
         self.remove_partitions(self.partitions_of(topic))
         self.assignments.pop(topic, None)
         self.topic_ids.pop(topic, None)
@@ -305,12 +302,12 @@ class Context:
         return legal, illegal
 
     def require_legal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
-        """Raise IllegalTransition unless the event is legal for all partitions."""
+        """Raises IllegalTransition."""
         for tp in self.split_legal_partitions(partitions, event)[1]:
             raise IllegalTransition(f"{tp}: {event.value} in {self.partition_state(tp).value}")
 
     def require_legal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
-        """Raise IllegalTransition unless the event is legal for all replicas."""
+        """Raises IllegalTransition."""
         for replica in self.split_legal_replicas(replicas, event)[1]:
             state = self.replica_state(replica).value
             raise IllegalTransition(f"{replica.partition} on {replica.broker_id}: {event.value} in {state}")

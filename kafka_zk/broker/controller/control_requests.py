@@ -1,7 +1,7 @@
-"""The controller's three requests to brokers, independent of their version. Pure.
+"""The controller's three requests to brokers, in any version. Pure.
 
-Each request encodes itself for a version and decodes the response. It becomes one message, except for StopReplica below
-version 3, whose ``delete`` applies to a whole message. ``inter.broker.protocol.version`` determines the version:
+Each encodes itself and decodes the response. It is one message, except StopReplica below version 3, whose ``delete``
+covers the whole message. Versions follow ``inter.broker.protocol.version``:
 
     LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3  2 by topic (2.2)  1  0
     UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5 by topic (2.2)  4  3
@@ -42,8 +42,8 @@ _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
 _StopReplica = codec.request(ApiKey.STOP_REPLICA)
 
 PARTITIONS_AT_ONCE = 1000
-"""Maximum number of partitions in a request; they block a broker for 5 to 10 ms. UpdateMetadata exceeds it for a topic
-with more partitions."""
+"""Maximum number of partitions in a request; they block a broker for 5 to 10 ms. UpdateMetadata has more for a larger
+topic."""
 
 _LEADER_AND_ISR_BY_TOPIC_SINCE = 2
 _UPDATE_METADATA_BY_TOPIC_SINCE = 5
@@ -53,7 +53,7 @@ _DELETE_PER_PARTITION_SINCE = 3
 
 
 class Sender(NamedTuple):
-    """The controller that sends a request, and the broker epoch of the recipient."""
+    """The controller, and the recipient's broker epoch."""
 
     controller_id: int
     controller_epoch: int
@@ -85,7 +85,7 @@ class PartitionMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class LeaderAndIsrState:
-    """A partition with the message's field names, as the codec needs it."""
+    """A partition, with field names for the codec."""
 
     topic_name: str
     partition_index: int
@@ -122,7 +122,7 @@ class StopPartition(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Kafka's error codes for the whole response and for each partition in it."""
+    """Error codes of the whole response and of each partition."""
 
     error_code: int
     partition_errors: dict[TopicPartition, int]
@@ -203,7 +203,7 @@ class ClusterUpdate:
     _states: dict[TopicPartition, MetadataState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def prepare(self) -> Iterator[int]:
-        """Build the partition states in slices. Yields the number of partitions in each slice."""
+        """Build the partition states in slices; yields their partition counts."""
         for portion in portions((tp for tp in self.partitions if tp not in self._states), PARTITIONS_A_TURN):
             self._states.update((tp, self._partition_state(tp)) for tp in portion)
             yield len(portion)
@@ -233,15 +233,14 @@ class ClusterUpdate:
         return [_live_broker(info) for info in self.brokers]
 
     def merged(self, newer: "ClusterUpdate") -> "ClusterUpdate | None":
-        """Combine both updates; ``newer`` takes precedence. None if the result would be too large or if a topic's id
-        changed."""
+        """``newer`` takes precedence. None if the result would be too large, or a topic's id changed."""
         limit = max(PARTITIONS_AT_ONCE, len(newer.partitions))
         if len(self.partitions) > limit:
             return None
         if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
             return None
         if self.partitions.keys() <= newer.partitions.keys():
-            return newer  # so that it keeps sharing its encoded parts with other brokers
+            return newer  # it keeps sharing encoded parts with other brokers
         partitions = {**self.partitions, **newer.partitions}
         if len(partitions) > limit:
             return None
@@ -289,7 +288,7 @@ class UpdateMetadataRequest:
         return Answer(response.error_code, {})
 
     def merged(self, newer: "UpdateMetadataRequest") -> "UpdateMetadataRequest | None":
-        """Combine both requests; None if that is impossible. See ``ClusterUpdate.merged``."""
+        """The request that replaces both; None if impossible, see ``ClusterUpdate.merged``."""
         update = self.update.merged(newer.update) if self.sender == newer.sender else None
         return None if update is None else replace(newer, update=update)
 
@@ -376,18 +375,15 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
 
 
 def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[list[T]]:
-    """Split items into lists of up to ``size``."""
+    """Lists of up to ``size``."""
     rest = iter(items)
     while portion := list(islice(rest, size)):
         yield portion
 
 
 def whole_topics(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """Split partitions into lists of whole topics with at most PARTITIONS_AT_ONCE partitions. A larger topic gets its
-    own list.
-
-    Clients must not see incomplete topics.
-    """
+    """Clients must not see incomplete topics: lists of whole topics with up to PARTITIONS_AT_ONCE partitions, or of one
+    larger topic."""
     portion: list[TopicPartition] = []
     for _, of_topic in by_topic(partitions):
         if portion and len(portion) + len(of_topic) > PARTITIONS_AT_ONCE:

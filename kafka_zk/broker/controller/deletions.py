@@ -1,4 +1,4 @@
-"""The driver of ``topic_deletion``: carries out the deletion of topics."""
+"""Drives ``topic_deletion``."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -15,19 +15,19 @@ from kafka_zk.registry.znodes import admin
 
 
 class Deletions:
-    """Deletes topics. Call ``run`` after any event that may unblock a deletion."""
+    """Call ``run`` after any event that may unblock a deletion."""
 
     def __init__(self, tools: ReignTools, *, enabled: bool) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._enabled = enabled
 
     async def load(self) -> None:
-        """Load the requested deletions at failover. Nothing is deleted before ``run``."""
+        """Load the requested deletions at failover; nothing is deleted before ``run``."""
         ordered = await self._known_orders()
         topic_deletion.enqueue_at_failover(self._context, ordered)
 
     async def ordered(self) -> None:
-        """Handle a change of ``/admin/delete_topics``."""
+        """``/admin/delete_topics`` has changed."""
         ordered = await self._known_orders()
         if ordered:
             self._reporter.info("deletion ordered: %s", few(ordered))
@@ -66,7 +66,7 @@ class Deletions:
             await self.run()
 
     async def run(self) -> None:
-        """Complete, retry and start deletions if possible."""
+        """Complete, retry and start what is possible."""
         await self._turn_for(self._context.topics_to_delete)
         plan = topic_deletion.plan(self._context)
         if plan.complete:
@@ -76,7 +76,7 @@ class Deletions:
             await self._start(plan.start)
 
     async def _known_orders(self) -> list[str]:
-        """Read the requested deletions. Removes those of unknown topics, and all if deletion is disabled."""
+        """Requests for unknown topics go; if deletion is disabled, all."""
         ordered = await self._store.children(admin.DELETE_TOPICS)
         known = [topic for topic in ordered if self._enabled and topic in self._context.topics]
         pointless = [topic for topic in ordered if not self._enabled or topic not in self._context.topics]

@@ -1,4 +1,4 @@
-"""Effects that the state machines request and the drivers execute: znodes to write, requests to send."""
+"""What the state machines request and the drivers execute: znodes to write, requests to send."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class WriteState(NamedTuple):
 
 
 class FailedChange(NamedTuple):
-    """A legal change of state that is now impossible. The partition keeps its state."""
+    """A legal change of state that is now impossible."""
 
     partition: TopicPartition
     reason: str
@@ -38,7 +38,7 @@ class SendLeaderAndIsr(NamedTuple):
 
 
 class SendStopReplica(NamedTuple):
-    """Tell a broker to stop its replica and, if ``delete``, to delete it."""
+    """``delete``: also its log."""
 
     broker_id: int
     partition: TopicPartition
@@ -46,8 +46,7 @@ class SendStopReplica(NamedTuple):
 
 
 class SendUpdateMetadata(NamedTuple):
-    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: the recipients; None: all
-    brokers."""
+    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: None: to all."""
 
     broker_ids: tuple[int, ...] | None
     partitions: Collection[TopicPartition] = ()

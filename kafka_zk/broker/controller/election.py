@@ -1,7 +1,7 @@
-"""Chooses a partition's leader: one pure function per strategy. None means that no replica can lead.
+"""Chooses a partition's leader: one pure function per strategy; None if no replica can lead.
 
-``assigned`` is the assignment in order (the preferred leader first). ``live`` are the assigned brokers that are live
-and whose log directory works.
+``assigned``: in order, the preferred leader first. ``live``: of these, brokers that are live with a working log
+directory.
 
     trigger               leader                                      new ISR
     new partition         first live                                  all live, in the order of the assignment
@@ -12,8 +12,7 @@ and whose log directory works.
     preferred             assigned[0] if live and in the ISR          unchanged
     controlled shutdown   first live one in the ISR that stays        ISR without those shutting down
 
-Kafka does not have trust (``Absences``, decision 0019). If no member of the ISR was away, the first one wins, as in
-Kafka.
+Trust (``Absences``, decision 0019) is not Kafka's. If no ISR member was away, the first one wins, as in Kafka.
 Source: Election.scala and PartitionLeaderElectionAlgorithms@3.9; KIP-966 (unclean starts).
 """
 
@@ -22,7 +21,7 @@ from typing import NamedTuple
 
 
 class Elected(NamedTuple):
-    """The new leader and ISR. ``unclean``: the leader was not in the ISR, so records may be lost."""
+    """``unclean``: the leader was not in the ISR, so records may be lost."""
 
     leader: int
     isr: list[int]
@@ -30,10 +29,10 @@ class Elected(NamedTuple):
 
 
 class Absences(NamedTuple):
-    """Members of an ISR that were gone although no controller removed them.
+    """ISR members that were gone although no controller removed them.
 
-    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown, so acknowledged
-    records may be missing.
+    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown: acknowledged records
+    may be missing.
     """
 
     away: Collection[int] = ()
@@ -48,7 +47,6 @@ NO_ABSENCES = Absences()
 
 
 def new_partition(live: Sequence[int]) -> Elected | None:
-    """Elect the first leader of a partition."""
     return Elected(live[0], list(live)) if live else None
 
 
@@ -81,10 +79,9 @@ def returned(
 def must_be_elected_again(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> bool:
-    """True if the leader was away and is unclean, or another member is unclean, or a live member is more trusted.
+    """True if the leader was away and is unclean, another member is unclean, or a live one is more trusted.
 
-    A leader that started uncleanly needs a new epoch even if it stays, because followers detect lost records only
-    across epochs. A partition with one replica has no followers.
+    An unclean leader needs a new epoch even to stay: only then do followers, if there are any, detect lost records.
     """
     if len(assigned) < 2:
         return False
@@ -125,7 +122,7 @@ def controlled_shutdown(
 def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
-    """The most trusted candidate, the first among equals. Other members that started uncleanly leave the ISR."""
+    """The most trusted candidate, the first among equals. Other unclean members leave the ISR."""
     leader = min((each for each in candidates if each in live and each in isr), key=absences.doubt, default=None)
     if leader is None:
         return None

@@ -1,7 +1,7 @@
-"""Events of the controller for observers (flight recorder, web page, tests).
+"""The controller's events for observers (flight recorder, web page, tests).
 
-Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``), a short cause, and the zxid
-of the change that caused it (0 if unknown).
+They have a wall-clock time in ms, an actor (such as ``broker-0``), a short cause, and the zxid of the cause (0 if
+unknown).
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ControllerEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class ControllerChanged(ControllerEvent):
-    """``/controller`` names another broker now (-1: none)."""
+    """``/controller`` names another broker (-1: none)."""
 
     controller_id: int
 
@@ -65,8 +65,8 @@ class LeadersElected(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrsChanged(ControllerEvent):
-    """ISRs of partitions were written, because their leaders asked or a broker is gone. The partition has no leader if
-    that broker led it and no other could be elected."""
+    """ISRs of partitions were written, because their leaders asked or a broker is gone. Without a leader if that broker
+    led and no other could."""
 
     leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
 
@@ -111,7 +111,7 @@ class RequestSent(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed(ControllerEvent):
-    """A request failed and will be repeated, or the broker answered with errors. The cause says which."""
+    """A request failed and will be repeated, or the broker answered with errors, as the cause says."""
 
     broker_id: int
     api: str

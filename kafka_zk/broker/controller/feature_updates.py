@@ -1,10 +1,9 @@
 """Applies an administrator's updates to the finalized features (KIP-584). Pure.
 
-A ZooKeeper-based broker supports no features. So no feature can be finalized, but features that another cluster left in
+A ZooKeeper-based broker supports no features: none can be finalized, but those that another cluster left in
 ``/feature`` can be deleted.
 
-Source: validateFeatureUpdate and processFeatureUpdates in KafkaController.scala@3.9. Tests:
-tests/kafka_zk/broker/controller/test_feature_updates.py.
+Source: validateFeatureUpdate and processFeatureUpdates in KafkaController.scala@3.9.
 """
 
 import enum
@@ -15,7 +14,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 
 class UpgradeType(enum.IntEnum):
-    """Whether an update may lower a level, even if that loses data. Source: FeatureUpdate.java@3.9."""
+    """Source: FeatureUpdate.java@3.9."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -47,7 +46,7 @@ def apply_updates(
 
 
 def _problem(update: FeatureUpdate, existing: int | None) -> str | None:
-    """The reason for rejecting the update; None if it deletes an existing feature."""
+    """Why the update is rejected; None if it deletes an existing feature."""
     _, level, kind = update
     if not update.feature:
         return "Feature name can not be empty."

@@ -1,6 +1,6 @@
-"""Changes of ISRs that leaders request with AlterPartition or, before 2.7, write themselves.
+"""ISR changes that leaders request with AlterPartition or, before 2.7, write themselves.
 
-Neither kind changes a leader or its epoch, so the controller then sends only UpdateMetadata to all brokers.
+Leader and epoch stay, so the controller only sends UpdateMetadata to all brokers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ from kafka_zk.registry.znodes import isr
 
 Granted = LeadershipInfo
 Outcome = Granted | ErrorCode
-"""The partition's current state, or the reason for the rejection."""
+"""The partition's current state, or why it was rejected."""
 
 
 class IsrChanges:
-    """Keeps the ISRs in the context equal to those in ZooKeeper."""
+    """Keeps the context's ISRs equal to ZooKeeper's."""
 
     def __init__(self, tools: ReignTools) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -31,7 +31,7 @@ class IsrChanges:
     async def alter(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """Judge and write each proposal. Raises ApiError(STALE_BROKER_EPOCH) if the broker epoch is not registered."""
+        """Raises ApiError(STALE_BROKER_EPOCH) if the broker epoch is not registered."""
         broker = self._context.brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch:
             known = "none" if broker is None else broker.epoch
@@ -57,9 +57,9 @@ class IsrChanges:
         return outcomes
 
     async def notified(self) -> list[TopicPartition]:
-        """Load the states of the partitions that leaders named in ``/isr_change_notification``. Returns the partitions.
+        """Load the states of the partitions in ``/isr_change_notification``, and return the partitions.
 
-        Removes followers from the ISRs that the controller considers offline.
+        Followers that are offline are removed from the ISRs.
         """
         names = await self._store.children(isr.ISR_CHANGES)
         paths = [f"{isr.ISR_CHANGES}/{name}" for name in names]

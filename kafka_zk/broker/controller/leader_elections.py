@@ -1,4 +1,4 @@
-"""Elections without a failure: administrators request them (by protocol or ZooKeeper), or they balance leaders."""
+"""Elections without a failure: requested by administrators (by protocol or ZooKeeper), or for balance."""
 
 from collections.abc import Collection
 
@@ -13,19 +13,18 @@ from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.znodes import admin
 
 ElectionOutcome = int | ApiError
-"""The elected broker's id, or the reason why the election failed."""
+"""The elected broker's id, or why the election failed."""
 
 
 class LeaderElections:
-    """``imbalance_percentage``: the percentage of a broker's preferred partitions that other brokers may lead."""
+    """``imbalance_percentage``: of a broker's preferred partitions, how many others may lead."""
 
     def __init__(self, tools: ReignTools, imbalance_percentage: int) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._imbalance_percentage = imbalance_percentage
 
     async def elect(self, tps: Collection[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ElectionOutcome]:
-        """Elect the preferred leaders. If ``unclean``, elect any live replica of partitions whose ISR has no live
-        member."""
+        """Preferred leaders or, if ``unclean``, any live replica where the ISR has no live member."""
         refusals: dict[TopicPartition, ApiError | None] = {}
         for portion in portions(tps, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -40,7 +39,7 @@ class LeaderElections:
         }
 
     async def ordered(self) -> None:
-        """Carry out ``/admin/preferred_replica_election``, then delete it even if elections failed."""
+        """Carry out ``/admin/preferred_replica_election``, and delete it even after failures."""
         ordered = await self._store.preferred_elections()
         if ordered is None:
             return
@@ -50,7 +49,7 @@ class LeaderElections:
         await self._store.delete_all([admin.PREFERRED_REPLICA_ELECTION])
 
     async def balance(self) -> None:
-        """Return leadership to preferred leaders if it is imbalanced."""
+        """Return leadership to preferred leaders if imbalanced."""
         imbalance = preferred_leaders.Imbalance(self._context, self._imbalance_percentage)
         for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)

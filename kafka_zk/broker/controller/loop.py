@@ -1,9 +1,9 @@
-"""The controller of one broker. It takes part in the election and, while active, processes one event at a time.
+"""One broker's controller: it takes part in the election and, while active, processes one event at a time.
 
-Theory of operation: every occurrence (the election znode, brokers or topics changed; a broker answered) becomes an
-event in one queue. One coroutine processes the queue in order and waits for each event's writes, so no event sees the
-partial result of another. The end of a reign bypasses the queue: if the session is lost, or a write fails because
-another controller was elected, the reign ends immediately and its queued events are dropped.
+Every occurrence (the election znode, brokers or topics changed; a broker answered) becomes an event in one queue. One
+coroutine processes them in order and waits for each event's writes, so no event sees a partial result. The end of a
+reign bypasses the queue: if the session is lost, or a write fails because another controller was elected, the reign
+ends now and its events are dropped.
 
     start             watch /controller; if it is absent: elect
     elected           a reign begins: the failover of ``active``, then its events
@@ -15,7 +15,6 @@ another controller was elected, the reign ends immediately and its queued events
     a KRaft claim     the cluster migrates to KRaft: the reign ends, no broker is elected, ``on_kraft`` is called
 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9.
-Tests: tests/kafka_zk/broker/controller/test_loop.py.
 """
 
 from collections import deque
@@ -58,13 +57,13 @@ T = TypeVar("T")
 _log = Logger()
 
 ELECTION_BACKOFF_S = 1.0
-"""Pause after a failed failover, so that repeated failures do not cause a busy loop."""
+"""Pause after a failed failover, to prevent a busy loop."""
 
 
 PAUSE_AFTER_LOSS_S = 0.1
 
 TOLD_WITHIN_S = 3.0
-"""How long a stopping broker waits at most until the others know its partitions' new leaders."""
+"""How long a stopping broker waits for the others to learn its partitions' new leaders."""
 
 
 class _Event(NamedTuple):
@@ -75,12 +74,12 @@ class _Event(NamedTuple):
 
 
 class Controller:
-    """One broker's controller. Call ``start`` once the broker is registered.
+    """Call ``start`` when the broker is registered.
 
     Args:
-        observe: called with every event of ``controller.events`` and ``registry.client.events``. Its errors are logged.
-        known_epoch: returns the largest controller epoch that this broker has received.
-        on_kraft: called when a KRaft controller has taken ``/controller``; the broker should stop.
+        observe: called with every event of ``controller.events`` and ``registry.client.events``; its errors are logged.
+        known_epoch: returns the largest controller epoch that this broker received.
+        on_kraft: a KRaft controller has taken ``/controller``, and the broker should stop.
     """
 
     def __init__(
@@ -94,9 +93,9 @@ class Controller:
         self._environment = environment
         self.broker_id, client, clock, _, _ = environment
         self.controller_id = -1
-        """The broker id in ``/controller``; -1 if there is none or it is unknown."""
+        """The broker id in ``/controller``; -1 if absent or unknown."""
         self.is_kraft = False
-        """True if a KRaft controller has taken ``/controller``. Then no broker is the controller."""
+        """A KRaft controller has taken ``/controller``, so no broker is the controller."""
         self._client = client
         self._clock = clock
         self._config = config
@@ -123,7 +122,7 @@ class Controller:
 
     @property
     def is_active(self) -> bool:
-        """True if this broker is the controller, as far as it knows."""
+        """True if this broker is the controller, to its knowledge."""
         return self._reign is not None and self.controller_id == self.broker_id
 
     @property
@@ -133,28 +132,27 @@ class Controller:
 
     @property
     def context(self) -> Context:
-        """The controller's state, read-only; empty if this broker is not the controller."""
+        """The controller's state, read-only; empty without a reign."""
         return Context() if self._reign is None else self._reign.context
 
     def on_controller_change(self, callback: Callable[[int], None]) -> None:
-        """Call ``callback`` with every new ``controller_id``."""
         self._listeners.append(callback)
 
     # -- life --
 
     async def start(self) -> None:
-        """Take part in elections from now on. Returns immediately; ``controller_id`` names the winner later."""
+        """Take part in elections. Returns now; ``controller_id`` names the winner later."""
         self._registered = True
         self._remove_session_listener = self._client.add_session_listener(self._session_changed)
         self._watcher = self._registry.watch(self._controller_seen)
 
     async def session_renewed(self) -> None:
-        """Elect a controller if there is none. Call this after the broker registered again in a new session."""
+        """Elect a controller, if there is none, after the broker registered again in a new session."""
         self._registered = True
         self._put_election()
 
     async def shutdown(self) -> None:
-        """Stop. An active controller resigns, so that another broker is elected immediately."""
+        """Stop. An active controller resigns, so that another is elected immediately."""
         self._stopped = True
         self._remove_session_listener()
         if self._watcher is not None:
@@ -171,11 +169,11 @@ class Controller:
             await self._delete_claim(reign.context.epoch_zk_version)
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move the leaderships of a stopping broker away. Returns the partitions that it still leads.
+        """Move a stopping broker's leaderships away, and return what it still leads.
 
-        On return every broker knows the new leaders, unless this takes longer than TOLD_WITHIN_S.
+        On return every broker knows the new leaders, unless TOLD_WITHIN_S have passed.
 
-        Raises: ApiError with NOT_CONTROLLER, STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
+        Raises: ApiError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
         """
         reign = self._reign
         left = await self.carry_out(ControlledShutdown(broker_id, broker_epoch))
@@ -184,17 +182,15 @@ class Controller:
         return left
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """Apply a change of ``unclean.leader.election.enable`` for a topic, or of the default, which is now
-        ``by_default``."""
+        """Apply ``unclean.leader.election.enable`` of a topic, or the default, now ``by_default``."""
         self._config = replace(self._config, unclean_leader_election_enable=by_default)
         if self._reign is not None:
             self._reign.allow_unclean_elections(by_default=by_default)
 
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
-        """Run an operation in the queue and return its result.
+        """Run an operation in the queue.
 
-        Raises: the operation's ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller or stops being
-            it before the operation is done.
+        Raises: its ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller until it is done.
         """
         reign = self._reign
         if reign is None or not self.is_active:
@@ -248,7 +244,7 @@ class Controller:
             try:
                 await self._run(event)
             except ControllerMoved as moved:
-                if event.reign in (None, self._reign):  # None: an event of the election, which includes the failover
+                if event.reign in (None, self._reign):  # None: an event of the election, also the failover
                     self._end_reign(str(moved))
                 self._put_election()
             except SessionLost as lost:
@@ -264,7 +260,7 @@ class Controller:
             working.callback(None)
 
     async def _run(self, event: _Event) -> None:
-        """Process one event. For an event of a reign, first make sure that the session is alive."""
+        """Process an event; before one of a reign, make sure that the session is alive."""
         if event.reign is not None:
             try:
                 await event.reign.store.ready()
@@ -285,7 +281,7 @@ class Controller:
     # -- the election --
 
     def _controller_seen(self, controller_id: int | None) -> None:
-        """Queue an election. Only that finds out whether a claim with this broker's id is from this session."""
+        """Queue an election: only that finds out whether a claim with this broker's id is from this session."""
         self._set_controller_id(-1 if controller_id is None else controller_id)
         self._put_election()
 
@@ -293,7 +289,7 @@ class Controller:
         self._put_once(_Event("election", self._elect, None))
 
     async def _elect(self) -> None:
-        """Run ``_stand``. Repeat it later while an invalid znode or an ACL prevents the election of this broker."""
+        """Run ``_stand``, again and again while an invalid znode or an ACL prevents this broker's election."""
         try:
             await self._stand()
         except (InvalidZnode, NoAuth) as error:
@@ -314,7 +310,7 @@ class Controller:
         self._put_election()
 
     async def _stand(self) -> None:
-        """Read the claim. Resign if another broker holds it; run for election if no broker does."""
+        """Resign if another broker holds the claim; run for election if none does."""
         seen = await self._answer(self._registry.claim)
         if seen is not None and seen.is_kraft:
             self._keep_out(ControlledByKRaft(seen.broker_id))
@@ -333,7 +329,7 @@ class Controller:
                 self._set_controller_id(outcome.controller_id)
 
     def _keep_out(self, kraft: ControlledByKRaft) -> None:
-        """Yield to a KRaft controller. Its claim has raised the controller epoch, so a reign could not write."""
+        """Yield to a KRaft controller: its claim has raised the controller epoch, so a reign could not write."""
         self._set_controller_id(-1)
         self._end_reign(str(kraft))
         if not self.is_kraft:
@@ -370,7 +366,7 @@ class Controller:
         return reign
 
     def _end_reign(self, cause: str) -> None:
-        """End the reign immediately. Running work fails, and queued events are dropped."""
+        """Running work fails, and queued events are dropped."""
         reign, self._reign = self._reign, None
         if reign is None:
             return
@@ -399,14 +395,14 @@ class Controller:
             listener(controller_id)
 
     async def _delete_claim(self, epoch_zk_version: int) -> None:
-        """Delete ``/controller``. If this fails, the claim ends with the session, or the next election finds it."""
+        """Delete ``/controller``; if this fails, the claim ends with the session, or the next election finds it."""
         try:
             await self._registry.resign(epoch_zk_version)
         except RegistryError as error:
             _log.info("[{actor}] {path} was not deleted: {error}", actor=self._actor, path=CONTROLLER, error=error)
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a read after a connection loss in the same session. Raises SessionLost."""
+        """Repeat a read after a connection loss in the same session."""
         session_id = self._client.session_id
         while True:
             if self._stopped or self._client.session_id != session_id:

@@ -1,6 +1,6 @@
-"""Requests of brokers and administrators to the active controller, one class each.
+"""Requests to the active controller, one class each.
 
-``Controller.carry_out`` runs an operation in the queue. Source: KafkaController.scala@3.9.
+``Controller.carry_out`` runs them in the queue. Source: KafkaController.scala@3.9.
 """
 
 import uuid
@@ -37,7 +37,7 @@ class ControllerOperation(ABC, Generic[T_co]):
 
     @abstractmethod
     async def carry_out(self, reign: ActiveController) -> T_co:
-        """Do the work and return the result. Raises ApiError."""
+        """Raises ApiError."""
 
 
 class PartitionKey(NamedTuple):
@@ -49,9 +49,9 @@ class PartitionKey(NamedTuple):
 
 @dataclass(frozen=True)
 class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
-    """Move the leaderships of a stopping broker away. Result: the partitions that it still leads.
+    """Move a stopping broker's leaderships away. Result: what it still leads.
 
-    Raises: ApiError with STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
+    Raises: ApiError: STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
     """
 
     broker_id: int
@@ -67,7 +67,7 @@ class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
 
 @dataclass(frozen=True)
 class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
-    """Change ISRs as a leader proposes. Result: the outcome of each proposal; UNKNOWN_TOPIC_ID for an unknown topic id.
+    """Change ISRs as a leader proposes. Result: each outcome; UNKNOWN_TOPIC_ID for an unknown id.
 
     Raises: ApiError(STALE_BROKER_EPOCH).
     """
@@ -95,12 +95,11 @@ class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
 
 
 def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """Topic id -> name. Ids are compared as text, because parsing thousands is slow. An id that two topics share is
-    left out."""
+    """Compared as text, because parsing thousands is slow; without an id that two topics share."""
     asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
     known = context.topic_ids
     named = [(asked[text], name) for name, text in known.items() if text in asked]
-    if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or not stored in Kafka's format
+    if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or stored in another format
         named = [(uuids.from_text(text), name) for name, text in known.items()]
     names = dict(named)
     if len(names) < len(named):
@@ -111,9 +110,9 @@ def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.U
 
 @dataclass(frozen=True)
 class AllocateProducerIds(ControllerOperation[range]):
-    """Reserve a block of producer ids for a broker. Result: the block.
+    """Reserve a block of producer ids for a broker, and return it.
 
-    Raises: ApiError with BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or UNKNOWN_SERVER_ERROR.
+    Raises: ApiError: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR.
     """
 
     broker_id: int
@@ -137,8 +136,7 @@ class AllocateProducerIds(ControllerOperation[range]):
 
 @dataclass(frozen=True)
 class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
-    """Change the finalized features for an administrator. Result: each update's error by feature; None if it
-    succeeded."""
+    """Change finalized features. Result: each update's error, or None."""
 
     updates: Collection[FeatureUpdate]
     validate_only: bool
@@ -162,8 +160,7 @@ class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
 
 @dataclass(frozen=True)
 class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]):
-    """Elect the preferred leaders. If ``unclean``, elect any live replica of partitions whose ISR has no live
-    member."""
+    """Elect preferred leaders or, if ``unclean``, any live replica where the ISR has no live member."""
 
     tps: Collection[TopicPartition]
     unclean: bool
@@ -174,9 +171,9 @@ class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]
 
 @dataclass(frozen=True)
 class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiError | None]]):
-    """Move partitions to other replicas. The target None cancels a reassignment in progress.
+    """Move partitions to other replicas; None cancels a reassignment.
 
-    Result: each partition's error; None if its reassignment is in progress or done.
+    Result: each error; None if in progress or done.
     """
 
     targets: Mapping[TopicPartition, Sequence[int] | None]

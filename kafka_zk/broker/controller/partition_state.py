@@ -1,4 +1,4 @@
-"""The partition state machine: what a transition needs from ZooKeeper and sends to brokers. Pure.
+"""The partition state machine: what transitions need from ZooKeeper and send to brokers. Pure.
 
     NonExistent -> New                nothing: the assignment is known
     New -> Online                     the state znode is created with the first live replicas as leader and ISR
@@ -6,8 +6,8 @@
     New, Online, Offline -> Offline   nothing: the leader is gone
     Offline -> NonExistent            nothing: the topic is being deleted
 
-Transitions that write to ZooKeeper have two steps: ``create_leadership`` and ``elect`` return the writes, and
-``established`` records them when they have succeeded. A failed write leaves the partition unchanged.
+Writes to ZooKeeper have two steps: ``create_leadership`` and ``elect`` return them, ``established`` records them. If
+one fails, the partition stays unchanged.
 
 Source: PartitionStateMachine.scala@3.9. Legality: ``states.PARTITION_TRANSITIONS``.
 """
@@ -25,15 +25,13 @@ from kafka_zk.broker.controller.election import Elected
 from kafka_zk.broker.controller.states import PartitionEvent, PartitionState
 
 RECOVERED = 0
-RECOVERING = 1  # the leader was elected uncleanly and must recover first (KIP-704)
+RECOVERING = 1  # elected uncleanly, so it must recover first (KIP-704)
 
 
 class ElectionStrategy(enum.Enum):
-    """The reason for an election."""
-
     OFFLINE = "offline"
-    OFFLINE_UNCLEAN = "offline, unclean"  # requested by an administrator
-    RETURNED = "returned"  # the leader or another member of the ISR was away, see ``returned``
+    OFFLINE_UNCLEAN = "offline, unclean"  # requested
+    RETURNED = "returned"  # the leader or another ISR member was away, see ``returned``
     REASSIGN = "reassign"
     PREFERRED = "preferred"
     CONTROLLED_SHUTDOWN = "controlled shutdown"
@@ -51,7 +49,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
 
 
 def move(context: Context, partitions: Collection[TopicPartition], event: PartitionEvent) -> None:
-    """Apply an event other than BRING_ONLINE. Raises IllegalTransition before any partition moves."""
+    """Apply an event other than BRING_ONLINE. Raises IllegalTransition before anything moves."""
     assert event is not PartitionEvent.BRING_ONLINE, "Online needs a leader"
     context.require_legal_partitions(partitions, event)
     context.partition_states.update(dict.fromkeys(partitions, event.target))
@@ -60,7 +58,7 @@ def move(context: Context, partitions: Collection[TopicPartition], event: Partit
 def create_leadership(
     context: Context, partitions: Collection[TopicPartition]
 ) -> tuple[list[CreateState], list[FailedChange]]:
-    """The first leader and ISR of New partitions. Raises IllegalTransition if a partition cannot go Online."""
+    """The first leader and ISR of New partitions. Raises IllegalTransition."""
     context.require_legal_partitions(partitions, PartitionEvent.BRING_ONLINE)
     creates: list[CreateState] = []
     refused: list[FailedChange] = []
@@ -82,9 +80,9 @@ def elect(
     """Elect a leader for each partition of ``current``.
 
     Args:
-        current: the last known states; None for a state znode that is missing or invalid.
-        unclean_topics: topics whose configuration allows a leader outside the ISR.
-    Raises: IllegalTransition if a partition cannot go Online.
+        current: last known states; None if missing or invalid.
+        unclean_topics: those that allow a leader outside the ISR.
+    Raises: IllegalTransition.
     """
     context.require_legal_partitions(current, PartitionEvent.BRING_ONLINE)
     writes: list[WriteState] = []
@@ -121,7 +119,7 @@ def raise_leader_epochs(
 
 
 def why_final(context: Context, info: LeadershipInfo) -> str | None:
-    """The reason why this controller cannot write the next state; None if it can."""
+    """Why this controller cannot write the next state; None if it can."""
     if info.controller_epoch > context.epoch:
         return f"controller epoch {info.controller_epoch} wrote it already"
     if info.leader_epoch + 1 not in INT32:
@@ -130,7 +128,7 @@ def why_final(context: Context, info: LeadershipInfo) -> str | None:
 
 
 def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]) -> list[str]:
-    """Topics with an ISR without live members. Their configuration decides whether an unclean election is allowed."""
+    """Topics with an ISR without live members: their configuration may allow an unclean election."""
     return sorted(
         {
             tp.topic
@@ -191,7 +189,7 @@ def dealt_with(context: Context) -> set[int]:
 
 
 def has_candidate(context: Context, tp: TopicPartition) -> bool:
-    """Whether a live broker could be elected."""
+    """True if a live broker could be elected."""
     info = context.leadership.get(tp)
     return any(info is None or broker_id in info.isr for broker_id in context.live_replicas(tp))
 

@@ -1,6 +1,6 @@
-"""Finds partitions that need another leader, because an administrator asks or because leadership is imbalanced. Pure.
+"""Finds partitions that need another leader: an administrator asks, or leadership is imbalanced. Pure.
 
-The preferred leader of a partition is the first replica of its assignment.
+The preferred leader is the first replica of the assignment.
 Source: KafkaController.processReplicaLeaderElection, checkAndTriggerAutoLeaderRebalance@3.9; KIP-460.
 """
 
@@ -19,7 +19,7 @@ _STRATEGY_NAMES = {
 
 
 def why_no_election(context: Context, tp: TopicPartition, *, unclean: bool) -> ApiError | None:
-    """The error if an election is impossible or not needed; None if it can run."""
+    """Why an election is impossible or not needed; None if it can run."""
     if tp.partition not in context.assignments.get(tp.topic, ()):
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     if tp.topic in context.topics_to_delete:
@@ -38,7 +38,7 @@ def failed(tp: TopicPartition, *, unclean: bool) -> ApiError:
 
 
 class Imbalance:
-    """Finds imbalanced leadership. Call ``add`` with all partitions, then ``to_elect``."""
+    """Call ``add`` with all partitions, then ``to_elect``."""
 
     def __init__(self, context: Context, percentage: int) -> None:
         self._context = context
@@ -58,7 +58,7 @@ class Imbalance:
                 self._elsewhere.setdefault(replicas[0], []).append(tp)
 
     def to_elect(self) -> list[TopicPartition]:
-        """Partitions of brokers above the imbalance percentage that their preferred leaders can lead."""
+        """Partitions of brokers above the imbalance percentage, which their preferred leaders can lead."""
         return [
             tp
             for broker_id, tps in sorted(self._elsewhere.items())

@@ -1,12 +1,12 @@
-"""Plans reassignments and decides when one is complete (KIP-455). Pure.
+"""Plans reassignments and decides when they are complete (KIP-455). Pure.
 
-A reassignment has two phases. During both, the assignment lists the target's replicas, then those to be removed:
+In both phases, the assignment lists the target's replicas, then those to be removed:
 
     A   the topic's znode and the leader learn the replicas being added; these fetch until they are in the ISR
     B   the whole target is in the ISR: one of it leads, the other replicas are deleted, the znode is final
 
-The topic's znode and the partition state contain everything that a failover needs to continue. A replaced or cancelled
-reassignment becomes one to another target; replicas that the new target does not need are removed immediately.
+Topic znode and partition state contain all that a failover needs. A replaced or cancelled reassignment becomes one to
+another target; replicas that this does not need go at once.
 Source: KafkaController.onPartitionReassignment, processApiPartitionReassignment@3.9.
 """
 
@@ -20,10 +20,9 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 def plan(
     context: Context, tp: TopicPartition, target: Sequence[int] | None, *, needs_live: bool
 ) -> ReplicaAssignment | ApiError:
-    """The assignment during a move to ``target`` (None: cancel the current move), or the error if it is rejected.
+    """The assignment while moving to ``target`` (None: cancel the move), or why it is rejected.
 
-    Args:
-        needs_live: replicas can be added only on live brokers.
+    ``needs_live``: replicas can only be added on live brokers.
     """
     current = context.assignment(tp)
     if target is None and not current.is_being_reassigned:
@@ -56,7 +55,7 @@ def unneeded(current: ReplicaAssignment, planned: ReplicaAssignment) -> list[int
 
 
 def is_complete(context: Context, tp: TopicPartition, info: LeadershipInfo | None) -> bool:
-    """True if phase B can begin, given the state just read: the whole target is in sync and one of it can lead."""
+    """True if phase B can begin, by the state just read: the whole target is in sync, and one of it can lead."""
     assignment = context.assignment(tp)
     if info is None:
         return False
@@ -67,7 +66,7 @@ def is_complete(context: Context, tp: TopicPartition, info: LeadershipInfo | Non
 
 
 def needs_leader(context: Context, tp: TopicPartition, replicas: Collection[int]) -> bool:
-    """True if the current leader is offline or not among these replicas."""
+    """True unless the leader is online and among these replicas."""
     info = context.leadership.get(tp)
     return info is None or info.leader not in replicas or not context.is_replica_online(info.leader, tp)
 

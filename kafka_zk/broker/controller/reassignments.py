@@ -1,4 +1,4 @@
-"""The driver of ``reassignment``, for many partitions at once."""
+"""Drives ``reassignment``, for many partitions at once."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -24,7 +24,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 
 class Reassignments:
-    """Carries out reassignments. Call ``advance`` after any event that may unblock one."""
+    """Call ``advance`` after any event that may unblock a reassignment."""
 
     def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -44,12 +44,12 @@ class Reassignments:
         await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
 
     async def advance(self, tps: Iterable[TopicPartition]) -> None:
-        """Complete the reassignments of partitions whose ISRs have changed, if they wait for nothing else."""
+        """Complete those whose ISRs have changed, if nothing else is missing."""
         moving = [tp for tp in tps if self._context.assignment(tp).is_being_reassigned]
         await self._complete(await self._completable(moving))
 
     async def ordered(self) -> set[TopicPartition]:
-        """Handle a change of ``/admin/reassign_partitions``. Returns the partitions whose reassignments begin."""
+        """``/admin/reassign_partitions`` has changed. Returns the partitions whose reassignments begin."""
         orders = (await self._store.reassignment_orders()).targets
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         refused: dict[TopicPartition, ApiError] = {}
@@ -65,7 +65,7 @@ class Reassignments:
         refused.update({tp: ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned.keys() - begun})
         if refused:
             self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
-        # A partition that does not move is settled, even if it has no leader.
+        # What does not move is settled, even without a leader.
         settled = [tp for tp in begun if not planned[tp].is_being_reassigned]
         over = {tp: orders[tp] for tp in (*refused, *settled)}
         if over:
@@ -75,8 +75,7 @@ class Reassignments:
     async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, ApiError | None]:
-        """Start or (target None) cancel reassignments. Result: the error; None if the reassignment is in progress or
-        done."""
+        """Start or (None) cancel. Result: the error; None if in progress or done."""
         outcomes: dict[TopicPartition, ApiError | None] = {}
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         for portion in portions(targets.items(), PARTITIONS_A_TURN):
@@ -103,7 +102,7 @@ class Reassignments:
     # -- phases --
 
     async def _begin(self, planned: Assignments) -> set[TopicPartition]:
-        """Write the new assignments. Returns the partitions for which that succeeded."""
+        """Write the assignments. Returns the partitions that succeeded."""
         if not planned:
             return set()
         written = await self._write_assignments(planned)
@@ -155,7 +154,7 @@ class Reassignments:
             context.assign(tp, ReplicaAssignment(moving[tp].target))
         led = await self._lead_by_target(tps)
         for tp in set(tps) - led:
-            context.assign(tp, moving[tp])  # no replica of the target can lead now; a later event retries
+            context.assign(tp, moving[tp])  # no target replica can lead now; a later event retries
         done = [tp for tp in tps if tp in led]
         await self._remove([Replica(tp, broker_id) for tp in done for broker_id in moving[tp].removing])
         await self._write_assignments({tp: context.assignment(tp) for tp in done})
@@ -179,7 +178,7 @@ class Reassignments:
         return {*elected, *raised}
 
     async def _remove(self, replicas: Sequence[Replica]) -> None:
-        """Remove replicas that are no longer assigned from the ISR and delete them. Leaders are replaced first."""
+        """Remove replicas from the ISR, then delete them; leaders are replaced before."""
         if not replicas:
             return
         going = {(r.partition, r.broker_id) for r in replicas}
@@ -240,9 +239,9 @@ class Reassignments:
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-        """Remove requests that are done or replaced. Requests that an administrator adds concurrently are kept.
+        """Requests that are done or replaced go; those added concurrently stay.
 
-        They are lost only if the znode is deleted and created again, because its version may be equal.
+        They are lost only if the znode is recreated and has an equal version.
         """
         path = admin.REASSIGN_PARTITIONS
         gone: dict[TopicPartition, list[int]] | None = None

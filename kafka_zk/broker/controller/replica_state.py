@@ -1,4 +1,4 @@
-"""The replica state machine: what a transition needs from ZooKeeper and sends to brokers. Pure.
+"""The replica state machine: what transitions need from ZooKeeper and send to brokers. Pure.
 
     NonExistent -> New                          LeaderAndIsr (isNew) to the replica if the partition has a leader
     New -> Online                               nothing: the election has already notified the replica
@@ -9,7 +9,7 @@
     DeletionStarted, Offline -> Ineligible      nothing
     DeletionSuccessful -> NonExistent           it leaves the assignment
 
-Only the transition to Offline writes to ZooKeeper. ``stop`` begins it, ``remove_from_isr`` returns the writes, and
+Only the transition to Offline writes to ZooKeeper: ``stop`` begins it, ``remove_from_isr`` returns the writes, and
 ``removed_from_isr``, ``was_not_in_isr`` or ``offline_without_leadership`` finish it.
 
 Source: ReplicaStateMachine.scala@3.9. Legality: ``states.REPLICA_TRANSITIONS``.
@@ -34,7 +34,7 @@ from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[list[Replica], list[Replica]]:
     """Set the states at failover. Returns the online replicas, then the offline ones.
 
-    An offline replica may belong to a topic to delete, so it is ineligible for deletion until its broker is back.
+    Offline ones, maybe of a topic to delete, are ineligible for deletion until their broker is back.
     """
     online: list[Replica] = []
     offline: list[Replica] = []
@@ -49,7 +49,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[
 
 
 def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -> tuple[list[Send], list[FailedChange]]:
-    """Apply an event other than TAKE_OFFLINE. Raises IllegalTransition before any replica moves."""
+    """Apply an event other than TAKE_OFFLINE. Raises IllegalTransition before anything moves."""
     context.require_legal_replicas(replicas, event)
     match event:
         case ReplicaEvent.CREATE:
@@ -75,8 +75,8 @@ def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -
 def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Replica], list[Replica]]:
     """Begin to take replicas offline. Raises IllegalTransition.
 
-    Returns: the requests to send; the replicas that may have to leave an ISR; and those whose partition never had a
-        leader or is being deleted.
+    Returns: requests; replicas that may have to leave an ISR; those whose partition never had a leader or is being
+        deleted.
     """
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     sends: list[Send] = [SendStopReplica(replica.broker_id, replica.partition) for replica in replicas]
@@ -90,9 +90,9 @@ def remove_from_isr(
 ) -> tuple[list[WriteState], list[FailedChange], list[WriteState]]:
     """Remove a broker's replicas from the ISRs in ``current``, the states in ZooKeeper.
 
-    The last member stays in the ISR, so that only this member can be elected (cleanly).
+    The last member stays: only it can be elected (cleanly).
 
-    Returns: the states to write, the failures, and the states that already lack the broker.
+    Returns: states to write, failures, states that lack the broker already.
     """
     writes: list[WriteState] = []
     unchanged: list[WriteState] = []
@@ -112,7 +112,7 @@ def remove_from_isr(
 
 
 def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteState]) -> list[Send]:
-    """Record ISRs that were written without the broker. Its replicas are now Offline."""
+    """ISRs were written without the broker, whose replicas are now Offline."""
     _gone_offline(context, broker_id, written)
     return [
         SendLeaderAndIsr(write.recipients, write.partition)
@@ -122,7 +122,7 @@ def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteSt
 
 
 def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteState]) -> list[Send]:
-    """Record ISRs that already lacked the broker. Its replicas are now Offline, and only clients need the news."""
+    """ISRs lacked the broker already; its replicas are now Offline, which only clients need to learn."""
     _gone_offline(context, broker_id, unchanged)
     told = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
     return [SendUpdateMetadata(None, told)] if told else []
@@ -137,7 +137,7 @@ def offline_without_leadership(context: Context, replicas: Collection[Replica]) 
 
 
 def _has_leadership(context: Context, tp: TopicPartition) -> bool:
-    """False after a deletion has started, because its states are no longer read."""
+    """False once a deletion has started: the state is no longer read."""
     return tp in context.leadership and tp.topic not in context.topics_with_deletion_started
 
 

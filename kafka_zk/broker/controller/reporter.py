@@ -1,4 +1,4 @@
-"""Reports the controller's actions to observers and the log, many partitions per line."""
+"""Reports the controller's actions to observers and log, many partitions per line."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -19,14 +19,14 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger("kafka_zk.broker.controller")
 
 NAMED_COUNT = 5
-"""Maximum number of partitions that a log line names. The others are only counted."""
+"""Partitions named in a log line; others are counted."""
 
 UNREACHABLE_COUNT = 20
-"""Maximum number of unreachable brokers with a log line each. One more line covers the others."""
+"""Unreachable brokers with a log line each; one more covers the others."""
 
 
 class ControllerReporter:
-    """Reporter of one controller. ``cause``: name of the event in progress."""
+    """``cause``: name of the event in progress."""
 
     def __init__(self, source: EventSource) -> None:
         self.source = source
@@ -34,12 +34,12 @@ class ControllerReporter:
         self._known_errors: dict[tuple[int, str, TopicPartition | None], int] = {}
         self._unreachable: set[int] = set()
         self._many_are_unreachable = False
-        self._refused: dict[tuple[TopicPartition, str], str] = {}  # (partition, target) -> reason already logged
+        self._refused: dict[tuple[TopicPartition, str], str] = {}  # (partition, target) -> logged reason
         self._not_logged: dict[str, list[FailedChange]] = {}
         self.cause = ""
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
-        """Emit an event. ``fields``: the fields that ``kind`` adds to its base class."""
+        """``fields``: those that ``kind`` adds."""
         self.source.emit(kind, *fields, cause=self.cause if cause is None else cause, zxid=zxid)
 
     def info(self, text: str, *arguments: object) -> None:
@@ -85,7 +85,7 @@ class ControllerReporter:
             self.info("ISRs: %s", few([f"{tp} {info.isr}" for tp, info in leadership.items()]))
 
     def proposals_refused(self, broker_id: int, refused: Mapping[TopicPartition, ErrorCode]) -> None:
-        """Report rejected proposals. The code decides whether the leader retries or waits for LeaderAndIsr."""
+        """Report rejected proposals: by the code, the leader retries or waits for LeaderAndIsr."""
         if refused:
             self.info(
                 "ISRs that broker %d proposed are refused: %s",
@@ -94,7 +94,7 @@ class ControllerReporter:
             )
 
     def refused(self, refused: Collection[FailedChange], target: str) -> None:
-        """Report refused changes, each reason once per partition and target. ``log_refused`` logs them."""
+        """Each reason once per partition and target; ``log_refused`` logs them."""
         new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
         if new:
             self._refused.update({(entry.partition, target): entry.reason for entry in new})
@@ -117,10 +117,10 @@ class ControllerReporter:
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
-        """Report a response. Each error of a broker and partition is logged once until it is gone.
+        """Each error of a broker and partition is logged once until it is gone.
 
-        STALE_CONTROLLER_EPOCH of a partition is not an error: Kafka's brokers return it if they already have the leader
-        epoch.
+        A partition's STALE_CONTROLLER_EPOCH is no error: Kafka's brokers return it if they have the leader epoch
+        already.
         """
         self._unreachable.discard(broker_id)
         self._many_are_unreachable &= len(self._unreachable) > UNREACHABLE_COUNT // 2

@@ -1,8 +1,8 @@
-"""Combines the effects of the state machines into few requests. Pure.
+"""Combines effects of the state machines into few requests. Pure.
 
-All LeaderAndIsr effects for a broker become one request, all partition updates one UpdateMetadata to every live broker,
-and so on. More than PARTITIONS_AT_ONCE partitions become several requests. Requests are built in steps, between which
-the reactor does other work, in Kafka's order: LeaderAndIsr, UpdateMetadata, StopReplica.
+All LeaderAndIsr effects for a broker become one request, all partition updates one UpdateMetadata for all live brokers,
+and so on; but a request has at most PARTITIONS_AT_ONCE partitions. They are built in steps, in Kafka's order:
+LeaderAndIsr, UpdateMetadata, StopReplica; the reactor works in between.
 Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
 """
 
@@ -35,18 +35,17 @@ from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 
 
 class Step(NamedTuple):
-    """``handled``: number of partitions in this step, at most PARTITIONS_AT_ONCE; sending a request begins with the
-    same number. ``requests``: the (broker id, request) pairs that the step completes."""
+    """``handled``: partitions in this step, at most PARTITIONS_AT_ONCE; sending a request begins with the same number.
+    ``requests``: (broker id, request) pairs, now complete."""
 
     handled: int
     requests: list[tuple[int, ControlRequest]]
 
 
 class RequestBatch:
-    """``add`` effects, then ``flush`` them in steps as (broker id, request), in sending order.
+    """``add`` effects, then ``flush`` them in steps, in sending order.
 
-    Args:
-        listener_name: the inter-broker listener, for the addresses of leaders.
+    ``listener_name``: inter-broker listener, for leaders' addresses.
     """
 
     def __init__(self, context: Context, controller_id: int, listener_name: str) -> None:
@@ -61,7 +60,7 @@ class RequestBatch:
         self._refused: list[FailedChange] = []
 
     def add(self, effects: Iterable[Send]) -> None:
-        """Collect effects. A partition is new, or to be deleted, if any of its effects says so."""
+        """A partition is new, or to be deleted, if any of its effects says so."""
         for effect in effects:
             match effect:
                 case SendLeaderAndIsr(broker_ids, tp, is_new):
@@ -76,7 +75,7 @@ class RequestBatch:
                     self._add_update(brokers, tps)
 
     def full(self) -> Iterator[Step]:
-        """The full LeaderAndIsr requests. Other effects stay collected. Do not call ``add`` before the last step."""
+        """The full LeaderAndIsr requests. Do not call ``add`` before the last step."""
         collected = self._leader_and_isr
         while full := [each for each in self._registered(collected) if len(collected[each]) >= PARTITIONS_AT_ONCE]:
             for broker_id in full:
@@ -85,9 +84,9 @@ class RequestBatch:
                 yield Step(len(is_new), self._leader_and_isr_request(broker_id, is_new))
 
     def flush(self) -> Iterator[Step]:
-        """All requests. Do not call ``add`` before the last step.
+        """Do not call ``add`` before the last step.
 
-        Unregistered brokers get no requests. ``take_refused`` returns partitions that could not be sent.
+        Unregistered brokers get nothing; ``take_refused`` returns what could not be sent.
         """
         leader_and_isr, self._leader_and_isr = self._leader_and_isr, {}
         stop_replica, self._stop_replica = self._stop_replica, {}
@@ -106,7 +105,7 @@ class RequestBatch:
 
     @contextmanager
     def updates_held(self) -> Iterator[None]:
-        """Within the context, ``flush`` keeps the effects for UpdateMetadata for a later ``flush``."""
+        """Within the context, ``flush`` keeps UpdateMetadata for a later ``flush``."""
         self._holds_updates = True
         try:
             yield
@@ -114,7 +113,7 @@ class RequestBatch:
             self._holds_updates = False
 
     def take_refused(self) -> list[FailedChange]:
-        """The partitions that were left out of requests since the last call."""
+        """Partitions left out since the last call."""
         refused, self._refused = self._refused, []
         return refused
 
@@ -147,7 +146,7 @@ class RequestBatch:
     def _update_metadata_requests(
         self, broker_ids: Sequence[int], partitions: Iterable[TopicPartition]
     ) -> Iterator[Step]:
-        """The UpdateMetadata requests. If no partition changed, one request contains only the live brokers."""
+        """The requests for changed partitions; without any, one request with the live brokers."""
         leadership = self._context.leadership
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
         known = [tp for tp in partitions if tp in leadership] if broker_ids else []

@@ -1,8 +1,7 @@
-"""Runs the two state machines: reads and writes the znodes that they need, then sends the resulting requests.
+"""Runs the two state machines: reads and writes their znodes, then sends the resulting requests.
 
-One call corresponds to one ``handleStateChanges`` in Kafka, whose requests are sent together at its end. Illegal or
-impossible changes are reported and change nothing. Many changes are made in portions, between which the reactor does
-other work.
+One call is one ``handleStateChanges`` in Kafka: requests are sent together at its end. Illegal or impossible changes
+are reported and change nothing. Many changes are made in portions; the reactor works in between.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -45,9 +44,9 @@ class StateChanges:
     """Changes the context, ZooKeeper and (through ``send``) the brokers, in this order.
 
     Args:
-        collect: accepts effects of a step in progress and sends full LeaderAndIsr requests.
-        send: accepts the last effects of a step and sends all its requests.
-        unclean_by_default: setting of topics that have none.
+        collect: accepts a step's effects and sends full LeaderAndIsr requests.
+        send: accepts its last effects and sends all.
+        unclean_by_default: for topics without a setting.
     """
 
     def __init__(
@@ -69,7 +68,6 @@ class StateChanges:
         self._turns = turns
 
     async def send(self, effects: Collection[Send]) -> None:
-        """Send requests without a change of state."""
         await self._send(effects)
 
     async def partitions(self, partitions: Sequence[TopicPartition], event: PartitionEvent) -> None:
@@ -84,10 +82,9 @@ class StateChanges:
     async def bring_online(
         self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy
     ) -> dict[TopicPartition, LeadershipInfo]:
-        """Elect the first leader of New partitions, and a leader of other partitions by ``strategy``. Returns the new
-        leadership.
+        """Elect first leaders of New partitions, and others by ``strategy``. Returns the new leadership.
 
-        Works in portions: brokers open the logs of one portion while ZooKeeper writes the znodes of the next.
+        In portions: brokers open one portion's logs while ZooKeeper writes the next one's znodes.
         """
         elected: dict[TopicPartition, LeadershipInfo] = {}
         for portion in portions(partitions, PARTITIONS_A_TURN):
@@ -116,11 +113,10 @@ class StateChanges:
         return await self.bring_online(returned, ElectionStrategy.RETURNED) if returned else {}
 
     async def elect_stuck(self) -> None:
-        """Elect leaders of leaderless partitions that have a live candidate."""
         await self.bring_online(await self.stuck(), ElectionStrategy.OFFLINE)
 
     async def stuck(self) -> list[TopicPartition]:
-        """Leaderless partitions that have a live candidate; the obstacle to their election may have disappeared."""
+        """Leaderless partitions with a live candidate, whose obstacle may have disappeared."""
         found: list[TopicPartition] = []
         for portion in portions(partition_state.electable(self._context), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -128,7 +124,6 @@ class StateChanges:
         return found
 
     async def replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> None:
-        """Apply an event to replicas and send the requests that it causes."""
         await self._send(await self.move_replicas(replicas, event))
 
     async def move_replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> list[Send]:
@@ -150,7 +145,6 @@ class StateChanges:
         return sends
 
     async def forget_topic(self, topic: str) -> None:
-        """Remove all entries of a topic that is gone."""
         for portion in portions(self._context.partitions_of(topic), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
             self._context.remove_partitions(portion)
@@ -258,11 +252,10 @@ class StateChanges:
     async def _write_decided(
         self, partitions: Iterable[TopicPartition], decide: Decide, target: str
     ) -> tuple[list[WriteState], list[WriteState]]:
-        """Write the states that ``decide`` returns. Returns the written states and those that were already correct.
+        """Write the states that ``decide`` returns. Returns those written, and those that were right already.
 
-        Only controllers create and delete state znodes, so the known state is used without a read; if it is outdated,
-        the version check fails. After such a failure, or a rejection by ``decide``, the state is read and decided
-        again.
+        Only controllers create and delete state znodes, so known states are used unread; an outdated one fails the
+        version check. After that, or a rejection by ``decide``, the state is read and decided again.
         """
         written: list[WriteState] = []
         unchanged: list[WriteState] = []
@@ -283,8 +276,7 @@ class StateChanges:
     async def write_states(
         self, writes: Sequence[WriteState]
     ) -> tuple[list[WriteState], list[TopicPartition], list[FailedChange]]:
-        """Write states. Returns the written states with their new versions, the partitions that another client changed,
-        and failures."""
+        """Returns the written states with new versions, the partitions that another client changed, and failures."""
         operations: list[Operation] = [
             SetData(
                 topics.state_path(write.partition.topic, write.partition.partition),

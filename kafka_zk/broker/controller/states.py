@@ -1,6 +1,6 @@
-"""States of partitions and replicas, with one transition table each.
+"""States of partitions and replicas, with their transition tables.
 
-Each event leads to one state, its ``target``. ``partition_state`` and ``replica_state`` define what a change causes.
+An event leads to one state, its ``target``; ``partition_state`` and ``replica_state`` say what a change causes.
 
 Source: PartitionStateMachine.scala and ReplicaStateMachine.scala@3.9.
 """
@@ -13,7 +13,7 @@ class PartitionState(enum.Enum):
     """State of a partition as the controller knows it."""
 
     NON_EXISTENT = "NonExistentPartition"
-    NEW = "NewPartition"  # assigned; never had a leader
+    NEW = "NewPartition"  # never had a leader
     ONLINE = "OnlinePartition"  # has a leader
     OFFLINE = "OfflinePartition"  # its leader is gone
 
@@ -24,10 +24,10 @@ class ReplicaState(enum.Enum):
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"  # can only become a follower
     ONLINE = "OnlineReplica"
-    OFFLINE = "OfflineReplica"  # its broker or log directory is gone, or it was stopped
+    OFFLINE = "OfflineReplica"  # broker or log directory gone, or stopped
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
-    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"  # deletion failed or must wait
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"  # failed or must wait
 
 
 class PartitionEvent(enum.Enum):
@@ -40,7 +40,6 @@ class PartitionEvent(enum.Enum):
 
     @property
     def target(self) -> PartitionState:
-        """The state to which the event leads."""
         return next(iter(PARTITION_TRANSITIONS[self].values()))
 
 
@@ -57,7 +56,6 @@ class ReplicaEvent(enum.Enum):
 
     @property
     def target(self) -> ReplicaState:
-        """The state to which the event leads."""
         return next(iter(REPLICA_TRANSITIONS[self].values()))
 
 
@@ -75,7 +73,7 @@ PARTITION_TRANSITIONS: Mapping[PartitionEvent, Mapping[PartitionState, Partition
     },
     PartitionEvent.DELETE: {PartitionState.OFFLINE: PartitionState.NON_EXISTENT},
 }
-"""Event -> state before -> state after. A missing entry is an illegal transition."""
+"""Event -> before -> after; missing: illegal."""
 
 REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] = {
     ReplicaEvent.CREATE: {ReplicaState.NON_EXISTENT: ReplicaState.NEW},
@@ -99,4 +97,4 @@ REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] 
     },
     ReplicaEvent.FORGET: {ReplicaState.DELETION_SUCCESSFUL: ReplicaState.NON_EXISTENT},
 }
-"""Event -> state before -> state after. A missing entry is an illegal transition."""
+"""Event -> before -> after; missing: illegal."""

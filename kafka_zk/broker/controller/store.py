@@ -1,9 +1,9 @@
-"""All reads and writes of one reign in ZooKeeper, in pipelines.
+"""All reads and writes of one reign in ZooKeeper, pipelined.
 
-Writes are fenced by the version of ``/controller_epoch`` that the reign wrote. They begin only while the session's
-lease is held, and wait while the connection is suspended. After a connection loss, the store finds out which operations
-were applied and repeats the others. So a caller sees a result, an expected refusal (NodeExists, NoNode, BadVersion,
-NotEmpty), or the end of the reign as ControllerMoved or SessionLost.
+Writes are fenced by the version of ``/controller_epoch`` that the reign wrote. They begin only with the session's
+lease, and wait while the connection is suspended. After a connection loss, the store finds out which were applied, and
+repeats the others. So a caller sees a result, an expected refusal (NodeExists, NoNode, BadVersion, NotEmpty), or the
+reign's end: ControllerMoved, SessionLost.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
-    """A topic's znode: its decoded content, its version, the zxid of its last write, and its data."""
+    """A topic's znode: decoded, its version, the zxid of its last write, its data."""
 
     assignment: TopicAssignment
     zk_version: int
@@ -58,14 +58,14 @@ class StoredTopic(NamedTuple):
 
 
 class StoredOrders(NamedTuple):
-    """The valid reassignment requests and their znode's stat; None as the stat if there is no znode."""
+    """The valid reassignment requests, and their znode's stat if there is one."""
 
     targets: dict[TopicPartition, list[int]]
     stat: ZnodeStat | None
 
 
 class ControllerStore:
-    """The active controller's access to ZooKeeper. After ``close``, every operation raises ControllerMoved."""
+    """The active controller's access to ZooKeeper; after ``close``, every operation raises ControllerMoved."""
 
     def __init__(
         self, client: RegistryClient, clock: Timers, registry: ControllerRegistry, epoch_zk_version: int
@@ -102,7 +102,7 @@ class ControllerStore:
     # -- reading --
 
     async def repeated(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Run a read, and repeat it after each connection loss."""
+        """Read, and again after each connection loss."""
         while True:
             await self.ready()
             try:
@@ -115,7 +115,7 @@ class ControllerStore:
         return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
 
     async def unclean_starts(self) -> dict[int, list[str]]:
-        """Broker id -> paths of its announcements. Call this after ``brokers``, because one transaction writes both."""
+        """Broker id -> paths of its announcements. Call this after ``brokers``: one transaction writes both."""
         return await self.repeated(lambda: read_unclean_starts(self._client))
 
     async def children(self, path: str) -> list[str]:
@@ -131,7 +131,7 @@ class ControllerStore:
         return {path: [] if answer is None else answer[0] for path, answer in zip(paths, answers, strict=True)}
 
     async def topic_names(self) -> set[str]:
-        """All topics with legal names. Illegal names are logged and ignored."""
+        """All topics, but illegal names are logged and ignored."""
         names = set(await self.children(topics.TOPICS))
         illegal = {name for name in names if not is_legal_name(name)}
         for name in self._illegal_topics - illegal:
@@ -142,7 +142,7 @@ class ControllerStore:
         return names - illegal
 
     async def topics(self, names: Sequence[str]) -> dict[str, StoredTopic]:
-        """The existing topics among ``names``. An invalid znode counts as a topic without partitions."""
+        """Existing topics; one with an invalid znode has no partitions."""
         stored: dict[str, StoredTopic] = {}
         for window in _windows(names):
             paths = [topics.topic_path(name) for name in window]
@@ -153,7 +153,8 @@ class ControllerStore:
         return stored
 
     async def _assignment(self, topic: str, path: str, data: bytes | None) -> TopicAssignment:
-        """Decoded in turns, because it may have tens of thousands of partitions; empty if the znode is invalid."""
+        """The assignment, decoded in turns; empty if the znode is invalid. Decoded in turns: there may be tens of
+        thousands of partitions."""
         try:
             assignment: TopicAssignment = await worked_off(self._clock, topics.decode_assignment_in_steps(topic, data))
         except InvalidZnode as error:
@@ -215,7 +216,7 @@ class ControllerStore:
         return StoredOrders(self._understood(path, partial(admin.decode_reassignment, answer[0])) or {}, answer[1])
 
     async def preferred_elections(self) -> set[TopicPartition] | None:
-        """The partitions of the request; empty if it is invalid, None if there is none."""
+        """The request's partitions; empty if it is invalid."""
         path = admin.PREFERRED_REPLICA_ELECTION
         (answer,) = await self.get_all([path])
         self._faults.forget(path)
@@ -236,11 +237,10 @@ class ControllerStore:
     async def write(
         self, operations: Sequence[Operation], czxids: Mapping[str, int] | None = None
     ) -> list[Result | RegistryError]:
-        """Run operations in order, many per multi. Returns the result or refusal of each.
+        """Run operations in order, many per multi; each yields a result or refusal.
 
         Args:
-            czxids: path -> czxid of the znodes to delete. A repeated deletion keeps a znode that was created in
-                between.
+            czxids: path -> czxid of znodes to delete. Repeated deletions keep a znode created in between.
         """
         await self.ready()
         outcomes = await self._registry.fenced_writes(self._epoch_zk_version, operations)
@@ -265,10 +265,7 @@ class ControllerStore:
         return outcomes
 
     async def delete_all(self, paths: Iterable[str], czxids: Mapping[str, int] | None = None) -> None:
-        """Delete znodes in order, with children that other clients created. Missing ones are skipped.
-
-        ``czxids``: see ``write``.
-        """
+        """Delete znodes in order, with children that other clients created; missing ones are skipped."""
         wanted = list(paths)
         outcomes = await self.write([Delete(path) for path in wanted], czxids)
         for path, outcome in zip(wanted, outcomes, strict=True):
@@ -279,10 +276,9 @@ class ControllerStore:
                     raise each
 
     async def delete_topics(self, partitions: Mapping[str, Sequence[int]]) -> None:
-        """Delete all znodes of topics, leaves first, and finally the requests to delete them.
+        """Delete topics' znodes, leaves first, and last the requests to delete them.
 
-        A topic's configuration is deleted before the topic, because after that a topic with the same name can be
-        created.
+        The configuration goes before the topic: then a topic of the same name can be created.
         """
         operations: list[Operation] = []
         topic_at: dict[str, int] = {}  # index of the operation that deletes the topic's znode
@@ -306,7 +302,7 @@ class ControllerStore:
         await self.delete_all((admin.delete_topic_path(topic) for topic in partitions), czxids)
 
     async def _tree(self, path: str) -> list[str]:
-        """A znode and its descendants, leaves first. One round trip per level."""
+        """A znode and its descendants, leaves first; one round trip per level."""
         paths: list[str] = []
         level = [path]
         while level:
@@ -315,11 +311,10 @@ class ControllerStore:
         return paths[::-1]
 
     def cannot_use(self, path: str, why: object) -> None:
-        """Log an ERROR about a znode."""
         self._faults.found(path, [str(why)])
 
     def forget(self, gone: Collection[str]) -> None:
-        """Forget the faults in deleted topics' znodes."""
+        """Forget faults in deleted topics' znodes."""
         names = set(gone)
         below = len(topics.topic_path(""))
         self._faults.forget_where(lambda path: path[below:].partition("/")[0] in names)
@@ -343,7 +338,7 @@ class ControllerStore:
         }
 
     def _understood(self, path: str, decode: Callable[[], T]) -> T | None:
-        """The decoded znode; None if it is invalid. Logs an ERROR for it, or for entries that were left out."""
+        """The decoded znode; None if it is invalid. Logs an ERROR for that, and for entries left out."""
         try:
             understood = decode()
         except InvalidZnode as error:
@@ -355,7 +350,7 @@ class ControllerStore:
     async def _resolved(
         self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
     ) -> list[Result | RegistryError]:
-        """Replace refusals by results if an earlier attempt had succeeded."""
+        """Replace refusals if an earlier attempt had succeeded."""
         doubtful = [
             (index, operation)
             for index, (operation, outcome) in enumerate(zip(operations, outcomes, strict=True))
@@ -370,7 +365,7 @@ class ControllerStore:
         return resolved
 
     async def _renew_lease(self) -> None:
-        """Renew the lease. If there is no response, the session's state changes."""
+        """Renew the lease; without a response, the session's state changes."""
         try:
             await self._client.sync()
         except ConnectionLoss:

@@ -1,6 +1,6 @@
-"""Handles topics and assignments that change in ZooKeeper.
+"""Follows topics and assignments in ZooKeeper.
 
-The znodes are the source of truth. A watch is only a hint: each event reads again and compares with the context.
+The znodes are the truth; a watch is a hint to read and compare.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ class TopicChanges:
         context.leadership = {tp: info for tp, info in states.items() if info is not None}
 
     async def names_changed(self) -> tuple[list[str], list[str]]:
-        """Handle a change of ``/brokers/topics``. Returns the added topics, then the removed ones."""
+        """``/brokers/topics`` has changed. Returns added topics, then removed ones."""
         context = self._context
         names = await self._store.topic_names()
         added, removed = sorted(names - context.topics), sorted(context.topics - names)
@@ -56,8 +56,7 @@ class TopicChanges:
         return added, removed
 
     async def assignment_changed(self, topic: str) -> None:
-        """Create the new partitions of a topic whose znode changed. Changed replicas of others are ignored, as in
-        Kafka."""
+        """Create new partitions. Changed replicas of others are ignored, as in Kafka."""
         stored = (await self._read([topic])).get(topic)
         if stored is None or topic not in self._context.topics:
             return
@@ -75,11 +74,11 @@ class TopicChanges:
             await self._make([TopicPartition(topic, number) for number in added])
 
     def is_news(self, topic: str, zxid: int) -> bool:
-        """Whether the znode that a watch saw requires another read. ``zxid``: of its last write."""
+        """True if the znode that a watch saw must be read. ``zxid``: of its last write."""
         return topic in self._context.topics and zxid != self._context.topic_zxids.get(topic)
 
     async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
-        """Read topics with ids. A missing id is written to the znode: the known id, otherwise a new one."""
+        """Read topics with their ids; a missing id is written to the znode."""
         found: dict[str, StoredTopic] = {}
         wanted = list(names)
         while wanted:
@@ -90,7 +89,7 @@ class TopicChanges:
         return {topic: found[topic] for topic in names if topic in found}
 
     async def _with_new_ids(self, stored: Mapping[str, StoredTopic]) -> tuple[dict[str, StoredTopic], list[str]]:
-        """Returns the topics with ids, then those that another client changed concurrently."""
+        """Topics with ids, then those that another client changed meanwhile."""
         ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
             SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
@@ -103,7 +102,7 @@ class TopicChanges:
                 again.append(topic)
             elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
                 self._store.cannot_use(znodes.topic_path(topic), f"no topic id can be added: {outcome!r}")
-                is_known = topic in self._context.topic_ids  # a topic without an id is not served
+                is_known = topic in self._context.topic_ids  # without an id a topic is not served
                 found[topic] = entry if is_known else entry._replace(assignment=TopicAssignment({}))
             elif isinstance(outcome, ZnodeStat):
                 assignment = replace(entry.assignment, topic_id=ids[topic])
@@ -153,6 +152,6 @@ class TopicChanges:
         )
 
     async def _write_assignment(self, topic: str, assignment: TopicAssignment, zk_version: int) -> None:
-        """Write an assignment. If another client has changed the znode, the watch causes the next attempt."""
+        """Write an assignment; if another client has changed the znode, the watch leads to another attempt."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])

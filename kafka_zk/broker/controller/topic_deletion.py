@@ -1,10 +1,9 @@
-"""Decides which topics can be deleted now, and the steps of a deletion. Pure.
+"""Which topics can be deleted now, and the steps of a deletion. Pure.
 
-A znode under ``/admin/delete_topics`` requests a deletion. It first moves all partitions to NonExistent and notifies
-every broker (UpdateMetadata with leader -2). Then every replica goes to Offline and DeletionStarted. Each broker's
-response moves its replicas to DeletionSuccessful or DeletionIneligible. When all are successful, the topic's znodes are
-deleted. A topic with a replica on a dead broker is ineligible until the broker is back; a topic with a reassignment is
-ineligible until that is complete.
+It is requested by a znode under ``/admin/delete_topics``. First, all partitions become NonExistent and every broker is
+notified (UpdateMetadata with leader -2). Then every replica becomes Offline and DeletionStarted, and by its broker's
+response DeletionSuccessful or DeletionIneligible. When all are deleted, the topic's znodes are deleted. A topic with a
+replica on a dead broker, or a reassignment, is ineligible until that ends.
 Source: TopicDeletionManager.scala@3.9.
 """
 
@@ -31,7 +30,7 @@ class ReplicasToDelete(NamedTuple):
 
 
 def enqueue(context: Context, topics: Iterable[str]) -> None:
-    """Record requested deletions. Topics with a reassignment have to wait."""
+    """Deletions were requested; those of topics with a reassignment wait."""
     ordered = set(topics)
     context.topics_to_delete |= ordered
     moving = {tp.topic for tp in context.partitions_being_reassigned()}
@@ -39,7 +38,7 @@ def enqueue(context: Context, topics: Iterable[str]) -> None:
 
 
 def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
-    """Record deletions that the previous controller did not finish. Topics with an offline replica have to wait."""
+    """The previous controller left these; those of topics with an offline replica wait."""
     enqueue(context, topics)
     halt(
         context,
@@ -57,7 +56,6 @@ def halt(context: Context, topics: Iterable[str]) -> None:
 
 
 def resume(context: Context, topics: Iterable[str]) -> None:
-    """Let the deletions of these topics continue."""
     context.topics_ineligible_for_deletion -= set(topics)
 
 
@@ -67,9 +65,9 @@ def waiting(context: Context) -> set[str]:
 
 
 def is_refused(context: Context, topic: str) -> bool:
-    """True if only a rejection blocks the deletion: all replicas are online and no partition is being reassigned.
+    """True if only a rejection is in the way: all replicas are online, and none is being reassigned.
 
-    Kafka's controller retries a deletion that a live broker rejected only after the broker was away.
+    Kafka's controller retries only after that broker was away.
     """
     if any(context.assignment(tp).is_being_reassigned for tp in context.partitions_of(topic)):
         return False
@@ -77,7 +75,7 @@ def is_refused(context: Context, topic: str) -> bool:
 
 
 def plan(context: Context) -> DeletionPlan:
-    """The steps that are possible now. Repeat plan and execution until no step is left."""
+    """The steps that are possible now. Repeat until there are no more steps."""
     complete: list[str] = []
     retry: list[Replica] = []
     start: list[str] = []
@@ -94,7 +92,7 @@ def plan(context: Context) -> DeletionPlan:
 
 
 def begin(context: Context, topics: Collection[str]) -> list[str]:
-    """Mark topics as started. Returns those that were not started before."""
+    """Returns those not started before."""
     unseen = sorted(set(topics) - context.topics_with_deletion_started)
     context.topics_with_deletion_started |= set(unseen)
     return unseen

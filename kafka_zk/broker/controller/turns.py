@@ -1,4 +1,4 @@
-"""The cost of the controller's work for ``kafka_zk.base.turns.Turns``, which yields to other work of the reactor.
+"""Costs of the controller's work, for ``kafka_zk.base.turns.Turns``.
 
 Only queued events change the context, one at a time, so yielding during an event does not change its data.
 """

@@ -19,7 +19,7 @@ COORDINATOR_ERRORS = {
 
 
 def code_of(result: AppendResult) -> ErrorCode:
-    """NONE, or the error of a failed append."""
+    """The error of a failed append, otherwise NONE."""
     if isinstance(result, LogAppendInfo):
         return ErrorCode.NONE
     if isinstance(result, ApiError):

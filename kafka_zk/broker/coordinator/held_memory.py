@@ -1,4 +1,4 @@
-"""Limits the memory that clients can make a coordinator use: group members, transactional ids."""
+"""Limits the memory that clients can make a coordinator use: members, transactional ids."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ class HeldMemory:
     """``used_bytes`` can exceed ``limit_bytes`` after loading a log, which is never rejected.
 
     Args:
-        holders: plural noun for the users of the memory, for log lines.
+        holders: plural noun for log lines.
     """
 
     def __init__(self, holders: str, limit_bytes: int) -> None:
@@ -21,10 +21,10 @@ class HeldMemory:
         self.used_bytes = 0
         self._is_full = False
         self.refused_counts: Counter[str] = Counter()
-        """Number of rejections by client address since memory was last free, for at most 1,000 addresses."""
+        """Rejections by client address since memory was last free, for at most 1,000 addresses."""
 
     def has_room(self, size_bytes: int, peer: str = "") -> bool:
-        """True if ``size_bytes`` more fit, or if the size is not positive. ``peer``: the client's address."""
+        """True if ``size_bytes`` more fit, or if they are not positive. ``peer``: the client's address."""
         has_room = size_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
         if not has_room and not self._is_full:
             self._is_full = True
@@ -37,7 +37,7 @@ class HeldMemory:
         return has_room
 
     def changed(self, by_bytes: int) -> None:
-        """Add ``by_bytes``, which may be negative, to ``used_bytes``."""
+        """``by_bytes`` may be negative."""
         self.used_bytes += by_bytes
         if self._is_full and self.used_bytes < self.limit_bytes // 2:
             self._is_full = False

@@ -1,8 +1,8 @@
-"""Creates a coordinator's internal topic at the first request for the coordinator.
+"""Creates a coordinator's topic at the first request.
 
-A configured replication factor is binding: until that many brokers are live, the topic is not created and clients retry
-(KIP-115). If none is configured, the factor is 3 or the number of live brokers if that is lower, so a single broker
-works without configuration. Source: AutoTopicCreationManager.scala@3.9.
+A configured replication factor is binding: with fewer live brokers, there is no topic, and clients retry (KIP-115).
+Otherwise it is 3, or fewer with fewer live brokers: a single broker works unconfigured. Source:
+AutoTopicCreationManager.scala@3.9.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,8 @@ _log = Logger()
 
 
 class InternalTopicSettings(NamedTuple):
-    """Settings of an internal topic from ``server.properties``.
-
-    ``replication_factor_key``: the key that configures ``replication_factor``. ``properties``: returns the topic's
-    configuration for a given replication factor.
-    """
+    """``replication_factor_key``: configures ``replication_factor``. ``properties``: the topic's configuration for a
+    replication factor."""
 
     name: str
     partition_count: int
@@ -38,7 +35,7 @@ class InternalTopicSettings(NamedTuple):
 
 
 class InternalTopic:
-    """Creates the topic. This broker makes one attempt at a time; several brokers may try concurrently."""
+    """One attempt at a time; other brokers may try concurrently."""
 
     def __init__(
         self,
@@ -54,16 +51,15 @@ class InternalTopic:
         self._topics = topics
         self._random = random
         self._is_creating = False
-        self._fault = ""  # last logged error, because clients retry
+        self._fault = ""  # logged once: clients retry
 
     @property
     def name(self) -> str:
-        """The topic's name."""
         return self._settings.name
 
     @property
     def is_creatable(self) -> bool:
-        """True if enough brokers are live for the replication factor, or if no live brokers are known yet."""
+        """True if enough brokers are live, or none are known yet."""
         live_count = len(self._metadata.brokers)
         return not live_count or self._replication_factor() <= live_count
 

@@ -1,4 +1,4 @@
-"""Maps a group id or transactional id to a partition of its coordinator's topic.
+"""Maps a group id or transactional id to its coordinator's partition.
 
 Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs@3.9; Java's String.hashCode.
 """
@@ -15,7 +15,7 @@ _LONGEST_CACHED = 255
 
 
 def is_storable(text: str) -> bool:
-    """True if the string fits in a record as UTF-8. Decoding a client's invalid UTF-8 may have made it longer."""
+    """True if it fits in a record as UTF-8: decoding invalid UTF-8 may have made it longer."""
     return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
 
 
@@ -32,7 +32,7 @@ _cached_hash = lru_cache(maxsize=4096)(_hash)
 
 
 def _java_hash(text: str) -> int:
-    """Java's String.hashCode as an unsigned 32-bit number, over UTF-16 units. Takes 2 ms for the longest id."""
+    """Java's String.hashCode over UTF-16 units, unsigned; 2 ms for the longest id."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     units = struct.unpack(f">{len(encoded) // 2}H", encoded)
     hashed = 0
@@ -48,7 +48,7 @@ _POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(_AT_ONCE, -1, -
 
 
 def _positive(hashed: int) -> int:
-    """Java's Math.abs for the int with these bits, but 0 for Integer.MIN_VALUE."""
+    """Java's Math.abs of these bits, but 0 for Integer.MIN_VALUE."""
     if hashed == _SMALLEST:
         return 0
     return hashed if hashed < _SMALLEST else (1 << 32) - hashed

@@ -1,4 +1,4 @@
-"""Reads a partition of a coordinator's topic when this broker becomes its leader.
+"""Reads a partition of a coordinator's topic when this broker becomes the leader.
 
 Source: GroupMetadataManager.doLoadGroupsAndOffsets, TransactionStateManager.loadTransactionMetadata@3.9.
 """
@@ -20,14 +20,14 @@ _log = Logger()
 _RECORDS_A_STEP = 100
 
 LastValues = dict[bytes, tuple[int, bytes]]
-"""Key -> base offset of the batch with its last record, and that record's value."""
+"""Key -> (base offset of its last record's batch, value)."""
 
 
 class LogReading:
-    """Reads a partition's log and decodes the last record of each key. Subclasses decode keys and values.
+    """Reads a log, and lets subclasses decode each key's last record.
 
-    ``skipped_count``: number of invalid records. ``first_skipped``: describes the one with the lowest offset. Keys that
-    start with ``OLD_VERSION`` (two bytes) are equivalent to those that start with ``NEW_VERSION``.
+    ``skipped_count``: invalid records. ``first_skipped``: describes the lowest. Keys with ``OLD_VERSION`` (the first
+    two bytes) count as with ``NEW_VERSION``.
     """
 
     OLD_VERSION = NEW_VERSION = b""
@@ -40,9 +40,9 @@ class LogReading:
         self._last: LastValues = {}
 
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
-        """Read the log of a partition that this broker leads, up to its end. A step takes about a millisecond.
+        """Read the log in steps of about a millisecond.
 
-        Reading stops at damage. The rest of a batch that cannot be decoded is skipped.
+        Reading stops at damage; the rest of a batch that cannot be decoded is skipped.
         Raises: ApiError, OSError.
         """
         for found in _batches_of(replicas, tp, buffer_bytes, self._skip):
@@ -100,14 +100,14 @@ class LogReading:
         return self._last
 
     def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
-        """Process a control batch. Raises: StorageError."""
+        """Raises: StorageError."""
 
     def _before_decoding(self) -> Iterator[None]:
         """Called at the end of the log, before ``_decode``."""
         yield from ()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
-        """Process the last record of a key. Raises: ProtocolError."""
+        """Process the last record of a key."""
         raise NotImplementedError
 
     def _skip(self, offset: int, problem: str) -> None:
@@ -120,10 +120,9 @@ class LogReading:
 def _batches_of(
     replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int, skip: Callable[[int, str], None]
 ) -> Iterator[tuple[bytes, int, BatchHeader] | None]:
-    """Yield each batch up to the log's end: data, position in the data, header. Yields None after each read, so that
-    other work can run.
+    """(Data, position, header) of each batch; None after each read, so that other work can run.
 
-    At damage, calls ``skip`` with the offset and the problem, and stops. Raises: ApiError, OSError.
+    At damage, calls ``skip`` with offset and problem, and stops.
     """
     offset = replicas.partition(tp).leader_log().log_start_offset
     while True:

@@ -1,7 +1,7 @@
-"""The partition count of a coordinator's topic. It decides the partition of each key, so all brokers must agree.
+"""How many partitions a coordinator's topic has. Keys map to partitions by this count, so all brokers must agree.
 
-A starting broker reads it from ZooKeeper, as in Kafka, because a new controller may first send only some partitions. A
-topic that is created later arrives complete. The count is fixed for a topic id: after an increase, keys would map to
+A starting broker reads it from ZooKeeper, as in Kafka: a new controller may first send only some. A topic that is
+created later is complete when it is announced. The count is fixed for a topic id: after an increase, keys would map to
 partitions without their records.
 Source: GroupCoordinator.startup, TransactionCoordinator.startup, KafkaZkClient.getTopicPartitionCount@3.9.
 """
@@ -34,7 +34,7 @@ class PartitionCount:
         if counted is None:
             counted = self._counted = topic_id, len(partitions)
         elif counted[0] is not topic_id and counted[0] != topic_id and topic_id is not None:
-            # An older controller sends no topic ids, so a re-created topic cannot be recognised.
+            # Older controllers send no topic ids, so a re-created topic is not recognised.
             counted = self._counted = topic_id, counted[1] if counted[0] is None else len(partitions)
         return counted[1]
 
@@ -44,7 +44,7 @@ class PartitionCount:
 
 
 async def count_in_zookeeper(topics: TopicRegistry, counts: Iterable[PartitionCount]) -> None:
-    """Read the counts of existing topics. Invalid znodes are left to the controller.
+    """Read the counts of existing topics; the controller handles invalid znodes.
 
     Raises: RegistryError.
     """

@@ -1,4 +1,4 @@
-"""Requests that wait for a coordinator's core. A number, the ``Reply``, identifies each."""
+"""Requests that wait for a coordinator's core, each identified by a ``Reply``."""
 
 from itertools import count
 from typing import Any, NewType
@@ -21,19 +21,19 @@ class Replies:
         return len(self._waiting)
 
     def begin(self) -> tuple[Reply, ClientWait[Any]]:
-        """Add a request. Returns its identifier and its awaitable result."""
+        """Returns the request's identifier and awaitable result."""
         reply = Reply(next(self._numbers))
         waiting = self._waiting[reply] = _Waiting(self, reply)
         return reply, waiting
 
     def open(self) -> Reply:
-        """Add a request that the core may answer immediately. The caller must then call ``outcome``."""
+        """Add a request that the core may answer at once. Then call ``outcome``."""
         reply = Reply(next(self._numbers))
         self._open.add(reply)
         return reply
 
     def outcome(self, reply: Reply) -> Any:
-        """The result if there already is one, otherwise a ``ClientWait`` for it."""
+        """The result, or a ``ClientWait`` for it."""
         if reply in self._answered:
             return self._answered.pop(reply)
         self._open.remove(reply)
@@ -41,7 +41,7 @@ class Replies:
         return waiting
 
     def answer(self, reply: Reply, result: object) -> None:
-        """Complete the request. Does nothing if its client has disconnected."""
+        """Does nothing if the client has disconnected."""
         if reply in self._open:
             self._open.remove(reply)
             self._answered[reply] = result

@@ -1,6 +1,6 @@
-"""Writes the records of groups to ``__consumer_offsets`` and returns Kafka's error codes.
+"""Writes groups' records to ``__consumer_offsets``, and returns Kafka's error codes.
 
-Appends begin in call order. Each waits for acks=all, at most ``offsets.commit.timeout.ms``.
+Appends begin in call order and wait for acks=all, up to ``offsets.commit.timeout.ms``.
 Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupGroupMetadata@3.9.
 """
 
@@ -39,14 +39,14 @@ _KeyAndValue = tuple[bytes, bytes | None]
 
 
 class OffsetsWritten(NamedTuple):
-    """``record_offset``: base offset of the batch, -1 if nothing was written."""
+    """``record_offset``: of the batch; -1 if nothing was written."""
 
     error: ErrorCode
     record_offset: int = -1
 
 
 class Appends:
-    """Writes to ``__consumer_offsets``, of which ``partition`` is always a partition."""
+    """``partition`` is always one of ``__consumer_offsets``."""
 
     def __init__(self, replicas: ReplicaManager, clock: Clock, timeout_ms: int) -> None:
         self._replicas = replicas
@@ -54,7 +54,7 @@ class Appends:
         self._timeout_ms = timeout_ms
 
     async def store_group(self, partition: int, group_id: str, value: GroupMetadataValue) -> ErrorCode:
-        """Write a group's record. Returns NONE, or the error for its members."""
+        """Write a group's record; returns NONE, or the error for members."""
         result = await self._append(partition, [(encode_group_key(group_id), encode_group_value(value))])
         code = code_of(result)
         return _GROUP_ERRORS.get(code, code)
@@ -66,11 +66,11 @@ class Appends:
         producer: Producer | None = None,
         guard: VerificationStateEntry | None = None,
     ) -> OffsetsWritten | Awaitable[OffsetsWritten]:
-        """Write a non-empty batch of committed offsets. Returns an awaitable only if the append is not complete yet.
+        """Write a non-empty batch of committed offsets. Await the result if the append is not complete.
 
         Args:
-            producer: the producer, if the offsets belong to a transaction.
-            guard: the verification of the transaction.
+            producer: of the offsets' transaction, if any.
+            guard: of its verification.
         """
         appended = self._append_batch(partition, batch.build(producer), guard)
         return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
@@ -83,7 +83,7 @@ class Appends:
         keys = [encode(tp) for tp in offsets]
         if with_group:
             keys.append(encode_group_key(group_id))
-        # All appends begin now: a tombstone appended after the next commit would remove that commit.
+        # All begin now: a tombstone appended after the next commit would remove that.
         begun = [
             ensureDeferred(self._append(partition, [(key, None) for key in part]))
             for part in batches_of_tombstones(keys, bytes)

@@ -15,10 +15,10 @@ class GroupConfig:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """The keys ``group.*`` and ``offsets.*``. ``partition_count`` applies only until the offsets topic exists.
+    """``group.*`` and ``offsets.*``. ``partition_count`` applies until the offsets topic exists.
 
-    ``members_max_bytes`` and ``offsets_max_bytes`` have no keys. They limit the members and the committed offsets of
-    all groups (5,000 groups with 50 partitions each), so that the broker stays below 300 MB.
+    ``members_max_bytes`` and ``offsets_max_bytes`` have no keys: they limit all groups' members and committed offsets
+    (5,000 groups with 50 partitions each), so that the broker stays below 300 MB.
     """
 
     group: GroupConfig = field(default_factory=GroupConfig)
@@ -35,7 +35,6 @@ class CoordinatorConfig:
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "CoordinatorConfig":
-        """The settings in ``server.properties``."""
         return cls(
             GroupConfig(config.group_initial_rebalance_delay_ms, config.group_max_size),
             config.group_min_session_timeout_ms,

@@ -1,7 +1,7 @@
-"""A broker's group coordinator: the operations of the group APIs.
+"""The operations of the group APIs.
 
-It finds the group and supplies the time; ``LiveGroup`` carries out the effects. Client errors are returned as Kafka's
-error codes, not raised. Source: GroupCoordinator.scala@3.9.
+It finds the group and gives the time; ``LiveGroup`` carries out the effects. Client errors are returned, not raised.
+Source: GroupCoordinator.scala@3.9.
 """
 
 from collections.abc import Collection, Iterable
@@ -40,7 +40,7 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 CLASSIC = "classic"
-"""Group type in ListGroups. In a classic group, one member assigns the partitions."""
+"""Group type in ListGroups: one member assigns the partitions."""
 
 _ANY_UUID = "-00000000-0000-0000-0000-000000000000"
 
@@ -54,7 +54,7 @@ class MemberIdentity(NamedTuple):
 
 
 class LeaveResult(NamedTuple):
-    """``members``: an error code for each requested member; empty if the whole request failed."""
+    """``members``: codes; empty if the whole request failed."""
 
     error: ErrorCode
     members: tuple[tuple[MemberIdentity, ErrorCode], ...] = ()
@@ -69,7 +69,7 @@ class GroupOverview(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member in a DescribeGroups response. Metadata and assignment are empty unless the group is stable."""
+    """A member in DescribeGroups, without metadata and assignment unless the group is stable."""
 
     member_id: str
     group_instance_id: str | None
@@ -90,10 +90,9 @@ class GroupDescription(NamedTuple):
 
 
 class GroupCoordinator:
-    """``offsets`` handles committed offsets, ``transactional_commits`` those in transactions.
+    """``offsets``: committed ones; ``transactional_commits``: those in transactions.
 
-    Args:
-        tell: called with each group event after it is logged.
+    ``tell``: called with each group event after it is logged.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class GroupCoordinator:
         self.transactional_commits = TransactionalCommits(config, clock, replicas, self._manager)
 
     def role_changed(self, partition: Partition) -> None:
-        """Load or unload groups when this broker gains or loses the leadership of their partition."""
+        """Load or unload the groups of a partition whose leadership this broker gains or loses."""
         self._manager.role_changed(partition)
 
     @property
@@ -127,13 +126,13 @@ class GroupCoordinator:
         return self._manager.partition_for(group_id)
 
     def close(self) -> None:
-        """Shut down. All waiting requests get a response."""
+        """All waiting requests get a response."""
         self._manager.close()
 
     # Membership.
 
     async def join(self, group_id: str, request: JoinGroup) -> JoinResult:
-        """Join, and wait for the next generation. Sets the request's ``new_member_id``. Raises: ClientGone."""
+        """Waits for the next generation, with a new ``new_member_id``. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.NONE and not self._allows(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
@@ -160,7 +159,7 @@ class GroupCoordinator:
         """Wait for the leader's assignment. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            error = ErrorCode.REBALANCE_IN_PROGRESS  # the assignment may not have been stored: the client must rejoin
+            error = ErrorCode.REBALANCE_IN_PROGRESS  # the assignment may not be stored: rejoin
         live = self._manager.groups.get(group_id)
         if error is ErrorCode.NONE and live is None:
             error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -174,17 +173,16 @@ class GroupCoordinator:
             self._tell(group_id, Happened(MemberSynced, "SyncGroup", (request.member_id,)))
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
-        del request  # frees assignments that a member other than the leader sent
+        del request  # frees assignments from a member that does not lead
         result: SyncResult = await waiting
         return result
 
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
     ) -> ErrorCode:
-        """Extend a member's session."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            return ErrorCode.NONE  # its session begins when the group is loaded
+            return ErrorCode.NONE  # the session begins when the group is loaded
         if error is not ErrorCode.NONE:
             return error
         live = self._manager.groups.get(group_id)
@@ -248,7 +246,7 @@ class GroupCoordinator:
         ]
 
     def describe(self, group_id: str) -> GroupDescription:
-        """Describe a group. An unknown group is Dead."""
+        """An unknown group is Dead."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         if error is not ErrorCode.NONE:
             return GroupDescription(error)
@@ -292,7 +290,7 @@ class GroupCoordinator:
 
 
 def _is_storable(request: JoinGroup) -> bool:
-    """True if a record can contain the member and its protocols. Its id is one of the names plus a UUID."""
+    """True if a record can contain the member, whose id is one of the names plus a UUID, and its protocols."""
     names = [request.client_id + _ANY_UUID, (request.group_instance_id or "") + _ANY_UUID, request.protocol_type]
     return all(map(is_storable, (*names, *(name for name, _ in request.protocols))))
 

@@ -1,10 +1,9 @@
-"""The join phase of a rebalance: how long a group waits for its members to join.
+"""A rebalance's join phase: how long a group waits for its members.
 
-If the group was empty, an initial delay lets the first members join together. The delay is repeated while new members
-join during it, up to the rebalance timeout. Otherwise the phase ends when all members have joined.
+Members of an empty group join together after an initial delay, repeated while new ones come, up to the rebalance
+timeout. Otherwise the phase ends when all have joined.
 
-Pure. Source: DelayedJoin.scala, InitialDelayedJoin in DelayedJoin.scala@3.9; KIP-134. Tests:
-tests/kafka_zk/broker/group/test_delayed_join.py.
+Pure. Source: DelayedJoin.scala, InitialDelayedJoin in DelayedJoin.scala@3.9; KIP-134.
 """
 
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ class DelayedJoin:
     """The join phase of one rebalance.
 
     Attributes:
-        deadline_ms: monotonic time in ms at which the phase ends, or the initial delay is repeated.
-        delay_ms: length of the current initial delay; 0 if the group was not empty.
-        remaining_ms: by how much the initial delay can still be extended; None if the group was not empty.
-        has_new_member: True if a member of the first generation joined during the current initial delay.
+        deadline_ms: monotonic; then the phase ends, or the initial delay is repeated.
+        delay_ms: the current initial delay; 0 if the group was not empty.
+        remaining_ms: possible extension of the initial delay; None if the group was not empty.
+        has_new_member: of the first generation, during the current initial delay.
     """
 
     deadline_ms: int
@@ -36,7 +35,7 @@ class DelayedJoin:
         return self.remaining_ms is not None
 
     def extended(self, now_ms: int, delay_ms: int) -> "DelayedJoin | None":
-        """The phase after ``deadline_ms``, with another delay of at most ``delay_ms``; None if the phase ends."""
+        """The phase after ``deadline_ms``, up to ``delay_ms`` longer; None if it ends."""
         if not self.remaining_ms or not self.has_new_member:
             return None
         delay_ms = min(delay_ms, self.remaining_ms)

@@ -1,10 +1,10 @@
-"""Events of the groups that this broker coordinates, for observers (``kafka-zk watch``, flight recorder, tests).
+"""Events of this broker's groups, for observers (``kafka-zk watch``, flight recorder, tests).
 
-Each event has a wall-clock timestamp in ms since the epoch, an actor such as ``broker-0`` and a short cause; no zxid.
-Order during a rebalance: ``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each member
-``MemberToldToRejoin`` and ``MemberJoined``, then ``JoinCompleted``, for each ``MemberSynced``, ``AssignmentCompleted``.
+They have a wall-clock timestamp in ms, an actor such as ``broker-0`` and a short cause, but no zxid. In a rebalance:
+``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each member ``MemberToldToRejoin`` and
+``MemberJoined``, then ``JoinCompleted``, for each ``MemberSynced``, ``AssignmentCompleted``.
 
-Offset commits produce no events, because they are too frequent.
+There is no event for offset commits: they are too frequent.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from kafka_zk.base.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorEvent(Event):
-    """Base of all events in this module. Members are named by their member ids."""
+    """Members are named by their member ids."""
 
     group_id: str
 
@@ -85,7 +85,7 @@ class Departure(Enum):
     LEFT = "left"
     SESSION_ENDED = "session ended"
     DROPPED = "dropped"
-    """The member may be alive, but it missed a deadline of the rebalance, or the group is full."""
+    """A deadline of the rebalance has passed, although the member may be alive, or the group is full."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""One consumer group: a state machine without clock, I/O or randomness.
+"""One consumer group: a pure state machine.
 
-Each method receives an event, and the time if needed, and returns effects: responses to send, a record to store, events
-for observers. The group keeps its deadlines: call ``tick`` at ``earliest_deadline_ms``.
+Methods take events (with the time if needed) and return effects: responses, a record to store, events for observers.
+Call ``tick`` at ``earliest_deadline_ms``.
 
 Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-62, KIP-134 (initial delay), KIP-345
 (static members), KIP-394 (member ids), KIP-814 (a static leader skips the assignment).
@@ -46,21 +46,20 @@ from kafka_zk.broker.group.states import Event, GroupState
 from kafka_zk.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""Maximum time that a new member waits for its first generation."""
+"""A new member's wait for its first generation."""
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE, _ = GroupState
 
 
 class Group(GroupMetadata):
-    """One consumer group. The caller keeps the group's partition, and whether it is loaded.
+    """The caller knows the group's partition, and whether it is loaded.
 
     Attributes:
-        earliest_deadline_ms: monotonic time in ms, not after the next deadline; None if there is none. ``tick``
-            advances it.
-        _join: the join phase; None outside PreparingRebalance.
-        _awaited_syncs: ids of this generation's members that have not sent SyncGroup.
-        _sync_deadline_ms: monotonic time in ms at which the awaited members are removed; None if there are none.
-        _effects: effects of the current call; empty between calls.
+        earliest_deadline_ms: monotonic, not after the next deadline; ``tick`` advances it.
+        _join: None outside PreparingRebalance.
+        _awaited_syncs: this generation's members that have not sent SyncGroup.
+        _sync_deadline_ms: when they are removed (monotonic).
+        _effects: of the current call.
     """
 
     def __init__(self, group_id: str, config: GroupConfig, now: Now) -> None:
@@ -76,8 +75,7 @@ class Group(GroupMetadata):
     def loaded(
         cls, group_id: str, config: GroupConfig, value: GroupMetadataValue, now: Now
     ) -> tuple["Group", list[Effect]]:
-        """Create a group from its stored record. Each member must send a request within its session timeout from
-        now."""
+        """A group from its stored record; sessions begin now."""
         group = cls(group_id, config, now)
         group.load(value)
         for member in group.members:
@@ -89,7 +87,6 @@ class Group(GroupMetadata):
     # Requests.
 
     def join(self, request: JoinGroup, reply: Reply, now: Now) -> list[Effect]:
-        """Handle a client that joins, or a member that rejoins."""
         member_id = request.member_id
         refusal = self.refusal_by_state(Event.JOIN)
         if refusal is not ErrorCode.NONE:
@@ -109,7 +106,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def sync(self, request: SyncGroup, reply: Reply, now: Now) -> list[Effect]:
-        """Handle a member's request for its assignment. The leader also sends all assignments."""
+        """A member requests its assignment; the leader also sends all assignments."""
         refusal = self.refusal(Event.SYNC, request.member_id, request.group_instance_id, request.generation_id)
         is_member = refusal in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
         if is_member and not request.agrees_with(self.protocol_type, self.protocol_name):
@@ -140,7 +137,6 @@ class Group(GroupMetadata):
         return refusal
 
     def extend_session(self, member_id: str, now: Now) -> None:
-        """Extend the session of a member that sent a request."""
         member = self.members.get(member_id)
         if member is not None:
             self._expect(member, member.session_timeout_ms, now)
@@ -148,7 +144,7 @@ class Group(GroupMetadata):
     def leave(
         self, member_id: str, group_instance_id: str | None, reason: str, now: Now
     ) -> tuple[ErrorCode, list[Effect]]:
-        """Remove a member. With UNKNOWN_MEMBER_ID, the group instance id alone identifies a static member."""
+        """Remove a member; with UNKNOWN_MEMBER_ID, the group instance id alone identifies a static member."""
         refusal = self.refusal_by_state(Event.LEAVE)
         if refusal is not ErrorCode.NONE:
             return refusal, []
@@ -176,7 +172,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def tick(self, now: Now) -> list[Effect]:
-        """Handle the deadlines that have passed."""
+        """Handle passed deadlines."""
         now_ms = now.monotonic_ms
         if self.earliest_deadline_ms is None or now_ms < self.earliest_deadline_ms:
             return []
@@ -198,7 +194,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> list[Effect]:
-        """Answer all waiting requests with ``error``, because the group is deleted or has another coordinator."""
+        """Answer all waiting requests with ``error``: the group is deleted or has another coordinator."""
         for member in self.members:
             if member.joining is not None:
                 self._refuse_join(member.joining, member.member_id, error)
@@ -250,7 +246,7 @@ class Group(GroupMetadata):
         is_same = member.protocols == request.protocols
         is_leader = member_id == self.members.leader
         if is_same and (self.state is _COMPLETING or (self.state is _STABLE and not is_leader)):
-            # The client did not receive its last JoinGroup response, or is about to sync: repeat this generation.
+            # The client lost its last JoinGroup response, or is about to sync: repeat this generation.
             self._effects.append(AnswerJoin(reply, self.joined(member, self.state is _COMPLETING and is_leader)))
             return
         self._update(member, request, reply)
@@ -322,7 +318,7 @@ class Group(GroupMetadata):
             self._refuse_join(reply, UNKNOWN_MEMBER_ID, error)
         else:
             is_leader = self.members.leader == member.member_id
-            # An older client must not consider itself the leader, because the group does not wait for its assignment.
+            # An older client must not take itself for the leader: the group does not wait for its assignment.
             leader = (self.members.leader or "") if then.can_skip_assignment else then.previous_leader
             skips = is_leader and then.can_skip_assignment
             self._effects.append(AnswerJoin(reply, self.joined(member, skips, leader=leader, skip_assignment=skips)))
@@ -334,7 +330,6 @@ class Group(GroupMetadata):
     # Rebalancing.
 
     def _rebalance(self, event: Event, reason: str, now: Now) -> None:
-        """Make all members rejoin, unless they already must."""
         before = self.state
         self.enter(event, now)
         if before is _PREPARING:
@@ -357,7 +352,7 @@ class Group(GroupMetadata):
         if not self._join.is_initial:
             if self.members.all_joined:
                 self._complete_join(now)
-        elif self._join.deadline_ms <= now.monotonic_ms:  # no initial delay is configured
+        elif self._join.deadline_ms <= now.monotonic_ms:  # no initial delay
             self._join_deadline_passed(self._join, now)
 
     def _join_deadline_passed(self, join: DelayedJoin, now: Now) -> None:
@@ -368,12 +363,12 @@ class Group(GroupMetadata):
             self._wake_at(self._join.deadline_ms)
 
     def _complete_join(self, now: Now) -> None:
-        """Begin the next generation with the members that joined. Static members stay without joining."""
+        """Begin the next generation with the members that joined, and all static ones."""
         for member in self.members:
             if member.joining is None and member.group_instance_id is None:
                 self._remove(member.member_id, Departure.DROPPED, "did not rejoin in time")
         if not self.members.elect_joined_leader() and len(self.members):
-            # Only static members are left, and none has joined: wait for another rebalance timeout.
+            # Only static members are left, and none has joined: wait once more.
             self._join = DelayedJoin(now.monotonic_ms + self.members.rebalance_timeout_ms)
             self._wake_at(self._join.deadline_ms)
             return
@@ -450,7 +445,7 @@ class Group(GroupMetadata):
         self._rebalance(event, f"member {member_id} {reason}", now)
 
     def _remove(self, member_id: str, departure: Departure, reason: str) -> None:
-        """Remove a member. The caller must begin a rebalance if one is needed."""
+        """The caller begins a rebalance if needed."""
         member = self.members.remove(member_id)
         self._synced(member_id)
         if member is None:

@@ -1,7 +1,6 @@
-"""A group with its timer and its clients: carries out the core's effects.
+"""A group with timer and clients: carries out the core's effects.
 
-Effects are carried out in order, even if one causes another request: a client may send one as soon as it gets a
-response.
+In order, even if one causes another request: a client may send one on a response.
 """
 
 from collections import deque
@@ -17,13 +16,13 @@ from kafka_zk.protocol.errors import ErrorCode
 _ANSWERS = (AnswerJoin, AnswerSync)
 
 Store = Callable[["LiveGroup", StoreGroup], None]
-"""Writes a group's record, then calls ``Group.stored``."""
+"""Writes the record, then calls ``Group.stored``."""
 
 Tell = Callable[[str, Happened], None]
-"""Called with a group id and an event of that group."""
+"""Called with a group id and its event."""
 
 Changed = Callable[["LiveGroup"], None]
-"""Called after a group's effects were carried out."""
+"""Called when effects were carried out."""
 
 
 def now_of(clock: Clock) -> Now:
@@ -32,10 +31,8 @@ def now_of(clock: Clock) -> Now:
 
 
 class LiveGroup:
-    """A group of this broker, stored in ``partition`` of ``__consumer_offsets``.
-
-    ``counted_bytes``, ``counted_offsets_bytes``: the group's share of the memory for members and for offsets.
-    """
+    """A group of this broker, stored in ``partition`` of ``__consumer_offsets``. ``counted_bytes``,
+    ``counted_offsets_bytes``: of the memory for members and offsets."""
 
     def __init__(
         self,

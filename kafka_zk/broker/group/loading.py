@@ -1,4 +1,4 @@
-"""The groups and offsets in a partition of ``__consumer_offsets``, from the last record of each key.
+"""Groups and offsets in a partition of ``__consumer_offsets``: each key's last record.
 
 Source: GroupMetadataManager.doLoadGroupsAndOffsets@3.9. Tests: tests/kafka_zk/broker/group/test_offset_manager.py.
 """
@@ -29,12 +29,12 @@ _INT32 = struct.Struct(">i")
 
 
 class LoadedPartition(LogReading):
-    """The groups and committed offsets of one partition; complete after ``load_steps``.
+    """Complete after ``load_steps``.
 
-    ``ended``: producer id -> first marker that was written after loading began.
+    ``ended``: producer id -> first marker since loading began.
     """
 
-    OLD_VERSION, NEW_VERSION = b"\0\0", b"\0\1"  # 0.8.2 wrote offset keys with version 0
+    OLD_VERSION, NEW_VERSION = b"\0\0", b"\0\1"  # offset keys before 0.9
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,14 +43,14 @@ class LoadedPartition(LogReading):
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.open_transactions: dict[str, OpenTransactions] = {}
         self.group_count = 0
-        self._front: bytes | None = None  # last decoded key prefix, to which _topic and _of_group belong
+        self._front: bytes | None = None  # last decoded key prefix, of _topic and _of_group
         self._topic = ""
         self._of_group: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._pending: dict[int, LastValues] = {}  # producer id -> records of its transaction without a marker so far
+        self._pending: dict[int, LastValues] = {}  # producer id -> records without a marker so far
 
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
-        """Like ``LogReading.load_steps``. Records before damage are kept, because otherwise members would be unknown
-        and consumers would lose their commits."""
+        """Like ``LogReading.load_steps``, but keeps records before damage: otherwise members would be unknown, and
+        commits lost."""
         yield from super().load_steps(replicas, tp, buffer_bytes)
         self.group_count = len(self.group_ids)
 
@@ -65,7 +65,7 @@ class LoadedPartition(LogReading):
     def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
         marker = marker_of(memoryview(data)[position : position + header.size_bytes], header)
         if marker is None:
-            return  # compaction removed it, together with the transaction's records
+            return  # removed by compaction, with the transaction's records
         pending = self._pending.pop(header.producer_id, {})
         if marker.type == NO_TYPE:
             self._skip(header.base_offset, "a control record without a type")
@@ -75,7 +75,7 @@ class LoadedPartition(LogReading):
                     self._last[key] = base_offset, value
 
     def _before_decoding(self) -> Iterator[None]:
-        """Save open transactions with their base offsets, which decoding discards."""
+        """Save open transactions with base offsets, which decoding discards."""
         for producer_id, pending in self._pending.items():
             for raw_key, (base_offset, value) in pending.items():
                 try:
@@ -94,7 +94,7 @@ class LoadedPartition(LogReading):
         self._pending.clear()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
-        if raw_key[:-4] == self._front:  # consecutive keys usually differ only in the partition
+        if raw_key[:-4] == self._front:  # usually keys differ only in the partition
             tp = TopicPartition(self._topic, _INT32.unpack_from(raw_key, len(raw_key) - 4)[0])
             self._of_group[tp] = decode_offset_value(value)
             return
@@ -111,7 +111,7 @@ class LoadedPartition(LogReading):
 
 
 def _consistent(group: GroupMetadataValue) -> GroupMetadataValue:
-    """Check that the members can belong to one group. Raises: ProtocolError."""
+    """Check that the members can belong to one group."""
     members = group.members
     instance_ids = [member.group_instance_id for member in members if member.group_instance_id is not None]
     if len({member.member_id for member in members}) < len(members) or len(set(instance_ids)) < len(instance_ids):

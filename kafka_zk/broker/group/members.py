@@ -1,4 +1,4 @@
-"""The members of one group: their ids, the leader, and the protocols that all of them support.
+"""One group's members: ids, leader, and the protocols that all support.
 
 Source: MemberMetadata.scala, GroupMetadata.scala@3.9.
 """
@@ -12,12 +12,11 @@ from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.records import GroupMetadataValue, StoredMember
 from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, JoinedMember, Protocols
 
-MEMBER_BYTES = 800  # measured memory of a member without its variable parts
+MEMBER_BYTES = 800  # measured, without variable parts
 _PENDING_BYTES = 200
 
 
 def protocols_bytes(protocols: Protocols) -> int:
-    """Memory of the protocols."""
     return sum(2 * sys.getsizeof(name) + sys.getsizeof(metadata) for name, metadata in protocols)
 
 
@@ -26,17 +25,17 @@ class Member:
     """One member.
 
     Attributes:
-        member_id: unique in the group; changes only when a static member returns.
-        group_instance_id: unique among static members; None for a dynamic member.
-        session_timeout_ms: maximum time between two requests.
-        rebalance_timeout_ms: maximum time to rejoin.
-        protocols: names and metadata in order of preference.
-        assignment: the last assignment that took effect; b"" after a generation without an assignment. joining,
-            syncing: the waiting JoinGroup or SyncGroup.
-        is_new: True until its first generation. Only a new member can expire while its JoinGroup waits.
-        deadline_ms: monotonic time in ms at which the member fails unless it sends a request. None if the deadline
-            passed while a request waited; the response sets the next one.
-        size_bytes: the member's share of ``Members.size_bytes``.
+        member_id: unique; changes only when a static member returns.
+        group_instance_id: unique among static members; None if dynamic.
+        session_timeout_ms: between two requests.
+        rebalance_timeout_ms: to rejoin.
+        protocols: name and metadata, by preference.
+        assignment: the last in effect; b"" after a generation without one. joining, syncing: the waiting JoinGroup or
+            SyncGroup.
+        is_new: before its first generation; only then can it expire while its JoinGroup waits.
+        deadline_ms: monotonic; without a request the member then fails. None if it passed while a request waited: the
+            response sets the next one.
+        size_bytes: of ``Members.size_bytes``.
     """
 
     member_id: str
@@ -54,7 +53,7 @@ class Member:
     size_bytes: int = 0
 
     def metadata(self, protocol_name: str) -> bytes:
-        """The metadata for the assignor of that name. Raises: KeyError if the member does not support it."""
+        """Raises: KeyError if the member does not support that assignor."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -62,16 +61,16 @@ class Member:
 
     @property
     def protocol_names(self) -> frozenset[str]:
-        """Names of the protocols. A client may repeat one."""
+        """A client may repeat one."""
         return frozenset(name for name, _ in self.protocols)
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The candidate that the member prefers. Raises: StopIteration if it supports none."""
+        """The candidate that the member prefers. Raises: StopIteration if there is none."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
     def waits_for_the_group(self) -> bool:
-        """True if a request of the member waits, so that it cannot send heartbeats."""
+        """True if a request of the member waits, which prevents heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
@@ -79,12 +78,12 @@ class Members:
     """The members of a group, oldest first.
 
     Attributes:
-        leader: member id of the leader; None if there are no members.
-        static: group instance id -> member id, for static members.
-        pending: member ids that were given to clients but not used yet -> expiry (monotonic, in ms).
-        joining_count: number of members whose ``joining`` is set.
-        size_bytes: memory of members and pending ids.
-        _supporters: number of members that support each protocol; never 0.
+        leader: its member id; None if there are no members.
+        static: group instance id -> member id.
+        pending: ids given to clients, not used yet -> expiry (monotonic ms).
+        joining_count: members with ``joining``.
+        size_bytes: of members and pending ids.
+        _supporters: members per protocol, never 0.
     """
 
     def __init__(self) -> None:
@@ -109,11 +108,10 @@ class Members:
         return self._members[member_id]
 
     def get(self, member_id: str) -> Member | None:
-        """The member with that id; None if there is none."""
         return self._members.get(member_id)
 
     def whose_place(self, member_id: str, group_instance_id: str | None) -> Member | None:
-        """The existing member that a JoinGroup with these ids would update or, for a static member, replace."""
+        """The member that a JoinGroup with these ids would update or, if static, replace."""
         if member_id == UNKNOWN_MEMBER_ID and group_instance_id is not None:
             member_id = self.static.get(group_instance_id, UNKNOWN_MEMBER_ID)
         return self._members.get(member_id)
@@ -134,7 +132,7 @@ class Members:
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def add(self, member: Member) -> None:
-        """Add a member whose member id and group instance id are unused. The id is no longer pending."""
+        """Add a member whose ids are unused; the member id may be pending."""
         assert member.member_id not in self._members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static
@@ -164,7 +162,7 @@ class Members:
         member.size_bytes = size_bytes
 
     def remove(self, member_id: str) -> Member | None:
-        """Remove a member or a pending id; None if it was not a member. The oldest member replaces a removed leader."""
+        """Remove a member, or a pending id (None). The oldest member replaces a removed leader."""
         self._end_pending(member_id)
         member = self._members.pop(member_id, None)
         if member is None:
@@ -190,33 +188,30 @@ class Members:
         return member
 
     def set_joining(self, member: Member, reply: Reply | None) -> Reply | None:
-        """Set the waiting JoinGroup. Returns the previous one."""
+        """Set the waiting JoinGroup and return the previous one."""
         previous, member.joining = member.joining, reply
         self.joining_count += (reply is not None) - (previous is not None)
         return previous
 
     def set_protocols(self, member: Member, protocols: Protocols) -> None:
-        """Replace the member's protocols."""
         self._end_support(member.protocol_names)
         member.protocols = protocols
         self._supporters.update(member.protocol_names)
         self._measure(member)
 
     def _end_support(self, names: Iterable[str]) -> None:
-        """Forget protocols that no member supports, because clients could invent names without limit."""
+        """Forget unsupported protocols: clients could invent names without limit."""
         for name in names:
             self._supporters[name] -= 1
             if not self._supporters[name]:
                 del self._supporters[name]
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """Set the member's assignment."""
         member.assignment = assignment
         self._measure(member)
 
     @property
     def assignments_bytes(self) -> int:
-        """Total size of all assignments."""
         return sum(len(member.assignment) for member in self._members.values())
 
     def support(self, protocols: Protocols) -> bool:
@@ -224,7 +219,7 @@ class Members:
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined, make the oldest member that has joined the leader. False if none has joined."""
+        """If the leader has not joined, replace it by the oldest member that has joined; False if there is none."""
         if self.leader is None or self._members[self.leader].joining is not None:
             return self.leader is not None
         joined = next((member.member_id for member in self._members.values() if member.joining is not None), None)
@@ -234,7 +229,7 @@ class Members:
         return True
 
     def choose_protocol(self) -> str:
-        """The protocol that most members prefer, of those that all support. The first one voted for wins a tie."""
+        """The protocol that most members prefer, of those that all support; in a tie, the first voted for."""
         candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
         votes = Counter(member.vote(candidates) for member in self._members.values())
         return votes.most_common(1)[0][0]
@@ -263,7 +258,7 @@ class Members:
         )
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Add a stored group's members. Each supports the group's protocol."""
+        """Stored members, each of which supports the group's protocol."""
         for stored in value.members:
             protocols = ((value.protocol_name or "", stored.subscription),)
             member = Member(

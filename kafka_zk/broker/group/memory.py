@@ -22,7 +22,7 @@ def offsets_bytes(group: Group) -> int:
 
 
 def growth_bytes(group: Group | None, offsets: Offsets) -> int:
-    """Additional memory for committing these offsets. ``group`` is None if it is new."""
+    """Additional memory for committing these offsets."""
     if group is None:
         return GROUP_BYTES + GroupOffsets().growth_bytes(offsets)
     return group.offsets.growth_bytes(offsets)

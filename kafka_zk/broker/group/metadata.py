@@ -20,13 +20,13 @@ class GroupMetadata:
     """The state, generation and members of one group.
 
     Attributes:
-        state: changes only through ``load`` and ``enter``; Dead is final.
-        state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP if the stored group has none.
-        generation_id: 0 before the first generation, then from 1 to LAST_GENERATION and from 1 again.
-        protocol_type: type of the members, such as "consumer"; None before the first member.
-        protocol_name: assignor of this generation; None before the first generation and if there are no members.
-        subscribed_topics: topics of this generation's members; None if unknown: before the first generation, in groups
-            that are not consumer groups, or if a member's metadata are invalid.
+        state: changed by ``load`` and ``enter``; Dead is final.
+        state_timestamp_ms: its last change, wall clock; NO_TIMESTAMP if not stored.
+        generation_id: 0 before the first generation, then from 1 to LAST_GENERATION, and again from 1.
+        protocol_type: of the members, such as "consumer"; None before the first.
+        protocol_name: this generation's assignor; None before the first generation or without members.
+        subscribed_topics: of this generation's members; None if unknown: before the first generation, for other than
+            consumer groups, or with invalid metadata.
     """
 
     def __init__(self, group_id: str, now: Now) -> None:
@@ -41,7 +41,6 @@ class GroupMetadata:
         self.subscribed_topics: frozenset[str] | None = None
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Load a stored group."""
         self.state = _STABLE if value.members else _EMPTY
         self.state_timestamp_ms = value.state_timestamp_ms
         self.generation_id = value.generation_id
@@ -102,7 +101,7 @@ class GroupMetadata:
     # Checks of requests.
 
     def accepts(self, member_id: str, max_size: int) -> bool:
-        """True if this member fits in a group of at most ``max_size`` members."""
+        """True if this member fits into ``max_size``."""
         if self.state is _EMPTY:
             return True
         member = self.members.get(member_id)
@@ -112,7 +111,7 @@ class GroupMetadata:
         return member is not None or len(self.members) < max_size
 
     def supports(self, request: JoinGroup) -> bool:
-        """True if the client has the group's type and supports an assignor that all members support."""
+        """True if the client has the group's type and an assignor that all members support."""
         if self.state is _EMPTY:
             return bool(request.protocol_type) and bool(request.protocols)
         return request.protocol_type == self.protocol_type and self.members.support(request.protocols)

@@ -1,4 +1,4 @@
-"""The groups of this broker: those in the partitions of ``__consumer_offsets`` that it leads.
+"""This broker's groups, in the partitions of ``__consumer_offsets`` that it leads.
 
 Source: GroupMetadataManager.scala, GroupCoordinator.onElection, onResignation@3.9.
 """
@@ -38,7 +38,7 @@ _log = Logger()
 
 
 class GroupMetadataManager:
-    """Groups by id, from partitions that this broker leads and has loaded."""
+    """The groups by id, from partitions that this broker leads and has loaded."""
 
     def __init__(
         self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, metadata: MetadataCache, tell: Tell
@@ -66,7 +66,7 @@ class GroupMetadataManager:
         return partition_for(group_id, self.partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
-        """The error if this broker cannot serve the group now, otherwise NONE. ``may_be_empty``: accept an empty id."""
+        """Why this broker cannot serve the group now, or NONE; ``may_be_empty``: an empty id is allowed."""
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
         if group_id in self.groups:
@@ -87,11 +87,11 @@ class GroupMetadataManager:
 
     @property
     def is_loading(self) -> bool:
-        """True if a partition is being loaded, so that groups may be missing."""
+        """True while groups may be missing, because a partition is being loaded."""
         return bool(self._loading)
 
     def get_or_create(self, group_id: str) -> LiveGroup:
-        """The group, created if needed. ``refusal`` must return NONE for it."""
+        """Created if needed; ``refusal`` must be NONE."""
         live = self.groups.get(group_id)
         if live is None:
             group = Group(group_id, self._config.group, now_of(self._clock))
@@ -99,14 +99,14 @@ class GroupMetadataManager:
         return live
 
     def forget(self, live: LiveGroup, error: ErrorCode) -> None:
-        """Drop a group. Its waiting requests get ``error``."""
+        """Waiting requests get ``error``."""
         del self.groups[live.group.group_id]
         live.close(error)
 
     # Partitions.
 
     def role_changed(self, partition: Partition) -> None:
-        """Load or unload the partition's groups when this broker gains or loses its leadership."""
+        """Load or unload its groups when this broker gains or loses its leadership."""
         topic, number = partition.tp
         if topic != OFFSETS_TOPIC or not self._is_active:
             return
@@ -117,7 +117,7 @@ class GroupMetadataManager:
             ensureDeferred(self._load(number, loaded)).addErrback(_log_bug)
 
     def close(self) -> None:
-        """Shut down. All waiting requests get a response."""
+        """All waiting requests get a response."""
         self._is_active = False
         self._owned.clear()
         self._loading.clear()
@@ -138,7 +138,7 @@ class GroupMetadataManager:
         loaded.tell(TopicPartition(OFFSETS_TOPIC, partition), f"{loaded.group_count} groups")
 
     def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
-        """Load groups one by one. Each is available as soon as it is complete."""
+        """One by one; each is then available."""
         tp = TopicPartition(OFFSETS_TOPIC, partition)
         for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
             if self._loading.get(partition) is not loaded:
@@ -155,7 +155,7 @@ class GroupMetadataManager:
     def _loaded_group(
         self, partition: int, group_id: str, loaded: LoadedPartition
     ) -> tuple[LiveGroup, list[Effect]]:
-        """Create a group. If there is no stored value, it has no members and only contains offsets."""
+        """Create a group; without a stored value, it has offsets but no members."""
         now = now_of(self._clock)
         value = loaded.groups.pop(group_id, None)
         if value is None:
@@ -173,8 +173,8 @@ class GroupMetadataManager:
     def transaction_ended(self, partition: int, producer_id: int, marker: Marker) -> None:
         """Handle a marker in the partition's log: the transaction's offsets take effect or are dropped.
 
-        Groups that are being loaded process the marker afterwards. Only a producer's first marker is needed, because it
-        cannot commit offsets to these groups in between.
+        Groups being loaded process it afterwards; a producer's first marker is enough, because it cannot commit to them
+        before that.
         """
         loaded = self._loading.get(partition)
         if loaded is not None:
@@ -187,7 +187,7 @@ class GroupMetadataManager:
             self.transaction_changed(partition, group_id, producer_id)
 
     def transaction_changed(self, partition: int, group_id: str, producer_id: int) -> None:
-        """Remove the group from the index of open transactions if the producer has none in it."""
+        """Drop the group from the index if the producer has no open transaction in it."""
         live = self.groups.get(group_id)
         if live is None or not live.group.offsets.has_transaction_of(producer_id):
             self.open_transactions.remove(partition, group_id, producer_id)
@@ -216,15 +216,15 @@ class GroupMetadataManager:
             self.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def has_room_for(self, group_id: str, offsets: Offsets) -> bool:
-        """True if these offsets fit, or if they do not need more memory."""
+        """True if these fit, or need no more memory."""
         memory, live = self.offsets_memory, self.groups.get(group_id)
         most_bytes = GROUP_BYTES + len(offsets) * (OFFSET_BYTES + self._config.metadata_max_bytes)
-        if memory.used_bytes + most_bytes <= memory.limit_bytes:  # the common case: the offsets fit even if all are new
+        if memory.used_bytes + most_bytes <= memory.limit_bytes:  # the common case: they fit even if all are new
             return True
         return memory.has_room(growth_bytes(None if live is None else live.group, offsets))
 
     def count_offsets(self, live: LiveGroup) -> None:
-        """Update the memory counted for the group's offsets."""
+        """Update the counted memory."""
         size_bytes = offsets_bytes(live.group)
         if size_bytes != live.counted_offsets_bytes:
             self.offsets_memory.changed(size_bytes - live.counted_offsets_bytes)

@@ -1,4 +1,4 @@
-"""The committed offsets of this broker's groups: commit, fetch, delete and expire.
+"""Commits, fetches, deletes and expires the offsets of this broker's groups.
 
 Source: GroupCoordinator.handleCommitOffsets, handleFetchOffsets, handleDeleteOffsets;
 GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9.
@@ -45,15 +45,13 @@ class Committer(NamedTuple):
 
 
 class OffsetManager:
-    """Commits, fetches, deletes and expires the offsets of this broker's groups."""
-
     def __init__(self, config: CoordinatorConfig, clock: Clock, manager: GroupMetadataManager) -> None:
         self._config = config
         self._clock = clock
         self._manager = manager
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
-        """Store offsets. Returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
+        """Returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
         error = self._refusal(group_id, committer)
         if error is _NONE and not self._manager.has_room_for(group_id, offsets):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -75,7 +73,7 @@ class OffsetManager:
                 live.group.offsets.stored(batch.offsets, written.record_offset)
                 self._manager.count_offsets(live)
             else:
-                live.carry_out([])  # drops a group that was created for this commit
+                live.carry_out([])  # drops a group created for this commit
         return codes_of(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
@@ -101,7 +99,7 @@ class OffsetManager:
             if turns.is_over:
                 await turns.next()
             batch.add(part)
-        error = self._refusal(group_id, committer)  # the group may have changed in between
+        error = self._refusal(group_id, committer)  # the group may have changed
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
         if batch.offsets:
@@ -116,7 +114,7 @@ class OffsetManager:
     async def _written_later(
         self, turns: Turns, live: LiveGroup, batch: OffsetsBatch, written: OffsetsWritten | Awaitable[OffsetsWritten]
     ) -> ErrorCode:
-        """Finish a commit. Its offsets are unstable until all of them are in the log."""
+        """All offsets are unstable until they are in the log."""
         offsets = live.group.offsets
         offsets.begin(batch.offsets)
         if not isinstance(written, OffsetsWritten):
@@ -128,7 +126,7 @@ class OffsetManager:
                 offsets.written(part, written.record_offset)
             else:
                 offsets.failed(part)
-        live.carry_out([])  # counts the offsets, or drops a group that was created for them
+        live.carry_out([])  # counts the offsets, or drops a group created for them
         return written.error
 
     def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
@@ -156,7 +154,6 @@ class OffsetManager:
         return ErrorCode.NONE, codes
 
     async def partitions_deleted(self, tps: Collection[TopicPartition]) -> None:
-        """Delete the offsets of deleted partitions."""
         gone = frozenset(tps)
         await in_slices(self._clock, self._deletion_steps(gone))
 
@@ -182,8 +179,7 @@ class OffsetManager:
                 yield
 
     async def remove_group(self, live: LiveGroup) -> None:
-        """Remove an empty group and its offsets. The group is Dead during that, because a tombstone would delete a new
-        commit."""
+        """Remove an empty group and its offsets. Meanwhile it is Dead: a tombstone would delete a new commit."""
         live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await in_slices(self._clock, self._removal_steps(live))
 
@@ -207,7 +203,7 @@ class OffsetManager:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             self._manager.count_offsets(live)
-        # A group without a generation has no group record.
+        # Without a generation, there is no group record.
         self._bury(live, removed, with_group=is_gone and group.generation_id > 0)
 
     def _bury(self, live: LiveGroup, tps: list[TopicPartition], *, with_group: bool) -> None:
@@ -264,8 +260,7 @@ def _reads(group: Group, topic: str) -> bool:
 
 
 def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """The expired offsets (KIP-211). Offsets of an empty group expire together; offsets of a stable group expire unless
-    members subscribe to the topic."""
+    """KIP-211: an empty group's expire together, a stable group's unless members subscribe to the topic."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
     if group.protocol_type is not None:

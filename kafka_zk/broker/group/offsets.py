@@ -1,7 +1,7 @@
-"""The offsets that one group has committed, and those being appended. Pure.
+"""The offsets that one group has committed, or is appending. Pure.
 
-Several commits of a partition can be in progress; the last one in the log wins. Offsets in transactions (KIP-98,
-KIP-447) wait for the marker, but their own position in the log decides.
+Commits of a partition can overlap; the last one in the log wins. Offsets in transactions (KIP-98, KIP-447) wait for the
+marker, but count from their own position in the log.
 Source: GroupMetadata.scala@3.9 (onOffsetCommitAppend, removeExpiredOffsets), KIP-211 (retention).
 """
 
@@ -15,7 +15,7 @@ from kafka_zk.broker.group.transactional_offsets import Marker, TransactionalOff
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
-OFFSET_BYTES = 400  # measured memory of an offset without metadata
+OFFSET_BYTES = 400  # measured, without metadata
 _METADATA = attrgetter("metadata")
 
 
@@ -26,8 +26,8 @@ def _metadata_bytes(offsets: Iterable[OffsetAndMetadata]) -> int:
 
 @dataclass
 class OpenTransactions:
-    """A group's open transactions in the log. ``offsets``: by producer id. ``committed``: for the same partitions, the
-    base offset of the batch with the committed offset."""
+    """A group's open transactions in the log. ``offsets``: by producer id. ``committed``: for these partitions, the
+    base offset of the committed offset's batch."""
 
     offsets: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -37,13 +37,13 @@ class GroupOffsets:
     """The offsets of one group.
 
     Attributes:
-        size_bytes: memory of the committed offsets.
-        _committed: partition -> offset in effect.
-        _pending: partition -> last commit outside transactions whose append is in progress.
-        _pending_count: number of offsets in these appends, including repeated partitions.
-        _record_offsets: partition -> base offset of the batch with the committed offset. Kept only while an append or
-            transaction is open. A partition is missing if its offset is older.
-        _transactional: offsets of transactions that have not ended.
+        size_bytes: of the committed offsets.
+        _committed: the offsets in effect.
+        _pending: the last commits being appended outside transactions.
+        _pending_count: offsets in these appends, repeated partitions included.
+        _record_offsets: base offset of the committed offset's batch, only while an append or transaction is open;
+            missing if older.
+        _transactional: of transactions that have not ended.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,6 @@ class GroupOffsets:
         return bool(self._committed or self._pending or self._transactional)
 
     def get(self, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """The committed offset; None if there is none."""
         return self._committed.get(tp)
 
     def among(self, tps: frozenset[TopicPartition]) -> set[TopicPartition]:
@@ -77,19 +76,18 @@ class GroupOffsets:
         return tp in self._pending or tp in self._transactional
 
     def load(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Use the offsets that were read from the log, without copying them."""
+        """Use offsets read from the log, uncopied."""
         self._committed = offsets
         self.size_bytes = OFFSET_BYTES * len(offsets) + _metadata_bytes(offsets.values())
 
     def load_open(self, open_transactions: "OpenTransactions") -> None:
-        """Use the open transactions that were read from the log."""
         for producer_id, offsets in open_transactions.offsets.items():
             for tp, written in offsets.items():
                 self._transactional.load(producer_id, {tp: written.offset}, written.record_offset)
         self._record_offsets.update(open_transactions.committed)
 
     def stored(self, offsets: Offsets, record_offset: int) -> None:
-        """Commit offsets whose append has already completed, at the end of the log."""
+        """Commit offsets that were appended at the end of the log."""
         self.size_bytes += self.growth_bytes(offsets)
         self._committed.update(offsets)
         if self._pending_count or self._transactional:  # replaces earlier commits in progress
@@ -111,7 +109,7 @@ class GroupOffsets:
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
-        """Record the end of an append. A later commit of the same partition stays pending."""
+        """Record the end of an append. Later commits stay pending."""
         for tp, offset in offsets.items():
             if self._pending.get(tp) == offset:
                 del self._pending[tp]
@@ -119,22 +117,22 @@ class GroupOffsets:
         self._forget_record_offsets()
 
     def begin_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
-        """Record the start of an append of these offsets in a transaction."""
         self._transactional.begin(producer_id, offsets.keys())
 
     def written_in_transaction(self, producer_id: int, offsets: Offsets, record_offset: int) -> None:
-        """Record a successful append. The offsets take effect when the transaction commits."""
+        """An append succeeded: its offsets take effect when the transaction commits."""
         marker = self._transactional.written(producer_id, offsets, record_offset)
         if marker is not None:
             self._end(marker, {tp: Written(offset, record_offset) for tp, offset in offsets.items()})
 
     def failed_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
-        """Record a failed append. The client gets an error and will not commit the transaction."""
+        """The client gets an error and will not commit."""
         self._transactional.failed(producer_id, offsets.keys())
         self._forget_record_offsets()
 
     def end_transaction(self, producer_id: int, marker: Marker) -> None:
-        """Apply a marker in the log. A committed offset takes effect unless the partition has one later in the log."""
+        """Handle a marker: the producer's offsets take effect, except where the partition has a later one in the
+        log."""
         self._end(marker, self._transactional.end(producer_id, marker))
 
     def has_transaction_of(self, producer_id: int) -> bool:
@@ -169,7 +167,7 @@ class GroupOffsets:
             self._record_offsets.clear()
 
     def remove(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove committed and pending offsets. Returns the partitions that had one outside transactions."""
+        """Returns those that had an offset outside transactions."""
         removed = []
         for tp in tps:
             self._transactional.remove(tp)
@@ -195,22 +193,22 @@ class GroupOffsets:
         unused_since_ms: int | None,
         subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """The partitions whose offset has expired. Removes nothing.
+        """Removes nothing.
 
-        An offset stays while an append or open transaction may replace it. Kafka 3.9 removes it; compaction may then
-        also remove the transaction's offset, because it precedes the tombstone.
+        An offset that an append or open transaction may replace stays. Kafka 3.9 removes it; compaction may then remove
+        the transaction's offset, which precedes the tombstone.
 
         Args:
             retention_ms: offsets.retention.minutes.
-            unused_since_ms: wall-clock time at which the group became empty; None: count from each commit.
-            subscribed: topics whose offsets are in use.
+            unused_since_ms: when the group became empty (wall clock); None: count from each commit.
+            subscribed: topics in use.
         """
         expired = []
         for tp in tps:
             offset = self.get(tp)
             if offset is None or tp.topic in subscribed:
                 continue
-            if offset.expire_timestamp_ms != NO_EXPIRY:  # requested by clients before 2.1
+            if offset.expire_timestamp_ms != NO_EXPIRY:  # for clients before 2.1
                 is_over = wall_ms >= offset.expire_timestamp_ms
             else:
                 since_ms = offset.commit_timestamp_ms if unused_since_ms is None else unused_since_ms

@@ -1,4 +1,4 @@
-"""The record batch of one offset commit. Optimised, because every consumer commits every few seconds."""
+"""An offset commit's record batch. Optimised: every consumer commits every few seconds."""
 
 import struct
 from collections.abc import Collection, Iterable
@@ -19,19 +19,18 @@ from kafka_zk.storage.records.varint import encode_varint, encode_varints
 
 _PARTITION = struct.Struct(">i")
 _PARTITION_AND_VALUE = struct.Struct(">i3sqi2xqx")
-"""End of a record without metadata: partition, ``_VALUE_BEGINS``, offset, leader epoch, timestamp. Metadata length and
-header count are 0."""
+"""End of a record without metadata or headers: partition, ``_VALUE_BEGINS``, offset, leader epoch, timestamp."""
 
-_VALUE_BEGINS = encode_varint(24) + b"\0\3"  # length and version of the value
-_RECORD_BEGINS = b"\0\0"  # attributes and timestamp delta
-_MANY = 8  # number of offsets from which columns are faster than a loop
+_VALUE_BEGINS = encode_varint(24) + b"\0\3"  # the value's length and version
+_RECORD_BEGINS = b"\0\0"  # attributes, timestamp delta
+_MANY = 8  # from here, columns are faster than a loop
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-_SEQUENCE = 0  # in every batch of a transaction, as in Kafka; no reader checks it
-_LONGEST_CACHED = 255  # characters of a group id; topic names are never longer
+_SEQUENCE = 0  # in all of a transaction's batches, as in Kafka; not checked
+_LONGEST_CACHED = 255  # of a group id; topic names are shorter
 
 
 class OffsetsBatch:
-    """``offsets``: the added ones. Offsets with metadata longer than ``metadata_max_bytes`` are left out."""
+    """``offsets``: without those whose metadata exceed ``metadata_max_bytes``."""
 
     def __init__(self, group_id: str, now_ms: int, metadata_max_bytes: int) -> None:
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -54,7 +53,7 @@ class OffsetsBatch:
             if topic != known:
                 known, front = topic, self._front(topic)
             offset, leader_epoch, metadata, commit_ms, expire_ms = committed
-            if not metadata and expire_ms == NO_EXPIRY:  # the usual commit
+            if not metadata and expire_ms == NO_EXPIRY:  # usual
                 end = _PARTITION_AND_VALUE.pack(partition, _VALUE_BEGINS, offset, leader_epoch, commit_ms)
             elif len(metadata) <= self._metadata_max_bytes:
                 value = encode_offset_value(committed)
@@ -66,8 +65,8 @@ class OffsetsBatch:
             added[tp] = committed
 
     def _add_plain(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> bool:
-        """Add many offsets by column, which takes half the time. If one has metadata or an expiry time, adds nothing
-        and returns False."""
+        """Add many offsets by column, which takes half the time. False, without adding, if one has metadata or an
+        expiry time."""
         tps, committed = zip(*offsets, strict=True)
         values, epochs, metadata, commits_ms, expires_ms = zip(*committed, strict=True)
         if any(metadata) or expires_ms.count(NO_EXPIRY) < len(expires_ms):
@@ -101,7 +100,7 @@ class OffsetsBatch:
 
 
 def _front(group_id: str, topic: str) -> bytes:
-    """Start of a topic's keys, including their length. The partition follows."""
+    """A topic's keys up to the partition, after their length."""
     front = OffsetKeys(group_id).front(topic)
     return encode_varint(len(front) + _PARTITION.size) + front
 

@@ -1,20 +1,20 @@
-"""The groups in which each producer has uncommitted offsets.
+"""The groups in which each producer has uncommitted offsets. Pure.
 
-Pure. Source: GroupMetadataManager.scala@3.9 (openGroupsForProducer).
+Source: GroupMetadataManager.scala@3.9 (openGroupsForProducer).
 """
 
 from collections.abc import Collection
 
 
 class OpenTransactionGroups:
-    """Group ids by partition of ``__consumer_offsets``, whose log gets the marker, and by producer id. No set is
+    """Group ids by partition of ``__consumer_offsets``, whose log gets the marker, and by producer id; no set is
     empty."""
 
     def __init__(self) -> None:
         self._groups: dict[int, dict[int, set[str]]] = {}
 
     def add(self, partition: int, group_id: str, producer_ids: Collection[int]) -> None:
-        """Record that the producers commit offsets of the group in open transactions."""
+        """The producers commit offsets of the group in open transactions."""
         for producer_id in producer_ids:
             self._groups.setdefault(partition, {}).setdefault(producer_id, set()).add(group_id)
 

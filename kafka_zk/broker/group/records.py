@@ -1,8 +1,8 @@
 """Keys and values of the records in ``__consumer_offsets``, in Kafka's formats.
 
-Keys of versions 0 and 1 are offsets, those of version 2 groups. The value has its own version; a tombstone removes the
-key. Writes the versions of Kafka 3.9: offsets in version 3 (1 with an expiry time), groups in version 3. Reads all
-versions, including the flexible version 4.
+Keys of versions 0 and 1 are offsets, of version 2 groups; a tombstone removes the key. Values have their own version.
+Written as by Kafka 3.9: offsets in version 3 (1 with an expiry time), groups in version 3. All versions are read, also
+the flexible version 4.
 
 Source: OffsetCommitKey, OffsetCommitValue, GroupMetadataKey, GroupMetadataValue (messages of 3.9),
 GroupMetadataManager.scala@3.9.
@@ -48,8 +48,6 @@ _OFFSET_WITHOUT_EPOCH = struct.Struct(">hq")
 
 
 class OffsetKey(NamedTuple):
-    """Key of a committed offset."""
-
     group_id: str
     tp: TopicPartition
 
@@ -73,11 +71,11 @@ class OffsetAndMetadata(NamedTuple):
     """A committed offset.
 
     Attributes:
-        offset: the next offset to consume.
-        leader_epoch: epoch of the last consumed record; NO_LEADER_EPOCH if unknown.
-        metadata: text from the client.
-        commit_timestamp_ms: wall-clock time of the commit, or the client's timestamp (version 1).
-        expire_timestamp_ms: wall-clock time, only from clients before 2.1; otherwise NO_EXPIRY.
+        offset: the next to consume.
+        leader_epoch: of the last consumed record.
+        metadata: the client's text.
+        commit_timestamp_ms: wall clock, or the client's timestamp (version 1).
+        expire_timestamp_ms: wall clock, from clients before 2.1.
     """
 
     offset: int
@@ -92,10 +90,10 @@ class StoredMember:
     """A stored member.
 
     Attributes:
-        group_instance_id: None for a dynamic member, and before version 3.
-        rebalance_timeout_ms: the session timeout before version 1.
-        subscription: the member's metadata for the group's protocol; b"" if there is none.
-        assignment: from the leader, at the time of the write.
+        group_instance_id: None if dynamic, or before version 3.
+        rebalance_timeout_ms: before version 1 the session timeout.
+        subscription: metadata for the group's protocol, or b"".
+        assignment: at the time of the write.
     """
 
     member_id: str
@@ -114,10 +112,10 @@ class GroupMetadataValue:
 
     Attributes:
         protocol_type: "" before the first member.
-        protocol_name: the assignor; None if there are no members.
-        leader: member id of the leader; None if there are no members.
-        state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP before version 2.
-        members: oldest member first.
+        protocol_name: the assignor; None without members.
+        leader: member id; None without members.
+        state_timestamp_ms: last change of state, wall clock; NO_TIMESTAMP before version 2.
+        members: oldest first.
     """
 
     protocol_type: str
@@ -129,7 +127,7 @@ class GroupMetadataValue:
 
 
 class OffsetKeys:
-    """Encodes keys of one group's offsets. Consecutive keys of a topic share their prefix."""
+    """Encodes keys of one group's offsets; consecutive keys of a topic share their prefix."""
 
     def __init__(self, group_id: str) -> None:
         self._group = _INT16.pack(_OFFSET_KEY_VERSION) + string(group_id, False)
@@ -137,14 +135,13 @@ class OffsetKeys:
         self._front = b""
 
     def encode(self, tp: TopicPartition) -> bytes:
-        """The key of a committed offset."""
         topic, partition = tp
         if topic != self._topic:
             self._topic, self._front = topic, self.front(topic)
         return self._front + _INT32.pack(partition)
 
     def front(self, topic: str) -> bytes:
-        """Prefix of the topic's keys. Four bytes for the partition follow."""
+        """Prefix of a topic's keys, before the partition (four bytes)."""
         return self._group + string(topic, False)
 
     @classmethod
@@ -155,12 +152,11 @@ class OffsetKeys:
 
 
 def encode_group_key(group_id: str) -> bytes:
-    """The key of a group."""
     return _INT16.pack(_GROUP_KEY_VERSION) + string(group_id, False)
 
 
 def decode_key(key: Buffer) -> Key:
-    """Decode a record's key. Raises: ProtocolError if it is invalid."""
+    """Raises: ProtocolError."""
     try:
         (version,) = _INT16.unpack_from(key, 0)
         if version in _OFFSET_KEY_VERSIONS:
@@ -176,7 +172,6 @@ def decode_key(key: Buffer) -> Key:
 
 
 def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
-    """The value of a committed offset."""
     offset, leader_epoch, metadata_text, commit_timestamp_ms, expire_timestamp_ms = committed
     if not metadata_text and expire_timestamp_ms == NO_EXPIRY:  # the usual commit
         return _OFFSET_WITHOUT_METADATA.pack(_OFFSET_VALUE_VERSION, offset, leader_epoch, 0, commit_timestamp_ms)
@@ -190,9 +185,9 @@ def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
 
 
 def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
-    """Decode a committed offset. Raises: ProtocolError if it is invalid or has an unknown version."""
+    """Raises: ProtocolError, also for an unknown version."""
     try:
-        if len(value) == _OFFSET_WITHOUT_METADATA.size:  # the usual commit, or a truncated value
+        if len(value) == _OFFSET_WITHOUT_METADATA.size:  # usual, or truncated
             version, offset, leader_epoch, size, commit_timestamp_ms = _OFFSET_WITHOUT_METADATA.unpack(value)
             if version == _OFFSET_VALUE_VERSION and not size:
                 return OffsetAndMetadata(offset, leader_epoch, "", commit_timestamp_ms)
@@ -214,7 +209,6 @@ def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
 
 
 def encode_group_value(group: GroupMetadataValue) -> bytes:
-    """The value of a group."""
     parts = [
         _INT16.pack(_GROUP_VALUE_VERSION),
         string(group.protocol_type, False),
@@ -241,7 +235,7 @@ def encode_group_value(group: GroupMetadataValue) -> bytes:
 
 
 def decode_group_value(value: Buffer) -> GroupMetadataValue:
-    """Decode a group. Raises: ProtocolError if it is invalid or has an unknown version."""
+    """Raises: ProtocolError, also for an unknown version."""
     try:
         (version,) = _INT16.unpack_from(value, 0)
         _check_version(version)

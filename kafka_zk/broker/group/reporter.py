@@ -9,13 +9,13 @@ from kafka_zk.protocol.errors import ProtocolError
 
 
 class GroupReporter:
-    """``tell`` is the callback for a ``GroupCoordinator``. If there is no observer, it costs almost nothing."""
+    """``tell``: for a ``GroupCoordinator``. Without observers, it costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
 
     def tell(self, group_id: str, happened: Happened) -> None:
-        """Emit the event. Decodes client bytes to partitions."""
+        """Decodes client bytes to partitions."""
         if not self._source.observed:
             return
         kind, cause, fields = happened

@@ -1,6 +1,6 @@
-"""Requests to a group's core, its results, and its effects.
+"""A group core's requests, results and effects.
 
-A ``Reply`` identifies a waiting request. The core only returns it.
+A ``Reply`` is a waiting request, which the core only returns.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class Now(NamedTuple):
-    """The current time: ``monotonic_ms`` for deadlines, ``wall_ms`` (since the epoch) for records."""
+    """``monotonic_ms`` for deadlines, ``wall_ms`` (since the epoch) for records."""
 
     monotonic_ms: int
     wall_ms: int
@@ -31,9 +31,9 @@ class JoinGroup(NamedTuple):
     """A JoinGroup request.
 
     Args:
-        new_member_id: an unused id, for a client with UNKNOWN_MEMBER_ID.
-        requires_known_member_id: the client must first get its id and then join with it (KIP-394, version 4).
-        can_skip_assignment: the client understands ``skip_assignment`` (version 9).
+        new_member_id: unused, for a client with UNKNOWN_MEMBER_ID.
+        requires_known_member_id: the client first gets its id, then joins with it (KIP-394, version 4).
+        can_skip_assignment: the client knows ``skip_assignment`` (version 9).
     """
 
     member_id: str
@@ -51,7 +51,7 @@ class JoinGroup(NamedTuple):
 
 
 class SyncGroup(NamedTuple):
-    """A SyncGroup request. Protocol type and name are None before version 5."""
+    """Type and name are None before version 5."""
 
     member_id: str
     generation_id: int
@@ -61,12 +61,12 @@ class SyncGroup(NamedTuple):
     assignments: Mapping[str, bytes] | None = None
 
     def agrees_with(self, protocol_type: str | None, protocol_name: str | None) -> bool:
-        """True if protocol type and name match the group's, or if the request has none (before version 5)."""
+        """True if type and name are the group's, or absent."""
         return self.protocol_type in (None, protocol_type) and self.protocol_name in (None, protocol_name)
 
 
 class JoinedMember(NamedTuple):
-    """A member in the leader's JoinGroup response."""
+    """A member as sent to the leader."""
 
     member_id: str
     group_instance_id: str | None
@@ -77,10 +77,10 @@ class JoinResult(NamedTuple):
     """The response to a JoinGroup.
 
     Attributes:
-        member_id: the requested id, or a newly assigned one.
-        generation_id: NO_GENERATION if there is an error.
-        skip_assignment: True only for a returning static leader, which must not assign.
-        members: empty except for the leader.
+        member_id: requested or newly assigned.
+        generation_id: NO_GENERATION with an error.
+        skip_assignment: for a returning static leader, which must not assign.
+        members: for the leader only.
     """
 
     error: ErrorCode
@@ -94,8 +94,6 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """The response to a SyncGroup."""
-
     error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -107,7 +105,7 @@ class SyncResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
-    """The leader's assignment takes effect, unless the group has another generation by then."""
+    """The leader's assignment takes effect, but not in another generation."""
 
     generation_id: int
     assignments: Mapping[str, bytes]
@@ -115,9 +113,9 @@ class AssignmentStored:
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberStored:
-    """A static member has returned under ``new_member_id``. If the write fails, the ``old_*`` values are restored.
+    """A static member is back as ``new_member_id``; if the write fails, the ``old_*`` values are restored.
 
-    ``previous_leader``: sent to clients that do not understand ``skip_assignment``.
+    ``previous_leader``: for clients without ``skip_assignment``.
     """
 
     generation_id: int
@@ -133,7 +131,7 @@ class StaticMemberStored:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStored:
-    """The last member has left. No request waits for the write."""
+    """The last member has left; no request waits."""
 
     generation_id: int
 
@@ -145,31 +143,27 @@ Stored = AssignmentStored | StaticMemberStored | EmptyStored
 
 
 class AnswerJoin(NamedTuple):
-    """Send the response to a JoinGroup."""
-
     reply: Reply
     result: JoinResult
 
 
 class AnswerSync(NamedTuple):
-    """Send the response to a SyncGroup."""
-
     reply: Reply
     result: SyncResult
 
 
 @dataclass(frozen=True, slots=True)
 class StoreGroup:
-    """Write the group's record, then call ``Group.stored`` with ``then`` and the error or NONE."""
+    """Write the record, then call ``Group.stored`` with ``then`` and the error or NONE."""
 
     value: GroupMetadataValue
     then: Stored
 
 
 class Happened(NamedTuple):
-    """An event for observers, its cause, and the fields that ``kind`` adds to CoordinatorEvent.
+    """An event for observers: event, cause, and what ``kind`` adds to CoordinatorEvent.
 
-    Members' metadata and assignments are bytes from clients. ``GroupReporter`` decodes them.
+    ``GroupReporter`` decodes members' metadata and assignments, bytes from clients.
     """
 
     kind: type[CoordinatorEvent]

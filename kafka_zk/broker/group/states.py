@@ -1,4 +1,4 @@
-"""The states of a group and the legal transitions.
+"""A group's states and legal transitions.
 
 Source: GroupMetadata.scala, GroupCoordinator.scala@3.9.
 """
@@ -12,21 +12,21 @@ from kafka_zk.protocol.errors import ErrorCode
 class GroupState(enum.Enum):
     """Values are the state names in ListGroups and DescribeGroups."""
 
-    __hash__ = object.__hash__  # Enum.__hash__ is slow Python code, and every heartbeat needs it
+    __hash__ = object.__hash__  # Enum's is slow Python, and every heartbeat uses it
 
     EMPTY = "Empty"
-    """No members. There may be committed offsets."""
+    """No members, maybe committed offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
     """Members must rejoin."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """All members have joined. The leader has not assigned partitions yet."""
+    """All have joined; the leader has not assigned partitions."""
     STABLE = "Stable"
     DEAD = "Dead"
-    """Removed, or coordinated by another broker. Final."""
+    """Removed, or elsewhere; final."""
 
 
 class Event(enum.Enum):
-    """Events of a group. The first seven are client requests, whose ids and generation are checked separately."""
+    """The first seven are requests, whose ids and generation are checked separately."""
 
     __hash__ = object.__hash__
 
@@ -76,7 +76,7 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
         _DEAD: _UNAVAILABLE,
     },
     Event.LEAVE: {
-        _EMPTY: _EMPTY,  # the client has a member id and has not joined with it
+        _EMPTY: _EMPTY,  # it has a member id and has not joined with it
         _PREPARING: _PREPARING,
         _COMPLETING: _PREPARING,
         _STABLE: _PREPARING,
@@ -112,5 +112,5 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
     Event.ASSIGNMENT_NOT_STORED: {_COMPLETING: _PREPARING},
     Event.UNLOADED: dict.fromkeys(GroupState, _DEAD),
 }
-"""Event -> state before -> state after, or the sender's error. Requests are listed for every state; one that keeps the
-state is accepted."""
+"""Event -> state before -> state after, or the sender's error. Requests are in every state; one that keeps it is
+accepted."""

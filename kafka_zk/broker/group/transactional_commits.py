@@ -1,7 +1,7 @@
 """TxnOffsetCommit: offsets that take effect when their transaction commits.
 
-They are appended to ``__consumer_offsets`` as a batch of the producer's transaction. A producer with an old epoch, or a
-client outside the generation, gets an error (KIP-447).
+They are appended to ``__consumer_offsets`` as the transaction's batch. A producer with an old epoch, or a client
+outside the generation, is rejected (KIP-447).
 
 Source: GroupCoordinator.handleTxnCommitOffsets, doTxnCommitOffsets; GroupMetadataManager.storeOffsets,
 handleTxnCompletion@3.9.
@@ -35,8 +35,6 @@ _NOT_VERIFIED = {**COORDINATOR_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.CO
 
 
 class TransactionalCommits:
-    """Commits offsets in transactions."""
-
     def __init__(
         self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, manager: GroupMetadataManager
     ) -> None:
@@ -48,16 +46,13 @@ class TransactionalCommits:
     async def commit(
         self, group_id: str, committer: Committer, transaction: TransactionToVerify, offsets: Offsets
     ) -> Codes:
-        """Store offsets in the transaction. Returns a code for each. Continues even if the client disconnects.
-
-        Raises: ClientGone.
-        """
+        """Returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         guard = None
         if error is _NONE:
             guard, error = await self._verified(self._manager.partition_for(group_id), transaction)
         if error is _NONE:
-            error = self._manager.refusal(group_id)  # the group may have changed in between
+            error = self._manager.refusal(group_id)  # the group may have changed
         if error is _NONE and not self._manager.has_room_for(group_id, offsets):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if error is not _NONE:
@@ -72,7 +67,7 @@ class TransactionalCommits:
                 live.group.extend_session(committer.member_id, now_of(self._clock))
             if batch.offsets:
                 error = await to_completion(self._store(live, producer, batch, guard))
-        live.carry_out([])  # drops a group that was created for a rejected commit
+        live.carry_out([])  # drops a group created for a rejected commit
         return codes_of(offsets, batch, error) if error is _NONE or batch.offsets else dict.fromkeys(offsets, error)
 
     async def _verified(
@@ -107,7 +102,7 @@ class TransactionalCommits:
 
     def markers_written(self, tp: TopicPartition, first_offset: int, markers: Sequence[MarkerBatch]) -> None:
         """Handle markers that are on all in-sync replicas, the first at ``first_offset``: offsets take effect or are
-        dropped. A repeated call has no effect."""
+        dropped. Repeated calls have no effect."""
         if tp.topic == OFFSETS_TOPIC:
             for offset, (_, header, marker) in enumerate(markers, first_offset):
                 self._manager.transaction_ended(

@@ -1,4 +1,4 @@
-"""Offsets of one group in transactions that have not ended. Pure.
+"""One group's offsets in open transactions. Pure.
 
 Source: GroupMetadata.scala@3.9 (pendingTransactionalOffsetCommits).
 Tests: tests/kafka_zk/broker/group/test_transactional_commits.py.
@@ -14,8 +14,6 @@ from kafka_zk.broker.group.records import OffsetAndMetadata
 
 
 class Producer(NamedTuple):
-    """The producer of a transaction."""
-
     producer_id: int
     producer_epoch: int
 
@@ -36,23 +34,22 @@ class Marker(NamedTuple):
 
 @dataclass
 class _Appending:
-    """Number of a producer's appends in progress, and the markers reported during them. ``count`` is at least 1."""
+    """Number of a producer's appends in progress, and the markers reported during them."""
 
     count: int = 0
     markers: list[Marker] = field(default_factory=list)
 
 
 class TransactionalOffsets:
-    """Offsets by producer. Of several offsets for a partition, the last one in the log is kept.
+    """Offsets by producer; per partition the last in the log.
 
-    Unlike in Kafka, an append in progress replaces nothing: if the log rejects a zombie's commit, the commit of its
-    successor with the same producer id stays. The order in the log decides, not the order of the calls: with
-    ``flush.messages``, a marker can be reported before offsets that precede it.
+    Unlike in Kafka, an append in progress replaces nothing: if the log rejects a zombie's commit, its successor's with
+    the same producer id stays. The order in the log counts, not that of calls: with ``flush.messages``, a marker can be
+    reported before offsets that precede it.
 
     Attributes:
-        _of: producer id -> appended offsets that wait for their marker; no inner dict is empty.
-        _writing: partition -> number of appends in progress; never 0.
-        _appending: producer id -> appends in progress.
+        _of: producer id -> appended offsets that await their marker; never empty.
+        _writing: partition -> appends in progress; never 0.
     """
 
     def __init__(self) -> None:
@@ -84,7 +81,7 @@ class TransactionalOffsets:
     def written(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> Marker | None:
-        """Record a successful append. Returns the marker if it was already reported; otherwise the offsets wait for
+        """Record a successful append. Returns the marker if that was reported already; otherwise offsets wait for
         it."""
         markers = self._appending[producer_id].markers
         marker = min((each for each in markers if each.offset > record_offset), default=None)
@@ -96,7 +93,7 @@ class TransactionalOffsets:
     def load(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> None:
-        """Add appended offsets that wait for their marker."""
+        """Add appended offsets, which wait for their marker."""
         staged = self._of.setdefault(producer_id, {})
         for tp, offset in offsets.items():
             if tp not in staged or staged[tp].record_offset < record_offset:
@@ -111,12 +108,12 @@ class TransactionalOffsets:
             del self._appending[producer_id]
 
     def end(self, producer_id: int, marker: Marker) -> dict[TopicPartition, Written]:
-        """End a transaction. Returns its appended offsets; empty if the marker was already processed."""
+        """Returns its offsets, none if the marker was processed already."""
         if producer_id in self._appending:
             self._appending[producer_id].markers.append(marker)
         staged = self._of.pop(producer_id, {})
         ended = {tp: each for tp, each in staged.items() if each.record_offset < marker.offset}
-        if len(ended) < len(staged):  # the others belong to the next transaction
+        if len(ended) < len(staged):  # others are the next transaction's
             self._of[producer_id] = {tp: each for tp, each in staged.items() if tp not in ended}
         return ended
 

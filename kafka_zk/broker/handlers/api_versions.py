@@ -1,6 +1,6 @@
-"""ApiVersions: lists exactly the APIs that this broker has handlers for (KIP-35, KIP-511).
+"""ApiVersions: the APIs with handlers in this broker (KIP-35, KIP-511).
 
-The connection responds to unknown versions of this request. Source: KafkaApis.handleApiVersionsRequest@3.9.
+The connection itself answers requests in an unknown version. Source: KafkaApis.handleApiVersionsRequest@3.9.
 """
 
 import re
@@ -20,15 +20,15 @@ Response = codec.response(ApiKey.API_VERSIONS)
 
 
 class ApiVersionsHandler:
-    """Responds with ``versions``: API key -> lowest and highest version. The response is encoded once per version,
-    because every connection begins with this request."""
+    """``versions``: API key -> lowest and highest. Encoded once per version, because every connection begins with
+    this."""
 
     def __init__(self, versions: Mapping[ApiKey, tuple[int, int]]) -> None:
         self._versions = versions
         self._body = cache(self._encoded)
 
     async def handle(self, services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-        """Return INVALID_REQUEST if the client's software name or version breaks the rules of KIP-511."""
+        """INVALID_REQUEST if the client's software name or version breaks the rules of KIP-511."""
         if header.api_version >= 3:
             names = (request.client_software_name, request.client_software_version)
             if not all(_SOFTWARE.fullmatch(name) for name in names):

@@ -11,14 +11,13 @@ from kafka_zk.protocol.frame import UNCOUNTED_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_header
 
 MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaitable[Any]]
-"""Receives a decoded request; returns a message, or the parts of its encoded body."""
+"""Returns a message, or the parts of its encoded body."""
 
 
 async def answer(
     services: Services, context: RequestContext, header: RequestHeader, body: memoryview, handler: MessageHandler
 ) -> list[Part]:
-    """The encoded response of ``handler``. Large messages are decoded and encoded in turns. Raises: ProtocolError,
-    ClientGone."""
+    """Large messages are decoded and encoded in turns. Raises: ProtocolError, ClientGone."""
     if len(body) <= LARGE_BODY_BYTES:
         request = codec.decode_request(header.api_key, header.api_version, body)
     else:
@@ -26,7 +25,7 @@ async def answer(
         request = await coded_in_turns(services.clock, context, steps)
         del steps
     handling = handler(services, context, header, request)
-    del body, request  # frees them while the handler waits
+    del body, request  # frees them meanwhile
     response = await handling
     if isinstance(response, list):
         return [response_header(header.api_key, header.api_version, header.correlation_id), *response]

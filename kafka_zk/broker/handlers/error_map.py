@@ -27,7 +27,6 @@ EXPECTED: tuple[type[Exception], ...] = (ApiError, *_CODES)
 
 
 def error_code(error: Exception) -> ErrorCode:
-    """The code for an exception of ``EXPECTED``."""
     if isinstance(error, ApiError):
         return error.code
     return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
@@ -37,8 +36,8 @@ def controller_error_code(error: Exception) -> ErrorCode:
     """Like ``error_code``, for operations of the controller: after a lost session, clients retry with the next
     controller.
 
-    Kafka responds UNKNOWN_SERVER_ERROR, after which its clients give up. The operation may have taken effect, so a
-    retry may get the error that the resource already exists.
+    Kafka responds UNKNOWN_SERVER_ERROR, and clients give up. The operation may have taken effect: a retry may find that
+    the resource exists.
     """
     return ErrorCode.NOT_CONTROLLER if isinstance(error, registry.SessionLost) else error_code(error)
 

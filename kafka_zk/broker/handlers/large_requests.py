@@ -1,6 +1,6 @@
-"""Decodes and encodes messages with many elements in turns, so that other requests are served in between.
+"""Decodes and encodes long messages in turns, with memory of the broker's budget.
 
-Their memory is taken from the broker's budget. Tests: tests/fuzz/test_request_attacks.py.
+Tests: tests/fuzz/test_request_attacks.py.
 """
 
 from collections.abc import Generator
@@ -11,7 +11,7 @@ from kafka_zk.base.turns import Turns
 from kafka_zk.protocol.request import RequestContext
 
 LARGE_BODY_BYTES = 16 * 1024
-"""Larger requests are decoded in turns. A smaller one fits in a single turn."""
+"""Larger requests are decoded in turns; smaller ones fit in a single turn."""
 
 _RESERVE_AT_ONCE_BYTES = 64 * 1024
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 async def coded_in_turns(clock: Timers, context: RequestContext, steps: Generator[int, None, T]) -> T:
-    """Run ``steps`` and return their result. They yield the number of bytes that they need or have used.
+    """``steps`` yield the bytes that they need or have used.
 
-    Raises: ProtocolError; ClientGone if the connection closes in between.
+    Raises: ProtocolError; ClientGone.
     """
     turns = Turns(clock)
     needed_bytes = 0

@@ -1,7 +1,7 @@
-"""Long responses: reserves the memory of each element before it is created, and lets other requests run in between.
+"""Long responses: reserves memory before each element is created, and lets other requests run.
 
-Handlers await ``ResponseTurns.make`` before each element. If elements can be large, or can be more than the request
-names, an ``EncodedArray`` keeps their encoded bytes instead of objects. See decision 0009.
+Handlers await ``ResponseTurns.make`` before each element. Large elements, or more than the request names, are kept
+encoded in an ``EncodedArray``. See decision 0009.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -26,13 +26,13 @@ class ResponseTurns(Turns):
     def __init__(self, clock: Timers, context: RequestContext) -> None:
         super().__init__(clock)
         self._memory: Memory = context.memory
-        self._objects_bytes = 0  # reserved for objects that are not encoded yet
-        self._due_bytes = 0  # counted, but not reserved yet
+        self._objects_bytes = 0  # for objects not encoded yet
+        self._due_bytes = 0  # counted, not reserved yet
 
     async def make(self, size_bytes: int = OBJECT_BYTES) -> None:
-        """Reserve ``size_bytes`` for the next element. Ends the turn if it is over.
+        """Reserve memory for the next element; ends a turn that is over.
 
-        Raises: ClientGone; ProtocolError if the response needs more than the whole budget.
+        Raises: ClientGone; ProtocolError above the whole budget.
         """
         self._due_bytes += size_bytes
         if self._due_bytes >= _RESERVE_AT_ONCE_BYTES:
@@ -43,7 +43,7 @@ class ResponseTurns(Turns):
             await self.next()
 
     async def each(self, items: Iterable[T], size_bytes: int = OBJECT_BYTES) -> AsyncIterator[T]:
-        """Yield the items, after reserving ``size_bytes`` for each. Raises: like ``make``."""
+        """Reserves ``size_bytes`` for each. Raises: like ``make``."""
         for item in items:
             await self.make(size_bytes)
             yield item
@@ -59,16 +59,16 @@ class ResponseTurns(Turns):
         self._objects_bytes = 0
 
     def drop_objects(self) -> None:
-        """Release the memory of objects since ``keep_objects``, because they are encoded now."""
+        """Release the objects since ``keep_objects``, because they are encoded now."""
         objects_bytes, self._objects_bytes, self._due_bytes = self._objects_bytes, 0, 0
         if objects_bytes:
             self._memory.give_back(objects_bytes)
 
 
 class EncodedArray:
-    """An array of a long response. Each element is encoded when it is added.
+    """Elements are encoded when they are added.
 
-    ``name``: the array's field in the response.
+    ``name``: its field in the response.
     """
 
     def __init__(self, turns: ResponseTurns, header: RequestHeader, name: str) -> None:
@@ -82,7 +82,7 @@ class EncodedArray:
         self._small_bytes = 0
 
     async def add(self, element: Any) -> None:
-        """Encode and add an element. Raises: like ``ResponseTurns.make``."""
+        """Raises: like ``ResponseTurns.make``."""
         self._count += 1
         for part in self._encoder.parts(element):
             self._small.append(part)
@@ -100,7 +100,7 @@ class EncodedArray:
         self._small_bytes = 0
 
     async def body(self, response: Any) -> list[Part]:
-        """Encode ``response`` with these elements. Its own array of that name must be empty."""
+        """``response``, with these elements in place of its empty array."""
         if self._parts:
             await self._join()
         before, after = codec.encode_body_around(response, self._api_key, self._version, self._name, self._count)

@@ -1,4 +1,4 @@
-"""The parts of the broker that handlers use."""
+"""What handlers use of the broker."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -35,22 +35,20 @@ T = TypeVar("T")
 
 
 class ControllerRole(Protocol):
-    """The controller's methods that handlers use."""
+    """What handlers use of the controller."""
 
     @property
     def is_active(self) -> bool:
         """True if this broker is the controller."""
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
-        """Move leaderships away from a stopping broker. Returns the partitions that it still leads. Raises:
-        ApiError."""
+        """Returns what the stopping broker still leads. Raises: ApiError."""
 
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
         """Queue an operation and return its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """Apply a change of ``unclean.leader.election.enable`` of a topic or of the default, which is now
-        ``by_default``."""
+        """``unclean.leader.election.enable`` of a topic, or the default, now ``by_default``."""
 
 
 @dataclass(slots=True)
@@ -58,11 +56,11 @@ class Services:
     """One broker's parts.
 
     Attributes:
-        config: replaced when the dynamic configuration changes. Do not keep a reference.
-        broker_epoch: returns the czxid of the broker's registration; -1 while it is not registered.
-        group_offsets: returns a group's offset registry in ZooKeeper.
-        delegation_tokens: None if delegation.token.secret.key is not set.
-        unconfirmed_peers: addresses whose unconfirmed controller epochs were logged.
+        config: replaced when the dynamic configuration changes, so keep no reference.
+        broker_epoch: the registration's czxid; -1 without one.
+        group_offsets: a group's offset registry in ZooKeeper.
+        delegation_tokens: None without delegation.token.secret.key.
+        unconfirmed_peers: whose unconfirmed controller epochs were logged.
     """
 
     broker_id: int

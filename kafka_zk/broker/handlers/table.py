@@ -1,7 +1,7 @@
-"""The handler of each API, and the function that dispatches requests.
+"""The handler of each API, and dispatching.
 
-Handlers of frequent requests (Produce, Fetch, OffsetCommit, group members, transactional producers) read and write
-bytes themselves. The others receive a decoded request and return a message, or the bytes of its body.
+Handlers of frequent requests (Produce, Fetch, OffsetCommit, group members, transactional producers) work on bytes;
+others get a decoded request and return a message, or its bytes.
 """
 
 from collections.abc import Callable, Coroutine
@@ -167,8 +167,8 @@ def _of_brokers(handler: MessageHandler) -> RawHandler:
 
 
 def _acts_for_the_cluster(services: Services, context: RequestContext, api_key: int) -> bool:
-    """True if the sender may send requests of brokers. Otherwise, rejected requests count towards its quota, as in
-    Kafka (RequestHandlerHelper.handleError@3.9)."""
+    """True if the sender may send requests of brokers. If not, they count towards its quota, as in Kafka
+    (RequestHandlerHelper.handleError@3.9)."""
     authorizer = services.authorizer
     if authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
         return True
@@ -181,7 +181,7 @@ async def _exempt(answering: Coroutine[Any, Any, list[Part]]) -> ExemptAnswer:
 
 
 class Dispatcher:
-    """Dispatches the requests of all connections. The network layer passes only offered APIs and versions."""
+    """Dispatches all connections' requests; the network layer passes only offered APIs and versions."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

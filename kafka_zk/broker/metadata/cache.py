@@ -1,9 +1,9 @@
-"""The controller's metadata about the cluster: brokers, topics, leaders.
+"""The controller's metadata: brokers, topics, leaders.
 
-UpdateMetadata contains all of it. For partitions with a replica on this broker, LeaderAndIsr announces a new leader
-earlier. The cache adopts that leader, so that clients that the old leader rejects find the new one.
+UpdateMetadata contains all of it. LeaderAndIsr announces new leaders of this broker's partitions earlier; the cache
+adopts them, so that clients that the old leader rejects find the new one.
 
-Pure state: no I/O. Everything happens on the reactor thread, so readers see an update as a whole.
+Pure state, on the reactor thread, so readers see an update as a whole.
 Source: ZkMetadataCache.scala@3.9.
 """
 
@@ -24,7 +24,7 @@ class BrokerEndPoint(NamedTuple):
 
 
 class AliveBroker(NamedTuple):
-    """A live broker. ``endpoints``: by listener name."""
+    """``endpoints``: by listener name."""
 
     broker_id: int
     endpoints: dict[str, BrokerEndPoint]
@@ -32,7 +32,7 @@ class AliveBroker(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """The controller's last decision about a partition. Leader -1: none; -2: the partition is being deleted."""
+    """Leader -1: none; -2: the partition is being deleted."""
 
     controller_epoch: int
     leader: int
@@ -44,7 +44,7 @@ class PartitionInfo(NamedTuple):
 
 
 class PartitionChange(NamedTuple):
-    """One partition of an UpdateMetadata. ``info`` is None if it is being deleted."""
+    """``info``: None if it is being deleted."""
 
     topic: str
     topic_id: uuid.UUID
@@ -57,8 +57,8 @@ PARTITIONS_OF_CHUNK = 256
 
 
 class EncodedTopic:
-    """The encoded response for a topic. ``parts``: the whole response; None after a change. ``chunks``: the encoded
-    partitions by number // PARTITIONS_OF_CHUNK, without changed chunks."""
+    """The encoded response for a topic. ``parts``: all of it; None after a change. ``chunks``: unchanged partitions by
+    number // PARTITIONS_OF_CHUNK."""
 
     __slots__ = ("chunks", "parts")
 
@@ -67,7 +67,6 @@ class EncodedTopic:
         self.chunks: dict[int, bytes] = {}
 
     def forget(self, partition: int) -> None:
-        """Drop the encoded form of a partition that has changed."""
         self.parts = None
         self.chunks.pop(partition // PARTITIONS_OF_CHUNK, None)
 
@@ -75,20 +74,18 @@ class EncodedTopic:
 class MetadataCache:
     """The cluster according to the last UpdateMetadata, with newer leaders from LeaderAndIsr.
 
-    After a new registration, the first update with partitions replaces all metadata, because the controller sends all
-    topics again. All partitions of an unknown topic arrive in one request: an incomplete topic would mislead keyed
-    producers and the search for a coordinator.
+    After a new registration, the controller sends all topics, so the first update with partitions replaces everything.
+    An unknown topic's partitions come in one request: an incomplete topic would mislead keyed producers and the search
+    for a coordinator.
 
     Attributes:
-        controller_id: the last update's controller; -1 before the first update.
-        brokers: live brokers by id.
-        topics: by name and partition number; a topic without partitions has no entry.
+        controller_id: -1 before the first update.
+        topics: by name and partition number, unless empty.
         topic_ids, topic_names: inverse mappings, for topics with an id.
-        encoded: by topic, then by the other parameters of the response. A changed partition drops its chunk, changed
-            live brokers drop everything.
-        updates: lock held while an update is prepared over several turns, so that an older one cannot overwrite a
-            newer.
-        broker_epoch: this broker's newest registration in an update; -1 before the first.
+        encoded: by topic, then by the response's other parameters. A changed partition drops its chunk; changed brokers
+            drop all.
+        updates: lock while an update is prepared over several turns, so that no older one overwrites it.
+        broker_epoch: this broker's newest registration; -1 before the first.
     """
 
     def __init__(self) -> None:
@@ -100,10 +97,10 @@ class MetadataCache:
         self.encoded: dict[str, dict[Hashable, EncodedTopic]] = {}
         self.updates = DeferredLock()
         self.broker_epoch = -1
-        self._is_old = False  # True if the content is older than this registration
+        self._is_old = False  # older than this registration
 
     def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
-        """Apply an UpdateMetadata of any version. ``changes``: its ``partition_changes``, if already computed."""
+        """Apply an UpdateMetadata of any version. ``changes``: its ``partition_changes``, if computed."""
         changes = list(partition_changes(request)) if changes is None else changes
         if request.broker_epoch > self.broker_epoch:
             self.broker_epoch = request.broker_epoch
@@ -139,15 +136,15 @@ class MetadataCache:
                 partitions[partition] = info
 
     def _is_news(self, known: PartitionInfo | None, told: PartitionInfo) -> bool:
-        """True if responses change. Readers know by themselves that replicas on dead brokers are offline."""
+        """True if responses change. Readers treat replicas on dead brokers as offline anyway."""
         if known is None or known[:-1] != told[:-1]:  # all fields except offline_replicas
             return True
         return any(broker in self.brokers for broker in {*known.offline_replicas} ^ {*told.offline_replicas})
 
     def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
-        """Adopt a leader from LeaderAndIsr, which lacks offline replicas, if its epoch is newer.
+        """Adopt a newer leader from LeaderAndIsr, which lacks offline replicas.
 
-        Unknown partitions are ignored until UpdateMetadata.
+        Unknown partitions must wait for UpdateMetadata.
         """
         partitions = self.topics.get(topic, {})
         known = partitions.get(partition)
@@ -163,7 +160,7 @@ class MetadataCache:
         return self.topics.get(topic, {}).get(partition)
 
     def knows(self, topic: str | bytes, partition: int) -> bool:
-        """True if the partition exists. ``topic``: a name, or an id of 16 bytes."""
+        """True if the partition exists; ``topic`` is a name, or an id of 16 bytes."""
         name = self.topic_names.get(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
         return name is not None and self.partition(name, partition) is not None
 
@@ -176,7 +173,7 @@ class MetadataCache:
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
     def _partitions(self, topic: str, topic_id: uuid.UUID) -> dict[int, PartitionInfo]:
-        """The partitions of a topic. Adopts the topic's id; another id means another topic with this name."""
+        """Adopts the id; another id means another topic of this name."""
         if topic_id != uuids.ZERO and self.topic_ids.get(topic) != topic_id:
             if topic in self.topic_ids:
                 self.topics.pop(topic, None)

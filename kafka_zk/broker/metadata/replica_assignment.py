@@ -1,12 +1,10 @@
-"""Chooses the brokers for the replicas of new partitions. Pure: the random start and shift are arguments.
+"""Chooses brokers for new partitions' replicas. Pure: the random start and shift are arguments.
 
-Without racks, the first replica of partition p is on broker (start + p) mod n. The others follow at a distance that
-grows by one after each round of all brokers, so that two partitions with the same leader have different followers. If
-all brokers have a rack, they are ordered so that racks alternate, and no rack gets a second replica of a partition
-before every rack has one.
+Without racks, partition p begins at broker (start + p) mod n. The others follow at a distance that grows after each
+round of all brokers: partitions with one leader have different followers. If all brokers have a rack, racks alternate,
+and none gets a partition's second replica before all have one.
 
 Source: assignReplicasToBrokers, getRackAlternatedBrokerList in AdminUtils.java@3.9.
-Tests: tests/kafka_zk/broker/metadata/test_replica_assignment.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +31,7 @@ def assign_by_racks(
 ) -> dict[int, list[int]]:
     """Like ``assign`` over the brokers in ``racks``, with replicas in different racks as far as possible.
 
-    Raises: MissingRacks if some brokers, but not all, have a rack.
+    Raises: MissingRacks if only some brokers have one.
     """
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     if not known:
@@ -53,7 +51,7 @@ def assign_by_racks(
 
 
 def alternate_racks(racks: Mapping[int, str]) -> list[int]:
-    """All brokers: the first of every rack in the order of rack names, then the second of every rack, and so on."""
+    """The first broker of every rack, by name, then the second, and so on."""
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)
@@ -88,9 +86,9 @@ def assign(
     """Replicas by partition, the preferred leader first.
 
     Args:
-        brokers: ids of the brokers to use, sorted; at least ``replication_factor`` of them.
-        start: partition p is led by the broker at index (p + start) mod n; at least 0.
-        shift: distance between the first and the second replica, at least 0.
+        brokers: sorted ids, at least ``replication_factor``.
+        start: index of partition 0's leader, at least 0.
+        shift: between first and second replica, at least 0.
     """
     count = len(brokers)
     assert 1 <= replication_factor <= count, "more replicas than brokers"

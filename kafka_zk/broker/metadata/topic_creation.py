@@ -1,4 +1,4 @@
-"""Validates a new topic and writes it to ZooKeeper, where the controller's watch sees it.
+"""Validates a topic and writes it to ZooKeeper, where the controller sees it.
 
 Source: ZkAdminManager.createTopics, AdminZkClient.scala, Topic.java@3.9.
 """
@@ -19,7 +19,7 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.storage.files.log_config import LogConfig
 
 MAX_PARTITIONS = 50_000
-"""Maximum that fits a topic's znode (ZooKeeper's limit is 1 MB). Planning more would block the broker."""
+"""Maximum that fits a topic's znode (1 MB in ZooKeeper). Planning more would block the broker."""
 
 
 class NewTopic(NamedTuple):
@@ -37,7 +37,7 @@ class NewTopic(NamedTuple):
 
 
 def check_count(partition_count: int) -> None:
-    """Raise ApiError(INVALID_PARTITIONS) if the count exceeds the maximum of a topic."""
+    """Raise ApiError(INVALID_PARTITIONS) for too many."""
     if partition_count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be at most {MAX_PARTITIONS}: {partition_count}."
@@ -45,7 +45,7 @@ def check_count(partition_count: int) -> None:
 
 
 def check_sum(partition_count: int, others_count: int) -> None:
-    """Raise ApiError(INVALID_PARTITIONS) if all topics of a request together exceed the maximum of a topic."""
+    """Raise ApiError(INVALID_PARTITIONS) if a request's topics together have too many."""
     if partition_count + others_count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
@@ -55,7 +55,7 @@ def check_sum(partition_count: int, others_count: int) -> None:
 
 
 def check_collision(name: str, existing: Mapping[str, object]) -> None:
-    """Raise ApiError if the topic exists or differs from one only in ``.`` and ``_`` (equal metric names)."""
+    """Raise ApiError if the topic exists, or one that differs only in ``.`` and ``_`` (equal metric names)."""
     if name in existing:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if "." in name or "_" in name:
@@ -68,7 +68,7 @@ def check_collision(name: str, existing: Mapping[str, object]) -> None:
 
 
 def check_collision_in_request(name: str, planned: Mapping[str, str]) -> None:
-    """Like ``check_collision``, for topics of the same request. ``planned``: their names by ``collision_key``."""
+    """Like ``check_collision``, for topics of one request; ``planned``: names by ``collision_key``."""
     other = planned.get(collision_key(name))
     if other is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topics: {other}")
@@ -162,7 +162,7 @@ def plan(
 
 
 async def create(topic: NewTopic, topics: TopicRegistry) -> None:
-    """Write the topic's znodes. Raises ApiError(TOPIC_ALREADY_EXISTS)."""
+    """Raises ApiError(TOPIC_ALREADY_EXISTS)."""
     try:
         await topics.create_topic(topic.name, topic.replicas, topic.topic_id, topic.properties)
     except NodeExists:

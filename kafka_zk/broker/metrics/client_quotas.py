@@ -1,8 +1,7 @@
 """Metrics of client quotas and throttles, named like Kafka's MBeans (kafka.server:type=Produce,user=,client-id=).
 
-Only the MOST_OWNERS most recently active owners per kind of quota are shown, because clients choose their client ids. A
-throttle time is the average of the last 30 to 60 s; 0 if there was none. Source: ClientQuotaManager.scala,
-ConnectionQuotas in SocketServer.scala@3.9.
+Clients choose their ids, so only the MOST_OWNERS most recently active owners per kind of quota are shown. A throttle
+time is an average of the last 30 to 60 s. Source: ClientQuotaManager.scala, ConnectionQuotas in SocketServer.scala@3.9.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,6 @@ _NAMES = {
 
 
 def client_quota_metrics(enforcement: Enforcement) -> Iterator[Metric]:
-    """Quotas of users and clients."""
     now_ms = enforcement.now_ms()
     usages = enforcement.quotas.usage(now_ms, MOST_OWNERS)
     for key, (kind, name, text) in _NAMES.items():
@@ -51,7 +49,7 @@ def client_quota_metrics(enforcement: Enforcement) -> Iterator[Metric]:
 
 
 def connection_rate_metrics(rates: ConnectionRates, listeners: Sequence[str], now_ms: float) -> Iterator[Metric]:
-    """Connection rates of listeners, and throttles of listeners and addresses."""
+    """Connection rates, and throttles of listeners and addresses."""
     name = "kafka_server_socket_server_metrics_"
     accepted = GaugeMetricFamily(name + "connection_accept_rate", "Connections a second.", labels=["listener"])
     for listener in listeners:

@@ -1,7 +1,7 @@
-"""A broker's metrics under the names Kafka users know: lower-case JMX names, ``PerSec`` counters as ``_total``.
+"""A broker's metrics, named as Kafka's users know them: lower-case JMX names, ``PerSec`` counters as ``_total``.
 
-Strimzi's rules for the JMX exporter produce the same names. All values are read on request, on the reactor. Messages
-are counted from the partitions' log end offsets, since the broker's start.
+Strimzi's rules for the JMX exporter produce the same names. Values are read on request, on the reactor; messages are
+counted from log end offsets since the start.
 
 Source: the MBeans of Kafka 3.9 (kafka.server, kafka.controller, kafka.coordinator, kafka.network, kafka.log).
 """
@@ -32,7 +32,7 @@ _SESSION_STATES = {
 
 
 class BrokerCollector(Collector):
-    """Metrics of one broker. Create it after the broker has started. ``watchdog``: None if the process has none."""
+    """Create it when the broker has started."""
 
     def __init__(self, parts: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
         self._parts = parts
@@ -124,7 +124,7 @@ class BrokerCollector(Collector):
         )
 
     def _lags(self, leading: list[Any]) -> Metric:
-        """How many records each follower lacks, for followers that have fetched."""
+        """Records that followers lack, once they have fetched."""
         lags = GaugeMetricFamily(
             "kafka_zk_replicalag", "Records that a follower lacks.", labels=["topic", "partition", "replica"]
         )
@@ -155,7 +155,7 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(name + "globalpartitioncount", "Partitions of the cluster.", count)
 
     def _transactions(self) -> Iterator[Metric]:
-        """Number and memory of transactional ids, for which Kafka has no metric."""
+        """Number and memory of transactional ids; not in Kafka."""
         counts = self._services.transactions.counts
         name = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
         text = "Endings of transactions that wait for a leader or a retry."
@@ -210,7 +210,7 @@ class BrokerCollector(Collector):
         yield _counter(name + "zookeepersyncconnects", "Connections made again.", changes[SessionState.CONNECTED])
 
     def _reactor(self) -> Iterator[Metric]:
-        """Long turns, for which Kafka has no metric, because a slow request blocks only one of its many threads."""
+        """Long turns: in Kafka, a slow request blocks only one of many threads."""
         if self._watchdog is not None:
             count, seconds = self._watchdog.long_turn_count, self._watchdog.long_turns_s
             name = "kafka_zk_reactor_longturn"
@@ -232,5 +232,5 @@ def _counter(name: str, text: str, value: float) -> Metric:
 
 
 def _labels(key: tuple[int, int]) -> list[str]:
-    """Kafka's name of the API ("ListOffsets") and the version."""
+    """Kafka's name of an API ("ListOffsets"), and the version."""
     return ["".join(word.capitalize() for word in ApiKey(key[0]).name.split("_")), str(key[1])]

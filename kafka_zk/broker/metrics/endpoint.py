@@ -1,7 +1,6 @@
-"""Serves ``/metrics`` on its own port. Imported on demand, because it needs prometheus-client and a web server.
+"""Serves ``/metrics`` on its own port. Imported on demand: it needs prometheus-client and a web server.
 
-prometheus-client's own Twisted resource is not used: it collects in a thread, but a broker's state belongs to the
-reactor.
+prometheus-client's own Twisted resource collects in a thread, but a broker's state belongs to the reactor.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.network.bounded_site import BoundedSite
 
 CACHED_S = 1.0
-"""Seconds for which a collection is cached. With 5,000 partitions, it takes 100 ms."""
+"""Time to cache a collection, which takes 100 ms with 5,000 partitions."""
 
 
 class _Metrics(Resource):
@@ -50,9 +49,9 @@ def listen(
     host: str,
     watchdog: Watchdog | None = None,
 ) -> int:
-    """Serve the metrics of a started broker with these ``parts`` on ``host`` ("": all addresses). Returns the port.
+    """Serve a started broker's metrics on ``host`` ("": all addresses). Returns the port.
 
-    Raises twisted's CannotListenError.
+    Raises CannotListenError.
     """
     registry = CollectorRegistry()
     registry.register(BrokerCollector(parts, client, stats, watchdog))

@@ -1,7 +1,6 @@
 """Metrics of the log cleaner, named like Kafka's MBeans.
 
 Percentages are integers, as in Kafka. Source: LogCleaner.scala, LogCleanerManager.scala@3.9.
-Tests: tests/kafka_zk/broker/metrics/test_log_cleaner.py.
 """
 
 from collections.abc import Iterator, Sequence

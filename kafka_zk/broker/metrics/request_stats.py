@@ -1,6 +1,6 @@
 """Counts requests and bytes as plain numbers, because counting must cost almost nothing.
 
-Without metrics, the dispatcher is not wrapped. All other metrics are read on request, see ``collector``. Tests:
+Without metrics, the dispatcher is not wrapped. Other metrics are read on request, see ``collector``. Tests:
 tests/kafka_zk/broker/metrics/test_metrics.py.
 """
 
@@ -34,7 +34,6 @@ class RequestStats:
         self.fetched_bytes = 0
 
     def measure(self, dispatch: Dispatch) -> Dispatch:
-        """Wrap ``dispatch`` to count its requests."""
         requests = self.requests
 
         async def measured(context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part] | None:
@@ -42,7 +41,7 @@ class RequestStats:
             key = header[:2]
             size_bytes = len(body)
             handling = dispatch(context, header, body)
-            del body  # so that a waiting handler can free it
+            del body  # a waiting handler can free it
             try:
                 parts = await handling
             except BaseException:

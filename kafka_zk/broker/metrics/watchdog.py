@@ -1,12 +1,11 @@
-"""Detects turns of the reactor that take a second or longer, logs what they did, and counts them.
+"""Detects turns of the reactor of a second or more, logs what they did, and counts them.
 
-A broker has one thread for all clients, so a long turn blocks all of them. A timer on the reactor records when it runs,
-and another thread checks how long ago that was. If it is too long ago, the thread finds the request on the reactor's
-stack, so requests need no bookkeeping. The measurement is exact on a busy machine, and also detects pauses of the whole
-process.
+A broker's only thread serves all clients, so a long turn blocks all. A timer on the reactor records when it runs, and
+another thread checks that. If it was too long ago, the thread finds the request on the reactor's stack: requests need
+no bookkeeping. This is exact on a busy machine, and also detects pauses of the process.
 
-``registry.client.pulse`` lets the ZooKeeper session of a frozen process expire.
-Tests: tests/kafka_zk/broker/metrics/test_watchdog.py, tests/integration/brokers/test_frozen_broker.py.
+``registry.client.pulse`` lets a frozen process's ZooKeeper session expire.
+Tests: tests/integration/brokers/test_frozen_broker.py.
 """
 
 import sys
@@ -26,8 +25,8 @@ _log = Logger()
 
 LONG_TURN_S = 1.0
 CHECK_INTERVAL_S = 0.25
-"""Interval of the timer and of the thread's checks. A turn is measured from the timer's last run, so a turn that is up
-to this much shorter than LONG_TURN_S may also count."""
+"""Interval of the timer and of the thread's checks. A turn counts from the timer's last run, so one that is this much
+shorter than LONG_TURN_S may count."""
 
 _STACK_DEPTH = 4
 _STEP = BrokerConnection._step.__code__
@@ -36,9 +35,7 @@ _STEP = BrokerConnection._step.__code__
 class Watchdog:
     """Watches the reactor whose thread calls ``start``.
 
-    Attributes:
-        long_turn_count: number of long turns.
-        long_turns_s: sum of their lengths.
+    ``long_turn_count``, ``long_turns_s``: number and total length.
     """
 
     def __init__(self, reactor: Any, seconds: Callable[[], float] = monotonic_s) -> None:
@@ -48,13 +45,12 @@ class Watchdog:
         self._seconds = seconds
         self._thread_id = 0
         self._ran_s = 0.0
-        self._reported_s: float | None = None  # ``_ran_s`` at the turn that was logged last
+        self._reported_s: float | None = None  # ``_ran_s`` at the last logged turn
         self._seen: dict[str, object] = {}
         self._timer: Any = None
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Start watching."""
         self._thread_id = threading.get_ident()
         self._ran_s = self._seconds()
         self._timer = self._reactor.callLater(CHECK_INTERVAL_S, self._run)
@@ -66,7 +62,7 @@ class Watchdog:
             self._timer.cancel()
 
     def _run(self) -> None:
-        """Measure the time since the last run. Runs on the reactor."""
+        """Measure, on the reactor, the time since the last run."""
         now_s = self._seconds()
         took_s = now_s - self._ran_s
         self._ran_s = now_s
@@ -82,7 +78,7 @@ class Watchdog:
             self.look()
 
     def look(self) -> None:
-        """Log the current turn once if it is already too long. Runs in the watchdog's thread."""
+        """Log, in the watchdog's thread, a too long turn once."""
         ran_s = self._ran_s
         for_s = self._seconds() - ran_s
         if for_s < LONG_TURN_S or ran_s == self._reported_s:
@@ -90,14 +86,13 @@ class Watchdog:
         self._reported_s = ran_s
         frame = sys._current_frames().get(self._thread_id)
         seen = describe(frame) if frame is not None else {}
-        if ran_s == self._ran_s:  # otherwise the stack is that of a later turn
+        if ran_s == self._ran_s:  # otherwise a later turn's stack
             self._seen = seen
             _log.warn("event loop blocked for {for_s:.1f} s so far; no client is served", for_s=for_s, **seen)
 
 
 def describe(innermost: FrameType) -> dict[str, object]:
-    """Describe what a stack is doing: ``api`` with its version and ``peer`` if it handles a request, and ``where`` in
-    the code."""
+    """What a stack does: ``api``, its version and ``peer`` for a request, and ``where`` in the code."""
     fields: dict[str, object] = {}
     frame: FrameType | None = innermost
     while frame is not None:

@@ -1,8 +1,8 @@
-"""The lifecycle of a broker: start, registration in ZooKeeper, service and stop, in Kafka's order.
+"""A broker's lifecycle in Kafka's order: start, registration in ZooKeeper, service, stop.
 
 Start: ZooKeeper → cluster id and broker id → keys and certificates → logs → parts → bind → register → accept →
-controller election → config changes. Stop: the reverse. The ZooKeeper session ends last, so that the broker stays
-registered while its logs are flushed.
+controller election → config changes. Stop: the reverse. The ZooKeeper session ends last: the broker stays registered
+while its logs are flushed.
 
 Source: KafkaServer.startup and shutdown@3.9.
 """
@@ -61,10 +61,9 @@ class Broker:
     """A broker of a cluster, on the reactor thread.
 
     Args:
-        client: a started ZooKeeper client, which the broker closes when it stops.
-        on_fatal: called with one sentence if the broker cannot continue (all log directories failed, or its id is
-            taken).
-        stats: counts requests; None if there is no metrics endpoint.
+        client: started; the broker closes it.
+        on_fatal: called with one sentence if the broker cannot go on (no log directory is left, or its id is taken).
+        stats: counts requests; None without a metrics endpoint.
         observe: called with every event of ``registry.client.events``, ``controller.events``, ``replica.events`` and
             ``group.events``; its errors are logged.
     """
@@ -102,23 +101,22 @@ class Broker:
 
     @property
     def parts(self) -> BrokerParts:
-        """The components. Valid once the logs are open."""
+        """Once the logs are open."""
         assert self._parts is not None, "the logs are not open"
         return self._parts
 
     @property
     def services(self) -> Services:
-        """The services of ``parts``."""
         return self.parts.services
 
     # -- start --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the broker. Returns when it is registered and serves. Waits while the connection to ZooKeeper is lost.
+        """Returns when the broker is registered and serves. Waits while there is no connection to ZooKeeper.
 
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
-            InvalidBrokerConfig for unusable key files, and for dynamic configuration with unsupported security;
-            StartAbandoned if the broker was stopped during the start.
+            InvalidBrokerConfig for key files or dynamic security that cannot be used; StartAbandoned if the broker was
+            stopped meanwhile.
         """
         client, machine = self._client, self._machine
         cluster_id, self.broker_id = await until_answered(
@@ -130,7 +128,7 @@ class Broker:
         self._config_changes = ConfigChanges(configs)
         config = await read_broker_config(configs, self._dynamic_config, self.broker_id, starting=True)
         self._config = config
-        security = BrokerSecurity.of(config)  # before the logs, which may take long to open
+        security = BrokerSecurity.of(config)  # before the logs, which may take long
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
@@ -227,7 +225,7 @@ class Broker:
         return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=now_ms)
 
     async def _register(self) -> None:
-        unclean_start = self._unclean_start and not self._sessions  # in a later session the page cache is intact
+        unclean_start = self._unclean_start and not self._sessions  # later the page cache is intact
         info = self._info()
         self.broker_epoch = await self._brokers.register(info, self._sessions, unclean_start=unclean_start)
         self._registered = info.endpoints
@@ -239,10 +237,8 @@ class Broker:
             ensureDeferred(self._register_again())
 
     async def _register_again(self) -> None:
-        """Register, then take part in the election again, as in Kafka.
-
-        Neither waits for the configuration, which may be large or hidden by an ACL.
-        """
+        """Register, then take part in the election again, as in Kafka. Neither waits for the configuration, which may
+        be large or hidden by an ACL."""
         assert self._live_config is not None  # set at the start
         try:
             await self._register()
@@ -265,10 +261,10 @@ class Broker:
             await self._register()
 
     async def _load_users(self) -> None:
-        """Read SCRAM users. Called before the first listener with SCRAM is added."""
+        """Called before the first listener with SCRAM is added."""
         assert self._live_config is not None  # set at the start
         if self._live_config.credentials is None:
-            self._live_config.credentials = self.parts.credentials  # set first, so that no change is missed
+            self._live_config.credentials = self.parts.credentials  # first, so that no change is missed
             try:
                 await self._load_credentials(self.parts.credentials, self.services.configs)
             except RegistryError:
@@ -286,7 +282,7 @@ class Broker:
             ensureDeferred(self._tell_of_failure())
 
     async def _tell_of_failure(self) -> None:
-        """Notify the controller, which then asks for each replica, as it does after a new session."""
+        """The controller then asks for each replica, as after a new session."""
         try:
             await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
@@ -306,7 +302,7 @@ class Broker:
     # -- stop ---------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Shut down cleanly. Returns when all records are flushed and the session is closed."""
+        """Cleanly: returns when all records are flushed and the session is closed."""
         self._stopping = True
         if self._config.controlled_shutdown_enable and self.broker_epoch >= 0:
             await self.parts.hand_over()
@@ -319,7 +315,7 @@ class Broker:
                 self._config_changes.close()
             if self._logs is not None:
                 await self._close(self._logs)
-        except Exception:  # not GeneratorExit: a simulated process has ended then
+        except Exception:  # not GeneratorExit: a simulated process has ended
             await self._end_session()
             raise
         await self._end_session()
@@ -331,7 +327,7 @@ class Broker:
         await self._client.close()
 
     async def _stop_serving(self, parts: BrokerParts) -> None:
-        """Stop serving. Because this takes seconds, ACLs, users, tokens and quotas are followed until the end."""
+        """This takes seconds, so ACLs, users, tokens and quotas are followed until the end."""
         if self._live_config is not None:
             self._live_config.follow_only_clients()
         await parts.close()
@@ -343,7 +339,7 @@ class Broker:
     async def _close(self, logs: LogManager) -> None:
         """Close the logs in steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
 
-        Requests still in progress find no log for their append.
+        Requests in progress no longer find a log.
         """
         if self._parts is not None:
             self._parts.services.replicas.partitions.clear()

@@ -10,10 +10,7 @@ from kafka_zk.storage.manager.meta_properties import read_meta_properties
 
 
 async def identify(config: KafkaConfig, client: RegistryClient, random: Random) -> tuple[str, int]:
-    """Find or generate the ids of the cluster and of this broker.
-
-    Raises: like ``find_broker_id``.
-    """
+    """Find or generate the ids of the cluster and of this broker."""
     await paths.ensure_persistent_paths(client)
     cluster = await cluster_id.get_or_create(client, cluster_id.random_id(random))
     return cluster, await find_broker_id(config, client)

@@ -1,8 +1,8 @@
-"""Reports connected and throttled clients to observers: at each change, and again after REPEAT_S for observers that
-came later and for recordings that have dropped the last report.
+"""Reports connected and throttled clients: at each change, and again after REPEAT_S for later observers, and recordings
+that have dropped the last report.
 
-Connections have no client id, so principal, host and listener identify a client. Requests need no extra work: the
-connections and the quotas' measurements are examined every INTERVAL_MS.
+A client is a principal, host and listener: connections have no client id. Requests need no extra work: connections and
+quotas are examined every INTERVAL_MS.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ LONGEST_NAME = 100
 
 
 class ClientReport:
-    """The periodic report. ``start`` may be called repeatedly."""
+    """``start`` may be called repeatedly."""
 
     def __init__(self, events: EventSource, clock: Timers, listeners: Iterable[Listener], quotas: Enforcement) -> None:
         self._events = events
@@ -36,7 +36,7 @@ class ClientReport:
         self._listeners = listeners
         self._quotas = quotas
         self._periodic: Periodic | None = None
-        self._told: tuple[object, ...] | None = None  # None: an earlier process may have reported other clients
+        self._told: tuple[object, ...] | None = None  # None: an earlier process may have reported others
         self._reported_s = 0.0
 
     def start(self) -> None:
@@ -48,7 +48,7 @@ class ClientReport:
             self._periodic.stop()
 
     def tell(self) -> None:
-        """Emit an event on the first call, if anything has changed since the last one, or after REPEAT_S."""
+        """Emit an event if anything has changed, or after REPEAT_S."""
         connections = list(chain.from_iterable(each.connections for each in self._listeners))
         contexts = (each.context for each in connections[:MOST_CONNECTIONS])
         counts = Counter(map(_client, filter(_is_known, contexts)))
@@ -73,7 +73,7 @@ class ClientReport:
 
 
 def _is_known(context: RequestContext) -> bool:
-    """True if the client needs no login or has completed it."""
+    """True if no login is needed, or it is complete."""
     return context.principal != ANONYMOUS or not context.security_protocol.startswith("SASL")
 
 

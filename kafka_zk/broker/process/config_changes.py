@@ -1,8 +1,7 @@
 """Follows configuration changes from before the first configuration is read.
 
-A starting broker must read configurations, users and quotas before it can apply changes, so changes wait for
-``follow``. If the watch only began then, it would miss a change that another broker, whose clock is ahead, has already
-purged.
+A starting broker first reads configurations, users and quotas, so changes wait for ``follow``. A watch that began then
+would miss a change that another broker, whose clock is ahead, has purged.
 """
 
 from twisted.internet.defer import ensureDeferred
@@ -12,16 +11,16 @@ from kafka_zk.registry.config import ConfigRegistry
 
 
 class ConfigChanges:
-    """Watches changes from the beginning. Call ``follow`` once, when the broker has started."""
+    """Call ``follow`` once, when the broker has started."""
 
     def __init__(self, configs: ConfigRegistry) -> None:
         self._live: LiveConfig | None = None
-        self._waiting: dict[tuple[str, str], None] = {}  # (entity type, name), in the order of the announcements
+        self._waiting: dict[tuple[str, str], None] = {}  # (entity type, name), in order
         self._missed = False
         self._watcher = configs.watch_changes(self._changed, self._changes_missed)
 
     def follow(self, live: LiveConfig) -> None:
-        """Apply all changes so far, and from now on every change."""
+        """Apply all changes so far, and each later one."""
         self._live = live
         waiting, self._waiting = self._waiting, {}
         if self._missed:
@@ -30,7 +29,6 @@ class ConfigChanges:
             self._changed(*entity)
 
     def close(self) -> None:
-        """Stop all reports."""
         self._watcher.close()
 
     def _changed(self, entity_type: str, entity_name: str) -> None:

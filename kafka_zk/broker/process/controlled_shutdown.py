@@ -1,8 +1,7 @@
-"""Moves leaderships away before a broker stops (ControlledShutdown), so that clients do not find a dead leader.
+"""Moves leaderships away before a broker stops (ControlledShutdown): clients find no dead leader.
 
-While some partitions have no other leader, the broker repeats the request to the controller. It gives up after
-``max_tries``, if there are no other live brokers, or after ``max_tries`` times the backoff, because stopping has
-priority. A change of the controller or of the live brokers ends a pause early.
+While some partitions have no other leader, the request is repeated, but only ``max_tries`` times, for ``max_tries``
+times the backoff, and with other live brokers: stopping has priority. A new controller or broker ends a pause early.
 
 Source: KafkaServer.controlledShutdown@3.9.
 """
@@ -34,11 +33,10 @@ class ClusterView:
 
 
 class ControlledShutdown:
-    """One controlled shutdown; call ``run`` once.
+    """Call ``run`` once.
 
     Args:
-        ask: asks the controller with this id to move the leaderships away. Returns the remaining partitions.
-        view: returns the current view.
+        ask: asks this controller to move the leaderships, and returns those that remain.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class ControlledShutdown:
         self._backoff_s = backoff_ms / 1000
 
     async def run(self) -> bool:
-        """Returns True if all leaderships were moved that another broker can take."""
+        """True if all were moved that another broker can take."""
         deadline = self._clock.seconds() + self._max_tries * self._backoff_s
         for number in range(1, self._max_tries + 1):
             view = self._view()

@@ -17,15 +17,15 @@ class NoController(ConnectionError):
 
 
 class ControllerChannel:
-    """One connection, kept while the controller and its address stay the same.
+    """One connection, as long as the controller and its address stay.
 
-    A replaced controller may be paused and never respond. Instead of waiting for the request timeout, as Kafka does,
-    ``controller_changed`` closes the connection, so the request fails.
+    A replaced controller may be paused and never respond. Kafka waits for the request timeout; here
+    ``controller_changed`` closes the connection, and the request fails.
 
     Args:
-        controller_id: the broker id in ``/controller``; -1 if unknown.
-        listener: the inter-broker listener.
-        connect: connects to a host and port and negotiates versions.
+        controller_id: that in ``/controller``; -1 if unknown.
+        listener: inter-broker.
+        connect: also negotiates versions.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ControllerChannel:
         self._is_closed = False
 
     async def connected(self) -> KafkaConnection:
-        """The connection, opened if needed. For one caller at a time. Raises: NoController; errors of ``connect``."""
+        """Opened if needed, for one caller at a time. Raises: NoController; errors of ``connect``."""
         if self._is_closed:
             raise NoController("the broker stops")
         peer = self._find()
@@ -64,7 +64,7 @@ class ControllerChannel:
         return connection
 
     def controller_changed(self) -> None:
-        """Drop the connection and its request if the controller has changed."""
+        """Drop the connection to another controller."""
         if self._controller_id() < 0:
             return  # the previous controller may still respond
         peer = None
@@ -84,7 +84,6 @@ class ControllerChannel:
         return endpoint
 
     def close(self) -> None:
-        """Close permanently."""
         self._is_closed = True
         self._drop()
 

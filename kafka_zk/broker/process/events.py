@@ -17,7 +17,7 @@ class ConnectedClient(NamedTuple):
 
 
 class ThrottledClient(NamedTuple):
-    """The owner of a quota (``key``) that was throttled in the last 30 to 60 s.
+    """A quota's owner that was throttled in the last 30 to 60 s, by ``key``.
 
     ``user`` or ``client_id`` is empty if the quota does not depend on it. ``used`` and ``bound``: in the unit of the
     key. ``throttle_ms``: average delay.
@@ -35,7 +35,7 @@ class ThrottledClient(NamedTuple):
 class ClientsSeen(Event):
     """The clients that are connected to the broker, and those that quotas throttle. Replaces the previous event.
 
-    ``left_out``: number of connections that are missing in the event because there are too many.
+    ``left_out``: connections that are missing here, because there are too many.
     """
 
     clients: tuple[ConnectedClient, ...]

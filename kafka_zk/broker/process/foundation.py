@@ -1,4 +1,4 @@
-"""The dependencies of a broker's parts: its identity, configuration, logs and machine."""
+"""What a broker's parts depend on: identity, configuration, logs and machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from kafka_zk.registry.client.errors import ControlledByKRaft
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.storage.manager.log_manager import LogManager
 
-if TYPE_CHECKING:  # at run time only if needed
+if TYPE_CHECKING:  # at run time if needed
     from kafka_zk.broker.security.delegation_tokens import DelegationTokens
 
 
@@ -25,9 +25,8 @@ class Foundation:
     """The dependencies of ``BrokerParts``.
 
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
-    including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: credentials of SCRAM users, if a
-    listener needs them. ``authorizer``: ready to decide. ``delegation_tokens``: loaded; None if no secret is
-    configured.
+    also of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM users, if a listener needs them.
+    ``authorizer``: ready to decide. ``delegation_tokens``: loaded; None without a secret.
     """
 
     broker_id: int

@@ -1,9 +1,9 @@
-"""Avoids imports that the process of a broker, or of a client command, does not need.
+"""Avoids imports that a broker or a client command does not need.
 
-Twisted's TCP imports TLS, and OpenSSL's bindings if installed: 14 MB. Twisted's Deferreds import asyncio for three
-names, its compatibility module imports a cookie jar, and kazoo imports ``ssl`` and ``hashlib`` for rarely used
-features: 7 MB, mostly OpenSSL. Here each module is loaded on first use. With TLS listeners, no TLS module is replaced.
-A TLS connection to ZooKeeper has already loaded the real ``ssl``.
+Twisted's TCP imports TLS, and OpenSSL's bindings if installed: 14 MB. Deferreds import asyncio for three names,
+Twisted's compatibility module a cookie jar, kazoo ``ssl`` and ``hashlib`` for rare features: 7 MB, mostly OpenSSL. Here
+they are loaded on first use. With TLS listeners, TLS modules are not replaced; a TLS connection to ZooKeeper has loaded
+the real ``ssl``.
 """
 
 import importlib
@@ -14,9 +14,9 @@ from typing import Any
 
 
 def import_lean(*, tls_listeners: bool = False) -> None:
-    """Call this once after reading the configuration, before any import of ``twisted``, in a process of kafka-zk.
+    """Call this once, after reading the configuration and before any import of ``twisted``.
 
-    Unless ``tls_listeners``, pyOpenSSL cannot be imported afterwards.
+    Unless ``tls_listeners``, pyOpenSSL can no longer be imported.
     """
     if not tls_listeners:
         sys.modules.setdefault("OpenSSL", None)  # type: ignore[arg-type]  # None makes an import fail
@@ -31,7 +31,7 @@ def import_lean(*, tls_listeners: bool = False) -> None:
 
 
 class _OnUse(types.ModuleType):
-    """Placeholder for a module. The first access to an attribute loads the real module."""
+    """A placeholder: the first access to an attribute loads the module."""
 
     def __getattr__(self, attribute: str) -> Any:
         name = self.__name__

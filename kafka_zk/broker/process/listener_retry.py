@@ -1,8 +1,7 @@
-"""Decides when a broker tries again to give its listeners what they lack: an address, users or keys. Pure.
+"""When to try again to give listeners what they lack: an address, users or keys. Pure.
 
-The wait doubles with each attempt, up to ``MAX_WAIT_MS``, and becomes short again when another listener lacks
-something. A change of the configuration is also an attempt. Tests:
-tests/kafka_zk/broker/process/test_listener_retry.py.
+Each attempt, also a change of the configuration, doubles the wait, up to ``MAX_WAIT_MS``; it is short again when
+another listener lacks something.
 """
 
 from dataclasses import dataclass
@@ -13,14 +12,14 @@ MAX_WAIT_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The listeners were changed as far as possible. ``lacking``: names of those that do not serve as configured."""
+    """The listeners were changed as far as possible. ``lacking``: those that do not serve as configured."""
 
     lacking: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """An error of ZooKeeper ended a change, which must be completed."""
+    """ZooKeeper failed; the change must be completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class FollowIn:
-    """Follow the configuration again after ``wait_ms``. This replaces any earlier wait."""
+    """Follow the configuration after ``wait_ms``, which replaces any earlier wait."""
 
     wait_ms: int
 
@@ -48,7 +47,7 @@ class ListenerRetry:
     """Decides after each attempt whether another one follows."""
 
     def __init__(self) -> None:
-        self._lacking: frozenset[str] | None = frozenset()  # None after an interrupted attempt
+        self._lacking: frozenset[str] | None = frozenset()  # None: interrupted
         self._wait_ms = 0
 
     def step(self, event: Event) -> Effect:

@@ -1,4 +1,4 @@
-"""Creates a broker's unbound listeners, and the limits that they share."""
+"""Creates a broker's unbound listeners, and their common limits."""
 
 import resource
 from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
-    """The connection limits. Connections may use the file descriptors that the logs do not need."""
+    """Connections may use the file descriptors that the logs do not need."""
     config = parts.services.config
     rates = parts.connection_rates
     rates.set_limits(config.max_connection_creation_rate, config.listener_creation_rates)
@@ -41,15 +41,13 @@ def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
 
 
 class NewListener(Protocol):
-    """Creates a listener."""
-
     def __call__(self, wanted: WantedListener, security: ListenerSecurity) -> Listener: ...
 
 
 def listener_maker(
     machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, stats: RequestStats | None
 ) -> NewListener:
-    """The factory of a broker's listeners. ``stats`` counts their requests."""
+    """``stats``: counts the listeners' requests."""
     dispatcher = Dispatcher(parts.services)
     parts.services.client_quotas.limit_fetches_by(dispatcher.limit_fetches)
     dispatch: Dispatch = with_api_key(parts.services.authorizer, dispatcher.dispatch)
@@ -101,14 +99,14 @@ def _new_listener(
 
 
 def _tls_port(tls: ListenerTls, logins: LoginStats) -> OpenPort:
-    from kafka_zk.network.tls_port import TlsPort  # imported here, because it loads OpenSSL
+    from kafka_zk.network.tls_port import TlsPort  # it loads OpenSSL
     from kafka_zk.security.tls import server_context
 
     return partial(TlsPort, server_context(tls.settings, tls.client_auth), logins.login_failed)
 
 
 def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[bytes | None], str | None] | None:
-    """The function that maps certificates to principals; None with SASL, where the login determines the principal."""
+    """Maps certificates to principals; None with SASL, where the login decides."""
     tls = security.tls
     if tls is None or security.sasl is not None:
         return None
@@ -132,13 +130,13 @@ def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[byt
 def _logins(
     machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: "ListenerSasl", stats: LoginStats
 ) -> Callable[[], Handshake]:
-    from kafka_zk.broker.process.logins import logins  # imported here, because only SASL listeners need it
+    from kafka_zk.broker.process.logins import logins  # only SASL listeners need it
 
     return logins(machine, parts, dispatch, sasl, stats)
 
 
 def is_between_brokers(config: KafkaConfig, listener: str) -> bool:
-    """Whether only brokers use this listener: it is the inter-broker listener and not the only one."""
+    """True for the inter-broker listener, unless it is the only one."""
     return listener == config.inter_broker_listener and len(config.listener_list) > 1
 
 

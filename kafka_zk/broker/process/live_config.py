@@ -1,7 +1,7 @@
-"""Applies configuration changes that ZooKeeper announces to the running broker.
+"""Applies changes of the configuration in ZooKeeper to the running broker.
 
-A notification only names an entity, whose current configuration is read and applied, so missed or repeated
-notifications are harmless. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
+A notification only names an entity, whose configuration is read: missed or repeated ones do no harm. Source:
+ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,10 +29,10 @@ _UNCLEAN = "unclean.leader.election.enable"
 async def read_broker_config(
     configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int, *, starting: bool = False
 ) -> KafkaConfig:
-    """The effective configuration, with the dynamic part from ZooKeeper. Invalid content counts as empty.
+    """The configuration with the dynamic part from ZooKeeper; invalid content counts as empty.
 
-    Raises: RegistryError (NoAuth if an ACL hides a part); InvalidBrokerConfig if ``starting`` and ZooKeeper requests
-        unsupported security. A running broker logs that and continues.
+    Raises: RegistryError (NoAuth if an ACL hides a part); InvalidBrokerConfig if ZooKeeper requests unsupported
+        security and ``starting``: a running broker logs that.
     """
     own = str(broker_id)
     stored = await configs.entities_until_answered("brokers", [DEFAULT_ENTITY, own])
@@ -47,13 +47,10 @@ async def read_broker_config(
 
 
 class LiveConfig:
-    """Keeps a broker's parts at the configuration in ZooKeeper.
+    """``follow_listeners`` applies ``services.config`` to listeners and registration, after each change of the broker's
+    configuration, even during an earlier call.
 
-    ``follow_listeners`` applies ``services.config`` to listeners and registration. It is called after each change of
-    the broker's configuration, possibly while an earlier call is running.
-
-    Attributes:
-        credentials: None while no listener uses SCRAM, so users need not be read.
+    ``credentials``: None while no listener uses SCRAM.
     """
 
     def __init__(
@@ -81,7 +78,7 @@ class LiveConfig:
         self._only_clients = True
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
-        """Apply the current configuration of an announced entity."""
+        """Apply an announced entity's current configuration."""
         if self._only_clients and entity_type not in ENTITY_TYPES:
             return
         try:
@@ -102,8 +99,7 @@ class LiveConfig:
             )
 
     async def session_renewed(self) -> None:
-        """Read again what may have been announced without a session, or so long ago that the notification was
-        purged."""
+        """Read what may have been announced without a session, or too long ago."""
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
@@ -111,12 +107,12 @@ class LiveConfig:
             await self._read_topics_again()
 
     async def changes_missed(self) -> None:
-        """Read everything again, because some notifications were deleted before they were read."""
+        """Read everything again: notifications were deleted unread."""
         self._topics_are_unread = True
         await self.session_renewed()
 
     async def read_hidden(self) -> None:
-        """Retry configurations that an ACL hid. A changed ACL causes no notification."""
+        """Retry what an ACL hid, since a changed ACL causes no notification."""
         if self._users_are_unread:
             await self._load_users()
         if self._quotas_are_unread:
@@ -179,7 +175,7 @@ class LiveConfig:
         self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
-        """Clean topics with a ratio of 0 without waiting for the cleaner's pause; ``kafka-zk compact`` uses this."""
+        """Topics with a ratio of 0, without the cleaner's pause; for ``kafka-zk compact``."""
         for tp, partition in self._services.replicas.partitions.items():
             if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
                 self._log_cleaner.clean_now(tp)

@@ -1,12 +1,10 @@
-"""The listeners of a running broker: bound at the start, and changed with its configuration (KIP-226).
+"""A running broker's listeners, which follow its configuration (KIP-226).
 
-A change is tried before it is stored, so an unusable address or key is the client's error. To apply a stored change,
-the broker closes the ports of removed listeners, binds moved and new ones, registers again, and then closes the
-connections of removed listeners. Other connections stay open. Later failures, for example because a port is no longer
-free, are logged and retried (``listener_retry``).
+A change is tried before it is stored: an unusable address or key is the client's error. To apply it, the broker closes
+removed listeners' ports, binds moved and new ones, registers again, and closes removed listeners' connections. Later
+failures, for example a port that was taken, are logged and retried (``listener_retry``).
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
-Tests: tests/kafka_zk/broker/process/test_live_listeners.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -47,9 +45,9 @@ class LiveListeners:
     """The listeners of a broker with these parts.
 
     Args:
-        new_listener: creates an unbound listener.
-        load_users: called before the first listener with SCRAM is added to a broker without one. Raises: RegistryError.
-        token_keys: the broker's token keys, at first those of the configured listeners.
+        new_listener: creates an unbound one.
+        load_users: called before a broker gets its first listener with SCRAM. Raises: RegistryError.
+        token_keys: at first those of the configured listeners.
         follow_again: calls ``follow`` after a failure. Raises: RegistryError.
     """
 
@@ -68,12 +66,12 @@ class LiveListeners:
         self._load_users = load_users
         self._by_name: dict[str, Listener] = {}
         self._protocols: dict[str, str] = {}
-        self._fixed_keys: dict[str, dict[str, str]] = {}  # listener -> its fixed keys when it was created
+        self._fixed_keys: dict[str, dict[str, str]] = {}  # listener -> fixed keys at its creation
         self._token_keys = token_keys
         self._follow_again = follow_again
         self._retry = ListenerRetry()
         self._retrying: Any = None  # timer
-        self._problems: dict[str, str] = {}  # listener -> problem that was logged last
+        self._problems: dict[str, str] = {}  # listener -> last logged problem
         self._changing = DeferredLock()
         self._is_stopped = False
 
@@ -92,7 +90,6 @@ class LiveListeners:
             listener.start_accepting()
 
     async def stop(self) -> None:
-        """Close all ports and connections."""
         self._is_stopped = True
         self._run(Stopped())
         for listener in self:
@@ -105,8 +102,8 @@ class LiveListeners:
         return iter(list(self._by_name.values()))
 
     def endpoints(self) -> tuple[EndPoint, ...]:
-        """Advertised addresses of the bound listeners, with their actual ports. A listener that could not move
-        advertises its old address, unless ``advertised.listeners`` contains another one."""
+        """Advertised addresses of the bound listeners, with their actual ports. If a listener could not move, its old
+        address, unless ``advertised.listeners`` has another."""
         config = self._parts.services.config
         wanted = {listener.name: (listener.host, listener.port) for listener in config.listener_list}
         found = []
@@ -122,7 +119,7 @@ class LiveListeners:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def check(self, config: KafkaConfig) -> None:
-        """Check whether the listeners can change to ``config``. Changes nothing. Raises: ApiError."""
+        """Check whether the listeners can change to ``config``. Raises: ApiError."""
         going = self._going(config)
         if self._parts.tls is not None:
             self._parts.tls.check(config, going)
@@ -139,9 +136,9 @@ class LiveListeners:
         self._try_to_bind([*of_moved, *((wanted, left) for wanted in added)], config.socket_listen_backlog_size)
 
     async def follow(self, register: Callable[[], Awaitable[None]]) -> None:
-        """Apply the services' configuration, unless the broker is stopping. ``register``: registers changed endpoints.
+        """Apply the configuration, unless the broker is stopping. ``register``: registers changed endpoints.
 
-        Raises: RegistryError; the next call then completes the change.
+        Raises: RegistryError; the next call completes the change.
         """
         async with self._changing:
             if self._is_stopped:
@@ -154,7 +151,7 @@ class LiveListeners:
                 await self._move_and_add(config)
                 await register()
                 followed = Followed(self._lacking(config))
-            except Exception:  # not GeneratorExit: a simulated process has ended then
+            except Exception:  # not GeneratorExit: a simulated process has ended
                 await self._end_change(Interrupted(), gone)
                 raise
             await self._end_change(followed, gone)
@@ -188,8 +185,8 @@ class LiveListeners:
             _log.warn("the listeners cannot be changed yet: {error}", error=str(error))
 
     def _going(self, config: KafkaConfig) -> set[str]:
-        """Listeners to remove. A listener that was removed and added again during an earlier change must be replaced.
-        Listeners between brokers are only moved."""
+        """Listeners to remove, also those removed and added again by one change. Listeners between brokers are only
+        moved."""
         return {
             name
             for name in self._by_name
@@ -215,7 +212,6 @@ class LiveListeners:
         return closed
 
     def _forget(self, name: str) -> None:
-        """Drop everything that belongs to a removed listener."""
         self._token_keys.forget(name)
         self._parts.services.client_quotas.detach(name)
 
@@ -266,7 +262,7 @@ class LiveListeners:
             _log.info("{name}: the listener is added", name=wanted.name)
 
     def _tell(self, name: str, problem: str) -> None:
-        """Log a problem, but do not repeat it after each attempt."""
+        """Log a problem, but not again after each attempt."""
         if self._problems.get(name) != problem:
             _log.error("{problem}; the broker tries again", problem=problem)
         self._problems[name] = problem
@@ -277,7 +273,6 @@ class LiveListeners:
         await self._token_keys.fetch(name, security)
 
     def _add(self, config: KafkaConfig, wanted: WantedListener, security: ListenerSecurity) -> None:
-        """Add a listener. Raises: CannotListenError."""
         listener = self._new_listener(wanted, security)
         listener.bind()
         self._by_name[wanted.name], self._protocols[wanted.name] = listener, wanted.security_protocol
@@ -286,7 +281,7 @@ class LiveListeners:
             self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
 
     def _try_to_bind(self, addresses: list[tuple[WantedListener, set[int]]], backlog: int) -> None:
-        """Bind all addresses briefly, except for ports that will be free by then. Raises: ApiError."""
+        """Bind all briefly, except ports that will be free by then."""
         tried = list[Any]()
         factory: Any = Factory()
         try:
@@ -304,10 +299,10 @@ class LiveListeners:
 
 
 def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSecurity:
-    """Read the keys and certificates of a listener. Raises: InvalidSecurity."""
+    """The settings of a listener, with readable keys and certificates."""
     security = listener_security(config.properties, wanted.name, wanted.security_protocol)
     if security.tls is not None:
-        from kafka_zk.security.tls import server_context  # imported here, because it loads OpenSSL
+        from kafka_zk.security.tls import server_context  # it loads OpenSSL
 
         server_context(security.tls.settings, security.tls.client_auth)
     return security

@@ -1,11 +1,10 @@
-"""The keys, certificates and trusted authorities of a running broker: reloaded on change, and watched for expiry.
+"""A running broker's keys, certificates and authorities: reloaded on change, watched for expiry.
 
-A change applies to new connections. It may be another file, another password, or new content of the same file, because
-each change of the broker's configuration compares contents. If a client requests an unusable store, the broker rejects
-the request; other unusable stores are logged. The old store stays in use.
+A reload affects new connections. Another file, another password and new content are changes: each change of the
+configuration compares contents. A client's request for an unusable store is rejected; other unusable stores are logged.
+The old store stays in use.
 
 Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, DynamicListenerConfig@3.9.
-Tests: tests/kafka_zk/broker/process/test_live_tls.py.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +27,7 @@ _log = Logger()
 
 
 class LiveTls:
-    """The TLS settings of the added listeners. ``between_brokers``: name of the inter-broker listener."""
+    """The TLS settings of the added listeners. ``between_brokers``: the inter-broker listener."""
 
     def __init__(self, clock: Clock, between_brokers: str, peers: Peers) -> None:
         self._clock = clock
@@ -38,7 +37,7 @@ class LiveTls:
         self._listeners: dict[str, Listener] = {}
         self._tls: dict[str, ListenerTls] = {}
         self._warnings = ExpiryWarnings()
-        self._problem = ""  # of the last change, as logged
+        self._problem = ""  # last logged
 
     def add(self, listener: Listener, protocol: str, tls: ListenerTls) -> None:
         """Follow a listener that now uses ``tls``."""
@@ -46,15 +45,14 @@ class LiveTls:
         self._tls[listener.name] = tls
 
     def remove(self, name: str) -> None:
-        """Stop following a listener. Ignores listeners without TLS."""
+        """Stop following a listener; ignored without TLS."""
         for of_listeners in (self._listeners, self._protocols, self._tls):
             of_listeners.pop(name, None)
 
     def check(self, config: KafkaConfig, leaving: Collection[str] = ()) -> None:
         """Check whether the remaining listeners can use the configured stores. Raises: ApiError.
 
-        Args:
-            leaving: names of listeners that will be removed, even if another one gets the same name.
+        ``leaving``: listeners to remove, even if others get their names.
         """
         try:
             self._changed(config, leaving)
@@ -63,7 +61,7 @@ class LiveTls:
             raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
 
     def follow(self, config: KafkaConfig) -> None:
-        """Use the configured stores. An error is logged, but not again after each attempt; the old ones stay in use."""
+        """Use the configured stores. An error is logged once, and the old ones stay in use."""
         try:
             changed = self._changed(config)
             if self._between_brokers in changed:
@@ -87,7 +85,7 @@ class LiveTls:
         return {name: _shown(tls.settings) for name, tls in self._tls.items()}
 
     def days_left(self) -> dict[str, list[tuple[str, float]]]:
-        """Listener -> subject and days until expiry of each certificate."""
+        """Subject and days until expiry, by listener."""
         now_ms = self._clock.wall_ms()
         return {
             name: [(each.subject, each.days_left(now_ms)) for each in shown]
@@ -100,7 +98,7 @@ class LiveTls:
             _log.warn("{sentence}", sentence=sentence)
 
     def _changed(self, config: KafkaConfig, leaving: Collection[str] = ()) -> dict[str, ListenerTls]:
-        """Listeners whose stores have new content. Raises: InvalidSecurity."""
+        """Listeners whose stores have new content."""
         changed, properties = {}, config.properties
         staying = config.listener_names.difference(leaving)
         for name, old in self._tls.items():
@@ -129,9 +127,8 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
 
 def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
     """Check that the new store has the same subject and hosts, by which clients may identify the broker, as in Kafka.
-    Unlike in Kafka, a trust store for client authentication cannot be removed, because the system's authorities would
-    replace it.
-    Raises: InvalidSecurity."""
+    Unlike in Kafka, the trust store of client authentication cannot be removed: the system's authorities would replace
+    it."""
     old = present.settings
     if not _shown(old) or not _shown(new):
         raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")
@@ -156,7 +153,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
 
 
 def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
-    """Check that brokers with the old and the new store can connect. Raises: InvalidSecurity."""
+    """Check that brokers with the old and the new store can connect."""
     for client, server in ((old, new), (new, old)):
         if problem := can_connect(client.settings, server.settings, old.client_auth):
             raise InvalidSecurity(

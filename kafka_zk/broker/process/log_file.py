@@ -1,7 +1,6 @@
-"""A size-limited log file that receives stdout and stderr of a process, including the interpreter's tracebacks.
+"""A log file of limited size for a process's stdout and stderr, with the interpreter's tracebacks.
 
-``broker.log`` is the newest file. When it is full, it becomes ``broker.log.1``, that becomes ``.2``, and so on; the
-oldest is deleted. Tests: tests/kafka_zk/broker/process/test_log_file.py.
+The newest is ``broker.log``. When full, it becomes ``broker.log.1``, that ``.2``, and so on; the oldest is deleted.
 """
 
 import logging
@@ -14,7 +13,7 @@ LOG_FILE_COUNT = 5
 
 
 class LogFile:
-    """Redirects this process's stdout and stderr to ``path``, appending to its content.
+    """Redirects stdout and stderr to ``path``, appending.
 
     Raises: OSError.
     """
@@ -24,7 +23,7 @@ class LogFile:
         self._redirect()
 
     def rotate_if_full(self) -> None:
-        """Rotate if necessary; call it after a complete line. Raises: OSError; the file stays in use then."""
+        """Call this after a complete line. Raises: OSError; the file stays in use."""
         if os.fstat(2).st_size < LOG_FILE_BYTES:
             return
         _make_room(self._path)
@@ -42,7 +41,7 @@ class LogFile:
 
 
 def _make_room(path: Path) -> None:
-    """Rename each file to the next number, overwriting the oldest of LOG_FILE_COUNT."""
+    """Rename each file to the next number, over the oldest of LOG_FILE_COUNT."""
     for number in range(LOG_FILE_COUNT - 1, 0, -1):
         older = _numbered(path, number - 1)
         if older.exists():
@@ -54,7 +53,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 class OwnFileHandler(logging.FileHandler):
-    """Writes one logger to its own file. The first line creates the file, which is rotated like ``LogFile``."""
+    """One logger's own file, created by the first line and rotated like ``LogFile``."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, delay=True, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Structured logs of a process: one line per event on stderr, as text with ``key=value`` or as JSON.
+"""A process's logs: one line per event on stderr, as text with ``key=value`` or as JSON.
 
-kafka-zk logs with ``twisted.logger``, libraries also with Python's ``logging``. This module handles both. The keyword
-arguments of a call (``_log.info("registered", broker_id=0)``) become the line's fields.
+It handles ``twisted.logger``, which kafka-zk uses, and Python's ``logging``, which libraries use. A call's keyword
+arguments (``_log.info("registered", broker_id=0)``) become fields:
 
     2026-11-21T06:18:29.123Z INFO kafka_zk.broker.process.broker: registered broker_id=0 epoch=42
     {"time": "2026-11-21T06:18:29.123Z", "level": "info", "logger": "kafka_zk.broker.process.broker", "message": …}
@@ -45,10 +45,10 @@ _PLAIN = re.compile(r"[^\s=\"]+")
 def configure(*, level: str = "info", as_json: bool = False, log_file: LogFile | None = None) -> None:
     """Send all logs of this process to stderr or to a file. Call this once.
 
-    With a file, an authorizer's denials go to AUTHORIZER_LOG beside it. The first denial creates it.
+    With a file, denials go to AUTHORIZER_LOG beside it, if there are any.
 
     Args:
-        level: minimum level: debug, info, warning or error.
+        level: minimum: debug, info, warning or error.
     """
     handler = LogFileHandler(log_file) if log_file is not None else logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
@@ -67,7 +67,7 @@ def configure(*, level: str = "info", as_json: bool = False, log_file: LogFile |
 
 
 def to_logging(event: Mapping[str, Any]) -> None:
-    """An observer for ``twisted.logger`` that passes each event to Python's ``logging`` under its module's name."""
+    """Passes events of ``twisted.logger`` to Python's ``logging``, under their modules' names."""
     logger = logging.getLogger(event.get("log_namespace") or "twisted")
     level = _LEVELS.get(event.get("log_level"), logging.INFO)
     if not logger.isEnabledFor(level):
@@ -75,7 +75,7 @@ def to_logging(event: Mapping[str, Any]) -> None:
     failure = event.get("log_failure")
     exc_info = (failure.type, failure.value, failure.getTracebackObject()) if failure else None
     template = event.get("log_format") or ""
-    # The text omits fields that the message contains; the JSON line has all fields.
+    # Text omits what the message contains; JSON has all fields.
     fields = {key: value for key, value in event.items() if key not in _TWISTED_KEYS}
     said = frozenset(key for key in fields if f"{{{key}" in template)
     record = logger.makeRecord(logger.name, level, "", 0, formatEvent(dict(event)), (), exc_info)
@@ -86,7 +86,7 @@ def to_logging(event: Mapping[str, Any]) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people, followed by the traceback if there is one."""
+    """One line for people, with any traceback below."""
 
     def format(self, record: logging.LogRecord) -> str:
         said = record.__dict__.get("said", frozenset())
@@ -96,7 +96,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line, with the traceback under the key ``traceback``."""
+    """One object per line, with any traceback as ``traceback``."""
 
     def format(self, record: logging.LogRecord) -> str:
         document = {

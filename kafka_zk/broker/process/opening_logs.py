@@ -1,7 +1,4 @@
-"""Opens a broker's logs in slices, so that ZooKeeper's heartbeats continue.
-
-After a crash this can take minutes. The broker is not registered yet, but its session must stay alive.
-"""
+"""Opens a broker's logs in slices: after a crash this can take minutes, while ZooKeeper's heartbeats must continue."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,10 +26,9 @@ class StartAbandoned(Exception):
 
 
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
-    """The topics' configurations. Invalid ones, which old tools can write, are logged and left out.
+    """Configurations by topic; invalid ones, which old tools can write, are logged and left out.
 
-    If an ACL hides a configuration, the log deletes nothing, and the topic is not served until its configuration is
-    known.
+    If an ACL hides one, the log deletes nothing, and the topic is not served until it is known.
     """
     topics = await configs.entity_names("topics")
     stored = await configs.entities_until_answered("topics", topics)
@@ -53,11 +49,10 @@ async def open_logs(
     topic_configs: Mapping[str, Mapping[str, str]],
     is_stopping: Callable[[], bool],
 ) -> StartReport:
-    """Start the log manager; logs progress and findings.
+    """Logs progress and findings.
 
     Args:
-        clock: the reactor.
-        is_stopping: True if the broker was stopped during a pause.
+        is_stopping: the broker was stopped during a pause.
     Raises: StartAbandoned; errors of ``LogManager.start_steps``.
     """
     steps = logs.start_steps(topic_configs)

@@ -1,4 +1,4 @@
-"""The components of a broker: built together once its logs are open, closed together in Kafka's order.
+"""A broker's components: built together once its logs are open, closed together in Kafka's order.
 
 Source: KafkaServer.startup and shutdown@3.9.
 """
@@ -65,7 +65,7 @@ _log = Logger()
 
 HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
 DELETION_INTERVAL_MS = 5_000
-"""Interval of file deletions after ``file.delete.delay.ms``. Deleting gigabytes together would block the disk."""
+"""How often files are deleted after ``file.delete.delay.ms``: gigabytes at once would block the disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
 CERTIFICATES_INTERVAL_MS = 3_600_000
 
@@ -74,14 +74,14 @@ class BrokerParts:
     """The components of a broker.
 
     Attributes:
-        memory: the pool for all requests.
-        security, credentials: security settings of the listeners, and credentials of their users.
-        logins: numbers of successful and failed logins, by listener.
-        services: the parts that handlers use. client_quotas, connection_rates: quotas from ZooKeeper, and their effect
-            on connections.
+        memory: for all requests.
+        security, credentials: of the listeners and their users.
+        logins: counts by listener.
+        services: what handlers use. client_quotas, connection_rates: quotas from ZooKeeper, and their effect on
+            connections.
         peers: opens connections to other brokers.
-        tls: keys and certificates of the listeners; None until the first listener with TLS is bound. controller,
-            replica_fetchers, log_cleaner: used by ``start`` and the metrics.
+        tls: keys and certificates; None until a listener with TLS is bound. controller, replica_fetchers, log_cleaner:
+            used by ``start`` and the metrics.
     """
 
     def __init__(self, base: Foundation) -> None:
@@ -246,20 +246,20 @@ class BrokerParts:
         quotas_changed()
 
     def listeners_changed(self) -> None:
-        """Report clients from now on if a changed listener authenticates them."""
+        """Report clients from now on if a listener authenticates them."""
         config = self.services.config
         has_principals = set(config.listener_protocols.values()) != {"PLAINTEXT"}
         if self._client_report is not None and (config.authorizer_class_name or has_principals):
             self._client_report.start()
 
     def logins_at(self, listener: str) -> LoginStats:
-        """Login statistics of a listener. They continue if a listener with this name is added again."""
+        """Login statistics of a listener, which survive its removal."""
         return self.logins.setdefault(listener, LoginStats(self._base.machine.clock.seconds))
 
     def watch_tls(self) -> "LiveTls":
-        """``tls``, created on first use."""
+        """Creates ``tls`` on first use."""
         if self.tls is None:
-            from kafka_zk.broker.process.live_tls import LiveTls  # here, because it loads OpenSSL
+            from kafka_zk.broker.process.live_tls import LiveTls  # it loads OpenSSL
 
             self.tls = LiveTls(self._base.machine.clock, self._base.config.inter_broker_listener, self.peers)
         return self.tls
@@ -309,7 +309,7 @@ class BrokerParts:
             await self._base.delegation_tokens.delete_expired()
 
     async def _purge_changes(self) -> None:
-        """Delete old notifications of changed configurations and ACLs from ZooKeeper."""
+        """Delete old notifications of configurations and ACLs."""
         try:
             now_ms = self._base.machine.clock.wall_ms()
             await self._base.configs.purge_changes(now_ms)
@@ -322,9 +322,9 @@ class BrokerParts:
     # -- stop ---------------------------------------------------------------------------------------------------------
 
     async def hand_over(self) -> None:
-        """Move the leaderships away while the broker still serves; see ``controlled_shutdown``.
+        """Move leaderships away while the broker serves; see ``controlled_shutdown``.
 
-        Does nothing if there is no session, whose end the controller notices, or under a KRaft controller.
+        Does nothing without a session, whose end the controller notices, or under a KRaft controller.
         """
         base, config = self._base, self._base.config
         if base.client.state is SessionState.CONNECTED and not self.controller.is_kraft:
@@ -357,8 +357,8 @@ class BrokerParts:
         return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
 
     async def close(self) -> None:
-        """Stop the components, except those that authorize requests. Then close the listeners, call ``close_security``,
-        and close the logs."""
+        """Stop all but what authorizes requests. Then close the listeners, call ``close_security``, and close the
+        logs."""
         if self._client_report is not None:
             self._client_report.stop()
         self._alter_partitions.close()
@@ -375,7 +375,7 @@ class BrokerParts:
         self.services.replicas.batch_helpers.close()
 
     def close_security(self) -> None:
-        """Stop following ACLs and tokens. Call this when there are no connections."""
+        """Call this when no connection is left."""
         self._base.authorizer.close()
         if self._base.delegation_tokens is not None:
             self._base.delegation_tokens.close()

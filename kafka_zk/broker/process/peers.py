@@ -10,7 +10,7 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class Peers:
-    """Opens connections, which the caller closes. ``security``: for new connections; replaceable."""
+    """Opens connections, which the caller closes. ``security``: for new ones; replaceable."""
 
     def __init__(
         self,
@@ -27,8 +27,7 @@ class Peers:
         self.security = security
 
     async def connect_as_controller(self, info: BrokerInfo) -> KafkaConnection:
-        """Connect to a registered address. Raises: ApiError(BROKER_NOT_AVAILABLE) if it lacks the inter-broker
-        listener."""
+        """Raises: ApiError(BROKER_NOT_AVAILABLE) without an inter-broker listener."""
         listener = self._config.inter_broker_listener
         endpoint = info.endpoint(listener)
         if endpoint is None:
@@ -48,12 +47,11 @@ class Peers:
         )
 
     async def connect_to_broker(self, broker_id: int) -> KafkaConnection:
-        """Connect to a broker. Raises: ApiError(BROKER_NOT_AVAILABLE) if its address is unknown."""
+        """Raises: ApiError(BROKER_NOT_AVAILABLE) if the address is unknown."""
         return await self.connect_to(*self._address_of(broker_id))
 
     async def connect_as_follower(self, leader_id: int) -> KafkaConnection:
-        """Like ``connect_to_broker``, but with versions from ``inter.broker.protocol.version``. Only a login
-        negotiates."""
+        """Like ``connect_to_broker``, with versions from ``inter.broker.protocol.version``; only a login negotiates."""
         host, port = self._address_of(leader_id)
         return await self._machine.connect(
             self._machine.reactor,

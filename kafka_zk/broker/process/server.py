@@ -1,4 +1,4 @@
-"""The process of a broker: reactor, signals, exit code."""
+"""A broker's process: reactor, signals, exit code."""
 
 import gc
 import resource
@@ -37,8 +37,8 @@ SWITCH_INTERVAL_S = 0.0001
 """Maximum time in s until a busy thread (kazoo's or the pool's) yields the GIL to the reactor."""
 
 GC_THRESHOLDS = (10_000, 20, 20)
-"""With Python's (700, 10, 10), full collections of 60 ms repeat while a broker receives 5,000 partitions. Reference
-counting frees nearly all garbage here."""
+"""With Python's (700, 10, 10), a broker that receives 5,000 partitions runs full collections of 60 ms; reference
+counting frees nearly all garbage."""
 
 
 def run_broker(
@@ -47,18 +47,16 @@ def run_broker(
     metrics_host: str | None = None,
     observe: Observe = ignore,
 ) -> int:
-    """Run a broker until a signal (``signals``) or a fatal error ends it. Returns the exit code, which is 0 after a
-    clean stop.
+    """Run a broker until a signal (``signals``) or a fatal error ends it. Returns the exit code, 0 after a clean stop.
 
-    ``metrics_port``: port for Prometheus metrics; None: no metrics. ``metrics_host``: by default the first listener's
-    host. ``observe``: called with every event of the broker.
+    ``metrics_port``: for Prometheus; None: no metrics. ``metrics_host``: default: the first listener's.
     """
     _raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     host = config.listener_list[0].host if metrics_host is None else metrics_host
     process = _Process(install(), config, None if metrics_port is None else (host, metrics_port), observe)
     gc.set_threshold(*GC_THRESHOLDS)
-    gc.freeze()  # imported modules stay, so the collector need not examine them
+    gc.freeze()  # imported modules stay: no need to examine them
     process.run()
     return process.exit_code
 
@@ -127,7 +125,7 @@ class _Process:
                 endpoint.listen(self._reactor, self._broker.parts, client, stats, port, host, self._watchdog)
                 _log.info("metrics are served", host=host or "all interfaces", port=port)
         except (InvalidBrokerConfig, NativeUnusable, RegistryError, StorageError, OSError, CannotListenError) as error:
-            if not self._stopping:  # otherwise it is a consequence of the stop
+            if not self._stopping:  # a consequence of the stop
                 self._fatal(_sentence(error))
         except StartAbandoned:
             pass  # ``_stop_broker`` ends the process
@@ -136,7 +134,7 @@ class _Process:
             self._fatal("the broker cannot start because of a bug; see the traceback above")
 
     def _fatal(self, reason: str) -> None:
-        """Log the reason, stop the broker and exit with code 1."""
+        """Stop the broker and exit with code 1."""
         _log.error("{reason}", reason=reason)
         self.exit_code = 1
         self._stop()
@@ -158,7 +156,6 @@ class _Process:
 
 
 def _log_implementation() -> None:
-    """Raises: NativeUnusable."""
     found = implementation()
     if found.problem:
         _log.warn("{problem}", problem=found.problem)
@@ -166,7 +163,7 @@ def _log_implementation() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """The sentence for an error. ConnectionLoss and SessionLost only name a path in ZooKeeper."""
+    """ConnectionLoss and SessionLost only name a path."""
     if isinstance(error, ConnectionLoss | SessionLost):
         return f"the session with ZooKeeper ended while the broker was starting ({error})"
     return str(error)

@@ -1,4 +1,4 @@
-"""Starts the configured support for tokens. Imports its modules only if needed."""
+"""Starts the configured support for tokens, with imports on demand."""
 
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,7 @@ async def start_delegation_tokens(
 
 
 class ListenerTokenKeys:
-    """The keys of OAuth providers, which verify tokens. They are fetched for each listener until ``forget`` or
-    ``close``."""
+    """OAuth providers' keys, which verify tokens, fetched for each listener until ``forget`` or ``close``."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -50,8 +49,7 @@ class ListenerTokenKeys:
         self._is_closed = False
 
     async def fetch(self, name: str, listener: ListenerSecurity) -> None:
-        """Fetch a listener's keys. Returns after the first attempt, even if it fails. Does nothing for a listener
-        without a provider, and after ``close``."""
+        """Returns after the first attempt, even if it fails. Does nothing without a provider, and after ``close``."""
         if self._is_closed or listener.sasl is None or listener.sasl.jwks is None:
             return
         from kafka_zk.broker.security.token_keys import TokenKeys
@@ -64,7 +62,6 @@ class ListenerTokenKeys:
         await keys.start()
 
     def forget(self, name: str) -> None:
-        """Drop the keys of a removed listener."""
         keys = self._by_listener.pop(name, None)
         if keys is not None:
             keys.close()

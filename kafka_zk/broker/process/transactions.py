@@ -1,4 +1,4 @@
-"""A broker's transaction coordinator with its connections to other brokers and its periodic work."""
+"""A broker's transaction coordinator, with connections to other brokers and periodic work."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -21,8 +21,7 @@ from kafka_zk.registry.client.session import until_answered
 
 
 class BrokerTransactions:
-    """``connect``: connects to a host and port and negotiates versions. ``find_missing``: returns the topics that are
-    not in ZooKeeper."""
+    """``connect``: also negotiates versions. ``find_missing``: the topics that are not in ZooKeeper."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class BrokerTransactions:
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
 
         async def allocate_block() -> range:
-            """Allocate a block. Losing one with a connection is harmless."""
+            """Losing a block with a connection is harmless."""
             return await until_answered(
                 base.client, lambda: producer_ids.allocate_block(base.client, base.broker_id)
             )
@@ -59,7 +58,7 @@ class BrokerTransactions:
         replicas.role_listeners.append(self.coordinator.role_changed)
 
     def serve(self, services: Services) -> None:
-        """Write markers for this broker directly through its services."""
+        """Write this broker's own markers through its services."""
         self._services = services
 
     def _write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written | Awaitable[Written]:
@@ -77,6 +76,5 @@ class BrokerTransactions:
         ]
 
     def close(self) -> None:
-        """Close the coordinator, because the broker is stopping."""
         self.coordinator.close()
         self._client.close()

@@ -1,9 +1,9 @@
-"""Measures the usage of a quota: rates of bytes and of time, and a bucket of tokens.
+"""Measures a quota's usage: rates of bytes and time, and a bucket of tokens.
 
-With a bound of 0, each request is answered and its client then throttled for one sample; Kafka does not throttle then.
+With a bound of 0, each request is answered, and then throttled for one sample; not so in Kafka.
 
-Pure: times are ms on a monotonic clock. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
-ClientRequestQuotaManager.scala@3.9. Tests: tests/kafka_zk/broker/quota/test_buckets.py.
+Pure. Times: ms on a monotonic clock. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
+ClientRequestQuotaManager.scala@3.9.
 """
 
 from math import floor
@@ -11,15 +11,15 @@ from math import floor
 from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow, Rate
 
 PACE = 1.1
-"""After a throttle, a client may use at most PACE times the bound per sample, until a whole window passes without a
-throttle. Otherwise a burst repeats after each window, and the throughput of a minute is wrong by a tenth."""
+"""After a throttle, a client may use PACE times the bound per sample, until a window passes without one: otherwise
+bursts repeat after each window, and a minute's throughput is wrong by a tenth."""
 
 _AVERAGED_MS = 30_000
 _NEVER_MS = -(2**62)
 
 
 class ThrottleTimes:
-    """Average throttle time of the last 30 to 60 s, as in Kafka's metric."""
+    """Average of the last 30 to 60 s, as in Kafka's metric."""
 
     __slots__ = ("_before", "_count", "_start_ms", "_sum_ms")
 
@@ -29,7 +29,6 @@ class ThrottleTimes:
         self._before = (0, 0)
 
     def add(self, throttle_ms: int, now_ms: float) -> None:
-        """Record a throttle that begins now."""
         self._turn(now_ms)
         self._sum_ms += throttle_ms
         self._count += 1
@@ -49,16 +48,15 @@ class ThrottleTimes:
 
 
 class RateBucket(Rate):
-    """A rate, its bound per second, and the throttle time of a client that exceeds it.
+    """A rate, its bound per second, and how long to throttle a client above it.
 
     Args:
-        most_throttle_ms: maximum throttle time.
+        most_throttle_ms: the longest throttle.
 
     Attributes:
-        free: up to this total, ``add`` returns 0 without a computation; -1: never.
-        most_in_window: the amount that an idle client may use without a throttle: ``bound`` times the window less one
-            sample.
-        throttles: throttle times, which the caller and ``admit`` record.
+        free: up to this total, ``add`` returns 0 at once; -1: never.
+        most_in_window: what an idle client may use at once: ``bound`` times the window less one sample.
+        throttles: recorded by the caller and ``admit``.
     """
 
     __slots__ = ("_bound", "_exceeded_ms", "_most_throttle_ms", "free", "most_in_window", "throttles")
@@ -76,13 +74,13 @@ class RateBucket(Rate):
         return self._bound
 
     def set_bound(self, bound: float) -> None:
-        """Set the bound for later calls. Recorded values are kept."""
+        """Set the bound; recorded values are kept."""
         self._bound = bound
         self.most_in_window = bound * (self.window.sample_count - 1) * self.window.sample_ms / 1000
         self.free = self.most_in_window if bound else -1
 
     def add(self, value: float, now_ms: float) -> int:
-        """Record ``value``. Returns for how many ms to throttle the client; 0: no throttle."""
+        """Record ``value`` and return how many ms to throttle the client."""
         if now_ms >= self.ends_ms:
             self._begin(now_ms)
         self.total += value
@@ -92,10 +90,10 @@ class RateBucket(Rate):
         return self.hold_back_ms(now_ms)
 
     def admit(self, value: float, now_ms: float) -> int:
-        """Record ``value`` and return 0 if it fits. Otherwise return for how many ms to wait before a retry.
+        """Record ``value`` and return 0 if it fits, else how many ms to wait before a retry.
 
-        A value above ``most_in_window`` never fits. It is recorded when the rate does not exceed its bound; the result
-        is then the client's throttle time in ms, negated. Both kinds of times are recorded in ``throttles``.
+        A value above ``most_in_window`` never fits: it is recorded when the rate is within its bound, and the result is
+        the client's throttle in ms, negated. Both times are recorded in ``throttles``.
         """
         if now_ms >= self.ends_ms:
             self._begin(now_ms)
@@ -122,7 +120,7 @@ class RateBucket(Rate):
         return throttle_ms
 
     def hold_back_ms(self, now_ms: float) -> int:
-        """For how many ms to throttle the client because of its recorded usage; 0: no throttle."""
+        """How many ms to throttle the client for its recorded usage."""
         if self.total <= self.free:
             return 0
         if not self._bound:
@@ -139,14 +137,14 @@ class RateBucket(Rate):
 
 
 class TokenBucket:
-    """Tokens that grow by ``bound`` per second, up to the amount of a whole window. Full at first.
+    """Tokens that grow by ``bound`` per second, up to a whole window's; full at first.
 
-    Negative tokens are a debt, which must be paid before more tokens are available.
+    Negative tokens are a debt, to be paid first.
 
     Attributes:
         bound: tokens per second.
-        rate: tokens taken per second, for metrics.
-        throttles: throttle times, which the caller records.
+        rate: tokens per second, for metrics.
+        throttles: recorded by the caller.
     """
 
     __slots__ = ("_tokens", "_updated_ms", "bound", "rate", "throttles", "window")
@@ -166,7 +164,7 @@ class TokenBucket:
         return self.bound * self.window.sample_count * self.window.sample_ms / 1000
 
     def set_bound(self, bound: float) -> None:
-        """Set the bound for later calls. Tokens and debt are kept."""
+        """Set the bound; tokens and debt are kept."""
         self.bound = bound
 
     def tokens(self, now_ms: float) -> float:

@@ -1,9 +1,9 @@
-"""The quotas of users and clients, and the usage of each client.
+"""The quotas of users and clients, and each client's usage.
 
-Clients choose their client ids, so the state is limited, and dropped an hour after its last use (``Recent``). A client
-that a flood of ids evicts starts with unused quotas.
+Clients choose their ids, so the state is limited, and dropped an hour after its last use (``Recent``). A client that a
+flood of ids evicts begins with unused quotas.
 
-Pure: times are ms on a monotonic clock. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
+Pure. Times: ms on a monotonic clock. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ LONG_CLIENT_ID = 256
 Bucket = RateBucket | TokenBucket
 ClientKey = tuple[str, str | int | None]
 Clients = Mapping[ClientKey, "ClientBuckets"]
-"""(principal, client id) -> the client's buckets. A lookup creates a missing entry."""
+"""(Principal, client id) -> buckets; a lookup creates a missing entry."""
 
 
 
 class ClientBuckets(NamedTuple):
-    """The buckets of one client; None if no quota applies. ``header_bytes``: size of its request headers, without
+    """The buckets of one client; None if no quota applies. ``header_bytes``: of the client's request headers, without
     tagged fields."""
 
     produce: RateBucket | None
@@ -48,7 +48,7 @@ class Usage(NamedTuple):
         bound: bytes per second, percent of a thread, or tokens per second.
         value: bytes per second, percent of a thread, or tokens left (negative: debt).
         mutation_rate: tokens taken per second; 0 for other quotas.
-        throttle_ms: average throttle time.
+        throttle_ms: average.
     """
 
     key: QuotaKey
@@ -60,8 +60,6 @@ class Usage(NamedTuple):
 
 
 class ClientQuotas:
-    """The quotas and buckets of all clients."""
-
     def __init__(self, window: QuotaWindow, mutation_window: QuotaWindow, most_clients: int = MOST_CLIENTS) -> None:
         self.table = QuotaTable()
         self._window = window
@@ -70,7 +68,7 @@ class ClientQuotas:
         self._buckets: dict[QuotaKey, Recent[Owner, Bucket]] = {key: Recent(most_clients, KEEP_MS) for key in QuotaKey}
 
     def set(self, entity_type: str, entity_name: str, properties: Mapping[str, str]) -> list[str]:
-        """Like ``QuotaTable.set``. Applies from the next request on. Recorded usage is kept."""
+        """Like ``QuotaTable.set``, from the next request on; recorded usage is kept."""
         faults = self.table.set(entity_type, entity_name, properties)
         self.clients.clear()
         for key, buckets in self._buckets.items():
@@ -79,7 +77,7 @@ class ClientQuotas:
         return faults
 
     def of(self, principal: str, client_id: str | None, now_ms: float) -> ClientBuckets:
-        """The buckets of a client. ``principal``: in Kafka's form, ``User:alice``."""
+        """``principal``: in Kafka's form, ``User:alice``."""
         buckets = self.clients.young.get((principal, client_id))
         if buckets is not None:
             return buckets
@@ -95,7 +93,7 @@ class ClientQuotas:
         return buckets
 
     def _found(self, user: str, client_id: str, now_ms: float, before: ClientBuckets | None) -> ClientBuckets:
-        """Find the buckets, even of a known client, because they are in use and other clients may share them."""
+        """Find the buckets even of a known client, because they are in use and maybe shared."""
         held: Sequence[Bucket | None] = before[:4] if before is not None else [None] * 4
         produce, fetch, request, mutation = (
             self._bucket(key, user, client_id, now_ms, each) for key, each in zip(QuotaKey, held, strict=True)
@@ -129,7 +127,7 @@ class ClientQuotas:
         return RateBucket(self._window, match.bound, most_throttle_ms)
 
     def usage(self, now_ms: float, most: int) -> list[Usage]:
-        """Usage of at most ``most`` owners per kind of quota, recently active owners first."""
+        """Usage of at most ``most`` owners per kind of quota, recently active ones first."""
         return [
             _usage(key, owner, bucket, now_ms)
             for key, buckets in self._buckets.items()
@@ -137,14 +135,13 @@ class ClientQuotas:
         ]
 
     def forget_idle(self, now_ms: float) -> None:
-        """Forget idle clients. Call this periodically."""
+        """Call this periodically."""
         self.clients.turn(now_ms)
         for buckets in self._buckets.values():
             buckets.turn(now_ms)
 
     @property
     def client_count(self) -> int:
-        """Number of clients in memory."""
         return len(self.clients)
 
 

@@ -1,11 +1,11 @@
-"""Applies quotas to requests: counts usage, and mutes the peer after the response.
+"""Applies quotas: counts usage, and mutes peers after responses.
 
-Responses are never delayed. They say how long the client should wait, and the broker does not read from the connection
-for that time (KIP-219). ``Enforcement`` wraps requests only while there are quotas.
+Responses are not delayed. They say how long the client should wait, and for that time the connection is not read
+(KIP-219). Requests are wrapped only while there are quotas.
 
-A Produce request counts on arrival, whatever its result. A Fetch response counts before it changes the client's fetch
-session (``handlers/data/fetch.py``). Request time counts while the handler occupies the reactor. Requests between
-brokers are exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
+A Produce request counts on arrival, whatever its result. A Fetch response counts before it changes the fetch session
+(``handlers/data/fetch.py``). Request time counts while the handler occupies the reactor. Requests between brokers are
+exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -30,8 +30,8 @@ EXEMPT = (
     ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION, ApiKey.WRITE_TXN_MARKERS,
 )  # fmt: skip
-"""Requests of brokers: their responses are ``ExemptAnswer``. As in Kafka, AllocateProducerIds counts. Requests of a
-login do not come here at all."""
+"""Brokers' requests, with responses of type ``ExemptAnswer``. As in Kafka, AllocateProducerIds counts. Login requests
+are not handled here."""
 
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}
@@ -64,7 +64,7 @@ class Enforcement:
         self.quotas = quotas
         self.exempt_time = Rate(QuotaWindow())
         """Percentage of a thread that exempt requests use."""
-        self._known: Clients = quotas.clients.young  # a dict, because a lookup in it is cheaper than a call
+        self._known: Clients = quotas.clients.young  # a dict: a lookup costs less than a call
         quotas.clients.young.find = self._find
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
@@ -78,11 +78,11 @@ class Enforcement:
         self._apply(settings, settings.dispatch)
 
     def detach(self, listener: str) -> None:
-        """Stop following a removed listener. Its connections keep the current quotas."""
+        """Stop following a removed listener, whose connections keep the current quotas."""
         self._settings = [each for each in self._settings if each[0].listener_name != listener]
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:
-        """Set the function that gives the clients' buckets to the dispatcher, or None while no quota limits fetches."""
+        """Set what gives the clients' buckets to the dispatcher, or None while no quota limits fetches."""
         self._limit_fetches = limit
         self.changed()
 
@@ -111,7 +111,7 @@ class Enforcement:
         return self._clock.seconds() * 1000
 
     def forget_idle(self) -> None:
-        """Forget idle clients. Call this periodically."""
+        """Call this periodically."""
         self.quotas.forget_idle(self.now_ms())
 
     # -- when a request arrives --------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Enforcement:
         return counted
 
     def _timing(self, dispatch: Dispatch) -> Dispatch:
-        """Wrap ``dispatch`` to count how long requests occupy the reactor."""
+        """Count how long requests occupy the reactor."""
 
         seconds, known = self._clock.seconds, self._known
 
@@ -153,7 +153,7 @@ class Enforcement:
                 awaited = handling.send(None)
             except StopIteration as end:
                 parts = end.value
-            except BaseException:  # the error closes the connection, but the request's time still counts
+            except BaseException:  # the connection closes, but the time counts
                 bucket.record((seconds() - began_s) * 100, seconds() * 1000)
                 raise
             else:
@@ -237,8 +237,8 @@ def _go_on(
     seconds: Callable[[], float],
     bucket: RateBucket,
 ) -> Generator[Any, Any, tuple[Response, float]]:
-    """Continue a request after its first wait. Returns its response, and its start time plus all the time that it
-    waited. If the request fails, its time counts in ``bucket``."""
+    """Continue a request after its first wait. Returns the response, and the start time plus all waits. A failed
+    request's time counts in ``bucket``."""
     while True:
         sent = None
         failure: BaseException | None = None

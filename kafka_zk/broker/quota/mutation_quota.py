@@ -1,7 +1,7 @@
-"""Limits the partitions that one request creates or deletes, in the tokens of its client (KIP-599).
+"""Limits the partitions that a request creates or deletes, in its client's tokens (KIP-599).
 
-During a debt, newer versions are strict: they are rejected (THROTTLING_QUOTA_EXCEEDED), and the response says when to
-retry. Older versions are executed, and the connection is muted until the debt is paid.
+During a debt, newer versions are strict: rejected (THROTTLING_QUOTA_EXCEEDED) until a time in the response. Older ones
+are executed, and the connection is muted until the debt is paid.
 
 Source: ControllerMutationQuotaManager.scala@3.9.
 """
@@ -13,11 +13,11 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-"""The first strict version of each API. Automatic creation by Metadata requests is never strict."""
+"""First strict versions; automatic creation by Metadata is never strict."""
 
 
 class MutationQuota:
-    """The quota of one request. ``bucket``: None if its client has no quota."""
+    """The quota of one request. ``bucket``: None without a quota."""
 
     def __init__(self, bucket: TokenBucket | None, now_ms: Callable[[], float], *, is_strict: bool) -> None:
         self._bucket = bucket
@@ -26,7 +26,7 @@ class MutationQuota:
         self._is_refused = False
 
     def take(self, count: int) -> None:
-        """Take a token for each of ``count`` partitions. Raises ApiError if they must not be created or deleted."""
+        """Raises ApiError if the partitions must not be created or deleted."""
         if self._bucket is None:
             return
         now_ms = self._now_ms()

@@ -1,7 +1,7 @@
-"""Reads quotas from ZooKeeper: all at the start and in each new session, then those that change.
+"""Reads quotas from ZooKeeper: all at the start and in new sessions, then changed ones.
 
-Quotas of addresses apply to listeners, others to requests. An invalid quota is logged as an ERROR and has no effect. If
-an ACL makes a quota unreadable, it keeps its last value. Source: ConfigHandler.scala@3.9.
+Those of addresses apply to listeners, others to requests. An invalid one is logged as an ERROR, without effect; one
+that an ACL hides keeps its last value. Source: ConfigHandler.scala@3.9.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,11 @@ _log = Logger()
 ENTITY_TYPES = ("users", "clients", "ips")
 
 SetIpRate = Callable[[str | None, int | None], None]
-"""(address; None: the default, connections per second; None: no limit)."""
+"""(Address; None: the default, connections per second; None: no limit)."""
 
 
 class QuotaConfigs:
-    """Keeps the quotas up to date. ``run_in_thread`` resolves host names. While a name does not resolve, its quota
-    applies to its last address."""
+    """``run_in_thread`` resolves host names. While one does not resolve, the last address keeps its quota."""
 
     def __init__(self, enforcement: Enforcement, configs: ConfigRegistry, run_in_thread: RunInThread) -> None:
         self._enforcement = enforcement
@@ -36,7 +35,7 @@ class QuotaConfigs:
         self._run_in_thread = run_in_thread
         self._ip_rates: dict[str, tuple[str | None, int]] = {}  # encoded name -> (address, connections per second)
         self._set_ip_rate: SetIpRate = lambda address, rate: None
-        # Serializes reads: an earlier read, which may take long to resolve a host name, must not replace a later one.
+        # An earlier read, which may take long to resolve a name, must not replace a later one.
         self._reads = {entity_type: DeferredLock() for entity_type in ENTITY_TYPES}
 
     def limit_addresses_by(self, set_ip_rate: SetIpRate) -> None:
@@ -46,10 +45,10 @@ class QuotaConfigs:
             set_ip_rate(address, rate)
 
     async def load(self) -> None:
-        """Read all quotas. Those that no longer exist are removed. Raises SessionLost."""
+        """All; those that are gone are removed. Raises SessionLost."""
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
-            # Names in this broker's encoding first: if another tool encoded a name differently, that path is empty.
+            # In this broker's encoding first: with another, the path is empty.
             names = dict.fromkeys(name for kind, name in known if kind == entity_type)
             names |= dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":
@@ -61,7 +60,7 @@ class QuotaConfigs:
     async def reload(self, entity_type: str, names: list[str]) -> None:
         """Read entities of an ENTITY_TYPES type again, by their encoded names. Raises SessionLost."""
         async with self._reads[entity_type]:
-            for start in range(0, len(names), READS_AT_ONCE):  # batches let other work run in between
+            for start in range(0, len(names), READS_AT_ONCE):  # lets other work run
                 some = names[start : start + READS_AT_ONCE]
                 for name, properties in (await self._configs.entities_until_answered(entity_type, some)).items():
                     await self._set(entity_type, name, properties)

@@ -1,6 +1,6 @@
-"""Quota entities in the APIs and in znode paths, and their allowed values.
+"""Quota entities, in APIs and znode paths, and their values.
 
-An entity is a user, a client id, both, or an address. The name None is the default. Pure. Source: ClientQuotaEntity,
+An entity is a user, a client id, both, or an address; the name None is the default. Pure. Source: ClientQuotaEntity,
 ZkAdminManager.parseAndSanitizeQuotaEntity and alterClientQuotas, DynamicConfig.scala@3.9.
 """
 
@@ -17,7 +17,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 CLIENT_KEYS = tuple(key.value for key in QuotaKey)
 
-_EPSILON = 1e-6  # Kafka's tolerance for integers that arrive as float64
+_EPSILON = 1e-6  # Kafka's tolerance for integers in float64
 _MOST = {"LONG": 2**63 - 1, "INT": 2**31 - 1}
 
 Entity = Mapping[str, str | None]
@@ -25,7 +25,7 @@ Entity = Mapping[str, str | None]
 
 
 class Place(NamedTuple):
-    """The znode of an entity's configuration. ``name``: encoded."""
+    """The znode of an entity's configuration; ``name`` is encoded."""
 
     entity_type: str
     name: str
@@ -63,7 +63,6 @@ def place_of(entity: Iterable[tuple[str, str | None]]) -> Place:
 
 
 def entity_at(place: Place) -> dict[str, str | None]:
-    """The entity whose configuration is at ``place``."""
     first, _, client = place.name.partition("/clients/")
     if place.entity_type == "users":
         user = {USER: _name(first)}
@@ -76,8 +75,8 @@ def _name(encoded: str) -> str | None:
 
 
 def check_key(place: Place, key: str) -> None:
-    """Raise ApiError(INVALID_REQUEST) if the key is not a quota, also for removals: a user's znode also contains
-    passwords, which need another permission. (Kafka removes any key.)"""
+    """Raise ApiError(INVALID_REQUEST) unless the key is a quota, even to remove it: a user's znode has passwords, too,
+    for which another permission is needed. (Kafka removes any key.)"""
     if key not in place.keys:
         raise _refusal(f"Invalid configuration key {key}")
 
@@ -106,7 +105,7 @@ def _whole(key: str, kind: str, value: float) -> int:
 
 
 def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
-    """The quotas in a configuration. Invalid numbers, which brokers log, are left out."""
+    """The quotas in a configuration, without invalid numbers, which brokers log."""
     values = {}
     for key in place.keys:
         with contextlib.suppress(KeyError, ValueError):

@@ -1,11 +1,11 @@
-"""The quotas in ZooKeeper, and their precedence: for each key, the first of these that has it applies.
+"""The quotas in ZooKeeper; for each key, the first of these that has it applies:
 
 1. ``/config/users/<u>/clients/<c>``  2. ``/config/users/<u>/clients/<default>``  3. ``/config/users/<u>``
 4. ``/config/users/<default>/clients/<c>``  5. ``/config/users/<default>/clients/<default>``
 6. ``/config/users/<default>``  7. ``/config/clients/<c>``  8. ``/config/clients/<default>``
 
-Each pair of user and client id has its own quota. All client ids of a user share the user's quota, and all users share
-a client id's quota. The same applies to defaults. An empty client id only has the quotas of its user.
+Each pair of user and client id has its own quota; all client ids of a user share the user's, and all users a client
+id's. The same holds for default entities. An empty client id has only its user's quotas.
 
 Pure. Names are encoded as in paths. Source: ClientQuotaManager.DefaultQuotaCallback, QuotaConfigs.java@3.9.
 """
@@ -37,15 +37,14 @@ WHOLE_NUMBERS = {QuotaKey.PRODUCE.value: "LONG", QuotaKey.FETCH.value: "LONG", I
 
 
 class Owner(NamedTuple):
-    """The clients that share one measured rate. ``user`` or ``client`` is empty if the quota does not depend on it.
-    Names are encoded."""
+    """Clients that share a measured rate; encoded, and empty if it does not matter."""
 
     user: str
     client: str
 
 
 class Match(NamedTuple):
-    """The quota that applies. ``path``: path of its entity, below ``/config``."""
+    """``path``: of the quota's entity, below ``/config``."""
 
     bound: float
     owner: Owner
@@ -57,11 +56,10 @@ class QuotaTable:
 
     def __init__(self) -> None:
         self._values: dict[str, dict[QuotaKey, float]] = {}
-        self._counts = dict.fromkeys(QuotaKey, 0)  # number of entities with each key
+        self._counts = dict.fromkeys(QuotaKey, 0)  # entities with each key
 
     def set(self, entity_type: str, entity_name: str, properties: Mapping[str, str]) -> list[str]:
-        """Replace the quotas of an entity of type ``users`` or ``clients``. Returns a sentence for each invalid
-        value."""
+        """Replace the quotas of an entity (``users`` or ``clients``). Returns a sentence per invalid value."""
         path = f"{entity_type}/{canonical(entity_name)}"
         for key in self._values.pop(path, {}):
             self._counts[key] -= 1
@@ -92,7 +90,7 @@ class QuotaTable:
         return [(entity_type, name) for entity_type, _, name in (path.partition("/") for path in self._values)]
 
     def find(self, key: QuotaKey, user: str, client_id: str) -> Match | None:
-        """The quota of a user and client id (not encoded); None if there is none or it is unlimited."""
+        """The quota for unencoded names; None if there is none or it is unlimited."""
         if not self._counts[key]:
             return None
         for path, owner in candidates(sanitize(user), sanitize(client_id)):
@@ -103,7 +101,7 @@ class QuotaTable:
 
 
 def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
-    """The entities whose quota applies to a user and client id (encoded), by precedence."""
+    """The entities whose quota applies to encoded names, by precedence."""
     of_user, of_client, of_both = Owner(user, ""), Owner("", client), Owner(user, client)
     for name in (user, DEFAULT_ENTITY):
         if client:
@@ -116,7 +114,7 @@ def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
 
 
 def canonical(entity_name: str) -> str:
-    """The name of an entity in this broker's encoding. Other tools may have encoded more or fewer characters."""
+    """An entity's name in this broker's encoding: other tools may encode more or fewer characters."""
     return "/".join(part if part == DEFAULT_ENTITY else sanitize(desanitize(part)) for part in entity_name.split("/"))
 
 

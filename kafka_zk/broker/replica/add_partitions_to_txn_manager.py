@@ -1,9 +1,9 @@
-"""Verifies with coordinators that partitions are part of a transaction (AddPartitionsToTxn, verify only, KIP-890).
+"""Asks coordinators whether partitions are in a transaction (AddPartitionsToTxn, verify only, KIP-890).
 
-Transactions that this broker coordinates are verified immediately. Each other broker gets one request at a time; the
-next request contains one question per transactional id, and a newer question replaces an older one.
+This broker's own transactions are verified at once. Other brokers get one request at a time; the next has one question
+per transactional id, the newest.
 
-Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_add_partitions_to_txn_manager.py.
+Source: AddPartitionsToTxnManager.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ _Transaction = _Request.AddPartitionsToTxnTransaction
 _Topic = _Transaction.AddPartitionsToTxnTopic
 
 Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions]
-"""The verification on this broker. Returns the partitions outside the transaction, with the reason."""
+"""The verification on this broker. Returns partitions outside the transaction, and why."""
 
 
 class CoordinatorConnection(Protocol):
@@ -57,9 +57,9 @@ class AddPartitionsToTxnManager:
     """Sends the verifications of this broker.
 
     Args:
-        coordinator_of: the broker id of a transactional id's coordinator; None if it is unknown.
-        connect: connects to another broker; raises any exception.
-        verify: verifies transactions that this broker coordinates.
+        coordinator_of: broker id for a transactional id, if known.
+        connect: to another broker; may raise any exception.
+        verify: if this broker is the coordinator.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class AddPartitionsToTxnManager:
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
     ) -> RefusedPartitions | Awaitable[RefusedPartitions]:
-        """The partitions outside the transaction, with the reason. Awaitable if another broker must be asked. Never
+        """The partitions outside the transaction, with the reason. Await the result if another broker is asked. Never
         raises."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
@@ -94,7 +94,7 @@ class AddPartitionsToTxnManager:
             return dict.fromkeys(tps, ErrorCode.INVALID_PRODUCER_EPOCH)
         question = _Question(transaction, tps, Deferred())
         waiting[transaction.transactional_id] = question
-        if before is not None:  # the client of the older question can retry now
+        if before is not None:  # the older question's client can retry now
             is_older = before.transaction.producer_epoch < transaction.producer_epoch
             before.answer_all(ErrorCode.INVALID_PRODUCER_EPOCH if is_older else ErrorCode.NETWORK_EXCEPTION)
         if coordinator not in self._busy:
@@ -103,7 +103,7 @@ class AddPartitionsToTxnManager:
         return question.answered
 
     def close(self) -> None:
-        """Stop. Waiting questions get COORDINATOR_NOT_AVAILABLE."""
+        """Waiting questions get COORDINATOR_NOT_AVAILABLE."""
         self._is_closed = True
         for connection in self._connections.values():
             connection.disconnect()
@@ -117,7 +117,7 @@ class AddPartitionsToTxnManager:
         while questions := self._waiting.pop(broker_id, None):
             try:
                 answers = await self._exchange(broker_id, questions)
-            except Exception as error:  # the coordinator has not answered
+            except Exception as error:  # it has not answered
                 _log.warn("broker {id} does not verify transactions: {error}", id=broker_id, error=error)
                 answers = _all_refused(questions, ErrorCode.NETWORK_EXCEPTION)
             for transactional_id, question in questions.items():
@@ -137,7 +137,7 @@ class AddPartitionsToTxnManager:
         if response.error_code:
             code = ErrorCode.of(response.error_code)
             _log.error("broker {id} does not verify transactions: {code}", id=broker_id, code=code.name)
-            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # only concerns brokers
+            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # concerns brokers only
             return _all_refused(questions, ErrorCode.INVALID_TXN_STATE if is_secret else code)
         return {
             result.transactional_id: _refused(result, questions[result.transactional_id].transaction)

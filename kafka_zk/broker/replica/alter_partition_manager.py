@@ -1,10 +1,9 @@
 """A leader's requests to the controller to change an ISR (AlterPartition, KIP-497).
 
-One request is in progress at a time, with all waiting changes, at most one per partition. A change waits for the
-controller's response, even after lost connections and with new controllers. After a failure or rejection, the next
-request follows RETRY_BACKOFF_S later.
+One request at a time, with all waiting changes, one per partition. A change waits for the controller's response, across
+connections and controllers. After a failure or rejection, the next request follows in RETRY_BACKOFF_S.
 
-Source: AlterPartitionManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_alter_partition_manager.py.
+Source: AlterPartitionManager.scala@3.9.
 """
 
 import uuid
@@ -37,10 +36,9 @@ _Partition = _Topic.PartitionData
 
 
 class IsrChange(NamedTuple):
-    """The ISR that a leader proposes, and the epochs that it knows.
+    """The proposed ISR, and the epochs that the leader knows.
 
-    ``partition_epoch``: version of the state znode. ``controller_epoch``: epoch of the controller that appointed the
-    leader.
+    ``partition_epoch``: the state znode's version. ``controller_epoch``: of the controller that appointed the leader.
     """
 
     tp: TopicPartition
@@ -59,10 +57,8 @@ class AlterPartitions(Protocol):
     """Writes ISR changes through the controller or to ZooKeeper."""
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
-        """Calls ``answered`` once, with the written ISR or an error code.
-
-        While another change of the partition is in progress, the code is OPERATION_NOT_ATTEMPTED and comes immediately.
-        """
+        """Calls ``answered`` once, with the written ISR or an error code; with OPERATION_NOT_ATTEMPTED at once during
+        another change of the partition."""
 
 
 class ControllerConnection(Protocol):
@@ -73,7 +69,7 @@ class ControllerConnection(Protocol):
         """Lowest and highest version of each API."""
 
     def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]:
-        """The response. Raises if the connection is lost or the request times out."""
+        """Raises if the connection is lost or the request times out."""
 
 
 class _Item(NamedTuple):
@@ -82,16 +78,16 @@ class _Item(NamedTuple):
 
 
 class UnsupportedController(Exception):
-    """The controller and this broker have no version of AlterPartition in common."""
+    """The controller and this broker share no version of AlterPartition."""
 
 
 class AlterPartitionManager:
     """Sends the ISR changes of this broker.
 
     Args:
-        broker_epoch: returns the epoch of the current registration.
-        connected: returns a connection to the current controller; raises any exception.
-        highest_version: the highest version that ``inter.broker.protocol.version`` allows.
+        broker_epoch: of the current registration.
+        connected: connects to the current controller; may raise any exception.
+        highest_version: that ``inter.broker.protocol.version`` allows.
     """
 
     def __init__(
@@ -114,7 +110,7 @@ class AlterPartitionManager:
 
     @property
     def waiting_count(self) -> int:
-        """Number of changes without a response."""
+        """Changes without a response."""
         return len(self._waiting)
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
@@ -128,7 +124,7 @@ class AlterPartitionManager:
             ensureDeferred(self._run())
 
     def close(self) -> None:
-        """Send no more requests. Waiting changes get no response."""
+        """Waiting changes get no response."""
         self._is_closed = True
         self._waiting.clear()
 
@@ -136,7 +132,7 @@ class AlterPartitionManager:
         while self._waiting:
             try:
                 is_done = await self._exchange(list(self._waiting.values()))
-            except Exception as error:  # the controller may not have received the request
+            except Exception as error:  # it may not have received the request
                 self._failed(f"{type(error).__name__}: {error}")
                 is_done = False
             if not is_done:
@@ -150,7 +146,7 @@ class AlterPartitionManager:
         self._last_failure = why
 
     async def _exchange(self, items: Sequence[_Item]) -> bool:
-        """Send a request. Returns whether all changes were written."""
+        """Returns True if all changes were written."""
         connection = await self._connected()
         version = self._version(connection, items)
         message = _request(self._broker_id, self._broker_epoch(), version, [item.change for item in items])
@@ -167,7 +163,7 @@ class AlterPartitionManager:
         return all(isinstance(answers.get(item.change.tp), WrittenIsr) for item in items)
 
     def _version(self, connection: ControllerConnection, items: Sequence[_Item]) -> int:
-        """The highest common version. Versions with topic ids are only used if every topic has one."""
+        """The highest common one; topic ids need one of every topic."""
         lowest, highest = connection.versions.get(ApiKey.ALTER_PARTITION, (0, -1))
         have_ids = all(item.change.topic_id != uuids.ZERO for item in items)
         version = min(highest, self._highest_version if have_ids else min(self._highest_version, _TOPIC_IDS_SINCE - 1))

@@ -1,10 +1,8 @@
-"""Two helper processes that process large batches for all connections of a broker.
+"""Two helper processes for the large batches of all connections.
 
-One helper works for producers, the other for readers (lookups by timestamp, conversions for old consumers), so readers
-cannot delay producers. Each runs one job at a time, in order. It starts with the first job and ends after IDLE_S
-without a job, or with the broker. If it dies, its current request fails with a retriable error.
-
-Tests: tests/kafka_zk/broker/replica/test_batch_helpers.py.
+One is for producers, one for readers (lookups by timestamp, conversions for old consumers), who thus cannot delay
+producers. Each runs one job at a time, in order, from the first job until IDLE_S without one, or the broker's end. If
+it dies, the current request fails with a retriable error.
 """
 
 from collections import deque
@@ -29,17 +27,17 @@ from kafka_zk.storage.segments.segment import Segment
 _log = Logger()
 
 MEMORY_LIMIT_BYTES = 1 << 30
-"""Limit of a helper's address space; a zstd window alone may take 128 MB."""
+"""A helper's address space; a zstd window alone may take 128 MB."""
 NICENESS = 5
 CHECKED_RECORDS = 8_000
 CHECKED_BYTES = 1 << 20
-"""Limits of a check on the reactor thread, which takes up to 3 ms, for example for 1 MB with records of 130 bytes."""
+"""Checks on the reactor thread, which take up to 3 ms (1 MB of records of 130 bytes)."""
 IDLE_S = 30.0
 LONGEST_WORK_S = 120.0
 
 
 class _Job:
-    """A job. It keeps the segment open until it is done or dropped."""
+    """Keeps the segment open until it is done or dropped."""
 
     def __init__(self, work: BatchWork | FileWork, result: "Deferred[Any]", segment: Segment | None) -> None:
         self.work = work
@@ -116,7 +114,7 @@ class _Lane:
             if not self._helper.connection.poll(LONGEST_WORK_S):
                 raise TimeoutError(f"no result after {LONGEST_WORK_S} s")
             _, content = self._helper.receive()
-        except (EOFError, OSError) as error:  # also if no process can be started
+        except (EOFError, OSError) as error:  # also: no process can be started
             if not self._is_closed:
                 _log.warn(
                     "the helper process for {work} ended: {error}",
@@ -137,7 +135,7 @@ class _Lane:
         self._end_helper()
 
     def close(self) -> None:
-        """Stop. Waiting jobs fail with a retriable error."""
+        """Waiting jobs fail with a retriable error."""
         self._is_closed = True
         if self._idle_call is not None:
             self._idle_call.cancel()
@@ -163,7 +161,7 @@ class BatchHelpers:
         self._for_readers = _Lane(clock, run_in_thread)
 
     async def conform(self, turns: Turns, batch: memoryview, needed: NotConformed) -> Buffer:
-        """Run ``log_validator.conform`` on a produced batch, in a helper if the batch may be large.
+        """``log_validator.conform``, in a helper if the batch may be large.
 
         Raises: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
@@ -175,7 +173,7 @@ class BatchHelpers:
             try:
                 check_at_once(batch, header, config, max_records=CHECKED_RECORDS, max_uncompressed_bytes=CHECKED_BYTES)
                 return batch
-            except NotConformed:  # exceeds the limits, or must be rebuilt
+            except NotConformed:  # above the limits, or must be rebuilt
                 pass
         if header.record_count <= AT_ONCE_RECORDS and len(batch) <= AT_ONCE_BYTES:
             await turns.spend(AT_ONCE_BYTES // 2)
@@ -187,7 +185,7 @@ class BatchHelpers:
         return batch if conformed is None else bytearray(conformed)
 
     def run(self, work: BatchWork) -> "Deferred[Any]":
-        """The result of a producer's job, which runs even if the client disconnects.
+        """A producer's job, which runs even if the client disconnects.
 
         Raises, when awaited: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
@@ -196,16 +194,16 @@ class BatchHelpers:
         return result
 
     def run_on(self, segment: Segment, work: FileWork) -> ClientWait[Any]:
-        """The result of a reader's job on a segment. The job is skipped if the client disconnects before it starts.
+        """A reader's job; skipped if the client disconnects before it starts.
 
-        Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError if it cannot be read,
-            ApiError (REQUEST_TIMED_OUT), StorageError, ClientGone.
+        Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError, ApiError
+            (REQUEST_TIMED_OUT), StorageError, ClientGone.
         """
         result: ClientWait[Any] = ClientWait()
         self._for_readers.submit(_Job(work, result, segment))
         return result
 
     def close(self) -> None:
-        """End the helpers. Waiting requests fail."""
+        """Waiting requests fail."""
         self._for_producers.close()
         self._for_readers.close()

@@ -1,4 +1,4 @@
-"""DeleteRecords: the leader's log start offset moves forward and becomes durable, then the followers' offsets move.
+"""DeleteRecords: the leader's log start offset moves and becomes durable, then the followers' move.
 
 Source: Partition.deleteRecordsOnLeader, DelayedDeleteRecords.scala@3.9.
 """
@@ -14,7 +14,7 @@ HIGH_WATERMARK_OFFSET = -1
 
 
 def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) -> int:
-    """Move the log start offset to ``offset`` (-1: the high watermark). Returns the new log start offset.
+    """Move the log start offset to ``offset`` (-1: the high watermark), and return it.
 
     Await ``write_log_starts`` before the response.
     Raises: ApiError; OffsetOutOfRange above the high watermark; OSError after taking the directory offline.
@@ -32,9 +32,9 @@ def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) ->
 
 
 async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartition]) -> None:
-    """Make log start offsets durable, so that records reported as deleted do not reappear after a crash.
+    """Otherwise records reported as deleted could reappear after a crash.
 
-    On failure, takes the log directory offline.
+    A failure takes the log directory offline.
     """
     for work, failed in replicas.logs.upkeep.prepare_start_offsets(tps):
         try:
@@ -44,7 +44,7 @@ async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartitio
 
 
 async def wait_for_low_watermark(replicas: ReplicaManager, tp: TopicPartition, offset: int, timeout_ms: int) -> int:
-    """Wait until every live replica has deleted the records before ``offset``, and return the low watermark.
+    """Wait until every live replica has deleted the records before ``offset``. Returns the low watermark.
 
     Raises: ApiError: REQUEST_TIMED_OUT; like ``leader_log``.
     """

@@ -1,8 +1,7 @@
 """Produce requests with acks=all that wait for the high watermark.
 
-A request waits for all its batches. A batch is decided when its partition changes: replicated or failed. Undecided
-batches fail at the timeout. Source: DelayedProduce.scala@3.9.
-Tests: tests/kafka_zk/broker/replica/test_delayed_produce.py.
+A request waits for all its batches. When its partition changes, a batch is decided: replicated or failed. At the
+timeout, undecided batches fail. Source: DelayedProduce.scala@3.9.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +15,17 @@ from kafka_zk.storage.files.errors import StorageError
 
 APPEND_ERRORS = (ApiError, StorageError, OSError)
 AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
-"""The outcome of a batch: its position in the log, or the reason why it is not acknowledged."""
+"""A batch's position in the log, or why it is not acknowledged."""
 
 _MOST_PASSED = 100
-"""Maximum number of partitions in a waiting request whose connection can begin the next request."""
+"""If a waiting request has more partitions, its connection does not begin the next request."""
 
 _WAIT_BYTES = 4000
 _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """A batch in the leader's log. ``terms_ended``: value of the partition at the append."""
+    """A batch in the leader's log. ``terms_ended``: of the partition, at the append."""
 
     partition: Partition
     info: LogAppendInfo
@@ -34,7 +33,7 @@ class Unreplicated(NamedTuple):
 
 
 class DelayedProduce:
-    """``results``: the outcome of the batch of each partition in ``tps``; ``Unreplicated`` while undecided."""
+    """``results``: of each batch in ``tps``; ``Unreplicated`` while undecided."""
 
     __slots__ = ("_undecided", "results", "tps")
 
@@ -50,7 +49,6 @@ class DelayedProduce:
 
     @property
     def is_decided(self) -> bool:
-        """Whether every batch is decided."""
         return not self._undecided
 
     @property
@@ -80,7 +78,6 @@ class DelayedProduce:
             return error.with_traceback(None)
 
     def time_out(self) -> None:
-        """Let undecided batches fail, because the timeout is over."""
         for places in self._undecided.values():
             for place in places:
                 self.results[place] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
@@ -89,8 +86,7 @@ class DelayedProduce:
     def outcomes(self, partitions: Mapping[TopicPartition, Partition]) -> list[AppendResult]:
         """The outcome of each batch, once all are decided.
 
-        If a log directory failed during another append of the request, earlier batches in it also fail, because they
-        may be lost.
+        If another append of the request failed a log directory, earlier batches there fail, too: they may be lost.
         """
         outcomes: list[AppendResult] = []
         for tp, result in zip(self.tps, self.results, strict=True):
@@ -110,7 +106,7 @@ class ReplicationWait(Wait):
 
 
 class PassedWait(ReplicationWait):
-    """A wait that needs no records, so the connection can begin the next request (``in_flight``)."""
+    """Needs no records, so the connection can begin the next request (``in_flight``)."""
 
     @property
     def kept_bytes(self) -> int:

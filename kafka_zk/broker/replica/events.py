@@ -1,7 +1,7 @@
-"""Events of this broker's replicas for observers (flight recorder, web page, tests).
+"""Events of this broker's replicas, for observers (flight recorder, web page, tests).
 
-Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``) and a short cause. It has no
-zxid, because all causes are the controller or the disk.
+They have a wall-clock time in ms, an actor (such as ``broker-0``) and a short cause, but no zxid: the controller or the
+disk is the cause.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class ReplicaEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged(ReplicaEvent):
-    """This broker has another role in a partition, or the same role in another leader epoch. ``refusal``: the error if
-    the broker cannot serve the partition."""
+    """This broker has another role in a partition, or the same role in another leader epoch. ``refusal``: why the
+    broker cannot serve it."""
 
     partition: TopicPartition
     role: Role
@@ -39,7 +39,7 @@ class IsrChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStopped(ReplicaEvent):
-    """The controller removed a replica. ``deleted``: also its log."""
+    """The controller removed a replica. ``deleted``: with its log."""
 
     partition: TopicPartition
     deleted: bool
@@ -54,8 +54,7 @@ class ReplicasOffline(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ControllerIgnored(ReplicaEvent):
-    """A request of an earlier controller was ignored. ``known_epoch``: the newest controller epoch that this broker
-    knows."""
+    """A request of an earlier controller was ignored. ``known_epoch``: the newest."""
 
     controller_epoch: int
     known_epoch: int

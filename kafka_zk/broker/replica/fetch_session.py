@@ -1,15 +1,14 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a client fetches, and messages contain only changes.
+"""Incremental fetch sessions (KIP-227): the broker remembers what a client fetches, and messages list only changes.
 
-``session_id`` and ``session_epoch`` of a request mean: (0, -1) no session; (any, 0) begin a session and close the old
-one; (id, -1) close it; (id, n) request n of the session. Epochs count up from 1 and wrap to 1. A partition that
-returned records moves to the end of its session, so that all partitions get their share of ``max_bytes``.
+(``session_id``, ``session_epoch``) of a request: (0, -1) no session; (any, 0) begin a session and close the old one;
+(id, -1) close it; (id, n) request n of the session. Epochs count up from 1 and wrap to 1. A partition that returned
+records moves to the end, so that all get their share of ``max_bytes``.
 
-Sessions use a limited part of the broker's memory. If that is used up, or if a consumer requests unknown partitions,
-whose number is unlimited, the broker responds without a session, and the client then sends full requests. A follower
-may request unknown partitions, because it can learn of a partition before its leader does. If memory is short, a
-follower's session replaces a consumer's.
+Sessions use limited memory. If none is left, or a consumer requests unknown partitions, whose number is unlimited, the
+broker responds without a session, and the client sends full requests. A follower may learn of a partition before its
+leader does, so it may request unknown ones. If memory is short, a follower's session replaces a consumer's.
 
-Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/broker/replica/test_fetch_session.py.
+Pure; ids come from the caller.
 Source: FetchSession.scala@3.9.
 """
 
@@ -26,10 +25,10 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 _MAX_EPOCH = 0x7FFFFFFF
 MIN_EVICTION_MS = 120_000
-"""A session that was used within this time is not evicted for a new one (min.incremental.fetch.session.eviction.ms)."""
+"""A session used within this time is not evicted for a new one (min.incremental.fetch.session.eviction.ms)."""
 
 EVERYTHING_MS = 500
-"""Interval of fetches of idle partitions in Kafka: the default of ``replica.fetch.wait.max.ms``."""
+"""Kafka's interval of fetches of idle partitions: the default of ``replica.fetch.wait.max.ms``."""
 
 _MOST_EVERYTHING_MS = 5_000
 _SHARE_OF_LAG = 6
@@ -47,9 +46,9 @@ IsKnown = Callable[[TopicKey, int], bool]
 
 
 def everything_ms_for(max_lag_ms: int) -> int:
-    """Time in ms within which all idle partitions of a follower are examined once.
+    """Time in ms within which all idle partitions of a follower are examined.
 
-    Only then is the follower recorded as caught up. ``replica.lag.time.max.ms`` counts from that time.
+    ``replica.lag.time.max.ms`` counts from then, because only then is the follower recorded as caught up.
     """
     return min(_MOST_EVERYTHING_MS, max(EVERYTHING_MS, max_lag_ms // _SHARE_OF_LAG))
 
@@ -57,7 +56,7 @@ def everything_ms_for(max_lag_ms: int) -> int:
 class FetchContext(NamedTuple):
     """One request's partitions, in order, and its session, if any.
 
-    ``is_incremental``: the response lists only changes. Then there is a session.
+    ``is_incremental``: the session's response lists only changes.
     """
 
     wanted: Wanted
@@ -65,8 +64,7 @@ class FetchContext(NamedTuple):
     is_incremental: bool
 
     def response(self, fetched: Fetched) -> FetchResponse:
-        """The response. It lists all partitions, or for an incremental request those that changed since the last
-        response."""
+        """The response; if incremental, only partitions that changed since the last response."""
         session = self.session
         if session is None:
             return FetchResponse(_by_topic(fetched))
@@ -83,14 +81,13 @@ class FetchContext(NamedTuple):
 class FetchSession:
     """The partitions that a client fetches, and the last response for each.
 
-    A follower's fetch examines only partitions that are ``due``. Idle partitions are examined in turn within
-    ``everything_ms``, because examining 10,000 together takes 0.1 s.
+    A follower's fetch examines only ``due`` partitions, and idle ones in turn within ``everything_ms``: examining
+    10,000 together takes 0.1 s.
 
     Attributes:
-        session_id, is_follower, uses_topic_ids: constant; no two sessions of a broker have the same id.
-        next_epoch: the epoch that the next request must have, from 1 up.
-        wanted: all partitions of the session, in the order in which they are examined.
-        last_used_ms: time of the last request.
+        session_id, is_follower, uses_topic_ids: constant; ids are unique within a broker.
+        next_epoch: that of the next request, from 1 up.
+        wanted: in the order of examination.
         seen_count: the ``partition_changes`` count at the last examination.
     """
 
@@ -117,16 +114,16 @@ class FetchSession:
         self.last_used_ms = now_ms
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # last response's (high watermark, log start offset)
         self._places = {key: place for place, key in enumerate(wanted)} if is_follower else {}  # for ``due``
-        self._move_count = len(self._places)  # at least as large as any value in _places
+        self._move_count = len(self._places)
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()  # see ``answered``
         self._everything_ms = everything_ms
-        self._round: list[PartitionKey] = []  # examined in turn within _everything_ms, beginning at _round_ms
+        self._round: list[PartitionKey] = []  # examined in turn within _everything_ms from _round_ms
         self._round_ms = _NEVER_MS
-        self._looked_count = 0  # number of examined partitions in _round
+        self._looked_count = 0  # examined partitions of _round
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
-        """Apply an incremental request: add or replace ``changed``, remove its forgotten partitions."""
+        """Add or replace ``changed``, and remove the request's forgotten partitions."""
         for key in changed:
             if key not in self.wanted:
                 self._move(key)
@@ -145,14 +142,14 @@ class FetchSession:
         now_ms: int,
         agrees: Callable[[PartitionKey, FetchPartition], bool],
     ) -> Wanted:
-        """The partitions to examine for the request, in order: those that it lists, those that ``changed`` since
-        ``seen_count`` (None: unknown, so all), those unfinished last time, and those whose turn it is.
+        """The partitions to examine, in order: those that the request lists, that ``changed`` since ``seen_count``
+        (None: unknown, so all), that were unfinished last time, or whose turn it is.
 
         In other partitions, only the caught-up time and perhaps the log start offset could differ.
 
-        ``agrees``: True if leader and follower have the same leader epoch. If not, one of them will soon receive the
-        newer one, which makes the partition due. Until then it is examined only in its turn: otherwise thousands of
-        errors would be exchanged whenever a LeaderAndIsr reaches one broker first.
+        ``agrees``: leader and follower have the same leader epoch. If not, one soon receives the newer epoch, which
+        makes the partition due. Until then it is examined only in its turn: otherwise a LeaderAndIsr that reaches one
+        broker first would cause thousands of errors.
         """
         if changed is None:
             self._begin_round(now_ms)
@@ -163,13 +160,12 @@ class FetchSession:
         return {key: self.wanted[key] for key in due if key in turn or agrees(key, self.wanted[key])}
 
     def _move(self, key: PartitionKey) -> None:
-        """Move a partition to the end of the examination order."""
         if self.is_follower:
             self._move_count += 1
             self._places[key] = self._move_count
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
-        """The partitions whose turn it is. A new session has examined all partitions."""
+        """A new session has examined all partitions."""
         passed_ms = now_ms - self._round_ms
         done = min(len(self._round), len(self._round) * passed_ms // self._everything_ms)
         turn = self._round[self._looked_count : done]
@@ -182,10 +178,10 @@ class FetchSession:
         self._round, self._round_ms, self._looked_count = list(self.wanted), now_ms, 0
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
-        """Record that a response was sent. Replaces the unfinished partitions, which were all examined.
+        """Record a response. All unfinished partitions were examined, and ``unfinished`` replaces them.
 
-        ``unfinished``: partitions with an error, with records that the follower lacks, with an unrecorded fetch
-        position, or whose follower is neither in the ISR nor proposed for it.
+        ``unfinished``: partitions with an error, records that the follower lacks, an unrecorded fetch position, or a
+        follower that is neither in the ISR nor proposed for it.
         """
         self._unfinished = set(unfinished)
         self.seen_count = seen_count
@@ -219,7 +215,7 @@ class FetchSession:
 class FetchSessions:
     """The sessions of a broker: at most ``slots``, with as many partitions as ``memory`` allows.
 
-    ``is_known``: True if the broker knows a partition. ``max_lag_ms``: replica.lag.time.max.ms.
+    ``max_lag_ms``: replica.lag.time.max.ms.
     """
 
     def __init__(
@@ -242,11 +238,10 @@ class FetchSessions:
 
     @property
     def partition_count(self) -> int:
-        """Total number of partitions in all sessions."""
         return sum(len(session.wanted) for session in self._sessions.values())
 
     def open(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
-        """Process a request's session fields. Returns the partitions to fetch.
+        """The partitions to fetch, from a request's session fields.
 
         Raises: ApiError for the whole response: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
             FETCH_SESSION_TOPIC_ID_ERROR.
@@ -264,7 +259,7 @@ class FetchSessions:
         return self._continue(request, uses_topic_ids, now_ms)
 
     def take_back(self, context: FetchContext) -> None:
-        """Remove the session if the request began it, because the response is empty."""
+        """Remove the session that the request began, because the response is empty."""
         if context.session is not None and not context.is_incremental:
             self._remove(context.session.session_id)
 
@@ -324,8 +319,8 @@ class FetchSessions:
         return FetchContext(session.wanted, session, True)
 
     def _change(self, session: FetchSession, request: FetchRequest) -> None:
-        """Apply changes to a session. Raises ApiError(FETCH_SESSION_ID_NOT_FOUND), so that the client sends a full
-        request, if an added partition cannot be remembered."""
+        """Raises ApiError(FETCH_SESSION_ID_NOT_FOUND) if an added partition cannot be remembered; the client then sends
+        a full request."""
         changed = _wanted(request)
         added = [key for key in changed if key not in session.wanted]
         size_bytes = len(added) * PARTITION_BYTES

@@ -1,10 +1,9 @@
-"""The fetching side of incremental fetch sessions (KIP-227); ``fetch_session`` is the broker's side.
+"""The fetcher's side of incremental fetch sessions (KIP-227); ``fetch_session`` is the broker's.
 
-A full request lists every partition. If the response contains a session id, later requests list only changes. After an
-error or an unexpected response the next request is full again.
+A full request lists every partition. If the response has a session id, later requests list only changes. After an error
+or an unexpected response, the next one is full again.
 
-Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9.
-Tests: tests/kafka_zk/broker/replica/test_fetch_session_handler.py.
+Pure. Source: FetchSessionHandler.java@3.9.
 """
 
 from typing import NamedTuple
@@ -18,7 +17,7 @@ _MAX_EPOCH = 0x7FFFFFFF
 
 
 class SessionRequest(NamedTuple):
-    """The fields of a Fetch request that the session determines."""
+    """The part of a Fetch request that depends on the session."""
 
     session_id: int
     session_epoch: int
@@ -27,18 +26,17 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSessionHandler:
-    """The session with one broker.
+    """Call ``want`` and ``forget`` for changes, send ``next_request``, then call ``take_response`` or ``failed``.
 
-    Call ``want`` and ``forget`` for changes, send ``next_request``, then call ``take_response`` or ``failed``. At most
-    one request is in progress. ``wanted``: the partitions to fetch, in order.
+    There is at most one request at a time. ``wanted``: in fetch order.
     """
 
     def __init__(self) -> None:
         self.wanted: Wanted = {}
-        self._asked: Wanted = {}  # the broker's partitions after it has processed the last request
-        self._changed: dict[PartitionKey, None] = {}  # keys that may differ between ``wanted`` and ``_asked``
-        self._session_id = NO_SESSION  # to continue the session, or to close it with the next full request
-        self._epoch = INITIAL_EPOCH  # epoch of the next request, which is full if INITIAL_EPOCH
+        self._asked: Wanted = {}  # the broker's partitions after the last request
+        self._changed: dict[PartitionKey, None] = {}  # may differ between ``wanted`` and ``_asked``
+        self._session_id = NO_SESSION  # to continue, or to close with the next full request
+        self._epoch = INITIAL_EPOCH  # of the next request, which is full if INITIAL_EPOCH
 
     @property
     def is_incremental(self) -> bool:
@@ -46,14 +44,13 @@ class FetchSessionHandler:
         return self._epoch != INITIAL_EPOCH
 
     def want(self, topic: TopicKey, partition: FetchPartition) -> None:
-        """Fetch a partition with these parameters from now on, after all others."""
+        """Fetch it with these parameters, after all others."""
         key = (topic, partition.partition)
         self.wanted.pop(key, None)
         self.wanted[key] = partition
         self._changed[key] = None
 
     def forget(self, topic: TopicKey, partition: int) -> None:
-        """Stop fetching a partition."""
         key = (topic, partition)
         if self.wanted.pop(key, None) is not None:
             self._changed[key] = None
@@ -63,7 +60,6 @@ class FetchSessionHandler:
         return self._asked.get((topic, partition))
 
     def next_request(self) -> SessionRequest:
-        """The request to send now."""
         if not self.is_incremental:
             self._changed.clear()
             self._asked = dict(self.wanted)
@@ -81,8 +77,7 @@ class FetchSessionHandler:
         return SessionRequest(self._session_id, self._epoch, _by_topic(to_send), _forgotten(to_forget))
 
     def take_response(self, response: FetchResponse) -> bool:
-        """Check and apply a response. If it returns False, ignore the partitions in the response and send another
-        request."""
+        """Returns False if the response must be ignored, and another request sent."""
         if response.error_code:
             self._restart(closes=response.error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return False
@@ -97,11 +92,11 @@ class FetchSessionHandler:
         return True
 
     def failed(self) -> None:
-        """Begin a new session after a request without a response, because the broker's session epoch is unknown."""
+        """Begin a new session: without a response, the broker's session epoch is unknown."""
         self._restart(closes=True)
 
     def restart(self) -> None:
-        """Forget all partitions and close the session with the next request."""
+        """Forget all, and close the session with the next request."""
         self.wanted.clear()
         self._restart(closes=True)
 
@@ -111,8 +106,8 @@ class FetchSessionHandler:
             self._session_id = NO_SESSION
 
     def _fits(self, response: FetchResponse) -> bool:
-        """True if a full response lists exactly the requested partitions, or an incremental one has this session's id
-        and only its partitions."""
+        """True if a full response lists exactly the requested partitions, or an incremental one this session's id and
+        only its partitions."""
         answered = {
             (_key(topic.topic, topic.topic_id), fetched.partition)
             for topic in response.topics

@@ -1,4 +1,4 @@
-"""Effects of a leader's responses on a follower's log, and questions to the leader.
+"""What a leader's responses do to a follower's log, and questions to the leader.
 
 ``fetcher_state`` decides, ``replica_fetcher`` executes. Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
 """
@@ -9,9 +9,9 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Append(NamedTuple):
-    """Append ``records`` (may be empty), then adopt the leader's high watermark and log start offset.
+    """``records`` may be empty; then adopt the leader's high watermark and log start offset.
 
-    ``restart_at``: new start offset of an empty log; None: keep the offset.
+    ``restart_at``: start offset of an empty log; None: unchanged.
     """
 
     tp: TopicPartition
@@ -22,9 +22,9 @@ class Append(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """Truncate the log to ``offset``. Unless ``is_complete``, ask the leader again afterwards.
+    """Truncate the log to ``offset`` and, unless ``is_complete``, ask again.
 
-    ``has_parted``: the logs differ within one leader epoch, so records before ``offset`` may differ as well.
+    ``has_parted``: the logs differ within one leader epoch, maybe before ``offset``.
     """
 
     tp: TopicPartition
@@ -41,15 +41,14 @@ class StartAnew(NamedTuple):
 
 
 class AskOffsets(NamedTuple):
-    """Ask for the end and the start of the leader's log, because the follower's log ends outside it; see
-    ``out_of_range``."""
+    """Ask for the leader's log start and end, outside which the log ends; see ``out_of_range``."""
 
     tp: TopicPartition
     leader_epoch: int
 
 
 class FetchRefused(NamedTuple):
-    """The leader returned an error. ``is_dropped``: the partition is not fetched until the next LeaderAndIsr."""
+    """``is_dropped``: not fetched until the next LeaderAndIsr."""
 
     tp: TopicPartition
     code: int
@@ -60,7 +59,7 @@ Effect = Append | Truncate | StartAnew | AskOffsets | FetchRefused
 
 
 class EpochQuestion(NamedTuple):
-    """Ask where the leader's ``epoch`` ends (OffsetForLeaderEpoch)."""
+    """Where does the leader's ``epoch`` end (OffsetForLeaderEpoch)?"""
 
     tp: TopicPartition
     leader_epoch: int

@@ -1,16 +1,15 @@
-"""The fetch state of each partition of one leader, and the effects of the leader's responses on the logs.
+"""The fetch state of a leader's partitions, and what its responses do to the logs.
 
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on, the leader
 returns the divergence (KIP-595); before, the follower asks with OffsetForLeaderEpoch (KIP-101, KIP-279). A log without
-leader epochs is truncated to its high watermark. A log that ends within a batch of the leader is truncated to the
+leader epochs is truncated to its high watermark. A log that ends within a batch of the leader is truncated to that
 batch's start.
 
-An error delays a partition. If the leader rejects the leader epoch as old, or has the records only in remote storage,
-the partition is dropped until the next LeaderAndIsr. While the quota is exceeded, throttled partitions that lag are
-left out.
+An error delays a partition. It is dropped until the next LeaderAndIsr if the leader rejects its leader epoch as old, or
+has the records only in remote storage. While the quota is exceeded, throttled partitions that lag are not fetched.
 
-Pure: it reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the effects and reports their
-results. Source: AbstractFetcherThread.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
+Pure: reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the effects. Source:
+AbstractFetcherThread.scala@3.9.
 """
 
 import enum
@@ -38,7 +37,7 @@ from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.records.record_batch import check_crc, iter_batches
 
 DIVERGING_EPOCH_SINCE = 12
-"""The first version of Fetch in which the leader returns where to truncate."""
+"""First version of Fetch that returns where to truncate."""
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -73,9 +72,9 @@ class FollowerLog(Protocol):
 
 
 FIRST_WAIT_S = 0.02
-"""Delay after the leader's first error in ``_NOT_HEARD_YET``. It doubles each time, up to the backoff.
+"""Delay after the first error in ``_NOT_HEARD_YET``; it doubles up to the backoff.
 
-The controller usually notifies this broker a moment before the leader. Until then acks=all appends wait.
+The controller usually notifies the leader a moment later. Until then acks=all appends wait.
 """
 _MOST_DOUBLINGS = 20  # 20 ms * 2^20: about 6 hours
 
@@ -101,14 +100,12 @@ class PartitionFetchState(NamedTuple):
 
     Attributes:
         topic_id: 16 bytes; ZERO_ID if the topic has no id.
-        leader_epoch: epoch in which this broker follows; constant until ``add`` is called with another one.
-        fetch_offset: while FETCHING, the log end offset; while TRUNCATING, where to truncate if the leader need not be
-            asked.
+        leader_epoch: constant until ``add`` is called with another one.
+        fetch_offset: the log end offset; while TRUNCATING, where to truncate without asking the leader.
         last_fetched_epoch: the log's latest leader epoch; -1 if it has none.
-        log_start_offset: that of the local log.
         lag: records behind the leader's high watermark; -1 before the first response.
-        delayed_until_s: end of the delay after an error, on the timers' clock; None if not delayed.
-        waited: number of errors in ``_NOT_HEARD_YET`` since the last append, at most ``_MOST_DOUBLINGS``.
+        delayed_until_s: end of the delay after an error, on the timers' clock.
+        waited: errors in ``_NOT_HEARD_YET`` since the last append, at most ``_MOST_DOUBLINGS``.
     """
 
     topic_id: bytes
@@ -129,9 +126,9 @@ class FetcherState:
     """The partitions that are fetched from one leader.
 
     Args:
-        fetch_version: version in the inter-broker protocol.
+        fetch_version: of the inter-broker protocol.
         asks_for_epochs: the leader supports OffsetForLeaderEpoch.
-        max_bytes: maximum bytes of one partition in a response.
+        max_bytes: per partition and response.
         backoff_s: delay of a partition after an error.
         quota: shared by all fetchers.
     """
@@ -153,16 +150,16 @@ class FetcherState:
         self._backoff_s = backoff_s
         self._quota = quota or ReplicationQuota(QuotaWindow())
         self._delayed: set[TopicPartition] = set()  # subset of ``partitions``
-        self._held_back: set[TopicPartition] = set()  # partitions that the quota excludes from requests
+        self._held_back: set[TopicPartition] = set()  # excluded by the quota
         self._truncating: set[TopicPartition] = set()  # subset of ``partitions``
-        self._by_key: dict[PartitionKey, TopicPartition] = {}  # by the session's key
-        self._without_id = 0  # number of partitions whose topic has no id
+        self._by_key: dict[PartitionKey, TopicPartition] = {}
+        self._without_id = 0  # partitions whose topic has no id
         self._uses_ids = fetch_version >= TOPIC_IDS_SINCE
 
     # -- which partitions ---------------------------------------------------------------------------------------------
 
     def add(self, tp: TopicPartition, topic_id: bytes, leader_epoch: int, log: FollowerLog) -> None:
-        """Fetch a partition in this leader epoch. Does nothing if that is already the case."""
+        """Fetch a partition in this leader epoch, unless that is already the case."""
         known = self.partitions.get(tp)
         if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
             return
@@ -177,7 +174,6 @@ class FetcherState:
         self._want(tp)
 
     def remove(self, tp: TopicPartition) -> None:
-        """Stop fetching a partition, if it is fetched."""
         known = self.partitions.pop(tp, None)
         if known is not None:
             key = self._key(tp, known)
@@ -191,16 +187,16 @@ class FetcherState:
 
     @property
     def version(self) -> int:
-        """Version of the next Fetch. It is below TOPIC_IDS_SINCE while a topic has no id."""
+        """Version of the next Fetch, below TOPIC_IDS_SINCE while a topic has no id."""
         return self._fetch_version if self._uses_ids else min(self._fetch_version, TOPIC_IDS_SINCE - 1)
 
     @property
     def max_lag(self) -> int:
-        """Number of records that the most lagging partition lacks; 0 if there are no partitions."""
+        """Records that the most lagging partition lacks; 0 without partitions."""
         return max((known.lag for known in self.partitions.values()), default=0)
 
     def tp(self, topic: str | None, topic_id: bytes | None, partition: int) -> TopicPartition | None:
-        """The partition that a response names; None if this fetcher does not fetch it."""
+        """The partition that a response names; None if it is not fetched."""
         return self._by_key.get((topic or "" if topic_id is None else topic_id, partition))
 
     # -- delays -------------------------------------------------------------------------------------------------------
@@ -216,9 +212,9 @@ class FetcherState:
             self.session.forget(self._key(tp, known), tp.partition)
 
     def wake(self, now_s: float) -> float | None:
-        """End delays that are over, and update the partitions that the quota excludes.
+        """End delays that are over, and update what the quota excludes.
 
-        Returns the time of the next call, in s on the timers' clock; None if no partition waits.
+        Returns the time of the next call on the timers' clock; None if no partition waits.
         """
         next_s: float | None = None
         for tp in sorted(self._delayed):
@@ -248,7 +244,6 @@ class FetcherState:
 
     @property
     def has_work(self) -> bool:
-        """True if there is a partition to fetch, or to truncate before its first fetch."""
         return bool(self.session.wanted or self._truncating - self._delayed)
 
     # -- truncation before the first fetch ----------------------------------------------------------------------------
@@ -267,7 +262,6 @@ class FetcherState:
     def epoch_answered(
         self, question: EpochQuestion, code: int, end: EpochEndOffset, log: FollowerLog, now_s: float
     ) -> Truncate | FetchRefused | None:
-        """The effect of the leader's response to a question of ``truncations``."""
         known = self.partitions.get(question.tp)
         if known is None or known.leader_epoch != question.leader_epoch or known.state is ReplicaState.FETCHING:
             return None
@@ -310,12 +304,11 @@ class FetcherState:
     def out_of_range(
         self, asked: AskOffsets, leader_start: int, leader_end: int, log: FollowerLog, now_s: float
     ) -> Truncate | StartAnew | FetchRefused | None:
-        """Handle a leader whose log begins at ``leader_start`` and ends at ``leader_end``. None if the response is
-        outdated.
+        """Handle a leader whose log has these bounds; None if the response is outdated.
 
         If the local log ends after the leader's, it is truncated: the leader was elected without those records. If it
-        ends before the leader's start, it is restarted. Otherwise it is fetched again later: the leader's log has
-        changed, or it lacks the epoch.
+        ends before the leader's start, it begins again there. Otherwise it is fetched again later: the leader's log has
+        changed, or lacks the epoch.
         """
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
@@ -327,7 +320,6 @@ class FetcherState:
         return self._refused(asked.tp, ErrorCode.OFFSET_OUT_OF_RANGE, now_s)
 
     def offsets_refused(self, asked: AskOffsets, code: int, now_s: float) -> FetchRefused | None:
-        """Handle an error that the leader returned instead of its offsets."""
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
             return None
@@ -348,7 +340,7 @@ class FetcherState:
     def _truncation(
         self, tp: TopicPartition, known: PartitionFetchState, end: EpochEndOffset, log: FollowerLog
     ) -> Truncate:
-        """Where the logs diverge, given the end of the leader's largest epoch that is at most the local one."""
+        """Where the logs diverge, given the end of the leader's largest epoch not above the local one."""
         if end.end_offset == UNDEFINED_OFFSET:
             return Truncate(tp, known.fetch_offset)  # the leader knows no epoch of the local log
         log_end = log.log_end_offset
@@ -364,14 +356,13 @@ class FetcherState:
     # -- results of the effects ----------------------------------------------------------------------------------------
 
     def appended(self, effect: Append, log: FollowerLog) -> None:
-        """Record that the records are in the log, which has adopted the leader's high watermark and start."""
+        """Record an append. The log has adopted the leader's high watermark and start."""
         known = self.partitions.get(effect.tp)
         if known is not None:
             lag = max(0, effect.high_watermark - log.log_end_offset)
             self._continue_at_end(effect.tp, known, log, lag, 0)
 
     def truncated(self, effect: Truncate | StartAnew, log: FollowerLog) -> None:
-        """Record that the log was truncated or restarted."""
         known = self.partitions.get(effect.tp)
         if known is None:
             return
@@ -432,7 +423,7 @@ class FetcherState:
         return known.topic_id if self._uses_ids else tp.topic
 
     def _choose_keys(self) -> None:
-        """Choose topic ids if every topic has one, because a request and its session use either names or ids."""
+        """Use topic ids if every topic has one: a request and its session use either names or ids."""
         if self._fetch_version < TOPIC_IDS_SINCE:
             return
         uses_ids = not self._without_id
@@ -448,8 +439,8 @@ def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
     """The start of the leader's first batch if the local log ends within it, in the same epoch; otherwise None.
 
     The leader has then lost records and written others (docs/decisions/0015). Kafka's follower stops fetching such a
-    partition (``markPartitionFailed`` in AbstractFetcherThread). The CRC does not cover the base offset, so all other
-    fields of the batch must match the local log.
+    partition (``markPartitionFailed``). The CRC does not cover the base offset, so all other fields of the batch must
+    match the local log.
     """
     end = log.log_end_offset
     if len(records) < _BASE_OFFSET.size or log.log_start_offset == end or not 0 <= _base_offset(records) < end:
@@ -464,10 +455,8 @@ def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
 
 
 def _restart_at(records: memoryview, log: FollowerLog) -> int | None:
-    """The start offset that an empty log needs for the leader's first batch; None if the current one is right.
-
-    The batch may begin before the leader's log start offset.
-    """
+    """The start offset that an empty log needs for the leader's first batch, which may begin before the leader's log
+    start offset; None if it has that start."""
     if len(records) < _BASE_OFFSET.size or log.log_start_offset != log.log_end_offset:
         return None
     base_offset = _base_offset(records)

@@ -1,4 +1,4 @@
-"""Flushes required by ``flush.messages``: the leader's records count as committed when they are durable.
+"""Flushes required by ``flush.messages``: the leader's records are committed when durable.
 
 Tests: tests/kafka_zk/broker/replica/test_manager.py.
 """
@@ -17,7 +17,7 @@ from kafka_zk.storage.manager.log_manager import LogManager
 
 
 class Flushes:
-    """``now_ms``: the clock of high watermarks. ``wake``: re-evaluates the requests that wait for a partition."""
+    """``now_ms``: the clock of high watermarks. ``wake``: re-evaluates a partition's waiting requests."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Flushes:
         self._wake = wake
 
     async def make_durable(self, partition: Partition, log: Log) -> OSError | None:
-        """Flush after ``Partition.flush_begins``. Returns the error if the flush took the directory offline."""
+        """Flush after ``Partition.flush_begins``. Returns the error if the directory is now offline."""
         try:
             work, done = log.prepare_flush()
             try:
@@ -50,7 +50,7 @@ class Flushes:
         return None
 
     def before_leading(self, partition: Partition) -> None:
-        """Flush the records that this broker wrote before its election."""
+        """Records from before this broker's election."""
         log, now_ms = partition.log, self._clock.wall_ns() // 1_000_000
         if log is not None and log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.high_watermark)

@@ -1,4 +1,4 @@
-"""A follower's fetch of one partition: checks the follower and divergence, and reads.
+"""A follower's fetch of one partition.
 
 Source: Partition.fetchRecords, followerReplicaOrThrow and readRecords@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
@@ -21,9 +21,9 @@ _NOTHING_FETCHED = -1
 
 
 class FollowerRead(NamedTuple):
-    """``diverging_epoch``: where the follower's log diverges; None if it does not.
+    """``diverging_epoch``: None if the logs do not diverge.
 
-    ``records``: None if the logs diverge, at the log end offset, or if the quota holds the follower back.
+    ``records``: None if they do, at the log end, or for the quota's sake.
     """
 
     log: Log
@@ -41,10 +41,10 @@ def read(
     min_one_batch: bool,
     is_first_read: bool,
 ) -> FollowerRead:
-    """Read up to the log end offset. Only the first read for a request records the follower's position.
+    """Read up to the log end; a request's first read records the follower's position.
 
-    Raises: ApiError (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER if the request has no epoch) if the broker is not
-        a known follower; OffsetOutOfRange; OSError after taking the log directory offline.
+    Raises: ApiError for an unknown follower (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER without an epoch);
+        OffsetOutOfRange; OSError after taking the log directory offline.
     """
     partition = replicas.partitions.get(tp) or replicas.partition(tp)
     log = partition.leader_log(fetch.current_leader_epoch)
@@ -84,7 +84,7 @@ def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -
 def diverging_epoch(log: Log, fetch: FetchPartition) -> EpochEndOffset | None:
     """Where the fetching replica's log diverges from this one; None if it does not (KIP-595).
 
-    Raises: OffsetOutOfRange if the divergence is unknown or the offset is before the log's start.
+    Raises: OffsetOutOfRange if that is unknown, or the offset is before the log's start.
     """
     if fetch.last_fetched_epoch <= _NOTHING_FETCHED:
         return None

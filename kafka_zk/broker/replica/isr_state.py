@@ -1,8 +1,7 @@
-"""The in-sync replicas of a partition as its leader knows them: the committed ISR and a proposed change.
+"""The in-sync replicas as a partition's leader knows them: the committed ISR and a proposed change.
 
-A change takes effect when the controller has written it. Until the controller responds, the leader applies both ISRs:
-the high watermark waits for replicas being added and for replicas being removed (KIP-497). There is one change at a
-time:
+Until the controller has written a change and responds, both ISRs count: the high watermark waits for replicas to add
+and to remove (KIP-497). There is at most one change at a time:
 
     Committed      --expand, shrink-->  Pending
     Pending        --written-->         Committed, with the controller's response
@@ -12,7 +11,7 @@ time:
     any            --LeaderAndIsr of a new leader epoch-->  Committed
 
 Pure. Source: CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr and handleAlterPartitionError in
-Partition.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_isr_state.py.
+Partition.scala@3.9.
 """
 
 import enum
@@ -23,7 +22,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Committed(NamedTuple):
-    """The ISR that the controller wrote last. ``isr``: broker ids in the controller's order, including the leader."""
+    """The ISR that the controller wrote last. ``isr``: in the controller's order, with the leader."""
 
     isr: tuple[int, ...]
 
@@ -33,7 +32,7 @@ class Committed(NamedTuple):
         return self.isr
 
     def expand(self, broker_id: int) -> "Pending":
-        """Propose to add a follower that has caught up. It becomes the last member."""
+        """Propose a follower that has caught up, as the last member."""
         assert broker_id not in self.isr
         return Pending(self, (*self.isr, broker_id))
 
@@ -46,7 +45,7 @@ class Committed(NamedTuple):
 class Pending(NamedTuple):
     """A proposed change without a final response.
 
-    ``committed``: the ISR before the proposal. ``proposed``: the new ISR, either larger or smaller than the committed.
+    ``committed``: before the proposal. ``proposed``: larger or smaller.
     """
 
     committed: Committed
@@ -67,8 +66,8 @@ IsrState: TypeAlias = Committed | Pending
 class Ending(enum.Enum):
     """The meaning of the controller's error code for a change."""
 
-    REVERTED = "reverted"  # the change was not written and will not be
-    GIVEN_UP = "given up"  # unknown until the next LeaderAndIsr whether it was written
+    REVERTED = "reverted"  # it was not and will not be written
+    GIVEN_UP = "given up"  # in doubt until the next LeaderAndIsr
     RETRIED = "retried"
 
 
@@ -98,6 +97,5 @@ class WrittenIsr(NamedTuple):
 
 
 def is_current(written: WrittenIsr, leader_epoch: int, partition_epoch: int) -> bool:
-    """True if a leader with these epochs may adopt the response. Equal partition epochs mean that no write was
-    needed."""
+    """True if a leader with these epochs may adopt it. Equal partition epochs: no write was needed."""
     return written.leader_epoch == leader_epoch and written.partition_epoch >= partition_epoch

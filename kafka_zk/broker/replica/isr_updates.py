@@ -1,6 +1,6 @@
-"""Drives ``isr_state`` and ``remote_replicas``: effects of followers' fetches and of time on led partitions.
+"""Drives ``isr_state`` and ``remote_replicas``: what followers' fetches, and time, do to led partitions.
 
-A fetch may let a follower join the ISR and advance the high watermark. ``shrink`` removes followers that lag. The
+A fetch may let a follower join the ISR and advance the high watermark; ``shrink`` removes lagging followers; the
 partition adopts the controller's responses.
 
 Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlterPartition in Partition.scala@3.9. Tests:
@@ -34,7 +34,7 @@ class LogStart(NamedTuple):
 
 
 class Follower(NamedTuple):
-    """The fetching broker. ``broker_epoch`` is -1 if the request has none."""
+    """The fetching broker; its epoch is -1 if unknown."""
 
     broker_id: int
     broker_epoch: int
@@ -51,9 +51,9 @@ class IsrUpdates:
     """The ISR changes of all partitions that this broker leads.
 
     Args:
-        wake: called for each partition whose high watermark or a follower's log start offset moved. Attributes:
-        alter_partitions: writes changes of the ISR; set when the broker starts.
-        expands, shrinks, failed_updates: numbers of written expansions, written shrinks and failed changes.
+        wake: called when a high watermark or a follower's log start offset moved. Attributes:
+        alter_partitions: set when the broker starts.
+        expands, shrinks, failed_updates: counts.
     """
 
     def __init__(self, clock: Timers, wake: Callable[[TopicPartition | LogStart], None], events: EventSource) -> None:
@@ -76,7 +76,7 @@ class IsrUpdates:
         log_start_offset: int,
         log_end_offset: int,
     ) -> None:
-        """Record that a follower fetched from ``offset``. ``log_end_offset``: the value when the fetch read the log."""
+        """``log_end_offset``: when the fetch read the log."""
         remotes = partition.remotes
         assert remotes is not None
         broker_id, broker_epoch = follower
@@ -98,7 +98,7 @@ class IsrUpdates:
             self._wake(LogStart(partition.tp))
 
     def shrink(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
-        """Propose to remove followers that lag, one partition per step."""
+        """Propose to remove lagging followers, one partition per step."""
         for partition in partitions:
             log, remotes = partition.log, partition.remotes
             if log is None or remotes is None:
@@ -119,7 +119,7 @@ class IsrUpdates:
             yield partition.tp
 
     def brokers_gone(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
-        """Advance high watermarks that waited for these brokers to join, one partition per step."""
+        """Advance high watermarks that awaited these brokers, one partition per step."""
         for partition in partitions:
             self._advance(partition)
             yield partition.tp
@@ -147,7 +147,7 @@ class IsrUpdates:
     def _answered(self, partition: Partition, pending: Pending, answer: Answer) -> None:
         remotes = partition.remotes
         if partition.role is not Role.LEADER or remotes is None or remotes.state is not pending:
-            return  # the controller has decided otherwise in between
+            return  # the controller has decided otherwise
         if isinstance(answer, WrittenIsr):
             self._written(partition, pending, answer)
             return

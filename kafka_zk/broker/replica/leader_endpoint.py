@@ -1,7 +1,7 @@
-"""A follower's access to its leader: one connection and the requests of a replica fetcher.
+"""A replica fetcher's connection and requests to its leader.
 
-The inter-broker protocol determines the versions, so the follower does not ask the leader for them. After a failure the
-next request uses a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
+Versions are those of the inter-broker protocol, so none are asked for. After a failure, the next request has a new
+connection. Source: RemoteLeaderEndPoint.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +23,7 @@ EARLIEST = -2
 
 _ListOffsets: Any = codec.request(ApiKey.LIST_OFFSETS)
 _LeaderEpochs: Any = codec.request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
-_EPOCH_SINCE = 1  # the first version of OffsetForLeaderEpoch whose response contains the epoch
+_EPOCH_SINCE = 1  # OffsetForLeaderEpoch's responses then contain the epoch
 
 
 class LeaderConnection(Protocol):
@@ -48,15 +48,13 @@ class FetchLimits(NamedTuple):
 
 
 class EpochAnswer(NamedTuple):
-    """The leader's response to one question."""
-
     question: EpochQuestion
     error_code: int
     end: EpochEndOffset
 
 
 class LeaderEndPoint:
-    """Access to one leader. Every method raises the connection's errors."""
+    """Methods raise the connection's errors."""
 
     def __init__(
         self,
@@ -75,8 +73,7 @@ class LeaderEndPoint:
         self._closes = 0
 
     async def fetch(self, version: int, wanted: SessionRequest) -> FetchResponse:
-        """Send a Fetch. Records in the response are views of its frame. Raises ProtocolError if the response is
-        invalid."""
+        """Records are views of the response's frame. Raises ProtocolError if that is invalid."""
         request = FetchRequest(
             max_wait_ms=self._limits.max_wait_ms,
             min_bytes=self._limits.min_bytes,
@@ -110,7 +107,8 @@ class LeaderEndPoint:
         raise ProtocolError(f"an answer to ListOffsets without {tp}")
 
     async def epoch_ends(self, questions: Sequence[EpochQuestion]) -> list[EpochAnswer]:
-        """The leader's response to each question (OffsetForLeaderEpoch). Raises ProtocolError if one is missing."""
+        """The leader's response to each question (OffsetForLeaderEpoch). Raises ProtocolError if a response is
+        missing."""
         version = self._versions.offset_for_leader_epoch
         assert version is not None, "this protocol has no use for OffsetForLeaderEpoch"
         topics: dict[str, list[Any]] = {}
@@ -142,7 +140,7 @@ class LeaderEndPoint:
         return answers
 
     def close(self) -> None:
-        """Close the connection if there is one. Waiting requests fail."""
+        """Close the connection; waiting requests fail."""
         self._closes += 1
         connection, self._connection = self._connection, None
         if connection is not None:

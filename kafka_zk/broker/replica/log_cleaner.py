@@ -1,11 +1,11 @@
-"""The log cleaner of a broker: helper processes compact the dirtiest logs, and the broker swaps in the results.
+"""The log cleaner: helper processes compact the dirtiest logs, and the broker swaps in the results.
 
-Each of ``log.cleaner.threads`` lanes cleans one log after the other, and pauses for ``log.cleaner.backoff.ms`` if no
-log is due. A helper only reads segments and writes ``.cleaned`` files. It dies with its broker, and while it lives no
-other broker opens the log directories. A truncation, a deletion, another leader or a failed directory aborts a
-cleaning: the helper is killed, no further segment is swapped, and a later round starts again.
+Each of ``log.cleaner.threads`` lanes cleans log after log, and pauses for ``log.cleaner.backoff.ms`` if none is due. A
+helper only reads segments and writes ``.cleaned`` files. It dies with its broker; while it lives, no other broker opens
+the log directories. A truncation, a deletion, another leader or a failed directory aborts a cleaning: the helper is
+killed, nothing more is swapped, and a later round starts again.
 
-Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
+Source: LogCleaner.scala@3.9.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,19 +31,18 @@ _log = Logger()
 
 WhenReadable = Callable[[int], "Deferred[None]"]
 StartHelper = Callable[[int, int, Sequence[int]], Helper]
-"""Starts a helper with the arguments of ``Helper``."""
 
 HELPER_BYTES = 1 << 30
-"""Limit of a helper's address space in addition to its offset map. An uncompressed batch may take 128 MB."""
+"""A helper's address space besides its offset map; an uncompressed batch may take 128 MB."""
 NICENESS = 5
 ATTENTION_S = 0.5
-"""Interval of the checks whether a cleaning is still wanted."""
+"""How often to check whether a cleaning is still wanted."""
 MOST_DEATHS = 3
 """Number of consecutive helper deaths after which a log counts as uncleanable."""
 
 
 class LogCleanerSettings(NamedTuple):
-    """The keys ``log.cleaner.*``, shared by all threads."""
+    """``log.cleaner.*``, shared by all threads."""
 
     is_enabled: bool = True
     threads: int = 1
@@ -55,7 +54,6 @@ class LogCleanerSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "LogCleanerSettings":
-        """The settings from the broker's configuration."""
         return cls(
             config.log_cleaner_enable,
             config.log_cleaner_threads,
@@ -79,10 +77,10 @@ class LogCleanerSettings(NamedTuple):
 
 
 class LogCleaner:
-    """Runs the lanes, on the reactor thread.
+    """Runs on the reactor thread.
 
-    ``when_readable``: fires when a file descriptor is readable. ``standing_of``: this broker's role and leader epoch in
-    a partition; a change aborts a cleaning. ``last_stats``: statistics of each lane's last cleaning.
+    ``standing_of``: this broker's role and leader epoch; a change aborts a cleaning. ``last_stats``: of each lane's
+    last cleaning.
     """
 
     def __init__(
@@ -103,7 +101,7 @@ class LogCleaner:
         self.standing_of = standing_of
         self.start_helper = start_helper
         self.manager = LogCleanerManager(logs, _tell_uncleanable)
-        self.deaths: dict[Log, int] = {}  # helper deaths since the log was last cleaned
+        self.deaths: dict[Log, int] = {}  # since the log was last cleaned
         self._is_short = False
         self._lanes: list[_Lane] = []
 
@@ -123,13 +121,13 @@ class LogCleaner:
                 lane.start()
 
     def stop(self) -> None:
-        """Kill the helpers. Later rounds repeat their work. Returns immediately."""
+        """Kill the helpers, without waiting. Later rounds repeat their work."""
         for lane in self._lanes:
             lane.stop()
         self._lanes = []
 
     def reconfigure(self, settings: LogCleanerSettings) -> None:
-        """Use other settings. As in Kafka, cleanings in progress are aborted, and ``is_enabled`` does not change."""
+        """Use other settings; as in Kafka, cleanings in progress are aborted, and ``is_enabled`` does not change."""
         settings = settings._replace(is_enabled=self.settings.is_enabled)
         if settings != self.settings:
             self.settings = settings
@@ -141,7 +139,7 @@ class LogCleaner:
             del self.deaths[log]
 
     def log_shortage(self, reason: object) -> None:
-        """Log once that the machine lacks a resource and the cleaning will be repeated, until a cleaning succeeds."""
+        """Log, once until a cleaning succeeds, that the machine lacks a resource."""
         if not self._is_short:
             seconds = self.settings.backoff_ms / 1000
             _log.warn("the log cleaner tries again in {seconds} s: {reason}", seconds=seconds, reason=reason)
@@ -153,8 +151,7 @@ class LogCleaner:
         self._is_short = False
 
     def clean_now(self, tp: TopicPartition) -> bool:
-        """Clean a log soon, even if little of it is dirty. Returns False if the log is not compacted or is
-        uncleanable."""
+        """Clean a log soon, even if little of it is dirty. Returns False if it is not compacted, or uncleanable."""
         is_wanted = bool(self._lanes) and self.manager.want_now(tp)
         for lane in self._lanes if is_wanted else ():
             lane.wake()
@@ -162,7 +159,7 @@ class LogCleaner:
 
 
 class _Lane:
-    """Cleans one log after the other with one helper, which ends when no log is due."""
+    """Cleans log after log with one helper, which ends when none is due."""
 
     def __init__(self, cleaner: LogCleaner) -> None:
         self._cleaner = cleaner
@@ -216,16 +213,16 @@ class _Lane:
             await rest
 
     async def _clean_or_let_go(self, cleaning: Cleaning) -> bool:
-        """Clean a log. After an unexpected error, release it, so that retention can use it again."""
+        """Clean a log; after an unexpected error, release it, so that retention can use it."""
         try:
             return await self._clean(cleaning)
-        except Exception:  # not GeneratorExit, which means that the process or simulation has ended
+        except Exception:  # not GeneratorExit: the process or simulation has ended
             self._end_helper()
             self._cleaner.manager.finish(cleaning, None)
             raise
 
     async def _clean(self, cleaning: Cleaning) -> bool:
-        """Clean a log. Returns whether it is cleaner than before."""
+        """Returns whether the log is cleaner than before."""
         cleaner = self._cleaner
         standing = cleaner.standing_of(cleaning.log.tp)
         end_offset = None
@@ -236,14 +233,14 @@ class _Lane:
         else:
             try:
                 end_offset = await self._clean_by(helper, cleaning, standing)
-            except (EOFError, OSError) as error:  # an error of the connection; disk errors are responses
+            except (EOFError, OSError) as error:  # the connection failed; disk errors are responses
                 self._helper_lost(cleaning, error)
         if end_offset is None:
             await cleaner.run_in_thread(self._end_helper)  # after this the helper writes nothing
         return cleaner.manager.finish(cleaning, end_offset) and not self._is_stopped
 
     def _ready_helper(self, cleaning: Cleaning) -> Helper:
-        """A running helper. Called on a worker thread. Raises: OSError if no helper can be started."""
+        """Runs on a worker thread. Raises: OSError if no helper can be started."""
         if self._helper is None or not self._helper.is_alive:
             self._end_helper()
             memory_bytes = cleaning.work.config.dedupe_buffer_bytes + HELPER_BYTES
@@ -269,7 +266,7 @@ class _Lane:
         return None
 
     async def _says_something(self, helper: Helper) -> bool:
-        """True if the helper sent a message or died within ATTENTION_S."""
+        """True if the helper sent something or died within ATTENTION_S."""
         heard = self._cleaner.when_readable(helper.connection.fileno())
         timeout = self._cleaner.clock.callLater(ATTENTION_S, heard.cancel)
         try:
@@ -281,7 +278,7 @@ class _Lane:
         return True
 
     async def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> None:
-        """Swap in a cleaned segment. Fsyncs run on worker threads. A disk error takes the directory offline."""
+        """Fsyncs run on worker threads. A disk error takes the directory offline."""
         manager = self._cleaner.manager
         try:
             for sync in manager.swap_steps(cleaning, cleaned, self._cleaner.clock.wall_ms()):
@@ -291,7 +288,7 @@ class _Lane:
             manager.disk_failed(cleaning.log, error)
 
     async def _sync(self, sync: Callable[[], None]) -> None:
-        """Run an fsync. Repeat it after a pause while the machine lacks a resource. Raises: OSError."""
+        """Run an fsync, again and again while the machine lacks a resource."""
         while True:
             try:
                 return await self._cleaner.run_in_thread(sync)
@@ -302,7 +299,7 @@ class _Lane:
             await self._pause()
 
     def _ended(self, cleaning: Cleaning, kind: int, content: Any) -> int | None:
-        """The end of the clean part; None if the cleaning failed."""
+        """The end of the clean part; None after a failure."""
         cleaner, log = self._cleaner, cleaning.log
         if kind == FAILED:
             if cleaner.manager.wants(cleaning):  # otherwise the failure was expected

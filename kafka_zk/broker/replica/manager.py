@@ -1,7 +1,7 @@
 """All partitions of this broker: applies the controller's decisions, appends, reads.
 
-The driver of ``Partition`` and owner of the logs, on the reactor thread. The log manager runs work that takes longer
-than an append. Source: ReplicaManager.scala@3.9.
+Drives ``Partition`` and owns the logs, on the reactor thread. Work that takes longer than an append belongs to the log
+manager. Source: ReplicaManager.scala@3.9.
 """
 
 import uuid
@@ -52,21 +52,20 @@ _log = Logger()
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
 MarkersWritten: TypeAlias = Callable[[TopicPartition, int, Sequence[MarkerBatch]], None]
-"""Called with a partition, an offset, and markers. All in-sync replicas have the markers, the first at the offset."""
+"""Called with a partition, an offset, and markers that all in-sync replicas have from that offset on."""
 
 Appended: TypeAlias = AppendResult | Unreplicated
 
 _LEGAL_ACKS = (-1, 0, 1)
 _SERVED = (Role.LEADER, Role.FOLLOWER)
 _MANY = 100  # batches appended in one turn
-_MANY_BYTES = 4 * 1024 * 1024  # total bytes of the batches appended in one turn
+_MANY_BYTES = 4 * 1024 * 1024  # their total size
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 _APPENDED = (Unreplicated, *_SETTLED)
 
 
 class LeaderState(NamedTuple):
-    """One partition of a LeaderAndIsr request with its topic's configuration; None if an ACL hides the
-    configuration."""
+    """One partition of a LeaderAndIsr request with its topic's configuration, None if an ACL hides it."""
 
     tp: TopicPartition
     topic_id: uuid.UUID
@@ -75,11 +74,11 @@ class LeaderState(NamedTuple):
 
 
 class ReplicaManager:
-    """The partitions of this broker. LeaderAndIsr creates them and assigns roles; StopReplica removes them.
+    """This broker's partitions, which LeaderAndIsr creates and gives roles, and StopReplica removes.
 
-    Changes to many partitions are made in steps, between which the reactor does other work. Hold ``state_changes`` from
-    reading a state until it is applied, so that no older state overwrites it. ``role_changes`` is held while a portion
-    of LeaderAndIsr is applied. ``purgatory``: delayed fetches and appends.
+    Many partitions are changed in steps, between which the reactor does other work. Hold ``state_changes`` from reading
+    a state until it is applied, so that no older state overwrites it; ``role_changes`` is held for a portion of
+    LeaderAndIsr. ``purgatory``: delayed fetches and appends.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class ReplicaManager:
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
         self._partition_logs = PartitionLogs(logs, self.quotas, broker_id)
-        self.replication_bytes_out = 0  # size of the responses to followers' fetches
+        self.replication_bytes_out = 0  # in responses to followers
         self.role_listeners = RoleListeners(events)
         self.verification: TransactionVerification | None = None
         """Verifies transactions with their coordinators; None: no verification."""
@@ -124,7 +123,7 @@ class ReplicaManager:
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def partition(self, tp: TopicPartition) -> Partition:
-        """The replica. Raises ApiError if there is none: NOT_LEADER_OR_FOLLOWER if another broker has one, otherwise
+        """Raises ApiError: NOT_LEADER_OR_FOLLOWER if another broker has a replica, otherwise
         UNKNOWN_TOPIC_OR_PARTITION."""
         partition = self.partitions.get(tp)
         if partition is None:
@@ -143,13 +142,13 @@ class ReplicaManager:
         required_acks: int,
         guards: Guards | None = None,
     ) -> list[AppendResult] | DelayedProduce:
-        """Append one batch (a writable view) to each partition. Returns the outcomes in the order of ``batches``.
+        """Append one batch (a writable view) to each partition, and return the outcomes in this order.
 
-        Batches without conversion are appended before the first await; many batches take several turns. Then each
-        outcome waits for the flush that ``flush.messages`` requires. With ``required_acks`` -1 the result can be a
-        DelayedProduce that waits for the high watermark, see ``replicated``.
+        What needs no conversion is appended before the first await; many batches take several turns. Each outcome then
+        waits for the flush that ``flush.messages`` requires. With ``required_acks`` -1, a DelayedProduce may wait for
+        the high watermark, see ``replicated``.
 
-        ``guards``: see ``Guards``; None if the client may not use transactions.
+        ``guards``: None if the client may not use transactions.
         """
         if required_acks not in _LEGAL_ACKS:
             return [ApiError(ErrorCode.INVALID_REQUIRED_ACKS) for _ in batches]
@@ -173,7 +172,7 @@ class ReplicaManager:
                     turns = Turns(self._clock, goes_on=True)
                 result = self._conform_and_append(tp, records, needed, required_acks, turns, guard)
             except APPEND_ERRORS as error:
-                # The error's traceback refers to this frame and would keep the records until a garbage collection.
+                # The traceback refers to this frame and would keep the records until a garbage collection.
                 result = error.with_traceback(None)
             if not isinstance(result, _SETTLED):
                 waits = True
@@ -185,7 +184,7 @@ class ReplicaManager:
         return delayed.outcomes(self.partitions) if delayed.is_decided else delayed
 
     async def replicated(self, delayed: DelayedProduce, timeout_ms: int) -> list[AppendResult]:
-        """The outcome of each append, when the high watermark has passed all of them or after ``timeout_ms``."""
+        """The outcomes, when the high watermark has passed all appends or after ``timeout_ms``."""
         await self.purgatory.wait(delayed.tps, lambda: delayed.is_decided, timeout_ms, delayed.decide, delayed.wait)
         delayed.time_out()
         return delayed.outcomes(self.partitions)
@@ -193,8 +192,8 @@ class ReplicaManager:
     def append_own(
         self, tp: TopicPartition, write: Callable[..., LogAppendInfo], batch: bytearray, now_ms: int, timeout_ms: int
     ) -> AppendResult | Awaitable[AppendResult]:
-        """Append a batch that the broker built, before the first await. Returns the outcome, or an awaitable that waits
-        like acks=all. ``write``: ``Log.append_own_batch`` or ``append_own_record``."""
+        """Append the broker's batch before the first await. Returns the outcome, or an awaitable that waits like
+        acks=all. ``write``: ``Log.append_own_batch`` or ``append_own_record``."""
         try:
             partition = self.partitions.get(tp) or self.partition(tp)
             log = partition.leader_log()
@@ -213,7 +212,7 @@ class ReplicaManager:
     async def committed(
         self, tp: TopicPartition, begun: Unreplicated | Awaitable[Appended], timeout_ms: int
     ) -> AppendResult:
-        """Wait until all in-sync replicas have an append. ``begun``: its result from ``appended``."""
+        """Wait until all in-sync replicas have an append, for which ``appended`` returned ``begun``."""
         result = begun if isinstance(begun, Unreplicated) else await begun
         delayed = DelayedProduce([tp], [result])
         if delayed.is_decided:
@@ -228,9 +227,8 @@ class ReplicaManager:
         guard: VerificationStateEntry | None,
         conforms_to: LogConfig | None = None,
     ) -> Appended | Awaitable[Appended]:
-        """Append one batch and wake waiting requests, once per reactor turn.
+        """Append one batch, and wake waiting requests once per reactor turn.
 
-        ``conforms_to``: as in ``Log.append_as_leader``.
         Raises: APPEND_ERRORS; OSError after taking the log directory offline; NotConformed.
         """
         partition = self.partitions.get(tp) or self.partition(tp)
@@ -254,9 +252,9 @@ class ReplicaManager:
     def appended(
         self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, now_ms: int
     ) -> LogAppendInfo | Unreplicated | Awaitable[Appended]:
-        """Wake waiting requests after an append to a led partition, and begin the flush that is due.
+        """Wake requests that wait for an append to a led partition, and begin the flush that is due.
 
-        With ``required_acks`` -1 the result may have to wait, see ``committed``.
+        With ``required_acks`` -1, the result may have to wait, see ``committed``.
         """
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
@@ -271,7 +269,6 @@ class ReplicaManager:
         return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
-        """Flush the append's records, which become visible when they are durable."""
         terms_ended = partition.terms_ended
         error = await self._flushes.make_durable(partition, log)
         if error is not None:
@@ -287,11 +284,8 @@ class ReplicaManager:
         turns: Turns,
         guard: VerificationStateEntry | None,
     ) -> Appended:
-        """Convert a batch, then append it.
-
-        It runs when awaited, after the previous batches, because the next conversion may take long and readers do not
-        see records that wait for a flush.
-        """
+        """Convert a batch, then append it, after the previous batches: the conversion may take long, and readers do not
+        see records that wait for a flush."""
         while True:
             try:
                 begun_s = self._clock.seconds()
@@ -300,7 +294,7 @@ class ReplicaManager:
                     self.record_checks.spend(self._clock.seconds() - begun_s)
                 result = self._append(tp, memoryview(conformed), required_acks, guard, needed.config)
                 return result if isinstance(result, _APPENDED) else await result
-            except NotConformed as again:  # the configuration has changed in between
+            except NotConformed as again:  # the configuration has changed
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
                 return error.with_traceback(None)  # as in ``append_records``
@@ -316,7 +310,7 @@ class ReplicaManager:
         min_one_batch: bool = True,
         any_replica: bool = False,
     ) -> tuple[Log, LogRead]:
-        """Read from the log at ``fetch_offset``. ``any_replica``: also read as a follower.
+        """Read from the log; ``any_replica``: also as a follower.
 
         Raises: ApiError, OffsetOutOfRange; OSError after taking the log directory offline.
         """
@@ -331,7 +325,6 @@ class ReplicaManager:
         return log, found
 
     def aborted_transactions(self, log: Log, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records in ``[start_offset, end_offset)``. Raises: OSError, like ``read``."""
         try:
             return log.aborted_transactions(start_offset, end_offset)
         except OSError as error:
@@ -339,14 +332,14 @@ class ReplicaManager:
             raise
 
     def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
-        """Take the directory of a result of ``read`` offline after a disk error. Does nothing if the log is gone."""
+        """Take the directory of a result of ``read`` offline after a disk error, unless the log is gone."""
         partition = self.partitions.get(tp)
         log = None if partition is None else partition.log
         if log is not None and str(log.directory) == found.segment.directory:
             self.logs.fail_directory(log, error)
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
-        """Mark partitions of a failed directory, which then respond with KAFKA_STORAGE_ERROR."""
+        """Mark partitions of a failed directory; they then respond with KAFKA_STORAGE_ERROR."""
         hosted = tuple(tp for tp in lost if tp in self.partitions)
         if hosted:
             self._events.emit(ReplicasOffline, hosted, cause="a log directory failed")
@@ -360,7 +353,7 @@ class ReplicaManager:
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
     def accept_controller(self, controller_epoch: int) -> bool:
-        """True if a controller with this epoch must be obeyed. Remembers the highest epoch."""
+        """True if no higher controller epoch is known; then remember this one."""
         if controller_epoch < self.controller_epoch:
             _log.warn(
                 "ignored a request of controller epoch {controller_epoch}, have {known_epoch}",
@@ -373,7 +366,7 @@ class ReplicaManager:
         return True
 
     def become_leader_or_follower(self, states: Iterable[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-        """Apply LeaderAndIsr, one partition per step. Yields an error code for each. Hold ``state_changes``."""
+        """Apply LeaderAndIsr, one partition and error code per step. Hold ``state_changes``."""
         for state in states:
             try:
                 code = self._take_state(state)
@@ -412,10 +405,8 @@ class ReplicaManager:
         return partition.refusal or ErrorCode.NONE
 
     def _take_again(self, partition: Partition, wanted: LeaderState) -> ErrorCode:
-        """Apply a state with a known leader epoch, which may be older than the last AlterPartition response.
-
-        Only the topic's configuration, and the id of a topic that had none, are used.
-        """
+        """Apply a known leader epoch, maybe older than the last AlterPartition response: only the topic's
+        configuration, and a first id, count."""
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
         if not has_id:
             self.topic_ids.give(partition, wanted.topic_id)
@@ -426,14 +417,13 @@ class ReplicaManager:
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
-        """Apply another configuration. The controller's decisions stay unchanged."""
+        """Apply another configuration, but keep the controller's decisions."""
         before = standing(partition)
         partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
         self.role_listeners.report_if_changed(partition, before, cause)
         self._wake(partition.tp)
 
     def _wake(self, tp: TopicPartition) -> None:
-        """Re-evaluate requests that wait for a partition. Followers' fetches are re-evaluated once per turn."""
         self.changes.note(tp)
         self.purgatory.check(tp)
         self.purgatory.check(LogStart(tp))
@@ -445,7 +435,7 @@ class ReplicaManager:
         self.purgatory.check(key)
 
     def stop_replica(self, tp: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
-        """Apply StopReplica to one partition. ``leader_epoch`` -1 and -2 (topic deletion) are always accepted."""
+        """Apply StopReplica. ``leader_epoch`` -1 and -2 (topic deletion) are always accepted."""
         partition = self.partitions.get(tp)
         if partition is not None and partition.role is Role.OFFLINE:
             return ErrorCode.KAFKA_STORAGE_ERROR  # its files are inaccessible and cannot be deleted
@@ -453,7 +443,7 @@ class ReplicaManager:
             return ErrorCode.FENCED_LEADER_EPOCH
         if delete:
             if self.logs.get(tp) is None and self.logs.has_failed_directory:
-                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be in the directory and would reappear later
+                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be in the directory and would reappear
             try:
                 self.logs.delete(tp)
             except OSError as error:
@@ -478,11 +468,11 @@ class ReplicaManager:
         return None if partition is None else (partition.role, partition.leader_epoch)
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
-        """Set the broker's defaults for new logs. Other logs use them after ``update_topic_configs``."""
+        """Set the defaults for new logs; other logs get them with ``update_topic_configs``."""
         self.logs.default_config = defaults
 
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:
-        """Apply changed topic configurations to their logs, one per step. Hold ``state_changes``."""
+        """Apply topic configurations to their logs, one per step. Hold ``state_changes``."""
         for tp, partition in list(self.partitions.items()):
             is_beyond_help = partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID
             if tp.topic in changed and not is_beyond_help:

@@ -1,7 +1,7 @@
-"""One partition on this broker: its leadership, and the consequences for its log.
+"""One partition on this broker: its leadership, and what follows for its log.
 
-Pure state over a log, whose high watermark the partition sets. A single replica commits appends immediately. With
-followers, their fetches determine the high watermark (``remote_replicas``). Times are ms on a monotonic clock.
+Pure state over a log, whose high watermark it sets: after followers' fetches (``remote_replicas``), or after each
+append if there are no followers. Times: ms on a monotonic clock.
 
 Source: Partition.scala@3.9.
 """
@@ -19,8 +19,6 @@ from kafka_zk.storage.log.log import Log
 
 
 class Role(enum.Enum):
-    """This broker's role in a partition that it hosts."""
-
     NEW = "new"  # not decided yet
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -46,7 +44,7 @@ _ANYBODY = InSyncRule(30_000, lambda broker_id: True)
 
 
 class IllegalRoleChange(Exception):
-    """A change of role that TRANSITIONS does not allow. Nothing was changed."""
+    """A change of role that is not in TRANSITIONS; nothing was changed."""
 
 
 class LeaderAndIsrPartitionState(NamedTuple):
@@ -65,14 +63,14 @@ class Partition:
     """The controller's last decision on a partition, this broker's role, and the local log.
 
     Attributes:
-        log: None before it is opened or if that fails; never None for a LEADER.
+        log: None before it is opened or if that fails, never for a LEADER.
         topic_id: all zero if the topic has none.
-        leader, leader_epoch, controller_epoch, partition_epoch, isr, replicas: the controller's last decision; -1 or
-            empty before the first. AlterPartition responses also change ``isr`` and ``partition_epoch``.
+        leader, leader_epoch, controller_epoch, partition_epoch, isr, replicas: the controller's last decision (-1 or
+            empty before the first). AlterPartition also changes ``isr`` and ``partition_epoch``.
         role: changed only by ``change_role``.
-        refusal: the error for every request if the role is REFUSED or OFFLINE, otherwise None.
-        remotes: the followers; None unless the role is LEADER and there are other replicas.
-        terms_ended: number of times this broker has ceased to lead.
+        refusal: error for every request in the role REFUSED or OFFLINE.
+        remotes: the followers; None if not the LEADER or the only replica.
+        terms_ended: how often this broker has ceased to lead.
     """
 
     __slots__ = (
@@ -110,12 +108,12 @@ class Partition:
         self.refusal: ErrorCode | None = None
         self.remotes: RemoteReplicas | None = None
         self._rule = rule
-        self._led_epoch = -1  # leader epoch in which ``remotes`` began; -1 if this broker does not lead
-        self._flush_count = 0  # number of flushes in progress, during which only durable records are committed
+        self._led_epoch = -1  # when ``remotes`` began; -1 if this broker does not lead
+        self._flush_count = 0  # flushes in progress, while only durable records are committed
         self.terms_ended = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
-        """Set the role. ``refusal`` is required for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
+        """``refusal``: for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
         if self.role not in TRANSITIONS[role]:
             raise IllegalRoleChange(f"{self.tp} cannot become {role.value}, it is {self.role.value}")
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))
@@ -127,7 +125,7 @@ class Partition:
             self._led_epoch = -1
 
     def take_state(self, state: LeaderAndIsrPartitionState) -> None:
-        """Adopt the controller's decision. Then call ``become`` when the log is open or could not be opened."""
+        """Adopt the controller's decision. Call ``become`` when the log is open or could not be opened."""
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.controller_epoch = state.controller_epoch
@@ -136,7 +134,7 @@ class Partition:
         self.replicas = list(state.replicas)
 
     def become(self, refusal: ErrorCode | None, now_ms: int = 0) -> None:
-        """Take the role that the controller decided. ``refusal``: the error if this broker cannot take it."""
+        """Take the role that the controller decided, or refuse it."""
         if refusal is None:
             self.change_role(Role.LEADER if self.is_leader else Role.FOLLOWER)
         else:
@@ -160,11 +158,11 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        """True if the controller's last decision names this broker as the leader, whatever its role."""
+        """True if the controller's last decision names this broker, whatever its role."""
         return self.leader == self.broker_id
 
     def leader_log(self, current_leader_epoch: int = -1) -> Log:
-        """The log, if this broker leads the partition in the client's leader epoch (-1: any).
+        """The log, if this broker leads in the client's leader epoch (-1: any).
 
         Raises: ApiError: the refusal, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320).
         """
@@ -199,15 +197,15 @@ class Partition:
         return min(wanted, max(1, len(self.replicas)))
 
     def check_enough_replicas(self) -> None:
-        """Raise ApiError(NOT_ENOUGH_REPLICAS) if the ISR is too small for an acks=all append."""
+        """Raise ApiError(NOT_ENOUGH_REPLICAS) for acks=all if the ISR is too small."""
         if len(self.isr) < self.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def has_committed(self, last_offset: int, terms_ended: int) -> bool:
-        """True if all in-sync replicas have the record at ``last_offset``, which completes an acks=all append.
+        """True if all in-sync replicas have the record, which completes an acks=all append.
 
-        ``terms_ended``: the value at the append. In a later term, another record may be at the offset.
-        Raises: ApiError: like ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has become too small.
+        ``terms_ended``: at the append; in a later term, another record may be there.
+        Raises: ApiError, like ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has become too small.
         """
         log = self.leader_log()
         if terms_ended != self.terms_ended:
@@ -222,10 +220,10 @@ class Partition:
     # -- as the leader of followers -----------------------------------------------------------------------------------
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Advance the high watermark to the offset that the replicas have reached. It never moves back. Returns whether
-        it moved.
+        """Advance the high watermark, which never moves back, to what the replicas have reached. Returns whether it
+        moved.
 
-        Below ``min.insync.replicas`` it does not advance, so that readers see no under-replicated records (KIP-966).
+        Below ``min.insync.replicas`` it stays: readers see no under-replicated records (KIP-966).
         """
         log = self.log
         if log is None or self.role is not _LEADER:
@@ -251,13 +249,13 @@ class Partition:
 
     @property
     def knows_what_is_committed(self) -> bool:
-        """False for a new leader until its high watermark reaches the start of its epoch. Before that, the previous
-        leader may have shown more committed records to readers."""
+        """False for a new leader until its high watermark reaches its epoch's start: the previous leader may have shown
+        readers more."""
         remotes, log = self.remotes, self.log
         return remotes is None or log is None or log.high_watermark >= remotes.epoch_start_offset
 
     def take_written_isr(self, written: WrittenIsr) -> bool:
-        """Adopt a written ISR. Returns False if it is outdated or this broker does not lead."""
+        """Adopt a written ISR; False if it is outdated or this broker does not lead."""
         if self.remotes is None or not is_current(written, self.leader_epoch, self.partition_epoch):
             return False
         self.isr = list(written.isr)
@@ -273,13 +271,12 @@ class Partition:
             self.log.update_high_watermark(offset)
 
     def flush_begins(self, offset: int) -> None:
-        """Record that an append requires a flush. Records from ``offset`` on are not committed before they are
-        durable."""
+        """Record that an append requires a flush. From ``offset`` on, records are committed when durable."""
         self._flush_count += 1
         if self.log is not None:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
     def flush_ended(self, now_ms: int = 0) -> None:
-        """Record the end of a flush. The log's recovery point shows which records are durable."""
+        """A flush has ended: the log's recovery point shows what is durable."""
         self._flush_count -= 1
         self.advance_high_watermark(now_ms)

@@ -1,7 +1,4 @@
-"""The partitions that changed last, so that an observer of many partitions need not examine all.
-
-Pure. Tests: tests/kafka_zk/broker/replica/test_partition_changes.py.
-"""
+"""The partitions that changed last: an observer need not examine all. Pure."""
 
 from collections import deque
 from itertools import islice
@@ -12,7 +9,7 @@ KEPT = 10_000
 
 
 class PartitionChanges:
-    """``count``: number of changes since construction."""
+    """``count``: of changes so far."""
 
     __slots__ = ("_last", "count")
 
@@ -21,7 +18,7 @@ class PartitionChanges:
         self._last: deque[TopicPartition] = deque(maxlen=KEPT)
 
     def note(self, tp: TopicPartition) -> None:
-        """Record a change: records were appended, the high watermark moved, or the partition's role changed."""
+        """Records were appended, the high watermark moved, or the role changed."""
         self.count += 1
         self._last.append(tp)
 

@@ -22,7 +22,7 @@ _log = Logger()
 
 
 class PartitionLogs:
-    """Opens and configures logs. ``quotas``: notified of throttled replicas."""
+    """``quotas``: notified of throttled replicas."""
 
     def __init__(self, logs: LogManager, quotas: ReplicationQuotas, broker_id: int) -> None:
         self._logs = logs
@@ -33,8 +33,7 @@ class PartitionLogs:
     def open(
         self, partition: Partition, topic_properties: Mapping[str, str] | None, *, is_new: bool = False
     ) -> ErrorCode | None:
-        """Open the log if necessary and apply its configuration. Returns the error if the partition cannot be
-        served."""
+        """Open the log if necessary, with its configuration. Returns the error if the partition cannot be served."""
         refusal, config = self._usable_config(partition, topic_properties)
         if refusal is not None:
             return refusal
@@ -78,8 +77,7 @@ class PartitionLogs:
     def _usable_config(
         self, partition: Partition, properties: Mapping[str, str] | None
     ) -> tuple[ErrorCode | None, LogConfig]:
-        """The configuration. If the properties are invalid or unknown, an open log keeps its configuration, as in
-        Kafka."""
+        """The configuration; without valid properties, an open log keeps its own, as in Kafka."""
         if properties is not None:
             try:
                 return None, self._log_config(properties)
@@ -91,7 +89,7 @@ class PartitionLogs:
         return None, partition.log.config
 
     def _log_config(self, properties: Mapping[str, str]) -> LogConfig:
-        """The parsed configuration. Consecutive partitions with equal properties share one object."""
+        """Consecutive partitions with equal properties share one object."""
         defaults = self._logs.default_config
         known_properties, known_defaults, config = self._last_config
         if properties != known_properties or defaults is not known_defaults:
@@ -101,5 +99,5 @@ class PartitionLogs:
 
 
 def is_same_topic(known: str | None, wanted: uuid.UUID) -> bool:
-    """True if two topic ids may belong to one topic. None and zero mean unknown."""
+    """True if these may be the ids of one topic. None and zero mean unknown."""
     return known is None or wanted == uuids.ZERO or known == uuids.to_text(wanted)

@@ -1,8 +1,7 @@
 """Delayed requests, for example a fetch that waits for more bytes.
 
-A delayed request completes exactly once, through its condition or its timeout. The purgatory re-evaluates the condition
-whenever one of the request's keys is checked. (Kafka: DelayedOperationPurgatory. Here a request is a suspended
-coroutine, so its code reads from top to bottom.)
+A delayed request completes once, by its condition, which is evaluated when one of its keys is checked, or by its
+timeout. (Kafka: DelayedOperationPurgatory. Here a request is a suspended coroutine, which reads from top to bottom.)
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -17,7 +16,7 @@ _log = Logger()
 
 
 class Wait(ClientWait[bool]):
-    """One delayed request. Fires with True for its condition, with False for its timeout."""
+    """Fires with True for its condition, False for its timeout."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class Wait(ClientWait[bool]):
 
 
 class Purgatory:
-    """Delayed requests by key. ``at_end_of_turn``: the reactor's method, see ``check_later``."""
+    """Delayed requests by key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
 
     def __init__(self, clock: Timers, at_end_of_turn: AtEndOfTurn = at_once) -> None:
         self._clock = clock
@@ -59,11 +58,11 @@ class Purgatory:
         changed: Callable[[Any], None] | None = None,
         kind: type[Wait] = Wait,
     ) -> Wait:
-        """Wait until ``condition`` is true after a check of one of the keys. Fires with True, or with False after the
-        timeout.
+        """Wait until ``condition`` is true after a check of one of the keys (True), or the timeout passes (False; below
+        0 counts as 0).
 
-        The caller must have found the condition false. ``changed`` is called with the checked key before the condition.
-        ``kind``: the class of the wait, for the request's connection. A timeout below 0 counts as 0.
+        The condition must be false now. ``changed`` is first called with the checked key. ``kind``: of the wait, for
+        the request's connection.
         """
         entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
@@ -72,10 +71,10 @@ class Purgatory:
         return entry
 
     def check(self, key: Hashable) -> None:
-        """Re-evaluate requests that wait for ``key``. They complete before the outermost ``check`` returns."""
+        """Re-evaluate requests for ``key``; they complete before the outermost ``check`` returns."""
         if key in self._waiting:
             self._to_check.append(key)
-            if len(self._to_check) == 1:  # otherwise a completed request called ``check``
+            if len(self._to_check) == 1:  # otherwise called by a completed request
                 self._check_all()
 
     def check_later(self, key: Hashable) -> None:
@@ -93,7 +92,7 @@ class Purgatory:
     def _check_all(self) -> None:
         """Check key by key, because requests that complete each other recursively could overflow the stack."""
         try:
-            for key in self._to_check:  # the list grows during the loop
+            for key in self._to_check:  # grows during the loop
                 for entry in list(self._waiting.get(key, {}).values()):
                     if self._holds(entry, key):
                         self._complete(entry, True)
@@ -101,7 +100,7 @@ class Purgatory:
             self._to_check.clear()
 
     def _holds(self, entry: Wait, key: Hashable) -> bool:
-        """Evaluate a condition. An error is logged and ends only this request's wait."""
+        """Evaluate a condition; an error is logged and ends this request's wait."""
         try:
             if entry.changed is not None:
                 entry.changed(key)

@@ -1,9 +1,8 @@
 """Limits the time for checks of producers' records.
 
-Reading records in Python costs more than all other work on a batch. Every batch is checked while the checks take at
-most SHARE of the time. Under higher load only some batches are checked, so that a saturated broker loses at most a
-tenth of its throughput. Costs, and the effects of an unchecked batch: docs/decisions/0006.
-Tests: tests/kafka_zk/broker/replica/test_record_checks.py.
+Reading records in Python costs more than all else. Every batch is checked while this takes up to SHARE of the time;
+above, only some are: a saturated broker loses a tenth of its throughput at most. Costs, and the effects of an unchecked
+batch: docs/decisions/0006.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ _MAX_COST_S = 0.02
 
 
 class RecordChecks:
-    """A token bucket of time. ``seconds``: a monotonic clock. ``unchecked_count``: batches appended unchecked."""
+    """A token bucket of time. ``seconds``: monotonic. ``unchecked_count``: batches."""
 
     __slots__ = ("_credit_s", "_seconds", "_then_s", "unchecked_count")
 
@@ -31,9 +30,9 @@ class RecordChecks:
         self.unchecked_count = 0
 
     def check(self, batch: bytearray | memoryview, header: BatchHeader, config: LogConfig) -> int:
-        """Run ``log_validator.check_at_once`` if there is credit. A header that contradicts itself is always checked.
+        """``log_validator.check_at_once``, with credit or for a header that contradicts itself.
 
-        Returns: the largest timestamp of the batch. Raises: like ``check_at_once``.
+        Returns the largest timestamp. Raises: like ``check_at_once``.
         """
         now_s = self._seconds()
         credit_s = self._credit_s + (now_s - self._then_s) * SHARE

@@ -1,9 +1,9 @@
-"""A leader's knowledge of one follower, which comes only from the follower's fetches.
+"""What a leader knows of one follower, from its fetches alone.
 
-A fetch from an offset means that the follower has all records before it. The follower is *caught up* at the time of a
-fetch from the leader's log end offset. If it fetches from the offset that was the log end at its previous fetch, it was
-caught up at that previous fetch; otherwise a steady stream of small batches would keep it out of the ISR. Times are ms
-on a monotonic clock. Pure. Source: Replica.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
+The follower has all records before its fetch offset. It is *caught up* when it fetches from the leader's log end. If
+that was the log end at its previous fetch, it was caught up then: otherwise a stream of small batches would keep it out
+of the ISR. Pure. Times: ms on a monotonic clock. Source: Replica.scala@3.9. Tests:
+tests/kafka_zk/broker/replica/test_remote_replicas.py.
 """
 
 UNKNOWN_OFFSET = -1
@@ -14,9 +14,8 @@ class RemoteReplica:
     """One follower.
 
     Attributes:
-        broker_epoch: from the last fetch; -1 if unknown. log_end_offset, log_start_offset: from the last fetch;
-            UNKNOWN_OFFSET before the first.
-        last_caught_up_ms: time when the follower was last known to be caught up; NEVER_MS if it has to fetch first.
+        broker_epoch: from the last fetch, if known. log_end_offset, log_start_offset: from it; UNKNOWN_OFFSET before.
+        last_caught_up_ms: as far as known; NEVER_MS if it must fetch first.
     """
 
     __slots__ = (
@@ -41,7 +40,7 @@ class RemoteReplica:
     def record_fetch(
         self, offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int
     ) -> None:
-        """Record a fetch from ``offset``. The leader's log ends at ``leader_end_offset``."""
+        """The leader's log ends at ``leader_end_offset``."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self._leader_end_at_last_fetch:
@@ -53,9 +52,9 @@ class RemoteReplica:
         self._leader_end_at_last_fetch = max(leader_end_offset, self._leader_end_at_last_fetch)
 
     def begin_epoch(self, now_ms: int, leader_end_offset: int, is_in_sync: bool) -> None:
-        """Begin a new leader epoch. A member of the ISR counts as caught up now; other followers have to fetch first.
+        """ISR members count as caught up now; others must fetch first.
 
-        The follower's offsets stay valid, because this broker led without interruption.
+        Offsets stay valid, because this broker led without interruption.
         """
         self._leader_end_at_last_fetch = leader_end_offset
         self.last_caught_up_ms = self._last_fetch_ms = now_ms if is_in_sync else NEVER_MS
@@ -66,5 +65,5 @@ class RemoteReplica:
         self.last_caught_up_ms = self._last_fetch_ms = NEVER_MS
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """True if the follower has the leader's whole log, or had it within the last ``max_lag_ms``."""
+        """True if it has the leader's whole log, or had within ``max_lag_ms``."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms

@@ -1,11 +1,10 @@
-"""A leader's decisions about its followers: the high watermark, which ones lag, and which ones may join the ISR.
+"""A leader's view of its followers: the high watermark, who lags, and who may join the ISR.
 
-The high watermark is the offset that every member of the maximal ISR (``isr_state``) has reached. Caught-up followers
-outside the ISR also count; otherwise a leader alone in the ISR would always advance the watermark past them. Members
-that are not assigned, which exist briefly in a reassignment, do not fetch and do not count.
+All members of the maximal ISR (``isr_state``) have reached the high watermark. Caught-up followers outside the ISR
+count, too: a leader alone in it would always advance past them. Unassigned members, which a reassignment causes
+briefly, do not fetch and do not count.
 
-Pure: offsets and times come from the caller. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas
-in Partition.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
+Pure. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas in Partition.scala@3.9.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +15,7 @@ from kafka_zk.broker.replica.remote_replica import RemoteReplica
 
 
 class InSyncRule(NamedTuple):
-    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: True if a broker is live, which joining requires."""
+    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: required for joining."""
 
     max_lag_ms: int
     is_alive: Callable[[int], bool]
@@ -26,9 +25,9 @@ class RemoteReplicas:
     """The followers of a partition while this broker leads it without interruption.
 
     Attributes:
-        followers: by broker id, the assigned replicas except the leader.
-        state: the ISR of the current leader epoch.
-        epoch_start_offset: the end of the leader's log when the leader epoch began.
+        followers: by broker id.
+        state: the ISR in this leader epoch.
+        epoch_start_offset: the leader's log end when the epoch began.
     """
 
     __slots__ = ("_local_id", "_rule", "epoch_start_offset", "followers", "state")
@@ -41,7 +40,7 @@ class RemoteReplicas:
         self.epoch_start_offset = 0
 
     def begin_epoch(self, replicas: Iterable[int], isr: Iterable[int], log_end_offset: int, now_ms: int) -> None:
-        """Begin a new leader epoch in which this broker leads ``replicas``. Known followers keep their offsets."""
+        """This broker leads ``replicas`` in a new leader epoch; known followers keep their offsets."""
         known = self.followers
         self.state = Committed(tuple(isr))
         self.epoch_start_offset = log_end_offset
@@ -55,18 +54,16 @@ class RemoteReplicas:
             follower.begin_epoch(now_ms, log_end_offset, follower.broker_id in in_sync)
 
     def knows(self, broker_id: int, log_end_offset: int, log_start_offset: int) -> bool:
-        """True if a fetch with these offsets has been recorded.
+        """True if a fetch with these offsets is recorded.
 
-        A fetch is recorded before it waits, unless the leader learned of the follower's leader epoch only during the
-        wait.
+        That happens before it waits, unless the leader learned the follower's leader epoch only during the wait.
         """
         known = self.followers.get(broker_id)
         told = log_end_offset, log_start_offset
         return known is not None and (known.log_end_offset, known.log_start_offset) == told
 
     def high_watermark(self, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
-        """The offset that all counted replicas have reached, at most ``local_end_offset``. It may be lower than
-        before."""
+        """What all counted replicas have reached, up to ``local_end_offset``; it may be lower than before."""
         mark = local_end_offset
         maximal_isr = self.state.maximal_isr
         for follower in self.followers.values():
@@ -87,9 +84,9 @@ class RemoteReplicas:
         return min([log_start_offset, *starts])
 
     def may_join(self, broker_id: int, high_watermark: int) -> bool:
-        """True if a follower outside the ISR has reached the high watermark and the start of this leader epoch.
+        """True if a follower outside the ISR has reached the high watermark and this epoch's start.
 
-        Before that, the previous leader may have committed more than this one knows.
+        Before, the previous leader may have committed more than this one knows.
         """
         state = self.state
         follower = self.followers[broker_id]
@@ -107,7 +104,7 @@ class RemoteReplicas:
                 self.followers[broker_id].may_not_join()
 
     def out_of_sync(self, log_end_offset: int, now_ms: int) -> list[int]:
-        """Members of the ISR that have not been caught up for too long. Empty while a change is pending."""
+        """ISR members that have lagged too long; none while a change is pending."""
         if not isinstance(self.state, Committed):
             return []
         return [

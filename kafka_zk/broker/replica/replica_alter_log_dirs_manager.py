@@ -1,7 +1,7 @@
-"""Moves replicas between log directories of this broker (KIP-113): copies a log, then replaces the original.
+"""Moves replicas between this broker's log directories (KIP-113): copies a log, then replaces it.
 
-Appends, reads and truncations continue during a move; retention and compaction wait. A truncation restarts the copy. If
-a stop or crash interrupts a move, it starts again when the partition is led or followed again.
+Appends, reads and truncations go on; retention and compaction wait. A truncation restarts the copy. A move that a stop
+or crash interrupted starts again when the partition is led or followed.
 
 Source: ReplicaAlterLogDirsThread.scala, ReplicaManager.alterReplicaLogDirs@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
@@ -32,7 +32,7 @@ _log = Logger()
 COPY_BYTES = 256 * 1024
 """Maximum number of bytes copied in one reactor turn, which takes about a millisecond."""
 LAST_BYTES = 4 * COPY_BYTES
-"""Maximum number of bytes copied and flushed in one turn when the copy replaces the log."""
+"""Copied and flushed in the turn in which the copy replaces the log."""
 WAIT_S = 0.1
 """Pause while the cleaner is working on the log."""
 
@@ -40,7 +40,7 @@ _SERVED = (Role.LEADER, Role.FOLLOWER)
 
 
 class _Move:
-    """``is_held``: retention and compaction do not touch the log."""
+    """``is_held``: from retention and compaction."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -49,11 +49,7 @@ class _Move:
 
 
 class ReplicaAlterLogDirsManager:
-    """The moves of a broker.
-
-    Args:
-        bytes_per_second: ``replica.alter.log.dirs.io.max.bytes.per.second``, the limit of all moves together.
-    """
+    """``bytes_per_second``: ``replica.alter.log.dirs.io.max.bytes.per.second``, for all moves together."""
 
     def __init__(
         self,
@@ -79,9 +75,9 @@ class ReplicaAlterLogDirsManager:
         return len(self._moves)
 
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
-        """Move a replica to a configured log directory. This replaces an earlier target.
+        """Move a replica to a configured log directory, instead of an earlier target.
 
-        REPLICA_NOT_AVAILABLE: the replica does not exist. If it is created, it will be in this directory.
+        REPLICA_NOT_AVAILABLE: there is no replica yet; it will be created there.
         """
         logs = self._logs
         if directory not in logs.live_directories:
@@ -105,7 +101,7 @@ class ReplicaAlterLogDirsManager:
 
     def _begin(self, log: Log, directory: Path) -> ErrorCode:
         if self._logs.has_failed_directory:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # the original of a copy may be in the failed directory
+            return ErrorCode.KAFKA_STORAGE_ERROR  # a copy's original may be in the failed directory
         try:
             self._logs.moves.begin_future(log.tp, directory)
         except ValueError as error:
@@ -122,7 +118,7 @@ class ReplicaAlterLogDirsManager:
             ensureDeferred(self._run())
 
     def role_changed(self, partition: Partition) -> None:
-        """Stop the move of a replica that is no longer served. Restart it when the replica is served again."""
+        """Stop the move of a replica that is not served; restart it when it is again."""
         tp, log = partition.tp, partition.log
         if partition.role not in _SERVED or log is None:
             move = self._moves.pop(tp, None)
@@ -132,11 +128,11 @@ class ReplicaAlterLogDirsManager:
             self.alter(tp, self._logs.moves.interrupted.pop(tp))
         elif self._logs.moves.future(tp) is not None and tp not in self._moves:
             move = _Move(log)
-            move.truncation_count = -1  # the copied part may come from an earlier leader epoch
+            move.truncation_count = -1  # the copy may be from an earlier leader epoch
             self._start(move)
 
     def stop(self) -> None:
-        """Stop copying. The next start of the broker restarts the moves."""
+        """The broker's next start restarts the moves."""
         self._is_stopped = True
         for move in self._moves.values():
             _release(move)
@@ -183,7 +179,7 @@ class ReplicaAlterLogDirsManager:
         return 0
 
     async def _step(self, tp: TopicPartition, move: _Move) -> int | None:
-        """Copy one part. Returns the number of bytes; None if the log has to wait for its cleaner."""
+        """Returns the bytes; None if the log waits for its cleaner."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._logs.get(tp) is not log:
             _release(move)
@@ -207,7 +203,7 @@ class ReplicaAlterLogDirsManager:
             future.truncate_fully_and_start_at(log.log_start_offset, self._clock.wall_ms())
 
     def _copy(self, log: Log, future: Log) -> int:
-        """Copy a batch of bytes. Returns their number."""
+        """Returns the number of bytes."""
         offset = future.log_end_offset
         if offset < log.log_start_offset:
             offset = log.log_start_offset
@@ -216,10 +212,10 @@ class ReplicaAlterLogDirsManager:
         if not records:
             return 0
         first = next(iter_batches(memoryview(records)))[1]
-        if first.base_offset < offset and not future.size_bytes:  # after DeleteRecords, the log begins within a batch
+        if first.base_offset < offset and not future.size_bytes:  # after DeleteRecords within a batch
             future.truncate_fully_and_start_at(first.base_offset, self._clock.wall_ms())
         future.append_as_follower(records, now_ms=self._clock.wall_ms())
-        future.update_high_watermark(log.high_watermark)  # so that transactions that ended earlier are dropped
+        future.update_high_watermark(log.high_watermark)  # drops transactions that ended earlier
         return len(records)
 
     def _read(self, log: Log, offset: int) -> bytes:
@@ -238,7 +234,7 @@ class ReplicaAlterLogDirsManager:
             done()
 
     def _take_over(self, tp: TopicPartition, move: _Move) -> None:
-        """Copy the records appended during the flush, unless they are too many; then the copy replaces the log."""
+        """Copy what was appended during the flush, unless it is too much; then the copy replaces the log."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._moves.get(tp) is not move or self._logs.get(tp) is not log:
             return
@@ -249,7 +245,7 @@ class ReplicaAlterLogDirsManager:
             if copied_bytes > LAST_BYTES:
                 return
         _make_equal(log, future, self._clock.wall_ms())
-        waits = log.config.flush_messages < LONG_MAX  # requests may wait for a flush of the original
+        waits = log.config.flush_messages < LONG_MAX  # for a flush of the original
         if future.recovery_point < (log.log_end_offset if waits else log.recovery_point):
             future.flush()
         _release(move)
@@ -267,7 +263,7 @@ def _release(move: _Move) -> None:
 
 
 def _make_equal(log: Log, future: Log, now_ms: int) -> None:
-    """Copy the log's state except its records. Raises: OSError."""
+    """Copy the log's state except its records."""
     future.update_config(log.config)
     future.producers.take_over(log.producers)
     if future.log_end_offset < log.log_end_offset:

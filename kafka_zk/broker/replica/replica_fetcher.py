@@ -1,10 +1,9 @@
 """Follows one leader: fetches records and brings the logs to the leader's state.
 
-The driver of ``FetcherState``, on the reactor thread. One request is in progress at a time. Records are appended
-partition by partition, as views of the response, and the reactor does other work in between.
+Drives ``FetcherState``, on the reactor thread. There is at most one request at a time. Records are appended partition
+by partition, as views of the response; the reactor works in between.
 
 Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
-Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -32,9 +31,9 @@ from kafka_zk.storage.log.log import Log
 _log = Logger()
 
 _BUGS = (AttributeError, LookupError, TypeError, ValueError, AssertionError)
-"""Errors whose cause is on this broker. They are logged with their traceback."""
+"""Errors caused here, logged with their traceback."""
 DirectoryFailed = Callable[[Log, OSError], None]
-_NAMED = 3  # maximum number of partition names in a log line
+_NAMED = 3  # partition names in a log line
 _EXPECTED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -52,14 +51,14 @@ _TIERED = (
 
 
 class FollowerHost(NamedTuple):
-    """The fetchers' dependencies from their broker.
+    """What fetchers need of their broker.
 
     Attributes:
-        changed: called with a partition after its log or high watermark changed.
-        directory_failed: called with a log whose disk failed; its partitions become OFFLINE.
-        role_changes: lock held while many partitions change roles, so that one request covers them all. Fetching
-            pauses, so the holder must not wait for other brokers.
-        run_in_thread: runs flushes.
+        changed: a partition's log or high watermark has changed.
+        directory_failed: a log's disk failed; its partitions become OFFLINE.
+        role_changes: lock while many partitions change roles, so that one request covers them all. Its holder must not
+            wait for other brokers: fetching pauses.
+        run_in_thread: for flushes.
     """
 
     changed: Callable[[TopicPartition], None]
@@ -69,9 +68,9 @@ class FollowerHost(NamedTuple):
 
 
 class ReplicaFetcher:
-    """Fetches the partitions of one leader. If there are none, there is no connection and no loop.
+    """Fetches the partitions of one leader; without any, there is neither connection nor loop.
 
-    ``backoff_s``: pause after a failure to reach the leader.
+    ``backoff_s``: pause if the leader cannot be reached.
     """
 
     def __init__(
@@ -89,9 +88,9 @@ class ReplicaFetcher:
         self._state = state
         self._changed, self._directory_failed, self._role_changes, self._run_in_thread = host
         self._backoff_s = backoff_s
-        self._unflushed: dict[TopicPartition, None] = {}  # partitions whose ``flush.messages`` may require a flush
-        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # of this round, not logged yet
-        self.bytes_in = 0  # bytes of appended records
+        self._unflushed: dict[TopicPartition, None] = {}  # may need a flush (``flush.messages``)
+        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # this round's, not logged yet
+        self.bytes_in = 0  # appended
         self._partitions: dict[TopicPartition, Partition] = {}
         self._failed: set[TopicPartition] = set()
         self._running: Deferred[None] | None = None
@@ -109,7 +108,7 @@ class ReplicaFetcher:
 
     @property
     def failed_count(self) -> int:
-        """Number of partitions that are not fetched in their leader epoch because of a local error."""
+        """Partitions not fetched in their leader epoch, because of a local error."""
         return len(self._failed)
 
     def add(self, partition: Partition) -> None:
@@ -126,7 +125,7 @@ class ReplicaFetcher:
             self._wake()
 
     def remove(self, tp: TopicPartition) -> None:
-        """Stop fetching a partition. A response in flight is not applied to it."""
+        """A response in flight is not applied to it."""
         self._failed.discard(tp)
         if self._partitions.pop(tp, None) is not None:
             self._state.remove(tp)
@@ -135,15 +134,15 @@ class ReplicaFetcher:
                 self._wake()
 
     def stop(self) -> Awaitable[None] | None:
-        """Remove all partitions. Fires when no request is in progress; None if there is none."""
+        """Fires when the request in progress, if any, is done."""
         for tp in list(self._partitions):
             self.remove(tp)
         return self._running
 
     @contextmanager
     def _for(self, tp: TopicPartition) -> Iterator[None]:
-        """Handle an error in a partition: a disk error takes the log directory offline; after other errors the
-        partition is fetched again in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
+        """A disk error takes the log directory offline; after other errors, the partition is fetched in its next leader
+        epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
         partition = self._partitions.get(tp)
         log = None if partition is None else partition.log
         try:
@@ -174,7 +173,7 @@ class ReplicaFetcher:
                 if self._role_changes.locked:
                     await self._until_roles_are_changed()
                 await self._round()
-            except Exception as error:  # the state of the session is unknown
+            except Exception as error:  # the session's state is unknown
                 if self._partitions:
                     await self._retry_later(error)
         self._ended()
@@ -186,7 +185,7 @@ class ReplicaFetcher:
             running.callback(None)
 
     def _stopped_by_error(self, failure: Failure) -> None:
-        """Stop the fetcher. Its partitions are fetched again in their next leader epochs."""
+        """The partitions are fetched again in their next leader epochs."""
         _log.failure("the fetcher of broker {leader} has stopped", failure=failure, leader=self.leader)
         for tp in list(self._partitions):
             self._give_up(tp)
@@ -197,7 +196,7 @@ class ReplicaFetcher:
         self._role_changes.release()
 
     async def _round(self) -> None:
-        """Send one request and apply its response, after truncations and flushes."""
+        """Truncate, flush, send one request and apply its response."""
         try:
             await self._fetch()
         finally:
@@ -210,7 +209,7 @@ class ReplicaFetcher:
         if self._unflushed:
             await self._flush()
         if not state.session.wanted:
-            next_wake_s = state.wake(self._clock.seconds())  # after delays that truncations caused
+            next_wake_s = state.wake(self._clock.seconds())  # delays that truncations caused
             if not state.has_work:
                 await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
             return
@@ -219,7 +218,7 @@ class ReplicaFetcher:
         self._is_reachable = True
         if state.session.take_response(response):
             await self._take(response)
-        elif request.session_epoch == 0 and self._partitions:  # the error is not only an expired session
+        elif request.session_epoch == 0 and self._partitions:  # more than an expired session
             _log.warn(
                 "broker {leader} refused a fetch: {error}",
                 leader=self.leader,

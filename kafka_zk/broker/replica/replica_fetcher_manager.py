@@ -1,6 +1,6 @@
-"""One fetcher per leader, for the partitions that this broker follows.
+"""One fetcher per leader, for followed partitions.
 
-``num.replica.fetchers`` has no effect: more fetchers would not be faster on one reactor thread.
+``num.replica.fetchers`` has no effect: on one reactor thread, more are not faster.
 Source: ReplicaFetcherManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 """
 
@@ -22,12 +22,11 @@ from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 _log = Logger()
 
 ConnectToLeader = Callable[[int], Awaitable[LeaderConnection]]
-"""Connects to a broker by id, over the inter-broker listener. Fails if the broker is unknown or unreachable."""
+"""Connects to a broker by id, over the inter-broker listener; fails if it is unknown or unreachable."""
 
 
 class ReplicaFetcherSettings(NamedTuple):
-    """The keys replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: maximum bytes of one partition in a
-    response."""
+    """The keys replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: per partition and response."""
 
     versions: FollowerVersions
     limits: FetchLimits
@@ -49,7 +48,7 @@ class ReplicaFetcherSettings(NamedTuple):
 
 
 class ReplicaFetcherManager:
-    """The fetchers of a broker. ``quota``: the rate of throttled replicas from all leaders together."""
+    """``quota``: for throttled replicas from all leaders."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class ReplicaFetcherManager:
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 
     def role_changed(self, partition: Partition) -> None:
-        """Follow a partition's current leader, and no other broker."""
+        """Follow the current leader, and no other."""
         follows = partition.role is Role.FOLLOWER and partition.leader >= 0 and not self._is_stopped
         if self._is_leaving and self._broker_id not in partition.isr:
             follows = False
@@ -104,13 +103,12 @@ class ReplicaFetcherManager:
     def leave(self) -> None:
         """Follow new leaders only if this broker is in the ISR, because it is about to stop.
 
-        For other partitions, the controller would not let it join the ISR, but the leader would wait for it after it
-        caught up.
+        The controller would let it join no ISR, but the leader would wait for it once it has caught up.
         """
         self._is_leaving = True
 
     async def stop(self) -> None:
-        """Stop fetching. Returns when no request is in progress."""
+        """Returns when no request is in progress."""
         self._is_stopped = True
         self._fetcher_of.clear()
         for under_way in [fetcher.stop() for fetcher in self._fetchers.values()]:

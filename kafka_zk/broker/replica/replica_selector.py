@@ -1,9 +1,8 @@
-"""The replica from which a consumer should read: with ``replica.selector.class``, the closest by rack (KIP-392).
+"""Where a consumer should read: with ``replica.selector.class``, from the closest replica by rack (KIP-392).
 
-Only a leader selects, and only in-sync replicas that have the offset. Pure.
+Only a leader selects, among in-sync replicas that have the offset. Pure.
 Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector.java, ReplicaView.java@3.9.
-Tests: tests/kafka_zk/broker/replica/test_replica_selector.py,
-tests/kafka_zk/broker/handlers/data/test_preferred_read_replica.py.
+Tests: tests/kafka_zk/broker/handlers/data/test_preferred_read_replica.py.
 """
 
 from collections.abc import Iterable
@@ -14,8 +13,8 @@ from kafka_zk.broker.replica.partition import Partition, Role
 
 
 class ReplicaView(NamedTuple):
-    """One replica. ``rack``: None if the broker has none or the client cannot reach it. ``since_caught_up_ms``: 0 for
-    the leader."""
+    """``rack``: None without one, or if the client cannot reach the broker. ``since_caught_up_ms``: 0 for the
+    leader."""
 
     broker_id: int
     rack: str | None
@@ -36,7 +35,7 @@ def preferred_read_replica(
 ) -> int | None:
     """The broker from which a consumer should read instead; None if this is the right one or it does not lead.
 
-    ``listener``: the consumer's listener, over which it must be able to reach the other broker.
+    ``listener``: the consumer's, over which it must reach the other broker.
     """
     log, remotes = partition.log, partition.remotes
     if partition.role is not Role.LEADER or log is None or remotes is None:

@@ -1,11 +1,10 @@
-"""Limits the rate of throttled replicas, measured over a sliding window.
+"""Limits the rate of throttled replicas, over a sliding window.
 
-``leader.replication.throttled.replicas`` and its counterpart for followers name the throttled partitions. All their
-bytes count. While the rate is exceeded, replicas out of sync are held back (the leader sends no records, followers do
-not fetch), so that throttling removes no replica from the ISR.
+``leader.replication.throttled.replicas`` and its counterpart for followers name partitions, whose bytes all count.
+While the rate is exceeded, replicas out of sync are held back (the leader sends no records, followers do not fetch); so
+no replica leaves the ISR.
 
-Pure: times are ms on a monotonic clock. Source: ReplicationQuotaManager.scala@3.9. Tests:
-tests/kafka_zk/broker/replica/test_replication_quota.py.
+Pure. Times: ms on a monotonic clock. Source: ReplicationQuotaManager.scala@3.9.
 """
 
 from kafka_zk.base.rate import QuotaWindow, SimpleRate
@@ -26,7 +25,7 @@ class ReplicationQuota:
         self._rate = SimpleRate(window)
 
     def configure(self, bytes_per_second: int | None, window: QuotaWindow) -> None:
-        """Change the limit; None: unlimited. Recorded bytes still count if the window is unchanged."""
+        """Change the limit; None: unlimited. If the window stays the same, recorded bytes still count."""
         self.bytes_per_second = UNLIMITED if bytes_per_second is None else bytes_per_second
         if window != self._rate.window:
             self._rate = SimpleRate(window)
@@ -39,7 +38,6 @@ class ReplicationQuota:
             self.throttled.discard(tp)
 
     def is_throttled(self, tp: TopicPartition) -> bool:
-        """True if the partition's bytes count."""
         return tp in self.throttled
 
     def record(self, size_bytes: int, now_ms: int) -> None:
@@ -51,12 +49,12 @@ class ReplicationQuota:
         return self._rate.per_second(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """True if throttled replicas out of sync have to wait."""
+        """True if throttled replicas out of sync must wait."""
         return self.bytes_per_second != UNLIMITED and self._rate.per_second(now_ms) > self.bytes_per_second
 
 
 class ReplicationQuotas:
-    """``leader``: bytes sent to followers. ``follower``: bytes fetched from leaders."""
+    """``leader``: to followers. ``follower``: from leaders."""
 
     def __init__(self) -> None:
         window = QuotaWindow()
@@ -64,7 +62,7 @@ class ReplicationQuotas:
         self.follower = ReplicationQuota(window)
 
     def configure(self, config: KafkaConfig) -> None:
-        """Apply ``leader.replication.throttled.rate``, the same key for followers, and the window."""
+        """``leader.replication.throttled.rate``, the followers', and the window."""
         window = QuotaWindow(
             config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
         )

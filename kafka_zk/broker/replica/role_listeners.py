@@ -1,4 +1,4 @@
-"""Notifies observers, fetchers and coordinators of this broker's roles."""
+"""Tells observers, fetchers and coordinators of this broker's roles."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.protocol.errors import ErrorCode
 
 Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
-"""Role, leader epoch, and the error with which the partition rejects requests."""
+"""Role, leader epoch, and the error that rejects requests."""
 
 _log = Logger()
 
@@ -21,14 +21,14 @@ def standing(partition: Partition) -> Standing:
 
 
 class RoleListeners(list[Callable[[Partition], None]]):
-    """Called in order for every replica whose role or leader epoch changed, or whose topic received an id."""
+    """Called in order when a replica's role or leader epoch changed, or its topic received an id."""
 
     def __init__(self, events: EventSource) -> None:
         super().__init__()
         self._events = events
 
     def tell(self, partition: Partition) -> None:
-        """Call each listener. An error is logged and does not affect the others."""
+        """An error is logged and does not affect other listeners."""
         for role_changed in self:
             try:
                 role_changed(partition)
@@ -36,7 +36,7 @@ class RoleListeners(list[Callable[[Partition], None]]):
                 _log.failure("a listener failed on the new role of {tp}", tp=partition.tp)
 
     def report_if_changed(self, partition: Partition, before: Standing, cause: str) -> None:
-        """Emit RoleChanged and call the listeners if the standing is no longer ``before``."""
+        """Emit RoleChanged and call the listeners if the standing has changed."""
         now = standing(partition)
         if now != before:
             self._events.emit(RoleChanged, partition.tp, *now, cause=cause)

@@ -1,4 +1,4 @@
-"""The ids of topics with replicas on this broker (KIP-516).
+"""Ids of topics with replicas on this broker (KIP-516).
 
 Tests: tests/kafka_zk/broker/replica/test_manager.py.
 """
@@ -10,7 +10,7 @@ from kafka_zk.protocol import uuids
 
 
 class TopicIds:
-    """Topic ids. Each is known until the topic's last replica is removed."""
+    """An id is known until the topic's last replica is removed."""
 
     def __init__(self) -> None:
         self._topics: dict[uuid.UUID, tuple[str, set[int]]] = {}  # name and hosted partitions

@@ -1,4 +1,4 @@
-"""Appends a transaction coordinator's markers to the logs of a transaction's partitions.
+"""Appends a coordinator's markers to the logs of a transaction's partitions.
 
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -26,7 +26,7 @@ _NONE_REFUSED: Mapping[int, MarkerRefusal] = {}
 
 
 class TransactionMarker(NamedTuple):
-    """The end of a producer's transaction, sent by the coordinator with this epoch."""
+    """A transaction's end, from a coordinator with this epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -43,8 +43,8 @@ def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
 
 
 class MarkersAppended(NamedTuple):
-    """``outcome``: the outcome of the accepted markers when all in-sync replicas have them, or an awaitable of it; None
-    if none was accepted. ``refused``: index in the batches -> reason."""
+    """``outcome``: of the accepted markers, when all in-sync replicas have them, or an awaitable of it; None if none
+    was accepted. ``refused``: index in the batches -> reason."""
 
     outcome: AppendResult | Deferred[AppendResult] | None
     refused: Mapping[int, MarkerRefusal] = _NONE_REFUSED
@@ -53,7 +53,7 @@ class MarkersAppended(NamedTuple):
 def append_markers(
     replicas: ReplicaManager, tp: TopicPartition, batches: Sequence[MarkerBatch], now_ms: int, timeout_ms: int
 ) -> MarkersAppended:
-    """Append markers of different producers, at most MOST_TOGETHER, to a partition's log in one write."""
+    """Append markers of different producers, at most MOST_TOGETHER, in one write."""
     try:
         partition = replicas.partitions.get(tp) or replicas.partition(tp)
         log = partition.leader_log()

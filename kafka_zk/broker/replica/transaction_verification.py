@@ -1,6 +1,6 @@
-"""Verifies with its coordinator that a transaction includes a partition before the first batch is appended (KIP-890).
+"""Before a transaction's first batch is appended, its coordinator must confirm that it includes the partition
+(KIP-890): otherwise it might never end there.
 
-Otherwise a batch could be appended to a partition in which the transaction would never end.
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
 """
@@ -24,7 +24,7 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset((
 
 
 class TransactionToVerify(NamedTuple):
-    """``knows_abortable``: the client understands TRANSACTION_ABORTABLE."""
+    """``knows_abortable``: the client knows TRANSACTION_ABORTABLE."""
 
     transactional_id: str
     producer_id: int
@@ -34,12 +34,12 @@ class TransactionToVerify(NamedTuple):
 
 RefusedPartitions: TypeAlias = dict[TopicPartition, ErrorCode]
 Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions | Awaitable[RefusedPartitions]]
-"""Returns the partitions outside the transaction, with the reason. Awaitable if another broker must be asked. Never
+"""Returns the partitions outside the transaction, with the reason. Await the result if another broker is asked. Never
 raises."""
 
 
 class Verified(NamedTuple):
-    """``guards``: for the appends; None if the transaction is already open. ``refused``: partition -> error."""
+    """``guards``: for the appends; None if the transaction is open. ``refused``: errors."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
     refused: RefusedPartitions
@@ -49,9 +49,8 @@ class TransactionVerification:
     """The verifications of a broker.
 
     Args:
-        leader_log: the log of a led partition; raises ApiError.
-        is_enabled: returns ``transaction.partition.verification.enable``, which may change.
-        ask: asks the coordinator.
+        leader_log: raises ApiError.
+        is_enabled: ``transaction.partition.verification.enable``, which may change.
     """
 
     def __init__(

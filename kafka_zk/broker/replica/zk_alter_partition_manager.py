@@ -1,10 +1,9 @@
-"""Writes ISR changes of a leader to ZooKeeper, as before AlterPartition, for protocols below 2.7-IV2.
+"""Writes a leader's ISR changes to ZooKeeper, for protocols below 2.7-IV2, before AlterPartition.
 
-The write requires the version of the state znode that the leader knows. A notification, which collects changes for some
-seconds, informs the controller, which then updates the other brokers. The leader does not wait for that.
+A write requires the state znode's version that the leader knows. A notification, some seconds later, tells the
+controller, which updates other brokers; the leader does not wait.
 
-Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9. Tests:
-tests/kafka_zk/broker/replica/test_zk_alter_partition_manager.py.
+Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9.
 """
 
 from twisted.internet.defer import ensureDeferred
@@ -41,17 +40,16 @@ class ZkAlterPartitionManager:
         self._is_closed = False
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
-        """See ``AlterPartitions``."""
         ensureDeferred(self._submit(change, answered))
 
     def close(self) -> None:
-        """Stop. A write in progress gets no response."""
+        """A write in progress gets no response."""
         self._is_closed = True
 
     async def _submit(self, change: IsrChange, answered: Answered) -> None:
         try:
             answer = await self._write(change)
-        except Exception as error:  # the partition must get a response
+        except Exception as error:  # it must get a response
             if isinstance(error, (RegistryError, InvalidZnode)):
                 _log.warn("the ISR of {tp} was not written: {error!r}", tp=change.tp, error=error)
             else:
@@ -81,7 +79,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def _found(self, path: str, change: IsrChange) -> Answer:
-        """Find the outcome after BadVersion: another client wrote the state, or the response to this write was lost."""
+        """Find out after BadVersion: did another client write the state, or was the response lost?"""
         try:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
         except NoNode:
@@ -98,7 +96,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def propagate(self) -> None:
-        """Notify the controller if no ISR changed for LINGER_S, or MAX_DELAY_S after the last notification."""
+        """Notify the controller after LINGER_S without a change, or MAX_DELAY_S after the last notification."""
         now_s = self._clock.seconds()
         is_due = now_s - self._last_change_s > LINGER_S or now_s - self._last_propagation_s > MAX_DELAY_S
         if not self._changed or not is_due:

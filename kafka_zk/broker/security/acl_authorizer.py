@@ -1,7 +1,7 @@
-"""Kafka's AclAuthorizer: decides by the ACLs in ZooKeeper, follows their changes, and makes changes for clients.
+"""Kafka's AclAuthorizer: decides by the ACLs in ZooKeeper, follows changes, and makes them for clients.
 
-All ACLs are in memory. A change notification names the pattern to read again. A new session reads all patterns, because
-notifications may have been missed. Before the first read is complete, only super users are allowed anything.
+All ACLs are in memory. A notification names the pattern to read again; a new session reads all, since notifications may
+have been missed. Until all are read, only super users are allowed anything.
 Source: AclAuthorizer.scala@3.9.
 """
 
@@ -29,10 +29,10 @@ from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern, ResourceType, n
 _log = Logger()
 
 MOST_DECISIONS = 50_000
-"""Maximum number of cached decisions of all clients together. They usually take 15 MB, at most 40 MB."""
+"""Maximum number of cached decisions of all clients; usually 15 MB, at most 40 MB."""
 
 LONGEST_REMEMBERED = 512
-"""Maximum size in bytes of both names in a cached decision. Clients choose the names, which may have up to 32 KB."""
+"""Bytes of both names in a cached decision; clients choose them, up to 32 KB."""
 
 RETRY_S = 5
 
@@ -49,7 +49,7 @@ _Decision = tuple[str, str, Operation, Resource]
 
 
 class _Decisions(dict[_Decision, bool]):
-    """Cache: (principal, host, operation, resource) -> True if it is allowed."""
+    """Cache: (principal, host, operation, resource) -> allowed."""
 
     def __init__(self, decide: Callable[[str, str, Operation, str, str], bool]) -> None:
         super().__init__()
@@ -69,8 +69,8 @@ class AclAuthorizer(Authorizer):
     """Decides by ACLs.
 
     Attributes:
-        rules: the known ACLs; empty at first.
-        is_loaded: True if ``rules`` is complete. If False, only super users are allowed anything.
+        rules: empty at first.
+        is_loaded: ``rules`` is complete; until then only super users are allowed anything.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class AclAuthorizer(Authorizer):
         self._client = client
         self._registry = registry
         self._clock = clock
-        self._lock = DeferredLock()  # an earlier read must not overwrite a later one
+        self._lock = DeferredLock()  # an earlier read must not overwrite this
         self._decisions = _Decisions(self._decide)
         self._decisions_on_any: dict[tuple[str, str, Operation, str], bool] = {}
         self._visible = VisibleTopics(self._visible_to, clock.seconds, MOST_DECISIONS, LONGEST_REMEMBERED)
@@ -142,7 +142,7 @@ class AclAuthorizer(Authorizer):
         return self.rules.allows(principal, host, operation, resource_type, name)
 
     def explain(self, principal: str, host: str, operation: Operation, resource: Resource) -> str:
-        """The reason why an operation is allowed or denied, in a few words."""
+        """Why an operation is allowed or denied, in a few words."""
         resource_type = named(ResourceType, resource.type)
         if not self.is_loaded or resource_type is None:
             return "the ACLs are not known yet"
@@ -151,7 +151,7 @@ class AclAuthorizer(Authorizer):
     # -- the ACLs in ZooKeeper ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read all ACLs and follow changes. Raises SessionLost, NoAuth."""
+        """Read all and follow changes. Raises SessionLost, NoAuth."""
         await until_answered(self._client, self._registry.ensure_paths)
         self._watchers = self._registry.watch_changes(self._changed)
         await until_answered(self._client, self._load_all)
@@ -203,7 +203,7 @@ class AclAuthorizer(Authorizer):
             self._is_following = False
 
     def _forget(self) -> None:
-        """Read all ACLs again after RETRY_S, because the known ones may lack DENY rules."""
+        """Read all again after RETRY_S: DENY rules may be missing."""
         self._wants_all = True
         self.is_loaded = False
         self._decide_anew()
@@ -231,7 +231,7 @@ class AclAuthorizer(Authorizer):
             self._session_id = session_id
 
     async def _load(self, patterns: Collection[Pattern]) -> None:
-        """Read patterns. Those that change in between are read once more."""
+        """Read patterns; those that change meanwhile are read once more."""
         wanted = list(patterns)
         async with self._lock:
             self._changed_patterns.difference_update(wanted)

@@ -1,8 +1,8 @@
-"""Decides by the cluster's ACLs whether a principal may do something: a pure core over {pattern: ACLs}.
+"""Decides by ACLs whether a principal may do something: a pure core over {pattern: ACLs}.
 
-A decision considers the literal pattern of the resource's name, the literal ``*`` and all prefixes of the name. Of
-these, it considers only the ACLs of the principal and of ``User:*``. So its cost depends neither on other principals'
-ACLs nor on the number of resources. A pattern whose ACLs are unknown denies everything, except to super users.
+It considers the literal pattern of the resource's name, the literal ``*`` and all the name's prefixes, and there only
+the principal's ACLs and those of ``User:*``. So the cost depends neither on other principals' ACLs nor on the number of
+resources. If a pattern's ACLs are unknown, all but super users are denied.
 
     super user                                              allowed
     a DENY of the operation or ALL                          denied
@@ -51,11 +51,10 @@ _DENIED = {each: _EVERYTHING if each is Operation.ALL else 1 << each for each in
 
 
 class _Rule(NamedTuple):
-    """The ACLs of a pattern for one principal and host (in Java's form, or ``*``).
+    """A pattern's ACLs for one principal and host (in Java's form, or ``*``).
 
     Attributes:
-        denied: bits of the operations with a DENY.
-        allowed: bits of the operations with an ALLOW, including implied ones; DENY takes precedence.
+        denied, allowed: bits of operations; ``allowed`` includes implied ones, and ``denied`` takes precedence.
     """
 
     host: str
@@ -66,7 +65,7 @@ class _Rule(NamedTuple):
 _Rules = tuple[_Rule, ...]
 
 _NO_RULES: _Rules = (_Rule(WILDCARD, 0, 0),)
-"""For indexes in which only the existence of a pattern matters. Not empty, because empty rules count as no pattern."""
+"""For indexes in which only the existence of a pattern matters. Empty rules would count as no pattern."""
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -89,7 +88,7 @@ def _rules(acls: Acls) -> dict[str, _Rules]:
 
 
 class Reason(NamedTuple):
-    """The reason of a decision. ``pattern`` and ``acl`` are set if an ACL decides."""
+    """``pattern`` and ``acl`` are set if an ACL decides."""
 
     is_allowed: bool
     text: str
@@ -107,7 +106,7 @@ class _Names:
         self.literal: dict[str, _Rules] = {}
         self.prefixed: dict[str, _Rules] = {}
         self._lengths: Counter[int] = Counter()
-        self._cuts: tuple[slice, ...] = ()  # one slice per prefix length, to shorten a name to it
+        self._cuts: tuple[slice, ...] = ()  # one per prefix length, to shorten a name to it
 
     def put(self, pattern: Pattern, rules: _Rules) -> None:
         if pattern.pattern_type is _LITERAL:
@@ -156,7 +155,7 @@ _UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # of several verdicts, the maxim
 
 
 class _Verdicts(dict[_Rules, int]):
-    """Cache: a pattern's rules -> their verdict on one operation from one host. Many patterns have equal rules."""
+    """Cache: a pattern's rules -> verdict on one operation from one host. Many patterns have equal rules."""
 
     def __init__(self, host: str, operation: Operation) -> None:
         super().__init__()
@@ -173,14 +172,14 @@ class _Verdicts(dict[_Rules, int]):
 
 
 class Reach(dict[str, bool]):
-    """Resource name -> True if one operation is allowed to one principal from one host. A name is decided at its first
-    lookup, so a ``Reach`` is valid for one ``generation`` of ``AclRules``."""
+    """Resource name -> True if one operation is allowed to one principal from one host. Names are decided at their
+    first lookup, so it is valid for one ``generation`` of ``AclRules``."""
 
     def __init__(self, concerned: Sequence[_Names], verdicts: _Verdicts, if_none: _Names | None) -> None:
         super().__init__()
         self._concerned = concerned
         self._verdict = verdicts.__getitem__
-        self._if_none = if_none  # all patterns of the type, if resources without ACLs are allowed
+        self._if_none = if_none  # the type's patterns, if resources without ACLs are allowed
 
     def __missing__(self, name: str) -> bool:
         verdict = _UNDECIDED
@@ -197,8 +196,8 @@ class AclRules:
     """The cluster's ACLs.
 
     Attributes:
-        unknown: pattern -> reason why its ACLs are unknown; in ``acls`` it has UNKNOWN_ACLS.
-        generation: number of changes. A decision is valid until it grows.
+        unknown: pattern -> why its ACLs are unknown; ``acls`` has UNKNOWN_ACLS for it.
+        generation: number of changes; until the next one, decisions are valid.
     """
 
     def __init__(self, super_users: Collection[str] = (), *, allow_if_none: bool = False) -> None:
@@ -216,8 +215,8 @@ class AclRules:
         return self._acls
 
     def put(self, pattern: Pattern, acls: Acls, why_unknown: str | None = None) -> None:
-        """Replace a pattern's ACLs. An empty set removes the pattern. ``why_unknown``: the ACLs are unknown, and the
-        pattern denies everything."""
+        """Replace a pattern's ACLs; an empty set removes it. ``why_unknown``: set if the ACLs are unknown; the pattern
+        then denies everything."""
         if why_unknown is None:
             self.unknown.pop(pattern, None)
         else:
@@ -225,7 +224,7 @@ class AclRules:
         before = self._acls.get(pattern)
         if acls == (before or frozenset()):
             return
-        rules_of = _rules(acls)  # first, because if it fails, the ACLs that deny stay in force
+        rules_of = _rules(acls)  # first: if it fails, the denying ACLs stay
         self.generation += 1
         if before:
             self._remove(pattern, before)
@@ -237,7 +236,6 @@ class AclRules:
                 self._by_principal[label].setdefault(principal, _Names()).put(pattern, rules)
 
     def keep_only(self, patterns: Collection[Pattern]) -> None:
-        """Remove all other patterns."""
         for pattern in self._acls.keys() - patterns:
             self.put(pattern, frozenset())
 
@@ -258,13 +256,13 @@ class AclRules:
         return principal in self._super_users
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:
-        """True if the principal may do that from ``host``. ``resource_type``: a ``ResourceType.label``."""
+        """True if the principal may do that from ``host``; ``resource_type``: a ``ResourceType.label``."""
         if principal in self._super_users:
             return True
         return self.reach(principal, host, operation, resource_type)[name]
 
     def reach(self, principal: str, host: str, operation: Operation, resource_type: str) -> Reach:
-        """Like ``allows``, for many names. The principal must not be a super user."""
+        """Like ``allows``, for many names; not for super users."""
         by_principal = self._by_principal[resource_type]
         concerned = [by_principal[who] for who in (principal, WILDCARD_PRINCIPAL) if who in by_principal]
         if_none = self._patterns[resource_type] if self._allow_if_none else None
@@ -306,7 +304,6 @@ class AclRules:
     def explain(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> Reason:
-        """Like ``allows``, with the reason."""
         if principal in self._super_users:
             return Reason(True, f"{principal} is a super user")
         applying = self._patterns[resource_type.label].patterns_of(resource_type, name)

@@ -1,4 +1,5 @@
-"""Authorization for all handlers. Without ``authorizer.class.name`` everything is allowed, as in Kafka."""
+"""The decision about permissions, for all handlers. Without ``authorizer.class.name`` everything is allowed, as in
+Kafka."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -11,7 +12,7 @@ from kafka_zk.security.acl import Operation as Operation
 
 
 class Resource(NamedTuple):
-    """A resource. ``type`` is Kafka's: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
+    """``type``: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
 
     type: str
     name: str
@@ -33,7 +34,7 @@ MOST_TOPICS = 5_000
 
 
 class _Topics(dict[str, Resource]):
-    """Cache of topic resources. Longer names, which may have up to 32 KB, are not cached."""
+    """Cache; names may have up to 32 KB, and longer ones are left out."""
 
     def __missing__(self, name: str) -> Resource:
         made = Resource("Topic", name)
@@ -55,17 +56,17 @@ class AclStore(Protocol):
     """ACLs that clients may list and change."""
 
     def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
-        """The ACLs that a filter selects, sorted. Patterns whose ACLs are unknown are left out."""
+        """The ACLs that a filter selects, sorted, without unknown ones."""
 
     async def add(self, pattern: Pattern, added: Acls) -> None:
-        """Add ACLs. Returns when they are in force on this broker. Raises RegistryError."""
+        """Returns when they are in force here. Raises RegistryError."""
 
     async def remove(self, pattern: Pattern, wanted: AclFilter) -> Acls:
-        """Remove ACLs and return them when they are no longer in force on this broker. Raises RegistryError."""
+        """Returns those removed, when they are no longer in force here. Raises RegistryError."""
 
 
 class AuthorizerCounts(NamedTuple):
-    """Counts for metrics. ``unreadable``: number of patterns whose ACLs are unknown and which deny everything."""
+    """``unreadable``: patterns with unknown ACLs, which deny everything."""
 
     denials: int = 0
     patterns: int = 0
@@ -76,8 +77,8 @@ class Authorizer:
     """Base class of authorizers.
 
     Attributes:
-        acls: the ACLs that clients can change; None if they cannot.
-        has_rules: False if ``authorizer.class.name`` is not set.
+        acls: those that clients can change, if any.
+        has_rules: ``authorizer.class.name`` is set.
     """
 
     acls: AclStore | None = None
@@ -88,8 +89,7 @@ class Authorizer:
         return AuthorizerCounts()
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """True if the principal of ``context`` may do that. Logs a denial, so use it if the client receives the
-        denial."""
+        """True if the principal may do that; a denial is logged, so use this if the client receives it."""
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
@@ -112,11 +112,10 @@ class Authorizer:
 
 
 class NoAuthorizer(Authorizer):
-    """Allows everything, except that requests between brokers (CLUSTER_ACTION) must use the brokers' own listeners if
-    clients have others. Kafka accepts such requests on every listener.
+    """Allows everything, but requests between brokers (CLUSTER_ACTION) only on the brokers' own listeners, if there are
+    others. Kafka accepts them on all listeners.
 
-    Args:
-        broker_listeners: names of the inter-broker and the control-plane listener.
+    ``broker_listeners``: inter-broker and control-plane.
     """
 
     has_rules = False
@@ -137,7 +136,7 @@ class NoAuthorizer(Authorizer):
 
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:
-    """The operations that the principal of ``context`` may perform on ``resource``, one bit each (KIP-430)."""
+    """The operations that are permitted, one bit each (KIP-430)."""
     supported = _SUPPORTED_OPERATIONS[resource.type]
     return sum(1 << operation for operation in supported if authorizer.may(context, operation, resource))
 

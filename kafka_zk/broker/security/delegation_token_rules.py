@@ -1,6 +1,6 @@
-"""Which principals may create, renew, expire and describe a delegation token, and for how long (KIP-48). Pure.
+"""Who may create, renew, expire and describe a delegation token, and for how long (KIP-48). Pure.
 
-An expired token cannot authenticate, although it exists until the controller deletes it; Kafka does not check this.
+An expired one cannot authenticate, even before the controller deletes it; Kafka does not check this.
 Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9.
 """
 
@@ -43,7 +43,7 @@ def new_token(
     now_ms: int,
     limits: TokenLimits,
 ) -> TokenInformation:
-    """Create a token. ``lifetime_ms``: the requested lifetime; 0 or less: the maximum."""
+    """``lifetime_ms``: requested; 0 or less: the maximum."""
     longest_ms = limits.max_lifetime_ms if lifetime_ms <= 0 else min(lifetime_ms, limits.max_lifetime_ms)
     max_ms = min(now_ms + longest_ms, INT64[-1])
     expiry_ms = min(max_ms, now_ms + limits.expiry_time_ms)
@@ -64,8 +64,7 @@ def renewed(
 
 
 def ended(token: TokenInformation, principal: Principal, period_ms: int, now_ms: int) -> TokenInformation | None:
-    """The token with its expiry ``period_ms`` from now. If that is negative, None, which deletes the token. Raises
-    ApiError."""
+    """Expires ``period_ms`` from now; None (negative) deletes it. Raises ApiError."""
     _check_owner_or_renewer(token, principal)
     if period_ms < 0:
         return None

@@ -1,7 +1,7 @@
-"""The cluster's delegation tokens in one broker's memory, updated by change notifications.
+"""The cluster's delegation tokens, in memory, updated by change notifications.
 
-A token's SCRAM credentials are derived at its first use, which takes 1 ms. Their salt equals that of an unknown id, so
-that clients cannot find out which ids exist. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
+SCRAM credentials are derived at a token's first use, which takes 1 ms. An unknown id has the same salt, so that clients
+cannot find out which ids exist. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
 """
 
 import base64
@@ -27,13 +27,13 @@ from kafka_zk.security import scram
 from kafka_zk.security.scram import TokenCredential
 
 MOST_TOKENS = 20_000
-"""Maximum per cluster. A list of more than 40,000 would exceed ZooKeeper's response limit."""
+"""Maximum per cluster. Listing more than 40,000 would exceed ZooKeeper's response limit."""
 
 MOST_OF_OWNER = 1_000
 """Maximum per owner, so that one user cannot use up the limit of the cluster."""
 
 MOST_TOKEN_BYTES = 8 * 1024
-"""Maximum size of a token's znode, including renewers, because every broker keeps all tokens in memory."""
+"""A token's znode, with renewers: every broker keeps all in memory."""
 
 RETRY_S = 5
 """Pause before what an ACL hides is read again; longer for more than 1,000 tokens."""
@@ -48,8 +48,8 @@ class DelegationTokens:
     """The delegation tokens that a broker knows.
 
     Args:
-        secret: delegation.token.secret.key, the same on all brokers.
-        invented: returns the credential of an unknown id, given mechanism and id.
+        secret: delegation.token.secret.key, the same everywhere.
+        invented: an unknown id's credential, from mechanism and id.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class DelegationTokens:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read all tokens and follow changes. Raises RegistryError."""
+        """Read all and follow changes. Raises RegistryError."""
         await self._registry.ensure_paths()
         self._session_id = self._client.session_id
         self._client.add_session_listener(self._session_changed)
@@ -96,7 +96,6 @@ class DelegationTokens:
         self._read_hidden_later()
 
     def close(self) -> None:
-        """Stop following changes, because the broker is stopping."""
         self._is_closed = True
         if self._retry is not None and self._retry.active():
             self._retry.cancel()
@@ -173,8 +172,8 @@ class DelegationTokens:
     # -- logins -------------------------------------------------------------------------------------------------------
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential:
-        """The credential of a token. It is an invented one if the token does not exist, has expired, or its owner is
-        not a user, because a token of Group:alice would authenticate User:alice."""
+        """Invented if the token does not exist or has expired, or its owner is not a user: a token of Group:alice would
+        authenticate User:alice."""
         token = self._tokens.get(token_id)
         if token is None or token.owner.type != USER or rules.is_expired(token, self._clock.wall_ms()):
             return TokenCredential(self._invented(mechanism, token_id))
@@ -193,13 +192,12 @@ class DelegationTokens:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def hmac(self, token_id: str) -> bytes:
-        """The HMAC of a token."""
         return rules.hmac_of(self._secret, token_id)
 
     async def create(
         self, owner: Principal, requester: Principal, renewers: Collection[Principal], lifetime_ms: int
     ) -> TokenInformation:
-        """Create a token. Raises ApiError; RegistryError."""
+        """Raises ApiError; RegistryError."""
         if len(self._tokens) >= MOST_TOKENS:
             raise ApiError(ErrorCode.POLICY_VIOLATION, f"The cluster has its maximum of {MOST_TOKENS} tokens")
         if self._counts[owner] >= MOST_OF_OWNER:
@@ -215,7 +213,7 @@ class DelegationTokens:
         return token
 
     async def renew(self, principal: Principal, hmac: bytes, period_ms: int) -> int:
-        """Renew a token. Returns its expiry, ms since the epoch. Raises ApiError; RegistryError."""
+        """Returns the expiry, since the epoch. Raises ApiError; RegistryError."""
         now_ms = self._clock.wall_ms()
         changed = await self._update(
             hmac, lambda token: rules.renewed(token, principal, period_ms, now_ms, self._limits)
@@ -225,8 +223,7 @@ class DelegationTokens:
         return changed.expiry_ms
 
     async def expire(self, principal: Principal, hmac: bytes, period_ms: int) -> int:
-        """Change a token's expiry, or delete it. Returns its expiry, ms since the epoch. Raises ApiError;
-        RegistryError."""
+        """Change the expiry, or delete. Returns the expiry, since the epoch. Raises ApiError; RegistryError."""
         now_ms = self._clock.wall_ms()
         changed = await self._update(hmac, lambda token: rules.ended(token, principal, period_ms, now_ms))
         return now_ms if changed is None else changed.expiry_ms
@@ -255,7 +252,7 @@ class DelegationTokens:
     # -- periodic work -----------------------------------------------------------------------------------------------
 
     async def delete_expired(self) -> None:
-        """Delete expired tokens, on the controller. A token that another broker renews concurrently is kept."""
+        """Delete expired tokens, on the controller. Tokens that another broker renews concurrently are kept."""
         now_ms = self._clock.wall_ms()
         for token in self.all():
             if rules.is_expired(token, now_ms):

@@ -1,7 +1,7 @@
-"""Logs denials in the format of Kafka's ``kafka.authorizer.logger``, and counts them.
+"""Logs denials like Kafka's ``kafka.authorizer.logger``, and counts them.
 
-The first denial of its kind is logged immediately. Repetitions within SUMMARY_S are counted and summarised, so that a
-client cannot fill the log. Source: AclAuthorizer.logAuditMessage@3.9.
+The first of a kind is logged immediately; repetitions within SUMMARY_S are summarised, so that no client can fill the
+log. Source: AclAuthorizer.logAuditMessage@3.9.
 """
 
 from collections.abc import Callable
@@ -46,16 +46,11 @@ class _Kind(NamedTuple):
 
 
 Explain = Callable[[str, str, Operation, Resource], str]
-"""The reason why a principal at a host may not do that, in a few words."""
+"""Why a principal at a host may not do that, in a few words."""
 
 
 class Denials:
-    """Logs denials.
-
-    Attributes:
-        count: number of all denials.
-        explain: returns the reason of a denial; only called for observers.
-    """
+    """``count``: of all. ``explain``: called for observers only."""
 
     def __init__(self, clock: Timers, events: EventSource = SILENT) -> None:
         self._clock = clock
@@ -68,7 +63,7 @@ class Denials:
         self.count = 0
 
     def add(self, context: RequestContext, operation: Operation, resource: Resource) -> Literal[False]:
-        """Record a denial. Returns False, which is the decision."""
+        """Returns False, the decision."""
         self.count += 1
         if len(resource.name) > _LONGEST_NAME:
             resource = resource._replace(name=resource.name[: _LONGEST_NAME + 1])
@@ -115,7 +110,7 @@ class Denials:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
     def _tell(self, denied: tuple[_Kind, int]) -> None:
-        """Report a denial to observers. Explaining it takes milliseconds if a resource has thousands of ACLs."""
+        """Report a denial to observers. Explaining takes milliseconds if a resource has thousands of ACLs."""
         if not self._events.observed:
             return
         (principal, host, operation, resource, api_key), times = denied

@@ -1,4 +1,4 @@
-"""Denials of the authorizer, for observers (flight recorder, web page, tests)."""
+"""The authorizer's denials, for observers (flight recorder, web page, tests)."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from kafka_zk.base.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Denied(Event):
-    """The authorizer denied an operation. The cause is the ACL that decided, or that there is none.
+    """The cause is the ACL that decided, or that there is none.
 
-    ``times``: 1 for the first denial of its kind, or the number of repetitions since. Names are those that clients
-    chose, shortened if they are long.
+    ``times``: 1 for the first of its kind, or the repetitions since. Clients chose the names, which are shortened if
+    long.
     """
 
     principal: str

@@ -1,7 +1,6 @@
-"""Login checks by a user-defined class: a few run in threads at a time, the others wait while their clients stay
-connected.
+"""Login checks by a user-defined class: a few run in threads, others wait with their clients.
 
-Checks of clients that have disconnected are dropped, so that they cannot delay all logins.
+Checks of disconnected clients are dropped: they must not delay all logins.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ class LoginChecks:
 
         def end(result: Any) -> None:
             self._places.release()
-            if check.called:  # its client has left
+            if check.called:  # the client has left
                 return
             if isinstance(result, Failure):
                 check.errback(result)

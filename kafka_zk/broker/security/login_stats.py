@@ -1,9 +1,9 @@
-"""Counts of logins at one listener, as in Kafka's ``socket-server-metrics``."""
+"""Logins at one listener, counted as in Kafka's ``socket-server-metrics``."""
 
 from collections.abc import Callable
 
 WINDOW_S = 30.0
-"""Length of a sample. Averages and maxima cover the last two samples, as with metrics.num.samples."""
+"""Averages and maxima cover the last two samples, as with metrics.num.samples."""
 
 
 class LoginStats:
@@ -12,8 +12,8 @@ class LoginStats:
     Attributes:
         successful, failed: first logins of connections.
         reauthentications, failed_reauthentications: later logins.
-        without_reauthentication: successful logins of clients that are too old for reauthentication.
-        expired: connections closed because their session had ended.
+        without_reauthentication: successful, by clients too old for reauthentication.
+        expired: connections closed after their session's end.
 
     Source: Selector.SelectorMetrics@3.9; ``kafka_zk.broker.metrics.logins`` names the metrics.
     """
@@ -26,10 +26,10 @@ class LoginStats:
         self.reauthentications = 0
         self.failed_reauthentications = 0
         self.expired = 0
-        self._latencies: list[tuple[float, int, float, float]] = []  # samples: start (s), count, sum and maximum (ms)
+        self._latencies: list[tuple[float, int, float, float]] = []  # start (s), count, sum and maximum (ms)
 
     def logged_in(self, *, can_reauthenticate: bool = False) -> None:
-        """Count a login. ``can_reauthenticate``: the response contained the length of the session."""
+        """``can_reauthenticate``: the response had the session's length."""
         self.successful += 1
         self.without_reauthentication += not can_reauthenticate
 
@@ -41,7 +41,7 @@ class LoginStats:
             self.failed += 1
 
     def reauthenticated(self, latency_ms: float) -> None:
-        """Count a reauthentication, ``latency_ms`` after its SaslHandshake."""
+        """``latency_ms`` after its SaslHandshake."""
         self.reauthentications += 1
         now_s = self._now_s()
         if not self._latencies or now_s - self._latencies[-1][0] >= WINDOW_S:

@@ -1,9 +1,8 @@
 """``authorizer.class.name=module:Class``: a Python class as authorizer.
 
-The class is called with the broker's configuration (key -> text). Its ``authorize(context, operation, resource)``
-returns True if ``context.principal`` may do that. It must not block, because the whole broker waits; decisions are not
-cached. An exception denies, and is logged once a minute. The optional ``authorize_any(context, operation,
-resource_type)`` returns True if the principal may do that on some resource of the type.
+It is called with the broker's configuration (key -> text); its ``authorize(context, operation, resource)`` returns True
+if ``context.principal`` may do that. It must not block the broker; decisions are not cached. An exception denies, and
+is logged once a minute. ``authorize_any(context, operation, resource_type)`` is optional: on some resource of the type.
 """
 
 import importlib
@@ -16,11 +15,11 @@ from kafka_zk.protocol.request import RequestContext
 
 
 class CannotLoad(Exception):
-    """The class cannot be used. The message is one sentence."""
+    """The message is one sentence."""
 
 
 def load(name: str, properties: Mapping[str, str], denials: Denials) -> "PythonAuthorizer":
-    """Create the authorizer. ``name``: ``module:Class``. Raises CannotLoad."""
+    """``name``: ``module:Class``. Raises CannotLoad."""
     module, _, class_name = name.partition(":")
     try:
         made = getattr(importlib.import_module(module), class_name)(dict(properties))
@@ -53,7 +52,7 @@ class PythonAuthorizer(Authorizer):
         return decide is not None and self._asked(decide, context, operation, resource_type)
 
     def _asked(self, decide: Any, *asked: Any) -> bool:
-        """Call the class. Only True allows; a coroutine, for example, denies."""
+        """Call the class: only True allows; a coroutine, for example, denies."""
         try:
             return decide(*asked) is True
         except Exception:

@@ -1,8 +1,8 @@
-"""The SASL logins of one connection, between its requests and the pure core (``sasl_server``).
+"""One connection's SASL logins, between its requests and the pure core (``sasl_server``).
 
-As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that a client cannot try
-passwords quickly. Then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the
-client's token. After that, only reauthentication is allowed (KIP-368).
+As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that passwords cannot be
+tried quickly, and the connection closed. After ``connections.max.reauth.ms``, or with the client's token, a session
+ends, and only reauthentication is allowed (KIP-368).
 Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
 
@@ -31,12 +31,12 @@ AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
 MIN_REAUTHENTICATION_INTERVAL_S = 1.0
 MOST_BYTES_ANSWERED = 1024
-"""Maximum body of a request that interrupts a login and gets a response. To parse it and to respond takes 2 us a byte,
-while all connections wait."""
+"""A larger request that interrupts a login gets no response: parsing and responding take 2 us a byte, while all
+connections wait."""
 
-_BARE_TOKENS_UNTIL = 0  # SaslHandshake: up to this version, messages have no request header
-_WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: up to this version, the response has no session lifetime
-_CORRELATION_ID_BYTES = 4  # the whole header of a response to ApiVersions
+_BARE_TOKENS_UNTIL = 0  # SaslHandshake: until then, messages have no request header
+_WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: until then, there is no session lifetime
+_CORRELATION_ID_BYTES = 4  # the whole header in ApiVersions responses
 _NO_ERROR = bytes(2)
 _log = Logger()
 
@@ -49,9 +49,9 @@ class SaslHandshakes:
 
     Args:
         dispatch: handles ApiVersions.
-        failed_delay_s: delay of a failure response.
+        failed_delay_s: before a failure response.
         stats: counts the logins.
-        run_in_thread: runs steps that may block.
+        run_in_thread: for steps that may block.
     """
 
     clock: Clock
@@ -62,8 +62,6 @@ class SaslHandshakes:
 
 
 class SaslHandshake(Handshake):
-    """The SASL logins of one connection."""
-
     def __init__(self, server: SaslServer, listener: SaslHandshakes) -> None:
         self._server = server
         self._clock = listener.clock
@@ -71,7 +69,7 @@ class SaslHandshake(Handshake):
         self._failed_delay_s = listener.failed_delay_s
         self._stats = listener.stats
         self._run_in_thread = listener.run_in_thread
-        self._begun_s: float | None = None  # when the reauthentication began; None for the first login
+        self._begun_s: float | None = None  # of the reauthentication; None for the first login
         self._tells_lifetime = False
         self.takes_bare_frames = False
         self.max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN
@@ -109,18 +107,17 @@ class SaslHandshake(Handshake):
         reply = await self._reply(frame)
         if reply.failure is not None:
             await self._hold_back(context, reply.reason or reply.failure)
-            return HandshakeStep(None, is_refused=True)  # this version has no error response
+            return HandshakeStep(None, is_refused=True)  # this version has no errors
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
     def _check_session(self, header: RequestHeader) -> None:
-        """After its end only another login is allowed. Raises ProtocolError."""
+        """After its end only another login is allowed."""
         if self._server.state is SaslState.DONE and not self.begins_again(header):
             self._stats.expired += 1
             raise ProtocolError("its session has ended, and the client does not log in again")
 
     def _check_size(self, message: Buffer) -> None:
-        """Limit the size of messages during reauthentication, when the decoder allows larger frames. Raises
-        ProtocolError."""
+        """Limit the size of messages during reauthentication, when the decoder allows larger frames."""
         if len(message) > self.max_frame_size_bytes:
             raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 
@@ -167,7 +164,7 @@ class SaslHandshake(Handshake):
     async def _interrupted(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
         """Respond ILLEGAL_SASL_STATE: a mechanism is agreed, and the request is not part of the login.
 
-        A large request gets no response, because it is not parsed.
+        A large one is not parsed, and gets no response.
         """
         failure = f"Unexpected Kafka request of type {ApiKey(header.api_key).name} during SASL authentication."
         answer = None

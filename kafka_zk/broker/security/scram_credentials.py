@@ -1,7 +1,7 @@
 """The SCRAM credentials of all users, from ``/config/users``.
 
-They are in memory, because a login must not wait for ZooKeeper, and follow change notifications. A user whose znode
-cannot be read or parsed has none. If listing the users is not permitted, no user has any.
+In memory, because a login must not wait for ZooKeeper, and updated by change notifications. A user whose znode cannot
+be read or parsed has none; without permission to list users, no user has credentials.
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
 
@@ -26,21 +26,20 @@ class ScramCredentials:
     """The credentials that a broker knows.
 
     Args:
-        secret: the cluster's secret, from which credentials of unknown users are invented.
+        secret: the cluster's, for invented credentials of unknown users.
 
     Attributes:
-        find_token: finds delegation tokens; finds none until ``DelegationTokens`` replaces it.
+        find_token: finds nothing until ``DelegationTokens`` replaces it.
     """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self._by_user: dict[str, dict[str, ScramCredential]] = {}
         self.find_token: FindToken = lambda mechanism, token_id: TokenCredential(self.invented(mechanism, token_id))
-        self._reading = DeferredLock()  # an earlier read must not overwrite a later one
+        self._reading = DeferredLock()  # an earlier read must not overwrite this
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The user's credential. If there is none, an invented one, so that clients cannot find out which names
-        exist."""
+        """An invented one if there is none: clients cannot find out which names exist."""
         found = self._by_user.get(user, {}).get(mechanism)
         return self.invented(mechanism, user) if found is None else found
 
@@ -55,7 +54,7 @@ class ScramCredentials:
     async def load(self, configs: ConfigRegistry) -> None:
         """Read all users and forget those that no longer exist.
 
-        Raises SessionLost, and nothing changes; NoAuth if listing is not permitted, and all users are forgotten.
+        Raises SessionLost, without a change; NoAuth if listing is not permitted, and all are forgotten.
         """
         async with self._reading:
             try:
@@ -73,7 +72,7 @@ class ScramCredentials:
 async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str, ScramCredential]]:
     wanted = [name for name in names if name != DEFAULT_ENTITY and "/" not in name]
     found = {}
-    for start in range(0, len(wanted), READS_AT_ONCE):  # batches let other work run; a credential takes about 10 µs
+    for start in range(0, len(wanted), READS_AT_ONCE):  # lets other work run; a credential takes about 10 µs
         some = wanted[start : start + READS_AT_ONCE]
         stored = await configs.entities_until_answered("users", some)
         found.update({desanitize(name): credentials(name, stored.get(name, {})) for name in some})
@@ -81,7 +80,7 @@ async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str
 
 
 def credentials(name: str, properties: Mapping[str, str]) -> dict[str, ScramCredential]:
-    """The credentials in a user's configuration, by mechanism. Invalid ones are logged and left out."""
+    """A user's credentials by mechanism; invalid ones are logged and left out."""
     found = {}
     for mechanism in MECHANISMS.keys() & properties.keys():
         try:

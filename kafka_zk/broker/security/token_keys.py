@@ -1,8 +1,8 @@
-"""Fetches the keys of an OAuth provider periodically.
+"""Fetches an OAuth provider's keys periodically.
 
-After a failure, the known keys are kept, and the fetch is retried after
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms, which doubles each time. An unknown key causes an earlier fetch. Before
-the first success, no token is accepted. Source: RefreshingHttpsJwks.java@3.9.
+After a failure, known keys stay, and the fetch is retried after sasl.oauthbearer.jwks.endpoint.retry.backoff.ms, which
+doubles each time. An unknown key causes an earlier fetch. Before the first success, no token is accepted. Source:
+RefreshingHttpsJwks.java@3.9.
 """
 
 from typing import Any
@@ -64,7 +64,7 @@ class TokenKeys:
         try:
             self._tokens.keys = await self._run_in_thread(self._ask)
             wait_ms, self._backoff_ms = self._endpoint.refresh_ms, self._endpoint.retry_backoff_ms
-        except Exception as error:  # must retry after any error, or withdrawn keys would stay valid
+        except Exception as error:  # retry after any error, or withdrawn keys stay valid
             why = str(error) or repr(error)
             _log.error("no keys of the OAuth provider: {url}: {error}", url=self._endpoint.url, error=why)
             wait_ms, self._backoff_ms = self._backoff_ms, min(self._backoff_ms * 2, self._most_ms)

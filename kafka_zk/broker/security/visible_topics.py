@@ -1,8 +1,7 @@
-"""Caches which topics each client may describe, for Metadata of all topics: a cached decision needs no Python step.
+"""Caches which topics clients may describe: in Metadata of all topics, cached ones need no Python step.
 
-The number of decisions of all clients is limited. Above the limit, decisions of clients that did not ask for IDLE_S are
-dropped; then nothing more is cached, because clients ask for all topics in turn and a least-recently-used cache would
-never hit.
+Above a limit, clients that did not ask for IDLE_S lose theirs; then nothing more is cached: clients ask for all topics
+in turn, and a least-recently-used cache would never hit.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +22,9 @@ class VisibleTopics:
     """The cached decisions of all clients.
 
     Args:
-        reach_of: decides, given principal and host; valid until ``clear``.
-        seconds: current time in seconds.
-        most: maximum number of cached decisions.
-        longest_bytes: maximum size in memory of the principal of a cached decision.
+        reach_of: for principal and host; valid until ``clear``.
+        most: cached decisions.
+        longest_bytes: of a cached principal, in memory.
     """
 
     def __init__(
@@ -36,7 +34,7 @@ class VisibleTopics:
         self._seconds = seconds
         self._most = most
         self._longest_bytes = longest_bytes
-        self._clients: dict[tuple[str, str], _Asked] = {}  # in the order of the last request
+        self._clients: dict[tuple[str, str], _Asked] = {}  # in order of last requests
         self.count = 0  # cached decisions
 
     def among(self, principal: str, host: str, names: Sequence[str]) -> list[str]:

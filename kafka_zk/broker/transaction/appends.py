@@ -1,6 +1,6 @@
-"""Writes the records of transactional ids to ``__transaction_state`` and returns Kafka's error codes.
+"""Writes transactional ids' records to ``__transaction_state``, and returns Kafka's error codes.
 
-Appends start in call order. Each waits for acks=all.
+Appends start in call order and wait for acks=all.
 
 Source: TransactionStateManager.appendTransactionToLog, writeTombstonesForExpiredTransactionalIds@3.9.
 """
@@ -29,7 +29,7 @@ _ERRORS = {
 
 
 class TransactionLog:
-    """Writes to ``__transaction_state``, of which ``tp`` is always a partition."""
+    """``tp`` is always a partition of ``__transaction_state``."""
 
     def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
         self._replicas = replicas
@@ -38,8 +38,7 @@ class TransactionLog:
     def store(
         self, tp: TopicPartition, transactional_id: str, metadata: TransactionMetadata, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Write an id's state. Returns NONE or the client's error, or an awaitable if the append is not complete
-        yet."""
+        """Returns NONE or the client's error; an awaitable until the append is complete."""
         batch = encode_batch(transactional_id, metadata, now_ms)
         return _outcome(
             self._replicas.append_own(tp, Log.append_own_record, batch, now_ms, max(1, metadata.timeout_ms))

@@ -1,12 +1,11 @@
-"""Delays serving a partition until all records loaded from it are on all in-sync replicas.
+"""Serves a partition only when all in-sync replicas have what was loaded.
 
-A new leader's log may end with uncommitted records, whose acks=all was pending when the leader epoch changed. If the
-producer retries, a coordinator that loaded them responds that the request is already done. If another replica then
-becomes leader, these records may be truncated, and the new coordinator does not know the open transaction: the marker
-of the producer's next transaction would commit its records.
+A new leader's log may end with uncommitted records, whose acks=all was pending. A coordinator that loaded them would
+tell a retrying producer that its request is done. If another leader then truncates them, the new coordinator does not
+know the open transaction, and the marker of the producer's next one would commit its records.
 
-Kafka 3.9 serves immediately (TransactionStateManager.loadTransactionMetadata). So does the group coordinator here,
-because a retried offset commit is always appended again.
+Kafka 3.9 serves requests at once (TransactionStateManager.loadTransactionMetadata). So does the group coordinator here:
+a retried commit is always appended again.
 """
 
 from collections.abc import Callable
@@ -22,8 +21,8 @@ _log = Logger()
 
 
 async def until_committed(replicas: ReplicaManager, tp: TopicPartition, is_wanted: Callable[[], bool]) -> None:
-    """Wait until the current log of the partition is committed. Returns early if this broker is not the leader, or when
-    the partition changes after ``is_wanted()`` became False."""
+    """Wait until the current log is committed, this broker does not lead, or the partition changes after
+    ``is_wanted()`` became False."""
     try:
         partition = replicas.partition(tp)
         end_offset = partition.leader_log().log_end_offset

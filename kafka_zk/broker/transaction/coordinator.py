@@ -1,7 +1,7 @@
-"""A broker's transaction coordinator: the operations of the transaction APIs.
+"""The operations of the transaction APIs.
 
-It finds the transaction and supplies the time; the state manager carries out the effects. Client errors are returned as
-Kafka's error codes, not raised. Source: TransactionCoordinator.scala@3.9.
+It finds the transaction and gives the time; the state manager carries out the effects. Client errors are returned, not
+raised. Source: TransactionCoordinator.scala@3.9.
 """
 
 from collections.abc import Awaitable, Collection
@@ -37,7 +37,7 @@ class TransactionOverview(NamedTuple):
 
 
 class Transactions(NamedTuple):
-    """A ListTransactions response; ``unknown_states``: filters that match no state name."""
+    """``unknown_states``: filters that match no state name."""
 
     error: ErrorCode
     unknown_states: tuple[str, ...] = ()
@@ -45,8 +45,8 @@ class Transactions(NamedTuple):
 
 
 class TransactionCounts(NamedTuple):
-    """Counts for metrics. ``unknown_destinations``: number of endings that wait for a leader or a retry.
-    ``held_bytes``: memory of all ids."""
+    """Counts for metrics. ``unknown_destinations``: endings that wait for a leader or a retry. ``held_bytes``: of all
+    ids."""
 
     transactional_ids: int
     ongoing: int
@@ -56,13 +56,13 @@ class TransactionCounts(NamedTuple):
 
 
 class CoordinatorHost(NamedTuple):
-    """The coordinator's dependencies from its broker.
+    """What the coordinator needs of its broker.
 
     Attributes:
-        write_markers: makes a broker, possibly this one, write markers.
-        find_missing: returns the topics that are not in ZooKeeper.
-        tell: called with each transaction whose new state is in the log.
-        at_end_of_turn: the reactor's method. Markers of transactions that end in one turn are sent together.
+        write_markers: makes a broker, maybe this one, write markers.
+        find_missing: the topics that are not in ZooKeeper.
+        tell: called when a transaction's new state is in the log.
+        at_end_of_turn: the reactor's; markers of one turn are sent together.
     """
 
     write_markers: WriteMarkers
@@ -72,8 +72,6 @@ class CoordinatorHost(NamedTuple):
 
 
 class TransactionCoordinator:
-    """The operations of the transaction APIs."""
-
     def __init__(
         self,
         config: TransactionConfig,
@@ -94,7 +92,7 @@ class TransactionCoordinator:
         )
 
     def role_changed(self, partition: Partition) -> None:
-        """Load or unload transactional ids when this broker gains or loses the leadership of their partition."""
+        """Load or unload the ids of a partition whose leadership this broker gains or loses."""
         self._manager.role_changed(partition)
 
     @property
@@ -108,7 +106,6 @@ class TransactionCoordinator:
 
     @property
     def counts(self) -> TransactionCounts:
-        """The current counts."""
         partitions = self._manager.partitions.values()
         return TransactionCounts(
             sum(len(owned.transactions) for owned in partitions),
@@ -119,7 +116,7 @@ class TransactionCoordinator:
         )
 
     def close(self) -> None:
-        """Shut down. All waiting requests get a response."""
+        """All waiting requests get a response."""
         self._manager.close()
         self.markers.close()
 
@@ -128,7 +125,6 @@ class TransactionCoordinator:
         await self._manager.abort_timed_out()
 
     async def remove_expired(self) -> None:
-        """Remove expired transactional ids."""
         await self._manager.remove_expired()
 
     # Requests of producers.
@@ -146,7 +142,7 @@ class TransactionCoordinator:
         """Initialise a producer, or bump its epoch after an error (``expected``, KIP-360). ``peer``: the client's
         address.
 
-        If there is no memory for a new id, the client gets a retriable error, and ids that were never used are removed.
+        Without memory for a new id, the client gets a retriable error, and unused ids are removed.
         Raises: ClientGone.
         """
         if not transactional_id:
@@ -186,8 +182,8 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Add existing partitions to the transaction. Returns an awaitable if the append is not complete yet, which
-        raises ClientGone."""
+        """Add existing partitions to the transaction. Await the result, with ClientGone, if the append is not
+        complete."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
@@ -211,7 +207,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Commit or abort. NONE means that the decision is in the log. Returns like ``add_partitions``."""
+        """Commit or abort; NONE means that the decision is in the log. Returns like ``add_partitions``."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):

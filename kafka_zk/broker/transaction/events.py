@@ -35,7 +35,6 @@ class TransactionReporter:
         self._source = source
 
     def tell(self, transaction: Transaction) -> None:
-        """Emit the event."""
         if not self._source.observed:
             return
         metadata = transaction.metadata

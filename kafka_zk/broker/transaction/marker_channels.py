@@ -1,12 +1,11 @@
-"""Sends transaction markers to the leaders of partitions until each is written.
+"""Sends transaction markers to partitions' leaders until all are written.
 
-Each broker has at most one request in progress. The next request combines the markers that came during the last one, or
-in one reactor turn. After a failure or a change of leader, markers are sent again after a pause, to the current leader
-in the metadata.
+One request per broker is in progress; the next combines the markers that came meanwhile, or in one reactor turn. After
+a failure or a change of leader, and a pause, markers go to the current leader.
 
-A deleted partition needs no marker. After the controller has sent all metadata, a missing partition counts as deleted;
-before that, it counts as deleted if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator
-epoch, its markers are not sent again, because another coordinator ends the transaction.
+A deleted partition needs no marker. A missing partition counts as deleted after the controller has sent all metadata;
+before, if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator epoch, another coordinator
+ends the transaction, and markers are not sent again.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
 """
@@ -35,22 +34,22 @@ _log = Logger()
 
 RETRY_S = 0.05
 SETTLED_AFTER_S = 10
-"""Seconds after registration until the metadata count as complete, because the controller may send several requests."""
+"""Seconds after registration until the metadata count as complete: they may come in several requests."""
 LOOK_UP_PAUSE_S = 0.1
-"""Pause between lookups in ZooKeeper for topics missing in the metadata. A topic may be about to be deleted."""
+"""Pause between lookups in ZooKeeper for topics missing in the metadata, maybe about to be deleted."""
 _PAUSE_FACTOR = 10  # retries take at most a tenth of the time
 _PARTITIONS_A_REQUEST = 2_000
 
 _WRITTEN = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
-)  # producers cannot have written transactions in old formats
+)  # no transactions in old formats
 _NONE = ErrorCode.NONE
 _NO_PARTITIONS: Mapping[int, PartitionInfo] = {}
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
 
 class TxnMarker(NamedTuple):
-    """The end of one transaction, for partitions with the same leader."""
+    """One transaction's end, for partitions of one leader."""
 
     producer_id: int
     producer_epoch: int
@@ -63,19 +62,15 @@ Written = dict[int, dict[TopicPartition, ErrorCode]]
 """Error codes of written markers, by producer id."""
 
 WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
-"""Makes a broker write markers. Can raise any exception, for example if the broker is unreachable. Returns an awaitable
-only for another broker."""
+"""Can raise any exception, for example if the broker is unreachable. Await the result if it is for another broker."""
 
 
 class MarkersToSend(NamedTuple):
-    """A ``SendMarkers`` effect with its transaction."""
-
     owned: CoordinatedPartition
     transaction: Transaction
     markers: SendMarkers
 
     def for_leader(self, tps: Iterable[TopicPartition]) -> "MarkersToSend":
-        """The markers of these partitions only."""
         return self._replace(markers=self.markers._replace(tps=frozenset(tps)))
 
     @property
@@ -86,7 +81,7 @@ class MarkersToSend(NamedTuple):
 
 
 FindMissing = Callable[[Collection[str]], Awaitable[Collection[str]]]
-"""Returns the topics that are not in ZooKeeper. Raises: RegistryError."""
+"""The topics that are not in ZooKeeper. Raises: RegistryError."""
 
 OnWritten = Callable[[CoordinatedPartition, Transaction, Collection[TopicPartition]], None]
 
@@ -96,7 +91,7 @@ class TransactionMarkerChannels:
 
     Args:
         on_written: called with partitions that have their marker, or need none.
-        find_missing: called with topics that are missing in possibly incomplete metadata.
+        find_missing: for topics missing in metadata that may be incomplete.
         at_end_of_turn: the reactor's method.
     """
 
@@ -117,10 +112,10 @@ class TransactionMarkerChannels:
         self._on_written = on_written
         self._queues: dict[int, deque[MarkersToSend]] = {}
         self._to_retry: list[MarkersToSend] = []
-        self._undecided: list[MarkersToSend] = []  # endings that wait for a lookup of their topics
+        self._undecided: list[MarkersToSend] = []  # awaiting a lookup of their topics
         self._is_looking_up = False
         self._look_up_again_s = -math.inf
-        self._failures: dict[int, str] = {}  # leader -> last logged failure, because retries are frequent
+        self._failures: dict[int, str] = {}  # last logged per leader, because retries are frequent
         self._broker_epoch = metadata.broker_epoch
         self._settled_s = clock.seconds() + SETTLED_AFTER_S
         self._is_retrying = False
@@ -129,11 +124,10 @@ class TransactionMarkerChannels:
 
     @property
     def unknown_destination_count(self) -> int:
-        """Number of endings that wait for a leader, a retry or a lookup."""
+        """Endings that wait for a leader, a retry or a lookup."""
         return len(self._to_retry) + len(self._undecided)
 
     def send(self, ending: MarkersToSend) -> None:
-        """Send the markers to the current leaders, or later."""
         if self._is_closed or not ending.owned.is_current:
             return
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -161,7 +155,6 @@ class TransactionMarkerChannels:
 
     @property
     def _is_settled(self) -> bool:
-        """True if the metadata are complete."""
         metadata, now_s = self._metadata, self._clock.seconds()
         if metadata.broker_epoch != self._broker_epoch:
             self._broker_epoch, self._settled_s = metadata.broker_epoch, now_s + SETTLED_AFTER_S
@@ -182,7 +175,7 @@ class TransactionMarkerChannels:
             missing = await self._find_missing({tp.topic for ending in self._undecided for tp in ending.markers.tps})
         except RegistryError as error:
             _log.info("cannot look up which topics are gone, trying again: {error}", error=error)
-        finally:  # keeps the endings even after an unexpected error
+        finally:  # keeps the endings after an unexpected error
             self._is_looking_up = False
             self._look_up_again_s = self._clock.seconds() + LOOK_UP_PAUSE_S
             undecided, self._undecided = self._undecided, []
@@ -199,7 +192,7 @@ class TransactionMarkerChannels:
                 self._retry_later(ending.for_leader(others))
 
     def _tell(self, ending: MarkersToSend, tps: Collection[TopicPartition]) -> None:
-        """Report written markers. An error in one transaction must not affect the others."""
+        """An error in one transaction must not affect others."""
         try:
             self._on_written(ending.owned, ending.transaction, tps)
         except Exception:
@@ -207,7 +200,7 @@ class TransactionMarkerChannels:
             _log.failure("the completion of a transaction of {id} was not processed", id=id_, level=LogLevel.error)
 
     def close(self) -> None:
-        """Stop sending. Results of requests in progress are ignored."""
+        """Results of requests in progress are ignored."""
         self._is_closed = True
         self._queues.clear()
         self._to_retry.clear()
@@ -234,7 +227,7 @@ class TransactionMarkerChannels:
                 self._queues.pop(leader, None)
 
     def _exchange(self, leader: int, endings: list[MarkersToSend]) -> bool:
-        """Send a request. Returns True if the response must be awaited."""
+        """Returns True if the response must be awaited."""
         if not endings:
             return False
         try:
@@ -301,7 +294,7 @@ class TransactionMarkerChannels:
         ensureDeferred(self._retry()).addErrback(_log_bug)
 
     async def _retry(self) -> None:
-        """Retry in short steps. The longer they take, the longer the pause afterwards."""
+        """Retry in short steps; the longer they take, the longer the pause afterwards."""
         begun_s = self._clock.seconds()
         to_retry, self._to_retry = self._to_retry, []
         self._is_retrying = True
@@ -319,7 +312,7 @@ def _log_bug(failure: Failure) -> None:
 
 
 def _take(queue: deque[MarkersToSend]) -> list[MarkersToSend]:
-    """Take at least one ending for the next request, if any is left. Drops those of unloaded partitions."""
+    """Take at least one ending for the next request, if any is left; endings of unloaded partitions are dropped."""
     taken = []
     count = 0
     while queue and count < _PARTITIONS_A_REQUEST:

@@ -1,4 +1,4 @@
-"""Client for WriteTxnMarkers: a connection to each broker that leads partitions of transactions.
+"""Client for WriteTxnMarkers: a connection to each leader of transactions' partitions.
 
 Source: TransactionMarkerChannelManager.scala, MetadataVersion.writeTxnMarkersRequestVersion@3.9.
 """
@@ -30,11 +30,11 @@ class MarkerConnection(Protocol):
 
 
 class MarkerClient:
-    """Writes markers through other brokers. The caller sends one request at a time to each broker.
+    """The caller sends one request at a time to each broker.
 
     Args:
-        listener: name of the inter-broker listener.
-        connect: opens a connection to a host and port and negotiates versions.
+        listener: inter-broker.
+        connect: also negotiates versions.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class MarkerClient:
         self._is_closed = False
 
     async def write(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written:
-        """Write markers and return their error codes. Raises the connection's errors."""
+        """Returns error codes. Raises the connection's errors."""
         connection = await self._connected(broker_id)
         answer = await connection.request(ApiKey.WRITE_TXN_MARKERS, {"markers": [_message(each) for each in markers]})
         return {
@@ -60,7 +60,7 @@ class MarkerClient:
         }
 
     def close(self) -> None:
-        """Close all connections. Requests in progress fail."""
+        """Requests in progress fail."""
         self._is_closed = True
         for broker_id in list(self._connections):
             self._drop(broker_id)

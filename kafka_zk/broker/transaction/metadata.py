@@ -1,4 +1,4 @@
-"""The state of one transactional id. Source: TransactionMetadata.scala@3.9."""
+"""One transactional id's state. Source: TransactionMetadata.scala@3.9."""
 
 from typing import NamedTuple
 
@@ -7,25 +7,24 @@ from kafka_zk.broker.transaction.states import TransactionState
 
 NO_TIMESTAMP = -1
 LAST_EPOCH = 2**15 - 2
-"""Last epoch of a producer. The coordinator uses the next one to fence the producer."""
+"""Last epoch of a producer; the coordinator fences with the next."""
 
 NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 
 
 class TransactionMetadata(NamedTuple):
-    """The state of one transactional id. All fields except the last two are stored.
+    """All fields but the last two are stored.
 
     Attributes:
         producer_id: never NO_PRODUCER_ID.
-        producer_epoch: NO_PRODUCER_EPOCH until the first InitProducerId is stored; at most LAST_EPOCH + 1.
-        timeout_ms: maximum duration of a transaction.
-        state: never PrepareEpochFence; Dead only while the id is being removed.
-        tps: partitions of the transaction; while it ends, those without a marker; otherwise empty.
-        start_ms: wall-clock time of the transaction's start; NO_TIMESTAMP before the producer's first one.
-        last_update_ms: wall-clock time of the last change.
-        last_producer_epoch: the epoch before ``producer_epoch`` if the producer requested the bump (KIP-360), otherwise
-            -1.
-        previous_producer_id: producer id before the last InitProducerId, usually unchanged; -1 if unknown.
+        producer_epoch: NO_PRODUCER_EPOCH before a stored InitProducerId; at most LAST_EPOCH + 1.
+        timeout_ms: of a transaction.
+        state: never PrepareEpochFence; Dead while the id is being removed.
+        tps: the transaction's; while it ends, those without a marker.
+        start_ms: of the transaction, wall clock; NO_TIMESTAMP before the producer's first.
+        last_update_ms: wall clock.
+        last_producer_epoch: before ``producer_epoch`` if the producer requested the bump (KIP-360), otherwise -1.
+        previous_producer_id: before the last InitProducerId, usually the same; -1 if unknown.
     """
 
     producer_id: int
@@ -41,7 +40,7 @@ class TransactionMetadata(NamedTuple):
     def changed(
         self, state: TransactionState, tps: frozenset[TopicPartition], start_ms: int, last_update_ms: int
     ) -> "TransactionMetadata":
-        """Like ``_replace`` with these fields, in half the time."""
+        """``_replace`` these, in half the time."""
         producer_id, producer_epoch, timeout_ms, _, _, _, _, last_producer_epoch, previous_producer_id = self
         return new_tuple(
             TransactionMetadata,

@@ -6,13 +6,13 @@ from kafka_zk.broker.transaction.transaction import Transaction
 
 
 class CoordinatedPartition:
-    """A partition of ``__transaction_state`` that this broker leads, with its transactional ids.
+    """A led partition with its transactional ids.
 
     Attributes:
         epoch: the leader epoch.
         transactions: by transactional id; empty after unloading.
-        ongoing: the ``transactions`` in state Ongoing.
-        is_current: False when another broker may lead the partition. Later results must then be ignored.
+        ongoing: those in state Ongoing.
+        is_current: False when another broker may lead; later results must then be ignored.
     """
 
     def __init__(self, number: int, epoch: int) -> None:

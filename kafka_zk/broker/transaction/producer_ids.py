@@ -1,4 +1,4 @@
-"""Producer ids from blocks that are allocated in ZooKeeper (KIP-98).
+"""Producer ids from blocks allocated in ZooKeeper (KIP-98).
 
 Source: ZooKeeperProducerIdManager, ProducerIdManager.scala@3.9.
 """
@@ -14,7 +14,7 @@ _log = Logger()
 
 
 class ProducerIdManager:
-    """Returns each id once. ``allocate_block`` reserves the next block of ids for this broker."""
+    """Returns each id once. ``allocate_block``: reserves the next block."""
 
     def __init__(self, allocate_block: Callable[[], Awaitable[range]]) -> None:
         self._allocate_block = allocate_block
@@ -24,21 +24,20 @@ class ProducerIdManager:
         self._waiting: list[Deferred[None]] = []  # for the allocation in progress
 
     async def next_id(self) -> int:
-        """The next id. Raises: RegistryError if a new block is needed and ZooKeeper is not available."""
+        """Raises: RegistryError if a new block is needed and ZooKeeper is not available."""
         while (producer_id := self.at_hand()) is None:
             await self._refill()
         return producer_id
 
     def at_hand(self) -> int | None:
-        """The next id, or None if a new block is needed first."""
+        """The next id; None if a new block is needed first."""
         if not self._block:
             return None
         producer_id, self._block = self._block[0], self._block[1:]
         return producer_id
 
     async def _refill(self) -> None:
-        """Allocate a block for all waiting requests. They resume one by one, because the block may be too small for
-        all."""
+        """Allocate a block. Waiting requests resume one by one, because it may be too small for all."""
         if self._refilling:
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
@@ -60,7 +59,7 @@ class ProducerIdManager:
             raise error
 
     def _tell(self, failed: Exception) -> None:
-        """Log an error that an operator must fix, once, because producers retry."""
+        """Log an error for the operator once, because producers retry."""
         if isinstance(failed, InvalidZnode | TooManyProducerIds) and str(failed) != self._fault:
             self._fault = str(failed)
             _log.error("no producer ids can be assigned: {error}", error=failed)

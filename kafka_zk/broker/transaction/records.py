@@ -1,7 +1,7 @@
 """Keys and values of the records in ``__transaction_state``, in Kafka's formats.
 
-The key, version 0, is the transactional id; a tombstone removes it. Writes values in version 0, as Kafka 3.9 does. Also
-reads version 1 (flexible, KIP-890 part 2).
+The key, version 0, is the transactional id; a tombstone removes it. Values are written in version 0, as by Kafka 3.9.
+Version 1 (flexible, KIP-890 part 2) is read, too.
 
 Source: TransactionLogKey, TransactionLogValue (messages of 3.9), TransactionLog.scala@3.9.
 """
@@ -26,27 +26,26 @@ _VALUE_VERSIONS = range(2)
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _HEAD = struct.Struct(">hqhib")  # version, producer id, producer epoch, timeout in ms, state
-_TIMES = struct.Struct(">qq")  # last update and start; in a batch header, first and last timestamp
+_TIMES = struct.Struct(">qq")  # last update, start; in a batch header, first and last timestamp
 _NO_PARTITIONS = _INT32.pack(-1)
 _STATE_IDS = {state: number for number, state in enumerate(STATES_BY_ID)}
-_RECORD_BEGINS = b"\0\0\0"  # attributes, timestamp delta and offset delta
+_RECORD_BEGINS = b"\0\0\0"  # attributes, deltas of timestamp and offset
 _RECORD_ENDS = b"\0"  # no headers
-_TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from the end of a batch
-_LONGEST_CACHED = 255  # characters of a transactional id
-_MOST_CACHED = 16  # partitions of a transaction
+_TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from a batch's end
+_LONGEST_CACHED = 255  # of an id
+_MOST_CACHED = 16  # of a transaction
 _EMPTY = TransactionState.EMPTY
 _STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """The key of a transactional id."""
     return _INT16.pack(_KEY_VERSION) + string(transactional_id, False)
 
 
 def decode_key(key: Buffer) -> str | None:
     """The transactional id; None for a key of an unknown version, which Kafka ignores too.
 
-    Raises: ProtocolError if the key is invalid.
+    Raises: ProtocolError.
     """
     try:
         (version,) = _INT16.unpack_from(key, 0)
@@ -56,7 +55,6 @@ def decode_key(key: Buffer) -> str | None:
 
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
-    """The value of a transactional id."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
     added = _NO_PARTITIONS if state is _EMPTY else _partitions(tps)
     head = _HEAD.pack(_VALUE_VERSION, producer_id, producer_epoch, timeout_ms, _STATE_IDS[state])
@@ -64,11 +62,11 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 
 
 def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bytearray:
-    """The record batch of a state. Optimised, because each step of a transaction writes one."""
+    """Optimised: each step of a transaction writes one."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
     if len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
         return _assemble(transactional_id, encode_value(metadata), now_ms)
-    if state is _EMPTY:  # every id begins in this state: a template per id would be used only once
+    if state is _EMPTY:  # every id begins so; a template per id would be used once
         name = transactional_id.encode()
         template, value_position, name_position = _empty_template(len(name))
         batch = bytearray(template)
@@ -125,7 +123,7 @@ def _partitions(tps: frozenset[TopicPartition]) -> bytes:
 
 
 def decode_value(value: Buffer) -> TransactionMetadata:
-    """Decode a value. Raises: ProtocolError if it is invalid or has an unknown version."""
+    """Raises: ProtocolError, also for an unknown version."""
     try:
         (version,) = _INT16.unpack_from(value, 0)
         if version not in _VALUE_VERSIONS:

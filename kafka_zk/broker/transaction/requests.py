@@ -1,4 +1,4 @@
-"""Results and effects of a transactional id's core."""
+"""Results and effects of a transactional id."""
 
 from typing import NamedTuple
 
@@ -19,14 +19,14 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The response to a request. ``producer``: only for InitProducerId, and only if there is no error."""
+    """``producer``: the result of a successful InitProducerId."""
 
     error: ErrorCode
     producer: ProducerIdAndEpoch = ProducerIdAndEpoch()
 
 
 class Answer(NamedTuple):
-    """Send the response. ``reply`` is None if there was no request."""
+    """Send the response; ``reply`` is None if there was no request."""
 
     reply: Reply | None
     result: Result
@@ -41,7 +41,7 @@ class Append(NamedTuple):
 
 
 class SendMarkers(NamedTuple):
-    """Write a marker to each partition, and call ``markers_written`` with partitions that have it."""
+    """Write a marker to each partition; call ``markers_written`` with those that have it."""
 
     producer: ProducerIdAndEpoch
     commit: bool
@@ -49,7 +49,7 @@ class SendMarkers(NamedTuple):
 
 
 class WriteTombstone(NamedTuple):
-    """Write the id's tombstone; call ``removal_failed`` if that fails."""
+    """Call ``removal_failed`` if that fails."""
 
 
 Effect = Answer | Append | SendMarkers | WriteTombstone

@@ -1,5 +1,5 @@
-"""The transactional ids of this broker: those in the partitions of ``__transaction_state`` that it leads. Carries out
-the effects of their cores.
+"""This broker's transactional ids, in the partitions of ``__transaction_state`` that it leads. Carries out the effects
+of their changes.
 
 Source: TransactionStateManager.scala, TransactionCoordinator.onElection, onResignation@3.9.
 """
@@ -39,21 +39,17 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 RETRY_S = 0.1
-_ROOM_SHARE = 8  # share of the memory that is freed together
+_ROOM_SHARE = 8  # of the memory, freed together
 _AT_ONCE = 64
 _MOST_RECENT = 1024
 _NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING
 
 Tell = Callable[[Transaction], None]
-"""Called with a transaction whose new state is in the log."""
+"""A transaction's new state is in the log."""
 
 
 class TransactionStateManager:
-    """The transactional ids of a broker.
-
-    Args:
-        send_markers: sends markers to the partitions, then calls ``markers_written``.
-    """
+    """``send_markers``: sends markers, then calls ``markers_written``."""
 
     def __init__(
         self,
@@ -69,7 +65,7 @@ class TransactionStateManager:
         self.memory = HeldMemory("transactional ids", config.memory_max_bytes)
         self.partition_count = PartitionCount(metadata, TRANSACTION_STATE_TOPIC, config.partition_count)
         self.is_active = True
-        self.append_retry_count = 0  # number of retries that wait now
+        self.append_retry_count = 0  # retries that wait now
         self._log = TransactionLog(replicas, clock)
         self._config = config
         self._clock = clock
@@ -79,7 +75,7 @@ class TransactionStateManager:
         self._loading: dict[int, CoordinatedPartition] = {}
         self._loads = DeferredLock()
         self._makes_room = False
-        self._recent: dict[str, tuple[CoordinatedPartition, Transaction]] = {}  # caches entries of ``partitions``
+        self._recent: dict[str, tuple[CoordinatedPartition, Transaction]] = {}  # caches ``partitions``
 
     # Transactional ids.
 
@@ -116,18 +112,18 @@ class TransactionStateManager:
 
     @property
     def is_loading(self) -> bool:
-        """True if a partition is being loaded, so that transactional ids may be missing."""
+        """True while transactional ids may be missing, because a partition is being loaded."""
         return bool(self._loading)
 
     def add(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
-        """Add a new id. It is removed again if its first record cannot be written."""
+        """A new id; it goes if its first record cannot be written."""
         owned.transactions[transaction.transactional_id] = transaction
         self._count(transaction)
 
     # Partitions.
 
     def role_changed(self, partition: Partition) -> None:
-        """Load or unload the partition when this broker gains or loses its leadership, or leads it in a new epoch."""
+        """Load or unload the partition when this broker leads it, maybe in a new epoch, or no longer."""
         topic, number = partition.tp
         if topic != TRANSACTION_STATE_TOPIC or not self.is_active:
             return
@@ -141,13 +137,13 @@ class TransactionStateManager:
             ensureDeferred(self._load(owned)).addErrback(log_bug)
 
     def close(self) -> None:
-        """Shut down. All waiting requests get a response."""
+        """All waiting requests get a response."""
         self.is_active = False
         for number in [*self._loading, *self.partitions]:
             self._unload(number)
 
     async def _load(self, owned: CoordinatedPartition) -> None:
-        """Load one partition at a time, in short steps."""
+        """One partition at a time, in short steps."""
         loaded = LoadedPartition()
         async with self._loads:
             try:
@@ -177,7 +173,7 @@ class TransactionStateManager:
         loaded.transactions = {}
 
     def _go_on_steps(self, owned: CoordinatedPartition) -> Iterator[None]:
-        """Finish the transactions that the previous leader was ending."""
+        """Finish what the previous leader was ending."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -207,7 +203,7 @@ class TransactionStateManager:
         self, owned: CoordinatedPartition, transaction: Transaction, effects: list[Effect], now_ms: int
     ) -> None:
         """Carry out effects immediately, except after an append that is not complete yet."""
-        for effect in effects:  # effects may be appended during the loop
+        for effect in effects:  # more may be appended during the loop
             if isinstance(effect, Append):
                 if effect.is_retry:
                     ensureDeferred(self._store_again(owned, transaction, effect)).addErrback(log_bug)
@@ -304,8 +300,8 @@ class TransactionStateManager:
     async def remove_expired(self) -> None:
         """Remove transactional ids that were not used for ``transactional.id.expiration.ms``.
 
-        The tombstones of a partition are all begun before the first is awaited. Until its tombstone is written, an id
-        that is used again gets a retriable error.
+        A partition's tombstones are all begun before the first is awaited. Until its own is written, an id used again
+        gets a retriable error.
         """
         for owned in list(self.partitions.values()):
             steps = await in_slices(self._clock, self._expire_steps(owned))
@@ -315,7 +311,7 @@ class TransactionStateManager:
                 await begun
 
     def _expire_steps(self, owned: CoordinatedPartition) -> Iterator[Transaction | None]:
-        """Examine one id per step. Yields the id if it has expired, otherwise None."""
+        """One id per step: yields it if it has expired."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -323,8 +319,8 @@ class TransactionStateManager:
             yield transaction if has_expired else None
 
     def make_room(self) -> None:
-        """Begin to remove some ids that were never used, unless that is in progress. Chooses the client address that
-        has the most, and its oldest ids."""
+        """Begin to remove unused ids, unless that is in progress: the oldest of the client address that has the
+        most."""
         if not self._makes_room:
             self._makes_room = True
             ensureDeferred(self._remove_unused()).addErrback(log_bug)
@@ -368,5 +364,4 @@ class TransactionStateManager:
 
 
 def log_bug(failure: Failure) -> None:
-    """Log an unexpected exception of a coroutine."""
     _log.failure("a transaction's work failed", failure, level=LogLevel.error)

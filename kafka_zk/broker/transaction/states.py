@@ -1,4 +1,4 @@
-"""The states of a transactional id and the legal transitions.
+"""A transactional id's states and legal transitions.
 
 Source: TransactionMetadata.scala, TransactionCoordinator.scala@3.9.
 """
@@ -11,7 +11,7 @@ from kafka_zk.protocol.errors import ErrorCode
 class TransactionState(Enum):
     """Values are the state names in DescribeTransactions."""
 
-    __hash__ = object.__hash__  # Enum.__hash__ is slow Python code, and the tables below are used frequently
+    __hash__ = object.__hash__  # Enum's is slow Python, and these tables are used frequently
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -97,5 +97,5 @@ TRANSITIONS: dict[Event, dict[TransactionState, TransactionState | ErrorCode]] =
     Event.MARKERS_WRITTEN: {_S.PREPARE_COMMIT: _S.COMPLETE_COMMIT, _S.PREPARE_ABORT: _S.COMPLETE_ABORT},
     Event.EXPIRED: {_S.EMPTY: _S.DEAD, _S.COMPLETE_COMMIT: _S.DEAD, _S.COMPLETE_ABORT: _S.DEAD},
 }
-"""Event -> state before -> state after, or the error for the sender. Events not listed for a state have no effect.
-PrepareEpochFence only leads to PrepareAbort and is never stored."""
+"""Event -> state before -> state after, or the sender's error. Events without a state have no effect. PrepareEpochFence
+only leads to PrepareAbort, and is never stored."""

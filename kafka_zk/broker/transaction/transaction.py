@@ -1,10 +1,10 @@
-"""One transactional id: a state machine without clock, I/O or randomness.
+"""One transactional id: a pure state machine.
 
-Each method receives an event, and the time if needed, and returns effects. At most one change is in progress: until
-``appended`` reports it, other changes get CONCURRENT_TRANSACTIONS. ``states`` lists the legal transitions.
+Its methods take events (with the time if needed) and return effects. One change at a time: until ``appended`` reports
+it, others get CONCURRENT_TRANSACTIONS. ``states`` lists the legal transitions.
 
-Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (epochs bumped by the producer),
-KIP-447, KIP-890 part 1 (verification).
+Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (producers bump epochs), KIP-447,
+KIP-890 part 1 (verification).
 """
 
 from collections.abc import Collection
@@ -37,16 +37,16 @@ class Transaction:
     """One transactional id.
 
     Attributes:
-        metadata: the last stored state. However, a fence bumps the epoch immediately, and partitions are removed when
-            their markers are written.
-        pending: the state to store next; None if no change is in progress. While markers are being written, the final
-            state, not appended yet.
-        waiting: the request that is answered when ``pending`` is stored; None if there is none.
-        counted_bytes: the id's share of the memory of all ids.
-        peer: address of the client that created the id; "" if it was loaded.
-        _is_fence: True if ``pending`` aborts the transaction in a bumped epoch.
-        _fence_failed: an append with a bumped epoch failed, so the log may or may not contain it. Another fence does
-            not bump the epoch again.
+        metadata: the last stored state, but a fence bumps the epoch at once, and partitions go when their markers are
+            written.
+        pending: the state to store next; None without a change in progress. While markers are written: the final state,
+            not yet appended.
+        waiting: the request to answer when ``pending`` is stored, if any.
+        counted_bytes: this id's part of all ids' memory.
+        peer: the creating client's address; "" if loaded.
+        _is_fence: ``pending`` aborts the transaction in a bumped epoch.
+        _fence_failed: an append with a bumped epoch failed, and the log may contain it, so another fence does not bump
+            again.
     """
 
     __slots__ = (
@@ -65,7 +65,6 @@ class Transaction:
 
     @classmethod
     def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> "Transaction":
-        """Create an id that was never used."""
         return cls(
             transactional_id,
             TransactionMetadata(producer_id, NO_PRODUCER_EPOCH, timeout_ms, _EMPTY, last_update_ms=now_ms),
@@ -107,9 +106,9 @@ class Transaction:
         new_producer_id: int | None,
         now_ms: int,
     ) -> list[Effect]:
-        """Initialise a producer. ``expected``: its identity if it continues after an error (KIP-360).
+        """``expected``: the producer's identity if it continues after an error (KIP-360).
 
-        ``new_producer_id``: an unused producer id, required if the epochs are exhausted.
+        ``new_producer_id``: unused; required if the epochs are exhausted.
         """
         metadata = self.metadata
         if self.pending is not None:
@@ -123,7 +122,7 @@ class Transaction:
             return self._fence(reply, now_ms)
         if metadata.is_epoch_exhausted and (expected is None or expected.producer_epoch == metadata.producer_epoch):
             if new_producer_id is None:
-                return _answer(reply, _CONCURRENT)  # the epochs were not exhausted before the wait for a producer id
+                return _answer(reply, _CONCURRENT)  # the epochs became exhausted while a producer id was awaited
             last_epoch = NO_PRODUCER_EPOCH if expected is None else metadata.producer_epoch
             producer = ProducerIdAndEpoch(new_producer_id, 0)
         else:
@@ -161,7 +160,7 @@ class Transaction:
     def add_partitions(
         self, reply: Reply | None, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition], now_ms: int
     ) -> list[Effect]:
-        """Add partitions to the transaction. Begins a transaction if none is open."""
+        """Add partitions to the open transaction, or to a new one."""
         metadata = self.metadata
         refusal = self._refusal_to_change(producer)
         if refusal is not None:
@@ -178,7 +177,7 @@ class Transaction:
     def verify(
         self, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Errors for the partitions that are not in the producer's open transaction (KIP-890)."""
+        """Errors of partitions outside the producer's open transaction (KIP-890)."""
         refusal = self._refusal(producer)
         if refusal is None and self.metadata.state in _PREPARED:
             refusal = _CONCURRENT
@@ -192,8 +191,8 @@ class Transaction:
     def end(self, reply: Reply | None, producer: ProducerIdAndEpoch, now_ms: int, *, commit: bool) -> list[Effect]:
         """Commit or abort the transaction.
 
-        If it has already ended in this way, the state is stored again before the response, unlike in Kafka: a broker
-        that has lost leadership without noticing may still have the previous transaction.
+        If it has ended so already, the state is stored again before the response, unlike in Kafka: a broker that lost
+        leadership unnoticed may have the previous transaction.
         """
         metadata = self.metadata
         refusal = self._refusal_to_change(producer)
@@ -220,13 +219,12 @@ class Transaction:
     # Time.
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """True if the transaction is open longer than its timeout."""
         metadata = self.metadata
         is_open = self.pending is None and metadata.state in TRANSITIONS[Event.TIMED_OUT]
         return is_open and metadata.start_ms + metadata.timeout_ms < now_ms
 
     def time_out(self, now_ms: int) -> list[Effect]:
-        """Abort the transaction and fence its producer if the timeout has passed."""
+        """Abort the transaction and fence its producer if it has timed out."""
         return self._fence(None, now_ms) if self.has_timed_out(now_ms) else []
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
@@ -236,7 +234,6 @@ class Transaction:
         return is_idle and metadata.last_update_ms <= now_ms - expiration_ms
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[Effect]:
-        """Remove the id if it has expired."""
         return self.remove() if self.has_expired(now_ms, expiration_ms) else []
 
     def remove(self) -> list[Effect]:
@@ -251,9 +248,9 @@ class Transaction:
     # Results of effects.
 
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """Handle the result of the append of ``pending``. ``error`` is meant for clients.
+        """The append of ``pending`` has ended; ``error`` is for clients.
 
-        If the append that completes a transaction fails, it is repeated until it succeeds.
+        If it completes a transaction and fails, it is repeated until it succeeds.
         """
         pending = self.pending
         assert pending is not None, "nothing was to be appended"
@@ -276,8 +273,7 @@ class Transaction:
         return _answer(reply, _NONE)
 
     def markers_written(self, tps: Collection[TopicPartition], now_ms: int) -> list[Effect]:
-        """Record that these partitions have their marker, or are deleted. Completes the transaction after the last
-        one."""
+        """These partitions have their marker or are deleted; the last ones complete the transaction."""
         metadata = self.metadata
         if metadata.state not in _PREPARED or not metadata.tps:
             return []
@@ -286,7 +282,7 @@ class Transaction:
         return [] if left else self._completed()
 
     def _complete(self, now_ms: int) -> list[Effect]:
-        """Send the markers, because the decision is in the log. No other change is possible until they are written."""
+        """The decision is in the log: send the markers. Until they are written, nothing else can change."""
         metadata = self.metadata
         target = TRANSITIONS[_MARKERS_WRITTEN][metadata.state]
         assert isinstance(target, TransactionState)
@@ -301,8 +297,8 @@ class Transaction:
         return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
-        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately, because an
-        append that is reported as failed may still succeed."""
+        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid at once: an append
+        reported as failed may still succeed."""
         fencing = TRANSITIONS[Event.INIT_PRODUCER_ID][self.metadata.state]
         assert fencing is TransactionState.PREPARE_EPOCH_FENCE
         if not self._fence_failed:

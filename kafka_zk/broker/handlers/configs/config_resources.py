@@ -1,4 +1,4 @@
-"""Shared parts of DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: checking and changing resources.
+"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share.
 
 Source: ConfigAdminManager.scala, ZkAdminManager.alterConfigs@3.9.
 """
@@ -37,7 +37,7 @@ OF_CLUSTER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIE
 
 
 def authorize(services: Services, context: RequestContext, operation: Operation, resource: Any) -> None:
-    """Raise ApiError TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED if the client is not authorized."""
+    """Raise TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED."""
     if resource.resource_type == ResourceType.TOPIC:
         allowed = services.authorizer.authorize(context, operation, topic(resource.resource_name))
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -49,13 +49,13 @@ def authorize(services: Services, context: RequestContext, operation: Operation,
 
 
 def repeated(resources: Iterable[Any]) -> set[tuple[int, str]]:
-    """Resources that the request names more than once."""
+    """The resources that are named more than once."""
     names = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     return {name for name, count in names.items() if count > 1}
 
 
 def check_entries(resource: Any, may_be_null: Callable[[Any], bool] = lambda entry: False) -> None:
-    """Raise ApiError for duplicate keys, missing values, and more keys than a resource may have."""
+    """Raise ApiError for duplicate keys, missing values, and too many keys."""
     check_count(len(resource.configs))
     names = [entry.name for entry in resource.configs]
     if len(set(names)) != len(names):
@@ -66,7 +66,7 @@ def check_entries(resource: Any, may_be_null: Callable[[Any], bool] = lambda ent
 
 
 def check_broker(services: Services, name: str) -> bool:
-    """True for this broker, False for the default of all brokers. Raises: ApiError for another broker."""
+    """True for this broker, False for the default of all. Raises: ApiError for another broker."""
     if not name:
         return False
     broker_id = decimal_integer(name, INT32)
@@ -93,7 +93,7 @@ def not_alterable(resource_type: int) -> ApiError:
 def check_topic_name(name: str) -> None:
     if not name:
         raise invalid_request("Default topic resources are not allowed.")
-    if not topic_names.is_legal_name(name):  # otherwise the path could be that of another znode
+    if not topic_names.is_legal_name(name):  # the path could be another znode's
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
@@ -128,7 +128,7 @@ async def change_broker(
 async def alter_each(
     turns: ResponseTurns, response: Any, request: Any, alter: Callable[[Any], Awaitable[None]]
 ) -> Any:
-    """The response to AlterConfigs and IncrementalAlterConfigs. An error of ``alter`` becomes the resource's result."""
+    """An error of ``alter`` is the resource's result."""
     resources_twice = repeated(request.resources)
     results = []
     async for resource in turns.each(request.resources):

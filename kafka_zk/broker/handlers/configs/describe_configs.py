@@ -1,7 +1,7 @@
-"""DescribeConfigs: the keys of a topic or broker with value, source, synonyms, type and documentation.
+"""DescribeConfigs: a topic's or broker's keys with value, source, synonyms, type and documentation.
 
-Source: ConfigHelper.scala@3.9. As in Kafka, a value that is only set under another spelling (``log.retention.hours``)
-has no synonyms and counts as default.
+Source: ConfigHelper.scala@3.9. As in Kafka, a value under another spelling (``log.retention.hours``) has no synonyms,
+and counts as default.
 """
 
 import enum
@@ -55,10 +55,9 @@ _NO_DOCUMENTATION = None
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Return the requested keys, or all keys, of each resource. Repeated resources are left out.
+    """Return the requested keys, or all keys, of each resource; a repeated resource is returned once.
 
-    Results are encoded one by one, because kafka-topics requests all topics together, and objects need ten times the
-    memory.
+    Encoded one by one: kafka-topics requests all topics, and objects need ten times the memory.
     """
     turns = ResponseTurns(services.clock, context)
     results = EncodedArray(turns, header, "results")
@@ -80,7 +79,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 class _Resource(NamedTuple):
-    """A requested resource. ``configuration_keys``: None or empty: all keys."""
+    """``configuration_keys``: None or empty: all."""
 
     resource_type: int
     resource_name: str
@@ -165,7 +164,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
         found = _broker_synonyms(services, key)
         if not name:
             found = [synonym for synonym in found if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
-        if known is None or known.is_sensitive:  # unknown keys may be secrets
+        if known is None or known.is_sensitive:  # unknown ones may be secrets
             for synonym in found:
                 synonym.value = None
             value = None
@@ -173,7 +172,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        # Read-only in Kafka, or not changeable in this broker.
+        # A key is read-only in Kafka, or only in this broker.
         read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # also for a store's key
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
@@ -188,7 +187,7 @@ def _broker_id(name: str) -> int:
 
 
 def _broker_synonyms(services: Services, key: str) -> list[Any]:
-    """The places that configure a broker key, under all its spellings, in order of precedence."""
+    """Where a broker key is configured, under all spellings, by precedence."""
     dynamic = services.dynamic_config
     base = store_key(key)
     spellings = synonyms(key) if base is None else (key, base)

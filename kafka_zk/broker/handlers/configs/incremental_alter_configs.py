@@ -35,8 +35,6 @@ _OPERATIONS = frozenset(OpType)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns an error code and message for each resource."""
-
     async def alter(resource: Any) -> None:
         await _alter(services, context, resource, validate_only=request.validate_only)
 
@@ -81,7 +79,7 @@ def apply(entries: list[Any], before: dict[str, str], defaults: dict[str, str], 
     """The properties after the operations.
 
     Append and subtract require a list; an unset key starts from its default. As in Kafka, an unknown key or operation
-    then gets UNKNOWN_SERVER_ERROR. Raises: ApiError.
+    gets UNKNOWN_SERVER_ERROR. Raises: ApiError.
     """
     after = dict(before)
     for entry in entries:

@@ -1,11 +1,10 @@
 """Converts message sets of clients before Kafka 0.11 to batches (Produce 0 to 2), and batches to message sets (Fetch 0
-to 3: magic 0 for versions 0 and 1, magic 1 for 2 and 3).
+and 1: magic 0; 2 and 3: magic 1).
 
-A conversion costs CPU per record and can multiply the bytes. Therefore one fetch converts at most ``PART_BYTES`` per
-partition, and in all no more records than one batch can have; a response may always be smaller than requested. The
-reactor runs other work between parts, a helper process does large conversions, and each batch first takes memory from
-the broker's budget. If there is no memory, a fetch waits only if it has nothing yet; otherwise it returns its results,
-so it never waits while it holds converted bytes.
+A conversion costs CPU per record and can multiply the bytes. So one fetch converts ``PART_BYTES`` per partition, and in
+all as many records as one batch can have; a response may be smaller than requested. The reactor works between parts, a
+helper process does large conversions, and each batch takes memory from the broker's budget. Without memory, a fetch
+waits if it has nothing yet, otherwise returns its results: it never waits while it holds converted bytes.
 
 Source: KafkaApis.maybeConvertFetchedData, LazyDownConversionRecordsSend.java, LogValidator.java@3.9.
 """
@@ -32,12 +31,12 @@ from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 PART_BYTES = 256 * 1024
-_RECORD_COST_BYTES = 64  # cost of a record, without its bytes
-_MESSAGE_BYTES = 34  # size of a magic 1 message, without key and value
+_RECORD_COST_BYTES = 64  # besides its bytes
+_MESSAGE_BYTES = 34  # in magic 1, besides key and value
 MAGIC_2_SINCE_PRODUCE = 3
 MAGIC_2_SINCE_FETCH = 4
 _MAGIC_1_SINCE_FETCH = 2
-_ONE_MESSAGE_SINCE_FETCH = 3  # KIP-74; before, limits were strict
+_ONE_MESSAGE_SINCE_FETCH = 3  # KIP-74; before, limits are strict
 _MAGIC_POSITION = 16
 
 
@@ -46,7 +45,7 @@ async def up_convert(
 ) -> memoryview:
     """Convert a message set to one writable batch; empty if the set has no complete message.
 
-    As in Kafka, drops an incomplete last message and returns a batch of magic 2 unchanged. Raises: StorageError,
+    As in Kafka, an incomplete last message is dropped, and a magic-2 batch returned as it is. Raises: StorageError,
     ApiError.
     """
     if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] == 2:
@@ -77,8 +76,8 @@ def read(
 ) -> FetchedPartition:
     """Read one partition for a fetch of version 0 to 3, without conversion.
 
-    Version 3 returns a first batch above the client's limit if nothing precedes it. Versions 0 to 2 then return
-    nothing, as in Kafka since magic 2.
+    Version 3 returns a first batch above the client's limit if nothing precedes it; 0 to 2 then return nothing, as in
+    Kafka since magic 2.
     """
     limit_bytes = min(fetch.partition_max_bytes, left_bytes)
     try:
@@ -107,7 +106,7 @@ def _check_has_old_form(span: BatchSpan, header: BatchHeader) -> None:
 
 
 def _needed_bytes(span: BatchSpan, header: BatchHeader) -> int:
-    """Upper limit of the converted size of an uncompressed batch; an estimate for a compressed one."""
+    """Upper limit of the converted size; an estimate if the batch is compressed."""
     return 0 if header.is_control else span.size_bytes + max(0, header.record_count) * _MESSAGE_BYTES
 
 
@@ -126,7 +125,7 @@ class DownConversion:
     async def convert(
         self, tp: TopicPartition, fetch_offset: int, result: FetchedPartition
     ) -> FetchedPartition:
-        """Convert the records in a result of ``read``. The caller must hold its slice."""
+        """A result of ``read``, whose slice the caller holds."""
         services = self._services
         found = result.records
         try:
@@ -136,8 +135,8 @@ class DownConversion:
                     converted, next_offset = await self._convert_slice(found, fetch_offset)
                 if converted or next_offset is None:
                     return result._replace(records=converted)
-                # The slice contains only control batches, which have no old format. After an empty response, the client
-                # would fetch the same offset forever.
+                # Only control batches, which have no old format. After an empty response, the client would fetch the
+                # same offset forever.
                 _, read = services.replicas.read(tp, next_offset, PART_BYTES, self._isolation)
                 found = read.slice
         except OSError as error:
@@ -149,9 +148,9 @@ class DownConversion:
         return result._replace(records=found or b"")
 
     async def _convert_slice(self, found: FileSlice, first_offset: int) -> tuple[bytes | bytearray, int | None]:
-        """Convert batches up to the first failure. Returns the bytes and the offset after the last converted batch.
+        """Convert batches up to the first failure. Returns the bytes, and the offset after them.
 
-        Raises: StorageError if the first batch fails.
+        Raises: StorageError if it is the first batch.
         """
         converted: bytes | bytearray = b""
         next_offset = None
@@ -179,10 +178,9 @@ class DownConversion:
         return converted, next_offset
 
     async def _take(self, record_count: int, needed_bytes: int) -> bool:
-        """Take memory for a batch. The first batch of a fetch waits for it; for other batches, returns whether there is
-        enough.
+        """Take memory for a batch. A fetch's first batch waits for it; for others, returns whether there is enough.
 
-        Raises: InvalidRecord if the batch needs more than the whole budget; ClientGone.
+        Raises: InvalidRecord above the whole budget; ClientGone.
         """
         if self._has_converted:
             return record_count <= self._records_left and self._memory.try_take(needed_bytes)

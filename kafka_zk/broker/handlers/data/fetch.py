@@ -28,7 +28,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.segments.file_slice import FileSlice
 
 _ZSTD_SINCE = 10
-_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # size of a response without records, including topic ids and tags
+_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # without records, with topic ids and tags
 
 
 async def handle(
@@ -40,7 +40,7 @@ async def handle(
 ) -> list[Part]:
     """Return the available records, after waiting if they are less than ``min_bytes``.
 
-    ``quota``: quota of a client, not of a follower.
+    ``quota``: a client's, not a follower's.
     """
     version = header.api_version
     is_large = len(body) > LARGE_BODY_BYTES
@@ -99,8 +99,7 @@ async def handle(
 
 
 def _capped(request: FetchRequest, quota: RateBucket) -> FetchRequest:
-    """Limit ``max_bytes`` to the maximum that the quota can ever admit. There is no limit if the quota admits
-    nothing."""
+    """``max_bytes``: what the quota can ever admit; if that is nothing, unlimited."""
     if not quota.most_in_window:
         return request
     return new_tuple(FetchRequest, (*request[:3], int(quota.most_in_window), *request[4:]))
@@ -142,6 +141,6 @@ def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
     if isinstance(result.records, FileSlice):
         try:
             slices.callback(result.records.retain().release)
-        except OSError as error:  # the file was closed and cannot be opened again
+        except OSError as error:  # closed, and cannot be opened again
             return FetchedPartition(result.partition, error_code(error))
     return result

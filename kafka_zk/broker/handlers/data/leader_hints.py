@@ -1,4 +1,4 @@
-"""KIP-951: errors that make a client look for the leader contain its id and address.
+"""KIP-951: errors that make a client look for the leader name its id and address.
 
 Other responses have no additional cost. Source: KafkaApis.getCurrentLeader@3.9.
 """
@@ -21,8 +21,7 @@ _FETCH_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 
 
 class LeaderHints:
-    """The leaders in one response. ``endpoints``: their addresses on the request's listener, without leaders that are
-    not alive or do not have that listener."""
+    """``endpoints``: the leaders' addresses on the request's listener, if they are alive and have it."""
 
     def __init__(self, services: Services, listener_name: str) -> None:
         self._services = services
@@ -30,7 +29,7 @@ class LeaderHints:
         self.endpoints: dict[int, NodeEndpoint] = {}
 
     def of(self, tp: TopicPartition) -> CurrentLeader:
-        """The leader that this broker's replica knows, otherwise the leader in the metadata cache."""
+        """The leader that this broker's replica knows, otherwise that in the metadata cache."""
         partition = self._services.replicas.partitions.get(tp)
         is_here = partition is not None and partition.role is not Role.OFFLINE
         known = partition if is_here else self._services.metadata.partition(*tp)
@@ -47,7 +46,7 @@ class LeaderHints:
 
 
 def add_to_produce(services: Services, listener_name: str, topics: Sequence[TopicResult]) -> Sequence[NodeEndpoint]:
-    """Add the leader to each result that needs it. Returns the leaders' addresses."""
+    """Add the leader to results that need it. Returns the leaders' addresses."""
     hints = LeaderHints(services, listener_name)
     for topic, results in topics:
         for place, result in enumerate(results):
@@ -63,7 +62,7 @@ def add_to_fetched(
     tps: Iterable[TopicPartition],
     fetched: list[tuple[TopicKey, FetchedPartition]],
 ) -> Sequence[NodeEndpoint]:
-    """Like ``add_to_produce``, for the results of a fetch. ``tps``: their partitions."""
+    """Like ``add_to_produce``, for the results of a fetch."""
     hints = LeaderHints(services, listener_name)
     for place, (tp, (topic, result)) in enumerate(zip(tps, fetched, strict=True)):
         if result.error_code in _FETCH_ERRORS:

@@ -1,4 +1,4 @@
-"""ListOffsets: the earliest or latest offset, the first one at or after a timestamp, or that of the largest timestamp.
+"""ListOffsets: the earliest or latest offset, the first at or after a timestamp, or that of the largest.
 
 Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and legacyFetchOffsetsBefore@3.9.
 """
@@ -29,9 +29,9 @@ LATEST_TIERED = -5
 
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-_RESULT_BYTES = OBJECT_BYTES + 2 * VALUE_BYTES  # version 0 has a list of offsets
-_COST = 256  # cost of a partition, in the unit of turns.Turns
-_STEP_COST = 4 * 1024  # cost of searching a segment
+_RESULT_BYTES = OBJECT_BYTES + 2 * VALUE_BYTES  # a list in version 0
+_COST = 256  # of a partition, in ``turns.Turns``
+_STEP_COST = 4 * 1024  # of searching a segment
 _UNKNOWN = TimestampOffset(-1, -1, -1)
 
 Response = codec.response(ApiKey.LIST_OFFSETS)
@@ -40,7 +40,7 @@ Result = Topic.ListOffsetsPartitionResponse
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return offset, timestamp and leader epoch (version 0: a list of offsets) or an error for each partition."""
+    """Offset, timestamp and leader epoch (version 0: a list of offsets), or an error."""
     asked: Counter[tuple[str, int]] = Counter()
     turns = ResponseTurns(services.clock, context)
     for named in request.topics:
@@ -132,7 +132,7 @@ async def _lookup(
         return _UNKNOWN
     search = log.max_timestamp_search() if timestamp == MAX_TIMESTAMP else log.timestamp_search(timestamp)
     found = await _searched(services, turns, search)
-    if partition.leader_log() is not log:  # deleted, moved, or its disk failed
+    if partition.leader_log() is not log:  # deleted, moved, or failed
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if found is not None and found.offset < log.readable_end(isolation):
         return found
@@ -141,14 +141,14 @@ async def _lookup(
 
 
 def _check_committed_is_known(partition: Partition, isolation: FetchIsolation, version: int) -> None:
-    """Raise ApiError for a consumer after a leader election if it could see the end of the log move backwards."""
+    """Raise ApiError for a consumer that, after an election, could see the log's end move back."""
     if isolation is not FetchIsolation.LOG_END and not partition.knows_what_is_committed:
         is_known = version >= _OFFSET_NOT_AVAILABLE_SINCE
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 async def _searched(services: Services, turns: ResponseTurns, search: Search) -> TimestampOffset | None:
-    """Run a search. A helper process does long steps, and other work can run between steps."""
+    """A helper does long steps; other work runs in between."""
     result: SearchResult = None
     try:
         while True:
@@ -161,10 +161,10 @@ async def _searched(services: Services, turns: ResponseTurns, search: Search) ->
 
 
 def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int, now_ms: int) -> list[int]:
-    """Version 0: base offsets of segments (and the log's end) before a timestamp, newest first; never empty for -1 and
+    """Version 0: segments' base offsets (and the log's end) before a timestamp, newest first; never empty for -1 and
     -2.
 
-    The timestamp of a segment is its last modification; that of the log's end is ``now_ms``.
+    A segment counts by its last modification, the log's end by ``now_ms``.
     """
     if timestamp == EARLIEST:
         return [log.log_start_offset][:max_count]

@@ -1,4 +1,4 @@
-"""Reads the partitions of one Fetch request. Source: ReplicaManager.readFromLog@3.9."""
+"""Reads one Fetch request's partitions. Source: ReplicaManager.readFromLog@3.9."""
 
 from collections.abc import Sequence
 
@@ -26,10 +26,7 @@ _FILES_SHARE = 8
 
 
 class PartitionReads:
-    """Version, limits and isolation level of a request.
-
-    ``elsewhere`` returns the result for a partition that the consumer should read from another broker.
-    """
+    """``elsewhere``: the result for a partition to read from another broker."""
 
     __slots__ = ("_elsewhere", "_follower", "_services", "isolation", "max_slices", "request", "version")
 
@@ -50,13 +47,13 @@ class PartitionReads:
 
     @property
     def is_redirected(self) -> bool:
-        """True if the consumer may be redirected to other brokers."""
+        """True if the consumer may be sent to other brokers."""
         return self._elsewhere is not None
 
     def read_all(
         self, requested: Sequence[RequestedPartition], *, is_first_read: bool = False
     ) -> tuple[Fetched, int, bool]:
-        """The results, their size in bytes, and whether waiting is pointless (an error, or nothing requested)."""
+        """Results, their bytes, and whether waiting is pointless (an error, or nothing requested)."""
         follower, elsewhere = self._follower, self._elsewhere
         left_bytes = min(self.request.max_bytes, self._services.config.fetch_max_bytes)
         slices_left = self.max_slices
@@ -92,8 +89,7 @@ class PartitionReads:
         return fetched, size_bytes, is_final
 
     def has_something(self, entry: RequestedPartition, before: FetchedPartition | None = None) -> bool:
-        """True if a read would return records, an error, or another high watermark or log start offset than
-        ``before``."""
+        """True if a read would return records, an error, or another high watermark or log start offset."""
         partition = self._services.replicas.partitions.get(entry.tp)
         if partition is None:
             return True
@@ -141,7 +137,7 @@ class PartitionReads:
         )
 
     def _aborted(self, log: Log, fetch_offset: int, found: LogRead) -> list[AbortedTransaction]:
-        """Aborted transactions with records in ``found``. A read_committed consumer must skip these records."""
+        """Aborted transactions whose records a read_committed consumer must skip in ``found``."""
         if found.slice is None:
             return []
         transactions = self._services.replicas.aborted_transactions(log, fetch_offset, found.next_offset)

@@ -30,14 +30,14 @@ from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.record_batch import CODEC_MASK, Buffer
 
 _ZSTD_SINCE = 7
-_MANY = 100  # partitions of a topic that are checked in one turn
-_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets this client id write to internal topics, in order to repair them
-_ATTRIBUTES_POSITION = 22  # position of the lower byte of the attributes in a batch
+_MANY = 100  # a topic's partitions checked in one turn
+_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets it write to internal topics, to repair them
+_ATTRIBUTES_POSITION = 22  # their lower byte, in a batch
 
 _NO_PARTITIONS: Mapping[int, object] = {}
 _NO_RECORDS = memoryview(b"")
 _WRITE = Operation.WRITE
-_PENDING = PartitionResult(-1)  # placeholder for a pending append
+_PENDING = PartitionResult(-1)  # append in progress
 
 
 async def handle(
@@ -45,15 +45,15 @@ async def handle(
 ) -> list[Part] | None:
     """Return an offset or an error for each partition; None for acks=0.
 
-    Raises: ProtocolError, which closes the connection, if an acks=0 request fails, because it has no response.
+    Raises: ProtocolError, to close the connection, if acks=0 fails: it has no response.
     """
     version = header.api_version
     request = read_produce_request(version, body)
     turns: Turns | None = None
     has_failed = False
     topics: list[TopicResult] = []
-    batches: list[tuple[TopicPartition, Any]] = []  # the records are a view of the frame, or converted
-    places: list[tuple[list[PartitionResult], int, int]] = []  # result lists with positions and partitions
+    batches: list[tuple[TopicPartition, Any]] = []  # a view of the frame, or converted
+    places: list[tuple[list[PartitionResult], int, int]] = []  # results, positions, partitions
     records: Buffer | PartitionResult | None
     for name, partitions in request.topics:
         results: list[PartitionResult] = []
@@ -139,7 +139,7 @@ async def _checked(
     try:
         if refused is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ApiError(refused)
-        # A topic that is being deleted accepts no records, even if this broker still has its log.
+        # A topic being deleted accepts no records, even with its log here.
         if services.metadata.partition(*tp) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if refused is not None:
@@ -155,7 +155,7 @@ async def _checked(
         limit_bytes = None if log is None else log.config.max_message_bytes
         message_set = memoryview(records)
         converted = memoryview(await conversion.up_convert(services, context.memory, message_set, limit_bytes))
-        if not converted:  # no complete message: as in Kafka, old versions succeed without an offset
+        if not converted:  # no complete message: old versions succeed without an offset, as in Kafka
             log = services.replicas.partition(tp).leader_log()
             return PartitionResult(tp.partition, 0, -1, -1, log.log_start_offset)
         return converted

@@ -1,6 +1,6 @@
-"""A follower's Fetch: which partitions are read, how it waits, and what its session remembers.
+"""A follower's Fetch: what is read, how it waits, and what its session remembers.
 
-Source: DelayedFetch.scala@3.9; unlike in Kafka, it waits for any of the follower's partitions (``follower_waits``).
+Source: DelayedFetch.scala@3.9, but it waits for any of the follower's partitions (``follower_waits``).
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from kafka_zk.protocol.request import RequestContext
 
 
 def due(services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext) -> Wanted:
-    """The follower's partitions that may have changed. If there are none, the fetch waits for all partitions of its
-    session. That wait checks no permissions, so this function does."""
+    """Partitions that may have changed; without any, the fetch waits for all of its session. That wait checks no
+    permissions, so this function does."""
     session, replicas = fetching.session, services.replicas
     if session is None or not fetching.is_incremental:
         return fetching.wanted
@@ -44,7 +44,7 @@ def due(services: Services, context: RequestContext, request: FetchRequest, fetc
 
 
 def _is_of_one_epoch(services: Services, tp: TopicPartition, fetch: FetchPartition) -> bool:
-    """True if the follower has this broker's leader epoch, or if either epoch is unknown."""
+    """True if the follower has this broker's leader epoch, or one is unknown."""
     partition = services.replicas.partitions.get(tp)
     return partition is None or fetch.current_leader_epoch in (-1, partition.leader_epoch)
 
@@ -88,7 +88,7 @@ def _unfinished(
 def count_replication(
     services: Services, requested: list[RequestedPartition], fetched: Fetched, parts: list[Part]
 ) -> None:
-    """Count the bytes for the replication quota. Followers in sync are not throttled, but their bytes count."""
+    """Count bytes for the replication quota: followers in sync are not throttled, but count."""
     replicas = services.replicas
     replicas.replication_bytes_out += sum(map(len, parts))
     quota = replicas.quotas.leader
@@ -102,11 +102,11 @@ def count_replication(
 
 
 class FollowerWait:
-    """A waiting fetch of a follower. It collects changed partitions and reads them for the response.
+    """A waiting fetch collects changed partitions and reads them for the response.
 
     Args:
-        wanted: all partitions that the broker follows here.
-        looked_at: the partitions that were read before the wait, when there were ``seen_count`` changes.
+        wanted: all that the broker follows here.
+        looked_at: read before the wait, after ``seen_count`` changes.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class FollowerWait:
         self.seen_count = seen_count
 
     async def wait(self) -> None:
-        """Wait for changes. First checks for changes since the read: this fetch may have advanced a high watermark, and
-        a producer that waited for it may have written more records."""
+        """First checks for changes since the read: this fetch may have advanced a high watermark, and the producer that
+        waited for it may have written more."""
         self._look()
         if not self._is_over:
             replicas = self._services.replicas
@@ -140,7 +140,7 @@ class FollowerWait:
         changes = self._services.replicas.changes
         changed = changes.since(self.seen_count)
         if isinstance(key, NewlyLed) or changed is None or not changed <= self._services.replicas.partitions.keys():
-            self._is_over = True  # the next request handles all further changes
+            self._is_over = True  # the next request handles other changes
             return
         self.seen_count = changes.count
         news = [entry for entry in map(self._entry, sorted(changed)) if entry is not None]
@@ -165,7 +165,7 @@ class FollowerWait:
         return self._reads.has_something(entry, before)
 
     def read(self, fetched: Fetched) -> tuple[list[RequestedPartition], Fetched, bool]:
-        """The partitions, their results, and whether one may be an error. ``fetched``: the results before the wait."""
+        """Partitions, results, and whether one may be an error. ``fetched``: before the wait."""
         places = [
             place
             for place, (entry, (_, before)) in enumerate(zip(self._looked_at, fetched, strict=True))

@@ -1,4 +1,4 @@
-"""The partitions of a Fetch request: their names, and whether the client may read them."""
+"""A Fetch request's partitions: names, and whether the client may read them."""
 
 import functools
 import uuid
@@ -19,7 +19,7 @@ _RESOLVED_IN_A_TURN = 250
 
 
 class RequestedPartition(NamedTuple):
-    """One partition of the request. ``error`` is None unless the partition cannot be read at all."""
+    """``error``: it cannot be read at all."""
 
     topic: TopicKey
     tp: TopicPartition
@@ -31,7 +31,7 @@ async def resolve_in_turns(
     services: Services, context: RequestContext, request: FetchRequest, asked: Wanted
 ) -> list[RequestedPartition]:
     """Like ``resolve``, in turns of the reactor, for a request with many partitions."""
-    remaining = iter(list(asked.items()))  # a session may change between two turns
+    remaining = iter(list(asked.items()))  # a session may change between turns
     turns = Turns(services.clock)
     wanted: list[RequestedPartition] = []
     while some := resolve(services, context, request, islice(remaining, _RESOLVED_IN_A_TURN)):
@@ -76,7 +76,7 @@ def resolve_topic(
     if name is None and is_follower and isinstance(key, bytes):
         name = services.replicas.topic_ids.name(_topic_id(key))  # LeaderAndIsr arrives before UpdateMetadata
     if is_follower and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
-        return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # only followers may read up to the log end
+        return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # followers may read up to the log end
     if name is None:
         return "", ErrorCode.UNKNOWN_TOPIC_ID
     if not is_follower and not services.authorizer.authorize(context, Operation.READ, topic(name)):

@@ -1,4 +1,4 @@
-"""A Produce request with transactional batches: authorization, and verification by the transaction coordinator.
+"""A Produce with transactional batches: authorization, and verification by the coordinator.
 
 Source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -80,7 +80,7 @@ def _refusal(
 def forbidden(
     services: Services, context: RequestContext, transactional_id: str | None, records: Buffer | None
 ) -> ApiError | None:
-    """The error for a failed transactional batch whose client may not use the transactional id. It takes precedence."""
+    """The error of a transactional batch whose client may not use the transactional id; it takes precedence."""
     if transactional_id is None or _transactional_header(records) is None:
         return None
     if services.authorizer.authorize(context, _WRITE, as_resource(transactional_id)):
@@ -89,14 +89,14 @@ def forbidden(
 
 
 def refuse_together(topics: Iterable[TopicResult]) -> None:
-    """If the client may not use its transactional id, set that error for every partition."""
+    """A client that may not use its transactional id gets that error for every partition."""
     if any(result.error_code == _FORBIDDEN for _, results in topics for result in results):
         for _, results in topics:
             results[:] = [PartitionResult(result.partition, _FORBIDDEN) for result in results]
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:
-    """Header of the first batch if it is transactional. A partition with more than one batch fails anyway."""
+    """Header of the first batch if it is transactional. Records with more than one batch fail anyway."""
     if records is None or len(records) < HEADER_SIZE:
         return None
     header = read_header(records)

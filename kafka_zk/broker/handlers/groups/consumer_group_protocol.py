@@ -19,7 +19,6 @@ Group = DescribeResponse.DescribedGroup
 
 
 async def heartbeat(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Responds UNSUPPORTED_VERSION."""
     return HeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 

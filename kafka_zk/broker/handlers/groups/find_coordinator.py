@@ -1,7 +1,7 @@
-"""FindCoordinator: the leader of a group's partition of ``__consumer_offsets``, or of a transactional id's partition of
+"""FindCoordinator: the leader of a group's partition of ``__consumer_offsets``, or a transactional id's of
 ``__transaction_state``.
 
-The first request creates the topic. Clients retry until the partition has a leader.
+The first request creates the topic; clients retry until there is a leader.
 
 Source: KafkaApis.handleFindCoordinatorRequest, getCoordinator@3.9.
 """
@@ -28,7 +28,7 @@ _MESSAGES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""Error messages of versions before 4. For other errors, the name of the error is used."""
+"""Error messages before version 4; other errors have their name as message."""
 
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 

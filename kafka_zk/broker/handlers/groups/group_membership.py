@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: members of the groups that this broker coordinates.
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: members of this broker's groups.
 
 Source: KafkaApis.handleJoinGroupRequest etc., GroupCoordinatorAdapter.scala@3.9.
 """
@@ -37,14 +37,14 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9
 _PROTOCOL_NAMED_SINCE = 5  # SyncGroup
 _MANY_LEAVE_SINCE = 3
-_SMALL_BYTES = 16 * 1024  # maximum size of a response that is encoded in one turn and not counted
+_SMALL_BYTES = 16 * 1024  # up to here encoded in one turn, uncounted
 
 
 async def join(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
     """Respond when the group's next generation begins."""
     version = header.api_version
     request = read_join_group_request(version, body)
-    del body  # it may wait for minutes
+    del body  # waits for minutes, maybe
     if not _may_read(services, context, request.group_id):
         result = JoinResult(ErrorCode.GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID)
     else:
@@ -68,7 +68,7 @@ def _join_request(context: RequestContext, header: RequestHeader, request: JoinG
         new_member_id=UNKNOWN_MEMBER_ID,
         group_instance_id=request.group_instance_id,
         client_id=header.client_id or "",
-        client_host=f"/{context.peer_host}",  # the format of Java's InetAddress, which tools show
+        client_host=f"/{context.peer_host}",  # as by Java's InetAddress, which tools show
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         protocol_type=request.protocol_type,
@@ -118,7 +118,7 @@ async def heartbeat(services: Services, context: RequestContext, header: Request
 
 
 async def leave(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return a code for each leaving member. Before version 3 there is only one, and its code is the response's."""
+    """Codes; before version 3 one member's is the response's."""
     many = header.api_version >= _MANY_LEAVE_SINCE
     if _may_read(services, context, request.group_id):
         members = request.members if many else [LeavingMember(member_id=request.member_id)]
@@ -141,7 +141,7 @@ async def _leave_in_turns(services: Services, group_id: str, members: Sequence[A
     """Remove all members, even if the client disconnects."""
     turns = Turns(services.clock, goes_on=True)
     left: list[tuple[MemberIdentity, ErrorCode]] = []
-    for start in range(0, max(1, len(members)), AT_ONCE):  # also without members: the group may be elsewhere
+    for start in range(0, max(1, len(members)), AT_ONCE):  # even without members: the group may be elsewhere
         if turns.is_over:
             await turns.next()
         error, some = services.coordinator.leave(

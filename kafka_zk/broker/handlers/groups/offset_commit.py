@@ -1,5 +1,4 @@
-"""OffsetCommit: version 0 stores offsets in ZooKeeper for old consumers and tools; later versions use the group
-coordinator.
+"""OffsetCommit: to ZooKeeper in version 0, for old consumers and tools; otherwise to the group coordinator.
 
 Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoordinatorAdapter.commitOffsets@3.9.
 """
@@ -91,11 +90,11 @@ def _tps(topic: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
 
 
 _cached_tps = lru_cache(maxsize=1000)(_tps)
-"""For known topics, because clients commit the same partitions repeatedly."""
+"""Partitions are cached, because clients commit the same ones repeatedly."""
 
 
 def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata]:
-    if rows.metadata is None:  # the usual commit
+    if rows.metadata is None:  # usual
         plain = zip(rows.offsets, rows.leader_epochs, strict=True)
         new = tuple.__new__  # faster than calling the class
         return [new(OffsetAndMetadata, (offset, epoch, "", now_ms, expires_ms)) for offset, epoch in plain]
@@ -105,7 +104,7 @@ def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata
 
 
 def _expires_ms(request: OffsetCommitRequest, now_ms: int) -> int:
-    """The expiry time. Versions 2 to 4 have one retention time for all partitions."""
+    """Versions 2 to 4 have one retention time for all partitions."""
     keeps_ms = request.retention_time_ms
     return NO_EXPIRY if keeps_ms == _DEFAULT_RETENTION else min(now_ms + keeps_ms, _LATEST_MS)
 

@@ -1,7 +1,7 @@
-"""OffsetFetch: version 0 reads offsets from ZooKeeper, later versions from the group coordinator.
+"""OffsetFetch: offsets from ZooKeeper (version 0), or from the group coordinator.
 
-Old tools (ConsumerOffsetChecker, ConsumerGroupCommand) ask the coordinator first. They read ZooKeeper only if the
-coordinator reports no error and no offset.
+Old tools (ConsumerOffsetChecker, ConsumerGroupCommand) ask the coordinator first, and read ZooKeeper if there is
+neither an error nor an offset.
 
 Source: KafkaApis.handleOffsetFetchRequest, OffsetFetchResponse.java@3.9.
 """
@@ -76,7 +76,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 async def _groups(
     services: Services, context: RequestContext, header: RequestHeader, turns: ResponseTurns, request: Any
 ) -> list[Part]:
-    """Read several groups. A request for all offsets of a group is answered once, even if it is repeated."""
+    """All offsets of a group are returned once, even if requested repeatedly."""
     groups = EncodedArray(turns, header, "groups")
     whole: set[str] = set()
     for wanted in request.groups:
@@ -93,8 +93,8 @@ async def _groups(
 async def _group(
     services: Services, context: RequestContext, turns: ResponseTurns, wanted: Any, *, require_stable: bool
 ) -> GroupOffsets:
-    """Read from the coordinator. A topic that the client may not describe is an error if it was requested; otherwise it
-    is left out."""
+    """Read from the coordinator. A topic that the client may not describe is an error if requested, otherwise left
+    out."""
     if not _may_describe(services, context, wanted.group_id):
         return GroupOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
     asked = None
@@ -126,7 +126,7 @@ def _found(offsets: CommittedOffsets, tp: TopicPartition, *, require_stable: boo
 
 
 async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorCode) -> GroupOffsets:
-    """Old versions have an error for each partition, but not for the whole group."""
+    """Old versions have errors per partition only."""
     by_topic: dict[str, dict[int, Found]] = {}
     async for tp in _partitions(turns, topics):
         await turns.make(_FOUND_BYTES)
@@ -137,7 +137,7 @@ async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorC
 async def _from_zookeeper(
     services: Services, context: RequestContext, turns: ResponseTurns, group_id: str, topics: list[Any]
 ) -> GroupOffsets:
-    """Read from ZooKeeper. As in Kafka, a missing offset or partition is UNKNOWN_TOPIC_OR_PARTITION."""
+    """Read offsets from ZooKeeper; without an offset or partition, UNKNOWN_TOPIC_OR_PARTITION, as in Kafka."""
     if not is_znode_name(group_id):
         return GroupOffsets(ErrorCode.INVALID_GROUP_ID, {})
     codes = {tp: _error(services, context, tp) async for tp in _partitions(turns, topics)}

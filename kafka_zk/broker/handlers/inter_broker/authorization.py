@@ -1,4 +1,4 @@
-"""Checks that all controller requests share: authorization, controller epoch and broker epoch."""
+"""What controller requests share: checks of authorization, controller epoch and broker epoch."""
 
 from twisted.logger import Logger
 
@@ -14,9 +14,9 @@ _log = Logger()
 
 
 async def confirm_controller(services: Services, context: RequestContext, controller_epoch: int) -> None:
-    """Check in ZooKeeper that a controller with this epoch was elected. ``refusal`` uses the result.
+    """Check in ZooKeeper that this controller was elected; ``refusal`` uses the result.
 
-    Raises: ProtocolError if ZooKeeper is unavailable. This closes the connection, so the controller retries.
+    Raises: ProtocolError if ZooKeeper is unavailable: the connection is closed, and the controller retries.
     """
     if not _may_act_for_the_cluster(services, context):
         return
@@ -32,7 +32,7 @@ def refusal(services: Services, context: RequestContext, controller_epoch: int, 
     """NONE if the request is from the latest controller and for this start of the broker (KIP-380); otherwise the
     error.
 
-    A newer epoch is accepted only after ``confirm_controller``.
+    A newer epoch needs ``confirm_controller``.
     """
     if not _may_act_for_the_cluster(services, context):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,6 +1,6 @@
-"""DescribeAcls, CreateAcls and DeleteAcls, on any broker. SECURITY_DISABLED if there is no authorizer.
+"""DescribeAcls, CreateAcls and DeleteAcls, on any broker; SECURITY_DISABLED without an authorizer.
 
-Only an invalid ACL gets an error; in Kafka, other ACLs of its resource can fail with it.
+Only an invalid ACL fails; in Kafka, others of its resource can fail with it.
 Source: AclApis.scala, AclAuthorizer.createAcls and deleteAcls@3.9.
 """
 
@@ -59,7 +59,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
 
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return a result for each ACL. Those of one resource are written together."""
+    """Results; ACLs of one resource are written together."""
     turns = ResponseTurns(services.clock, context)
     wanted = [_creation(header, each) async for each in turns.each(request.creations)]
     by_pattern: dict[Pattern, set[Acl]] = {}
@@ -79,7 +79,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
     failures: dict[Pattern, Exception] = {}
     for pattern, acls in by_pattern.items():
         try:
-            assert store is not None  # otherwise no ACL is valid
+            assert store is not None  # without it, none is valid
             await store.add(pattern, frozenset(acls))
         except EXPECTED as error:
             failures[pattern] = _not_written(error)
@@ -90,7 +90,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
 
 
 async def delete(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return the removed ACLs for each filter."""
+    """Return the removed ACLs per filter."""
     filters = [_filter(header, each) for each in request.filters]
     results = []
     turns = ResponseTurns(services.clock, context)
@@ -120,7 +120,7 @@ def _store(services: Services, context: RequestContext, operation: Operation, wi
 
 
 def _known(kind: type[E], number: int) -> E:
-    """Convert a number. Raises: ProtocolError, which closes the connection as in Kafka."""
+    """Raises: ProtocolError, which closes the connection as in Kafka."""
     try:
         return kind(number)
     except ValueError:
@@ -157,7 +157,7 @@ def _fields(acl: Acl) -> Mapping[str, Any]:
 
 
 def _not_written(error: Exception) -> Exception:
-    """The error to return. A name that is invalid in a znode path is the client's error; Kafka gives no reason."""
+    """A name that is no znode's is the client's error; Kafka gives no reason."""
     return ApiError(ErrorCode.INVALID_REQUEST, str(error)) if isinstance(error, InvalidZnode) else error
 
 

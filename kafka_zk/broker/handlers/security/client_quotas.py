@@ -1,8 +1,7 @@
-"""DescribeClientQuotas and AlterClientQuotas (KIP-546): quotas of users, client ids and addresses, in ZooKeeper.
+"""DescribeClientQuotas and AlterClientQuotas (KIP-546), of users, client ids and addresses.
 
-Any broker serves both, because all brokers follow the change notifications. A change is a conditional write, so
-concurrent changes of an entity all take effect. Quotas that are 0 or not a number are rejected: Kafka accepts them and
-then throttles no client.
+Any broker serves both: all follow the change notifications. Writes are conditional, so concurrent changes all take
+effect. Quotas of 0 or no number are rejected: Kafka accepts them and throttles no client.
 Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
 
@@ -35,12 +34,12 @@ from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
 
 _WORDS = {USER: "user", CLIENT_ID: "client", IP: "ip"}
-"""Entity types of filters -> their names in Kafka's errors."""
+"""Entity types of filters -> names in Kafka's errors."""
 
 _EXACT, _DEFAULT, _SPECIFIED = range(3)
 
 Wanted = dict[str, tuple[int, str | None]]
-"""Entity type -> match type, and name for an exact match."""
+"""Entity type -> (match type, name of an exact match)."""
 
 DescribeResponse = codec.response(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 DescribedEntry = DescribeResponse.EntryData
@@ -98,7 +97,7 @@ def _wanted(components: Sequence[Any]) -> Wanted:
 
 
 async def _names(services: Services, entity_type: str, wanted: Wanted, *, is_strict: bool) -> list[str]:
-    """Names of this type that may match. Avoids reading others."""
+    """The names that may match; others are not read."""
     if entity_type == "users":
         names = await _names_of(services, "users", wanted.get(USER)) if CLIENT_ID not in wanted else []
         if IP in wanted or (is_strict and len(wanted) < 2):
@@ -146,7 +145,7 @@ def _described(place: Place, values: Mapping[str, float]) -> Any:
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return a result for each entity. If an entity is repeated, its last entry applies."""
+    """Return a result for each entity; of a repeated entity, the last entry applies."""
     is_allowed = services.authorizer.authorize(context, Operation.ALTER_CONFIGS, CLUSTER)
     entries = {tuple((each.entity_type, each.entity_name) for each in entry.entity): entry for entry in request.entries}
     outcomes = await side_by_side(

@@ -1,6 +1,6 @@
-"""Delegation tokens (KIP-48, KIP-373), on any broker. They require ``delegation.token.secret.key``.
+"""Delegation tokens (KIP-48, KIP-373), on any broker with ``delegation.token.secret.key``.
 
-The client must be authenticated, but not with a token.
+Clients must be authenticated, but not with a token.
 Source: KafkaApis.handleCreateTokenRequest, handleRenewTokenRequest, handleExpireTokenRequest,
 handleDescribeTokensRequest, allowTokenRequests@3.9.
 """
@@ -30,8 +30,7 @@ DescribedToken = DescribeResponse.DescribedDelegationToken
 
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Create a token for the requested owner, by default the client. An owner without a type gets UNKNOWN_SERVER_ERROR,
-    as in Kafka."""
+    """The owner is by default the client; without a type it gets UNKNOWN_SERVER_ERROR, as in Kafka."""
     requester = owner = _principal(context)
     if request.owner_principal_name and request.owner_principal_type is None:
         return _created(ErrorCode.UNKNOWN_SERVER_ERROR, _ANONYMOUS, _ANONYMOUS)
@@ -48,7 +47,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
 
 def _tokens_for_creation(services: Services, context: RequestContext, request: Any, owner: Principal) -> Any:
     _check_allowed(context)
-    if owner.type != USER:  # Kafka creates the token, which then authenticates the user of that name
+    if owner.type != USER:  # Kafka's token would authenticate the user of that name
         raise ApiError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     is_for_another = owner != _principal(context)
     if is_for_another and not services.authorizer.authorize(
@@ -79,7 +78,7 @@ def _created(
 
 
 async def renew(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return the new expiry timestamp."""
+    """Return the new expiry."""
     code, expiry_ms = await _expiry(
         services,
         context,
@@ -89,7 +88,7 @@ async def renew(services: Services, context: RequestContext, header: RequestHead
 
 
 async def expire(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return the new expiry timestamp."""
+    """Return the new expiry."""
     code, expiry_ms = await _expiry(
         services,
         context,
@@ -109,7 +108,7 @@ async def _expiry(
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return tokens with HMACs if the client is an owner or renewer, or may describe them."""
+    """Return tokens, with HMACs, that the client owns, may renew or may describe."""
     try:
         _check_allowed(context)
         tokens = _tokens(services)
@@ -156,7 +155,7 @@ def _described(token: TokenInformation, hmac: bytes) -> Any:
 
 
 def _check_allowed(context: RequestContext) -> None:
-    """Raise ApiError if the client is not authenticated, or authenticated with a token."""
+    """Raise ApiError unless the client is authenticated, without a token."""
     is_anonymous = context.security_protocol == "SSL" and context.principal == "User:ANONYMOUS"
     if context.token_authenticated or context.security_protocol == "PLAINTEXT" or is_anonymous:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -16,12 +16,10 @@ AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
 
 async def handshake(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Responds ILLEGAL_SASL_STATE."""
     return HandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
 
 
 async def authenticate(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Responds ILLEGAL_SASL_STATE."""
     return AuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554): SCRAM users, stored in ``/config/users``.
+"""DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554), stored in ``/config/users``.
 
-A client sends the salted password, and the broker derives the stored keys. Only the controller changes credentials,
-with conditional writes, so concurrent changes of a user all take effect.
+Clients send salted passwords, from which the broker derives the stored keys. Only the controller changes them, with
+conditional writes: concurrent changes of a user all take effect.
 Source: KafkaApis.handleDescribeUserScramCredentialsRequest, ZkAdminManager.describeUserScramCredentials and
 alterUserScramCredentials@3.9.
 """
@@ -32,7 +32,7 @@ _MECHANISMS = {number: name for name, number in scram.MECHANISM_NUMBERS.items()}
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return the requested users, or all users that have a credential."""
+    """Return the requested users, or all with a credential."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
         return DescribeResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Cluster authorization failed."
@@ -78,7 +78,7 @@ def _describe_error(name: str, times: int, found: Mapping[str, scram.ScramCreden
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return a result for each user. Either all changes of a user take effect, or none."""
+    """All changes of a user take effect, or none."""
     deletions, upsertions = _by_name(request.deletions), _by_name(request.upsertions)
     results = []
     async for name in ResponseTurns(services.clock, context).each(dict.fromkeys([*deletions, *upsertions])):
@@ -131,7 +131,7 @@ def _check(name: str, deletions: Iterable[Any], upsertions: Iterable[Any]) -> No
 
 
 def _changed(present: Mapping[str, str], deleted: Iterable[str], upsertions: Iterable[Any]) -> dict[str, str]:
-    """The user's configuration after the changes. Raises: ApiError."""
+    """The user's configuration after the changes."""
     changed = dict(present)
     for mechanism in deleted:
         if changed.pop(mechanism, None) is None:

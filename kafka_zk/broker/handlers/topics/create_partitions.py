@@ -66,10 +66,10 @@ def _failure(name: str, error: Exception) -> Any:
 
 
 async def _grow(services: Services, wanted: Any, others_count: int, quota: MutationQuota | None) -> int:
-    """Add partitions and return their number. ``others_count``: partitions that this request adds to other topics.
-    ``quota``: None: only validate."""
+    """Returns the number added. ``others_count``: added to other topics by this request. ``quota``: None: only
+    validate."""
     existing = None
-    if topic_names.is_legal_name(wanted.name):  # otherwise the path could be that of another znode
+    if topic_names.is_legal_name(wanted.name):  # the path could be another znode's
         existing = (await services.topics.assignments([wanted.name])).get(wanted.name)
     if existing is None or not existing.partitions:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
@@ -89,7 +89,7 @@ async def _grow(services: Services, wanted: Any, others_count: int, quota: Mutat
 
 
 def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dict[int, list[int]]:
-    """The replicas of the new partitions. Raises: ApiError."""
+    """Raises: ApiError."""
     if existing.faults:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

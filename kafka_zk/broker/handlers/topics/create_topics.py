@@ -38,7 +38,7 @@ Config = Result.CreatableTopicConfigs
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Return one result for each topic in the request, in order. Repeated topics get one each."""
+    """Return one result per topic, in order, even if repeated."""
     turns = ResponseTurns(services.clock, context)
     names = Counter(wanted.name for wanted in request.topics)
     wanted_topics = {wanted.name: wanted for wanted in request.topics}
@@ -89,7 +89,6 @@ def _checked(
     planned_count: int,
     planned_names: Mapping[str, str],
 ) -> NewTopic | Exception:
-    """The planned topic, or the error."""
     try:
         plan = _plan(services, context, header, wanted, times, planned_count)
         topic_creation.check_collision_in_request(wanted.name, planned_names)
@@ -102,7 +101,7 @@ def _plan(
     services: Services, context: RequestContext, header: RequestHeader, wanted: Any, times: int, planned_count: int
 ) -> NewTopic:
     if not services.controller.is_active or not services.metadata.brokers:
-        # A new controller has not sent the live brokers to this broker yet: the client must retry.
+        # This broker does not know the live brokers yet: the client must retry.
         raise ApiError(ErrorCode.NOT_CONTROLLER)
     if wanted.name == CLUSTER_METADATA_TOPIC:
         problem = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
@@ -144,7 +143,7 @@ def _refuse_defaults(wanted: Any) -> None:
 def _result(
     name: str, outcome: NewTopic | Exception, timed_out: Collection[str], *, with_configs: bool | None
 ) -> Any:
-    """The result for a topic. ``with_configs``: None if the client may not see them."""
+    """``with_configs``: None if the client may not see them."""
     if isinstance(outcome, Exception):
         return _failure(name, outcome)
     if name in timed_out:

@@ -1,4 +1,4 @@
-"""DeleteTopics: requests deletion through ``/admin/delete_topics`` and waits until the topics are gone.
+"""DeleteTopics: requests deletions in ``/admin/delete_topics`` and waits until the topics are gone.
 
 Source: KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics@3.9.
 """
@@ -61,13 +61,13 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
-    """The error for a topic with name and id. They can mean different topics if the named one was created again."""
+    """Name and id can mean different topics if the named one was created again."""
     message = "Topic name and topic ID can not both be specified."
     return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
 class _Hidden(ApiError):
-    """An error without the topic's name: the client may not describe the topic, or this was not checked."""
+    """An error without the topic's name, which the client may not describe, or this was not checked."""
 
 
 async def _delete(

@@ -1,4 +1,4 @@
-"""ElectLeaders: elects preferred or unclean leaders. The controller responds when its broker's metadata contain them.
+"""ElectLeaders, preferred or unclean. The controller responds when its broker's metadata contain the leaders.
 
     2  flexible    1  unclean elections, an error of the whole request    0  preferred leaders only
 
@@ -28,7 +28,7 @@ Result = Response.ReplicaElectionResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return one result per partition. If all partitions were requested, only those with an election or an error."""
+    """Return one result per partition; of all partitions, only those with an election or an error."""
     election_type = request.election_type if header.api_version >= 1 else 0
     wanted = _wanted(services, request)
     if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
@@ -58,7 +58,7 @@ def _wanted(services: Services, request: Any) -> list[TopicPartition]:
 async def _known(
     services: Services, outcomes: Mapping[TopicPartition, ElectionOutcome], timeout_ms: int
 ) -> Mapping[TopicPartition, ElectionOutcome]:
-    """Wait until the metadata contain the elected leaders. After the timeout, missing ones get REQUEST_TIMED_OUT."""
+    """Wait for the elected leaders in the metadata; after the timeout, missing ones get REQUEST_TIMED_OUT."""
     missing = {tp: outcome for tp, outcome in outcomes.items() if isinstance(outcome, int)}
 
     def all_known() -> bool:

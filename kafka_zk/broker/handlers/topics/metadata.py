@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and leaders from the metadata cache. Creates unknown topics if that is allowed.
+"""Metadata: brokers, topics and leaders from the cache; creates unknown topics if allowed.
 
 Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetadata, AutoTopicCreationManager@3.9.
 """
@@ -27,7 +27,7 @@ _LISTENER_NOT_FOUND_SINCE = 6
 
 _CREATION_ASKED_SINCE = 4
 _NULL_NAMES_SINCE = 12
-_DECIDED_AT_ONCE = 100  # number of names, which takes about 0.2 ms
+_DECIDED_AT_ONCE = 100  # names; takes about 0.2 ms
 
 Response = codec.response(ApiKey.METADATA)
 Broker = Response.MetadataResponseBroker
@@ -35,7 +35,7 @@ Topic = Response.MetadataResponseTopic
 
 
 class _Asked(NamedTuple):
-    """Settings of a request. ``created``: topics that were created for it, by collision key."""
+    """Settings of a request. ``created``: topics created for it, by collision key."""
 
     may_create: bool
     with_operations: bool
@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Return the cluster as this broker knows it, with addresses on the request's listener."""
+    """The cluster as this broker knows it, with the listener's addresses."""
     version = header.api_version
     asked = _Asked(
         may_create=version < _CREATION_ASKED_SINCE or request.allow_auto_topic_creation,
@@ -55,10 +55,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
         async for name in in_turns(services.clock, _visible_topics(services, context)):
-            if name in services.metadata.topics:  # otherwise it was deleted in between
+            if name in services.metadata.topics:  # otherwise deleted meanwhile
                 topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
-        # Each topic once, as in Kafka: 50,000 requests for a topic of 20,000 partitions would need 50 GB.
+        # Once each, as in Kafka: 50,000 times a topic of 20,000 partitions would take 50 GB.
         seen: set[tuple[str | None, uuid.UUID | None]] = set()
         async for wanted in in_turns(services.clock, request.topics):
             if (wanted.name, wanted.topic_id) in seen:
@@ -127,8 +127,7 @@ async def _wanted_topic(
 
 
 def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
-    """The response about a hidden topic. It repeats only the client's data, so the client cannot find out whether the
-    topic exists."""
+    """A response with only what the client sent: it must not find out whether the topic exists."""
     name = "" if wanted.name is None and version < _NULL_NAMES_SINCE else wanted.name
     topic_id = uuids.ZERO if wanted.name is not None else wanted.topic_id
     hidden = Topic(
@@ -140,8 +139,8 @@ def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
 async def _create_unknown(services: Services, context: RequestContext, name: str, asked: _Asked) -> None:
     """Create the topic with the broker's defaults. Raises: ApiError: LEADER_NOT_AVAILABLE makes the client retry.
 
-    The error is the same until a controller has sent metadata, because the broker does not know the topics yet. (Kafka
-    then reports that the topic does not exist, unless it may be created, and clients drop their records.)
+    It is the error until a controller has sent metadata: this broker does not know the topics yet. (Kafka's says then
+    that the topic does not exist, unless it may be created, and clients drop their records.)
     """
     may_create = asked.may_create and services.config.auto_create_topics_enable
     if may_create and not (
@@ -174,8 +173,7 @@ async def _create_unknown(services: Services, context: RequestContext, name: str
 def _encoded_topic(
     services: Services, context: RequestContext, version: int, name: str, with_operations: bool
 ) -> Sequence[bytes]:
-    """Encode a topic once for all clients, without authorized operations. A partition costs about 2 us, and there can
-    be thousands."""
+    """Once for all clients, without authorized operations: a partition costs 2 us, and there can be thousands."""
     listener = context.listener_name
     known = services.metadata.encoded.setdefault(name, {}).setdefault((version, listener), EncodedTopic())
     if known.parts is None:
@@ -189,7 +187,7 @@ def _encoded_topic(
         )
         chunks = _chunks(services.metadata, listener, version, partitions, known.chunks)
         known.parts = metadata_response.encode_topic(described, len(partitions), chunks, version)
-        if len(chunks) == 1:  # one chunk need not be kept separately
+        if len(chunks) == 1:  # one need not be kept separately
             known.parts = (b"".join(known.parts),)
             known.chunks.clear()
     if not with_operations:
@@ -205,7 +203,7 @@ def _chunks(
     partitions: Mapping[int, PartitionInfo],
     known: dict[int, bytes],
 ) -> list[bytes]:
-    """All partitions, encoded. Adds missing chunks to ``known``."""
+    """All partitions; adds missing chunks to ``known``."""
     numbers = sorted({number // PARTITIONS_OF_CHUNK for number in partitions})
     for number in numbers:
         if number in known:
@@ -229,13 +227,13 @@ def _rows(
             error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
             if version >= _LISTENER_NOT_FOUND_SINCE and info.leader in alive:
                 error = ErrorCode.LISTENER_NOT_FOUND
-        if version == 0:  # only brokers that the client can reach
+        if version == 0:  # those that the client can reach
             replicas = [broker for broker in replicas if broker in reachable]
             isr = [broker for broker in isr if broker in reachable]
             if error is ErrorCode.NONE and len(replicas) < len(info.replicas):
                 error = ErrorCode.REPLICA_NOT_AVAILABLE
         offline: Sequence[int] = ()
         if info.offline_replicas or not alive.issuperset(info.replicas):
-            lost = info.offline_replicas  # replicas on failed log directories or stopping brokers
+            lost = info.offline_replicas  # on failed log directories or stopping brokers
             offline = [each for each in info.replicas if each not in alive or each in lost]
         yield PartitionRow(error, partition, leader, info.leader_epoch, replicas, isr, offline)

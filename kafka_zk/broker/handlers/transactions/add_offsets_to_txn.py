@@ -22,7 +22,6 @@ Response = codec.response(ApiKey.ADD_OFFSETS_TO_TXN)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns an error code."""
     code = await _code(services, context, request)
     return Response(throttle_time_ms=0, error_code=known_since(code, header.api_version, _FENCED_SINCE))
 

@@ -1,5 +1,4 @@
-"""AddPartitionsToTxn: adds partitions to a producer's transaction, or verifies for a broker that they belong to it
-(KIP-890).
+"""AddPartitionsToTxn: adds partitions to a transaction, or verifies for a broker that they belong to it (KIP-890).
 
     5  TRANSACTION_ABORTABLE    4  between brokers: several transactions, verify only    2  PRODUCER_FENCED
 
@@ -44,7 +43,7 @@ _Codes = Mapping[TopicPartition, ErrorCode]
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """Return a code for each partition. Either all partitions of a transaction are added, or none."""
+    """Return a code for each partition. All partitions of a transaction are added, or none."""
     version = header.api_version
     if version >= _BETWEEN_BROKERS_SINCE:
         return await answer(services, context, header, body, _of_brokers)
@@ -90,7 +89,7 @@ async def _of_client(
     producer: ProducerIdAndEpoch,
     tps: tuple[TopicPartition, ...],
 ) -> ErrorCode | _Codes:
-    """Add partitions for a client. Returns one code for all, or a code for each."""
+    """Returns one code for all, or one for each."""
     authorize = services.authorizer.authorize
     if not authorize(context, _WRITE, transactional_id(wanted)):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -115,7 +114,7 @@ async def _of_broker(services: Services, version: int, asked: Any) -> _Codes:
 def _refused(
     services: Services, wanted: str, producer: ProducerIdAndEpoch, tps: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Errors for the partitions that are not in the producer's open transaction. Changes nothing."""
+    """Errors of partitions that are not in the producer's open transaction."""
     unknown = _unknown(services, tps)
     return _none_of(tps, unknown) if unknown else services.transactions.verify(wanted, producer, tps)
 

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction coordinator writes markers to logs that this broker leads.
+"""WriteTxnMarkers: a coordinator writes markers to logs that this broker leads.
 
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -37,7 +37,7 @@ AT_ONCE = 64
 Codes = dict[TopicPartition, ErrorCode]
 Written = dict[int, Codes]
 _Part: TypeAlias = tuple[TopicPartition, list[MarkerBatch]]
-"""A partition, and the markers that one append writes to it."""
+"""A partition, and the markers of one append."""
 
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 _NONE, _UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -64,8 +64,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 def write(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
 ) -> Written | Awaitable[Written]:
-    """Append each marker to its partitions, which this broker leads. Returns error codes by producer id, or an
-    awaitable if an append is not complete yet."""
+    """Error codes by producer id; awaitable until all appends are complete."""
     written: Written = {}
     parts = _parts(services, markers, written)
     if sum([len(tps) for _, tps in markers]) > AT_ONCE:
@@ -85,8 +84,8 @@ def write(
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
 ) -> list[_Part]:
-    """Group markers into appends, in request order if a producer has several. A partition without a log on this broker
-    only gets a code in ``written``."""
+    """Group markers into appends, in request order if a producer has several. Without a log here, a partition only gets
+    a code in ``written``."""
     now_ms, logs = services.clock.wall_ms(), services.replicas.logs
     most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
     full: list[_Part] = []
@@ -95,7 +94,7 @@ def _parts(
         codes = written.setdefault(marker.producer_id, {})
         batch = batch_of(marker, now_ms)
         for tp in tps:
-            codes[tp] = _UNKNOWN  # unless this broker has its log; keeps the request's order
+            codes[tp] = _UNKNOWN  # unless its log is here; keeps the order
             batches = parts.get(tp)
             if batches is not None and len(batches) < most:
                 batches.append(batch)
@@ -112,7 +111,7 @@ def _parts(
 
 
 async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
-    """Begin all appends before awaiting the first."""
+    """All appends begin before the first is awaited."""
     turns = Turns(services.clock, goes_on=True)
     begun = []
     for tp, batches in parts:
