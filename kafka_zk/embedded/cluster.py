@@ -119,10 +119,12 @@ class EmbeddedCluster:
 
     @property
     def bootstrap(self) -> str:
+        """``bootstrap.servers`` for clients: the address of each broker."""
         return ",".join(broker.bootstrap for broker in self.brokers)
 
     @property
     def zookeeper_connect(self) -> str:
+        """``zookeeper.connect`` of the brokers."""
         return self.zookeeper.connect_string if self.zookeeper else self._external_connect
 
     @property

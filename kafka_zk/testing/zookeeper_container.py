@@ -100,6 +100,7 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def connect_string(self) -> str:
+        """``host:port`` for clients outside of containers."""
         return f"{self.host}:{self.tls_port or self.port}"
 
     @property
@@ -114,6 +115,7 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def alive(self) -> bool:
+        """Whether the container runs."""
         if self._container is None:
             return False
         self._container.reload()
@@ -179,13 +181,16 @@ class ZooKeeperContainer(DockerContainer):
         self.get_wrapped_container().kill()
 
     def kill_if_started(self) -> None:
+        """Like ``kill``; does nothing if the container does not run."""
         if self.alive:
             self.kill()
 
     def pause(self) -> None:
+        """Freeze the server: it keeps its connections and responds to nothing."""
         self.get_wrapped_container().pause()
 
     def resume(self) -> None:
+        """End ``pause``."""
         self.get_wrapped_container().unpause()
 
     def restart(self) -> None:

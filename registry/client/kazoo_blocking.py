@@ -115,11 +115,13 @@ class KazooBlockingClient(KazooClientBase):
         return outcome
 
     def connected(self) -> Outcome[None]:
+        """See ``RegistryClient.connected``; fails after the connection timeout."""
         outcome: Outcome[None] = Outcome(self, self._settings.connection_timeout_ms)
         complete_when_connected(self, outcome)
         return outcome
 
     def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
+        """Run ``work`` in a waiting thread after ``delay_s``. Returns a function that cancels it."""
         timer = _Timer(monotonic_s() + delay_s, work)
         self._timers.append(timer)
 

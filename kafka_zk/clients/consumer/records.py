@@ -31,6 +31,7 @@ class ConsumerRecord(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
+        """The topic and partition."""
         return TopicPartition(self.topic, self.partition)
 
 

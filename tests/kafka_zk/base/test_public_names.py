@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -50,6 +51,21 @@ def test_a_shell_completes_the_names(package: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_page_lists_what_a_package_offers(package: str) -> None:
     assert documented(package) == public(package)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_name_and_member_has_a_docstring(package: str) -> None:
+    module = importlib.import_module(package)
+    found = {name: getattr(module, name) for name in public(package)}
+    members = {
+        f"{name}.{member}": getattr(value, member)
+        for name, value in found.items()
+        if inspect.isclass(value)
+        for member, defined in vars(value).items()
+        if not member.startswith("_") and (inspect.isfunction(defined) or isinstance(defined, property))
+    }
+    documented_kinds = {name: value for name, value in found.items() if inspect.isclass(value) or callable(value)}
+    assert not [name for name, value in (documented_kinds | members).items() if not inspect.getdoc(value)]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
