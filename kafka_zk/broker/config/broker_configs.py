@@ -1,4 +1,4 @@
-"""Broker keys by name, spelling and topic key, from ``broker_keys``.
+"""Tables of the broker keys in ``broker_keys``, by name, by spelling and by topic key.
 
 Tests: tests/kafka_zk/broker/config/test_broker_keys.py.
 """
@@ -31,8 +31,8 @@ def documentation(key: str) -> str:
 
 
 def store_key(key: str) -> str | None:
-    """A key for stores without its listener: ``ssl.keystore.location`` for
-    ``listener.name.<listener>.ssl.keystore.location``; None for others."""
+    """A store's key without its listener prefix: ``ssl.keystore.location`` for
+    ``listener.name.<listener>.ssl.keystore.location``. None for any other key."""
     if not key.startswith("listener.name."):
         return None
     name = key.split(".", 3)[-1]
@@ -40,7 +40,7 @@ def store_key(key: str) -> str | None:
 
 
 def _by_unit(key: str) -> dict[str, int]:
-    """Spelling -> unit in ms, finest first."""
+    """The key's spellings and their units in ms, finest unit first."""
     in_units = {row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units and row.in_units[0] == key}
     return dict(sorted({key: 1, **in_units}.items(), key=lambda spelling: spelling[1]))
 

@@ -71,9 +71,9 @@ class BrokerKey(Generic[R]):
     """One broker key.
 
     Attributes:
-        default: Kafka's, as DescribeConfigs shows it; None for null.
-        default_here: this broker's.
-        topic_key: for which this sets the default, if any.
+        default: Kafka's default, as DescribeConfigs shows it; None for null.
+        default_here: this broker's default.
+        topic_key: the topic key whose default this key sets, if any.
         others: see ``Facts``.
     """
 
@@ -210,9 +210,9 @@ def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> Brok
 def topic_default(
     topic_key: str, *, is_set: bool = True, update: Update = Update.CLUSTER_WIDE, fallback: str | None = None
 ) -> BrokerKey[Value | None]:
-    """Sets a topic key's default, and has its type and documentation.
+    """A row that sets a topic key's default, with the topic key's type and documentation.
 
-    ``is_set=False``: Kafka shows null, because another key may set it.
+    ``is_set=False``: Kafka shows null, because another broker key may set the default.
     """
     definition = TOPIC_CONFIGS[topic_key]
     default = definition.format(definition.default) if is_set else None

@@ -39,7 +39,7 @@ _UNBUILT = {
 
 
 class BrokerKeys(SecurityKeys):
-    """An attribute is a key, with ``_`` for ``.``; on an instance its value."""
+    """Each attribute is a key, with ``_`` for ``.``. On an instance, it is the key's value."""
 
     advertised_listeners = ITEMS(
         None, "Addresses announced to clients and brokers; by default the bound addresses.", here="",
@@ -330,7 +330,7 @@ class BrokerKeys(SecurityKeys):
         "18000", "Session timeout: ZooKeeper considers a broker dead after this silence.", low=100, use=READ,
     )
 
-    # Listed by DescribeConfigs only if set, and without a value unless dynamic.
+    # DescribeConfigs lists these keys only if they are set, and shows only dynamic values.
     follower_replication_throttled_rate = LONG(
         None, "Maximum bytes per second that throttled replicas fetch.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
@@ -357,7 +357,7 @@ def _unused_keys() -> Iterator[BrokerKey[Any]]:
             if more[1:]:
                 facts["unbuilt"] = _UNBUILT[more[1]]
             if name.startswith("sasl.kerberos."):
-                facts["is_built"] = True  # on Java's renewal of tickets: changes are accepted, without effect
+                facts["is_built"] = True  # only for Java's ticket renewal: changes are accepted, without effect
             yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
 
 

@@ -1,8 +1,8 @@
 """A broker's configuration: ``server.properties``, overridden by dynamic values.
 
-``/config/brokers/<id>`` precedes ``/config/brokers/<default>``, and both ``server.properties``. A dynamic value hides
-other spellings of its key (``log.retention.ms`` hides ``log.retention.hours``). Pure: ``live_config`` applies a new
-configuration.
+``/config/brokers/<id>`` overrides ``/config/brokers/<default>``, and both override ``server.properties``. A dynamic
+value hides other spellings of its key (``log.retention.ms`` hides ``log.retention.hours``). Pure: ``live_config``
+applies a new configuration.
 
 One broker's listeners (``dynamic_listeners``) and the keys of a listener's stores are dynamic, too. A new listener may
 come with any key of its prefix. Passwords are encrypted in ZooKeeper, with ``password.encoder.secret``. Kafka's other
@@ -53,7 +53,7 @@ Kafka has no bound, and about 400 keys."""
 
 
 def parse(key: str, text: str) -> Value:
-    """The value of a key; that of an unknown key is a text. Raises BadValue."""
+    """Parse a key's value; an unknown key's value stays a string. Raises BadValue."""
     row = ALL_KEYS.get(key)
     return row.check(text) if row else config_values.parse(key, "STRING", text)
 
@@ -69,7 +69,7 @@ class DynamicBrokerConfig:
     """
 
     def __init__(self, static: Mapping[str, str]) -> None:
-        """Raises InvalidBrokerConfig for ``password.encoder.*``."""
+        """Raises InvalidBrokerConfig for an invalid ``password.encoder.*`` key."""
         self.static = dict(static)
         self.check_listeners: Callable[[KafkaConfig], object] = lambda config: None
         self._encoder = _encoder(static, "password.encoder.secret")
@@ -80,8 +80,8 @@ class DynamicBrokerConfig:
         self.own: dict[str, str] = {}
 
     def take(self, own: Mapping[str, str], default: Mapping[str, str]) -> KafkaConfig:
-        """Apply ZooKeeper's values and return the configuration: the previous one if they contradict each other.
-        Disallowed values are logged and ignored."""
+        """Apply ZooKeeper's values and return the new configuration, or the previous one if the values contradict each
+        other. Disallowed values are logged and ignored."""
         usable_default, usable_own = self.usable(default, per_broker=False), self.usable(own, per_broker=True)
         try:
             config = self._build(usable_default, usable_own)
@@ -93,8 +93,8 @@ class DynamicBrokerConfig:
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
         """Check the dynamic values when the broker starts. Raises InvalidBrokerConfig if ZooKeeper has security that is
-        not built, or invalid listeners: falling back to removed listeners of ``server.properties``, maybe open ones, is
-        not allowed."""
+        not built, or invalid listeners: the broker must not fall back to the listeners of ``server.properties``, which
+        may be open."""
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
         if "listeners" in own:
@@ -184,13 +184,13 @@ class DynamicBrokerConfig:
         return stored
 
     def reencoded(self, stored: Mapping[str, str]) -> dict[str, str]:
-        """Encode passwords of ``password.encoder.old.secret`` again. Raises ApiError."""
+        """Encode again the passwords that ``password.encoder.old.secret`` encoded. Raises ApiError."""
         changed = dict(stored)
         for key in filter(_is_password, stored if self._old_encoder is not None else ()):
             try:
                 plain = self._old_encoder.decode(stored[key]) if self._old_encoder else None
             except InvalidSecurity:
-                continue  # an earlier start has done it
+                continue  # an earlier start encoded it again
             if plain is not None:
                 changed |= self.stored({key: plain.value})
         return changed
@@ -206,7 +206,7 @@ class DynamicBrokerConfig:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} could not be decoded: {error}") from None
 
     def effective(self) -> dict[str, str]:
-        """Configured keys and their values in force, as text."""
+        """The configured keys and their values in effect, as text."""
         return self._merge(self.default, self.own)
 
     def _merge(self, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -230,7 +230,7 @@ def check_count(count: int) -> None:
 
 
 def _is_custom(key: str) -> bool:
-    """True if the key is none of Kafka's, so that any value is kept."""
+    """True if Kafka has no such key, so that any value is kept."""
     if key in BROKER_CONFIGS or key.startswith(_REFUSED_PREFIXES):
         return False
     return key not in ALL_KEYS and key.partition(".")[2] not in ALL_KEYS and store_key(key) is None
@@ -281,7 +281,7 @@ def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder
     """The encoder of passwords; None if there is no secret."""
     if not properties.get(secret_key):
         return None
-    from kafka_zk.security.password_encoder import PasswordEncoder  # it loads hashlib
+    from kafka_zk.security.password_encoder import PasswordEncoder  # imported late, because it loads hashlib
 
     try:
         return PasswordEncoder.of(properties, secret_key)

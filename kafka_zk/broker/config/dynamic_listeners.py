@@ -29,12 +29,12 @@ def key_of_some_listener(key: str) -> str | None:
 
 
 def holds_password(key: str) -> bool:
-    """True for a JAAS login module."""
+    """True if the value is a JAAS login module, which contains passwords."""
     return key.startswith(LISTENER_PREFIX) and key.endswith(_JAAS)
 
 
 def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
-    """Check the listener names, which Kafka does first. Raises ApiError.
+    """Check the listener names, as Kafka does first. Raises ApiError.
 
     ``merged``: the whole new configuration.
     """

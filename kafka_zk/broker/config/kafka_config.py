@@ -124,7 +124,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def inter_broker_listener(self) -> str:
-        """Named by its own key, by ``security.inter.broker.protocol``, or else the first listener."""
+        """From ``inter.broker.listener.name``, else ``security.inter.broker.protocol``, else the first listener."""
         if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:
             return self.security_inter_broker_protocol.upper()
         return (self.inter_broker_listener_name or self.listener_list[0].name).upper()
@@ -139,7 +139,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def broker_listeners(self) -> list[str]:
-        """Listeners for brokers and controllers; an only listener is also for clients."""
+        """Listeners for brokers and controllers. If there is only one listener, clients use it too."""
         control_plane = self.control_plane_listener_name
         return [self.inter_broker_listener, *([control_plane.upper()] if control_plane else [])]
 

@@ -1,8 +1,8 @@
 """Finds Kafka's keys for security that this broker lacks: rows with ``unbuilt``.
 
-Ignoring such a key would leave a broker open that its administrator believes protected. So it refuses to start, and
-AlterConfigs rejects the key. Under ``listener.name.<name>.`` a key counts if that listener is in use. Kafka's default
-value requests no security.
+If the broker ignored such a key, it would be open while its administrator believes it protected. So the broker refuses
+to start, and AlterConfigs rejects the key. Under ``listener.name.<name>.`` a key counts if that listener is in use.
+A key with Kafka's default value is allowed: it requests no security.
 
 Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerConfigs.java@3.9.
 """
@@ -16,9 +16,9 @@ from kafka_zk.security.listener_keys import LISTENER_PREFIX, is_read_for_listene
 
 
 def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """A sentence for each key for security that is not built, or that no listener in use provides.
+    """A sentence for each key that requests security that is not built or that no listener in use provides.
 
-    ``listeners``: name -> security protocol of those in use; case does not matter.
+    ``listeners``: the listeners in use, name -> security protocol; case does not matter.
     """
     sentences = (_sentence(key, value.strip(), listeners) for key, value in properties.items())
     return [sentence for sentence in sentences if sentence]
@@ -31,7 +31,7 @@ def is_of_unused_listener(key: str, listeners: Collection[str]) -> bool:
 
 def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
     if key not in ALL_KEYS and _without_mechanism(key) not in ALL_KEYS and not key.startswith(LISTENER_PREFIX):
-        return None  # of a plugin; there may be tens of thousands
+        return None  # a plugin's key; there may be tens of thousands
     under_listener = key_of_listener(key, listeners)
     open_sentence = _without_effect(key, value, listeners)
     if open_sentence is not None:
@@ -71,7 +71,7 @@ def key_of_listener(key: str, listeners: Collection[str]) -> str | None:
 
 
 def _without_mechanism(key: str) -> str:
-    """``sasl.jaas.config`` for ``scram-sha-256.sasl.jaas.config``."""
+    """The key without its SASL mechanism: ``sasl.jaas.config`` for ``scram-sha-256.sasl.jaas.config``."""
     return key.partition(".")[2]
 
 

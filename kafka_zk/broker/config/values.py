@@ -72,7 +72,7 @@ def to_text(value: Value) -> str:
 def check(key: str, definition: TopicConfig, text: str, topic_key: str | None = None) -> Value:
     """Parse ``text`` and check it against a topic key's definition.
 
-    ``key``: the topic key, or the broker key with the default of ``topic_key``.
+    ``key``: the topic key, or the broker key that sets the default of ``topic_key``.
 
     Raises BadValue.
     """

@@ -121,8 +121,8 @@ class ActiveController:
     async def take_over(self) -> None:
         """The failover: send the live brokers (as Kafka does), elect missing leaders, shrink ISRs.
 
-        The last UpdateMetadata contains all partitions: otherwise a just started broker would give clients incomplete
-        topics.
+        The last UpdateMetadata contains all partitions, so that a broker that has just started does not give clients
+        incomplete topics.
         """
         await self._enable_features()
         self._watch()
@@ -205,7 +205,7 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """Delete those for the previous controller: this one has read all states."""
+        """Delete notifications for the previous controller, because this one has read all states."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])
@@ -269,7 +269,7 @@ class ActiveController:
         self._put("balance of leaders", self.elections.balance, once=True)
 
     async def _retry_due(self) -> None:
-        """No watch reports that the cause of a failure is gone."""
+        """Retry failed elections and deletions: no watch reports that the cause of a failure is gone."""
         if await self._changes.stuck():
             self._put("election of what has no leader", self._changes.elect_stuck, once=True)
         if topic_deletion.waiting(self.context):
@@ -311,7 +311,7 @@ class ActiveController:
             )
 
     async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
-        """An error of the whole request is one of each partition."""
+        """Handle deletions in the response. An error of the whole request counts for each of its partitions."""
         errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
         deleting = {
             tp: code

@@ -90,7 +90,7 @@ class BrokerChanges:
         self._context.unclean_starts = set(self._unclean_starts)
 
     async def forget_unclean_starts(self) -> None:
-        """Delete announcements of brokers that share no ISR, so that they can rejoin."""
+        """Delete the announcements of brokers that share no ISR, so that these brokers can rejoin ISRs."""
         for broker_id in sorted(partition_state.dealt_with(self._context)):
             await self._store.delete_all(self._unclean_starts[broker_id])
             self._context.unclean_starts.discard(broker_id)
@@ -143,8 +143,8 @@ class BrokerChanges:
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
         """Wait up to LEADERS_WITHIN_S for this broker to answer the LeaderAndIsr for ``elected``.
 
-        Otherwise, shrinking ISRs in the same process would make it several times slower. Other brokers may be dead or
-        paused, and are not awaited.
+        Without this wait, shrinking ISRs in the same process would slow the response down several times. Other brokers
+        may be dead or paused, and are not awaited.
         """
         if elected:
             await self._channels.told(LEADERS_WITHIN_S, self._controller_id)

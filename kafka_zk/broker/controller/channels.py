@@ -62,9 +62,9 @@ class ConnectPace:
         self._clock = clock
         self._known: set[int] = set()  # ids of brokers that hold replicas or have answered
         self._failing: set[int] = set()  # ids of unknown brokers whose last request failed
-        self._known_failing: set[int] = set()  # ids of known ones
+        self._known_failing: set[int] = set()  # ids of known brokers whose last request failed
         self._waiting: set[int] = set()  # ids of brokers that pause before their first connection
-        self._first_s = self._retry_s = clock.seconds()  # from when the next first connection, or retry, may begin
+        self._first_s = self._retry_s = clock.seconds()  # earliest next first connection, or retry
 
     def know(self, broker_ids: Iterable[int]) -> None:
         """Connect these brokers without a pause, and retry them without regard to unknown ones."""
@@ -131,7 +131,7 @@ class BrokerChannel:
         self._closed = False
         self._queued_count = 0  # since construction
         self._answered_count = 0  # since construction; <= _queued_count
-        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers, Deferred)
+        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (answered count to wait for, Deferred)
 
     @property
     def queued(self) -> int:
@@ -161,7 +161,7 @@ class BrokerChannel:
         return waiting
 
     def close(self) -> None:
-        """Drops queued requests, ignores late responses."""
+        """Drop queued requests and ignore late responses."""
         self._closed = True
         self._pace.not_failing(self.info.broker_id)
         self._pace.not_waiting(self.info.broker_id)
@@ -172,7 +172,7 @@ class BrokerChannel:
     async def _run(self) -> None:
         if self._connection is None and (pause_s := self._pace.first_pause_s(self.info.broker_id)):
             await after(self._clock, pause_s)
-            if not self._closed:  # otherwise the broker's next registration may be waiting
+            if not self._closed:  # after ``close``, the broker's next registration may be waiting
                 self._pace.not_waiting(self.info.broker_id)
         while self._queue:
             request = self._queue[0]
@@ -207,7 +207,7 @@ class BrokerChannel:
         await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
-        """Errors do not stop the queue."""
+        """Call a listener; its errors do not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
@@ -270,7 +270,7 @@ class Channels:
             )
 
     def remove(self, broker_id: int) -> None:
-        """Drops its queued requests."""
+        """Close the broker's channel and drop its queued requests."""
         channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.close()
@@ -282,7 +282,7 @@ class Channels:
             channel.info = info
 
     def send(self, broker_id: int, request: ControlRequest) -> None:
-        """Ignored if the broker has no channel."""
+        """Queue a request. It is ignored if the broker has no channel."""
         channel = self._channels.get(broker_id)
         if channel is not None:
             channel.send(request)

@@ -147,7 +147,7 @@ class Context:
         return live and partition not in self.offline_dirs.get(broker_id, ())
 
     def absences(self, info: LeadershipInfo) -> Absences:
-        """ISR members that were away since this was written, or started uncleanly."""
+        """ISR members that were away since ``info`` was written, or started uncleanly."""
         away = [member for member in info.isr if self._registered_after(member, info.zxid)]
         return Absences(away, [member for member in info.isr if member in self.unclean_starts])
 

@@ -1,7 +1,7 @@
 """The controller's three requests to brokers, in any version. Pure.
 
-Each encodes itself and decodes the response. It is one message, except StopReplica below version 3, whose ``delete``
-covers the whole message. Versions follow ``inter.broker.protocol.version``:
+Each request encodes itself and decodes its response. A request is one message, except StopReplica below version 3,
+whose ``delete`` covers the whole message. Versions follow ``inter.broker.protocol.version``:
 
     LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3  2 by topic (2.2)  1  0
     UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5 by topic (2.2)  4  3
@@ -233,14 +233,14 @@ class ClusterUpdate:
         return [_live_broker(info) for info in self.brokers]
 
     def merged(self, newer: "ClusterUpdate") -> "ClusterUpdate | None":
-        """``newer`` takes precedence. None if the result would be too large, or a topic's id changed."""
+        """Both updates, of which ``newer`` takes precedence. None if too large, or if a topic's id changed."""
         limit = max(PARTITIONS_AT_ONCE, len(newer.partitions))
         if len(self.partitions) > limit:
             return None
         if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
             return None
         if self.partitions.keys() <= newer.partitions.keys():
-            return newer  # it keeps sharing encoded parts with other brokers
+            return newer  # so that it still shares encoded parts with other brokers
         partitions = {**self.partitions, **newer.partitions}
         if len(partitions) > limit:
             return None
@@ -382,8 +382,8 @@ def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[lis
 
 
 def whole_topics(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """Clients must not see incomplete topics: lists of whole topics with up to PARTITIONS_AT_ONCE partitions, or of one
-    larger topic."""
+    """Lists of whole topics with up to PARTITIONS_AT_ONCE partitions, or of one larger topic: clients must not see
+    incomplete topics."""
     portion: list[TopicPartition] = []
     for _, of_topic in by_topic(partitions):
         if portion and len(portion) + len(of_topic) > PARTITIONS_AT_ONCE:

@@ -38,7 +38,7 @@ class SendLeaderAndIsr(NamedTuple):
 
 
 class SendStopReplica(NamedTuple):
-    """``delete``: also its log."""
+    """``delete``: the broker also deletes the replica's log."""
 
     broker_id: int
     partition: TopicPartition

@@ -65,8 +65,8 @@ class LeadersElected(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrsChanged(ControllerEvent):
-    """ISRs of partitions were written, because their leaders asked or a broker is gone. Without a leader if that broker
-    led and no other could."""
+    """ISRs of partitions were written, because their leaders asked or a broker is gone. A partition has no leader if
+    that broker led it and no other broker could."""
 
     leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
 

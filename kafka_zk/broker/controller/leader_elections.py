@@ -17,14 +17,14 @@ ElectionOutcome = int | ApiError
 
 
 class LeaderElections:
-    """``imbalance_percentage``: of a broker's preferred partitions, how many others may lead."""
+    """``imbalance_percentage``: percentage of a broker's preferred partitions that other brokers may lead."""
 
     def __init__(self, tools: ReignTools, imbalance_percentage: int) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._imbalance_percentage = imbalance_percentage
 
     async def elect(self, tps: Collection[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ElectionOutcome]:
-        """Preferred leaders or, if ``unclean``, any live replica where the ISR has no live member."""
+        """Elect preferred leaders or, if ``unclean``, any live replica where the ISR has no live member."""
         refusals: dict[TopicPartition, ApiError | None] = {}
         for portion in portions(tps, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)

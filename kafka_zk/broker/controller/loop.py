@@ -182,7 +182,7 @@ class Controller:
         return left
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """Apply ``unclean.leader.election.enable`` of a topic, or the default, now ``by_default``."""
+        """Apply a change of a topic's ``unclean.leader.election.enable``, or of the default to ``by_default``."""
         self._config = replace(self._config, unclean_leader_election_enable=by_default)
         if self._reign is not None:
             self._reign.allow_unclean_elections(by_default=by_default)
@@ -190,7 +190,8 @@ class Controller:
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
         """Run an operation in the queue.
 
-        Raises: its ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller until it is done.
+        Raises: the operation's ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller, or resigns
+        before the operation is done.
         """
         reign = self._reign
         if reign is None or not self.is_active:
@@ -281,7 +282,7 @@ class Controller:
     # -- the election --
 
     def _controller_seen(self, controller_id: int | None) -> None:
-        """Queue an election: only that finds out whether a claim with this broker's id is from this session."""
+        """Queue an election, which finds out whether a claim with this broker's id is from this session."""
         self._set_controller_id(-1 if controller_id is None else controller_id)
         self._put_election()
 
@@ -289,7 +290,7 @@ class Controller:
         self._put_once(_Event("election", self._elect, None))
 
     async def _elect(self) -> None:
-        """Run ``_stand``, again and again while an invalid znode or an ACL prevents this broker's election."""
+        """Run ``_stand``, and repeat it while an invalid znode or an ACL prevents this broker's election."""
         try:
             await self._stand()
         except (InvalidZnode, NoAuth) as error:
@@ -366,7 +367,7 @@ class Controller:
         return reign
 
     def _end_reign(self, cause: str) -> None:
-        """Running work fails, and queued events are dropped."""
+        """End the reign: work in progress fails, and queued events are dropped."""
         reign, self._reign = self._reign, None
         if reign is None:
             return

@@ -95,7 +95,7 @@ class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
 
 
 def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """Compared as text, because parsing thousands is slow; without an id that two topics share."""
+    """Topic names by id, without ids that two topics share. Ids are compared as text, because parsing is slow."""
     asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
     known = context.topic_ids
     named = [(asked[text], name) for name, text in known.items() if text in asked]
@@ -173,7 +173,7 @@ class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]
 class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiError | None]]):
     """Move partitions to other replicas; None cancels a reassignment.
 
-    Result: each error; None if in progress or done.
+    Result: each partition's error; None if its reassignment is in progress or done.
     """
 
     targets: Mapping[TopicPartition, Sequence[int] | None]

@@ -30,7 +30,7 @@ RECOVERING = 1  # elected uncleanly, so it must recover first (KIP-704)
 
 class ElectionStrategy(enum.Enum):
     OFFLINE = "offline"
-    OFFLINE_UNCLEAN = "offline, unclean"  # requested
+    OFFLINE_UNCLEAN = "offline, unclean"  # requested by an administrator
     RETURNED = "returned"  # the leader or another ISR member was away, see ``returned``
     REASSIGN = "reassign"
     PREFERRED = "preferred"

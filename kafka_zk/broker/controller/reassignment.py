@@ -3,10 +3,10 @@
 In both phases, the assignment lists the target's replicas, then those to be removed:
 
     A   the topic's znode and the leader learn the replicas being added; these fetch until they are in the ISR
-    B   the whole target is in the ISR: one of it leads, the other replicas are deleted, the znode is final
+    B   the whole target is in the ISR: a target replica leads, other replicas are deleted, the znode is final
 
 Topic znode and partition state contain all that a failover needs. A replaced or cancelled reassignment becomes one to
-another target; replicas that this does not need go at once.
+another target; replicas that the new target does not need are removed immediately.
 Source: KafkaController.onPartitionReassignment, processApiPartitionReassignment@3.9.
 """
 
@@ -55,7 +55,7 @@ def unneeded(current: ReplicaAssignment, planned: ReplicaAssignment) -> list[int
 
 
 def is_complete(context: Context, tp: TopicPartition, info: LeadershipInfo | None) -> bool:
-    """True if phase B can begin, by the state just read: the whole target is in sync, and one of it can lead."""
+    """True if phase B can begin according to ``info``, just read: the target is in sync, and one of it can lead."""
     assignment = context.assignment(tp)
     if info is None:
         return False

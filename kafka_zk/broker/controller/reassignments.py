@@ -44,7 +44,7 @@ class Reassignments:
         await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
 
     async def advance(self, tps: Iterable[TopicPartition]) -> None:
-        """Complete those whose ISRs have changed, if nothing else is missing."""
+        """Complete reassignments of these partitions, whose ISRs have changed, if nothing else is missing."""
         moving = [tp for tp in tps if self._context.assignment(tp).is_being_reassigned]
         await self._complete(await self._completable(moving))
 
@@ -65,7 +65,7 @@ class Reassignments:
         refused.update({tp: ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned.keys() - begun})
         if refused:
             self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
-        # What does not move is settled, even without a leader.
+        # Partitions whose replicas do not change are done, even without a leader.
         settled = [tp for tp in begun if not planned[tp].is_being_reassigned]
         over = {tp: orders[tp] for tp in (*refused, *settled)}
         if over:
@@ -75,7 +75,7 @@ class Reassignments:
     async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, ApiError | None]:
-        """Start or (None) cancel. Result: the error; None if in progress or done."""
+        """Start reassignments, or cancel them (target None). Returns each partition's error, or None on success."""
         outcomes: dict[TopicPartition, ApiError | None] = {}
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         for portion in portions(targets.items(), PARTITIONS_A_TURN):
@@ -178,7 +178,7 @@ class Reassignments:
         return {*elected, *raised}
 
     async def _remove(self, replicas: Sequence[Replica]) -> None:
-        """Remove replicas from the ISR, then delete them; leaders are replaced before."""
+        """Replace leaders among these replicas, remove the replicas from the ISR, then delete them."""
         if not replicas:
             return
         going = {(r.partition, r.broker_id) for r in replicas}
@@ -217,7 +217,7 @@ class Reassignments:
                 else:
                     written += topics[topic]
                     if isinstance(outcome, ZnodeStat) and stored[topic].zxid == self._context.topic_zxids.get(topic):
-                        self._context.topic_zxids[topic] = outcome.mzxid  # the write is no news
+                        self._context.topic_zxids[topic] = outcome.mzxid  # so that the watch ignores this write
             topics = again
         return written
 
@@ -239,9 +239,9 @@ class Reassignments:
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-        """Requests that are done or replaced go; those added concurrently stay.
+        """Delete the requests that are done or replaced, and keep those that are added concurrently.
 
-        They are lost only if the znode is recreated and has an equal version.
+        A concurrent request is lost only if the znode is recreated and has an equal version.
         """
         path = admin.REASSIGN_PARTITIONS
         gone: dict[TopicPartition, list[int]] | None = None

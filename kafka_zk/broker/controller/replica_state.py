@@ -34,7 +34,7 @@ from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[list[Replica], list[Replica]]:
     """Set the states at failover. Returns the online replicas, then the offline ones.
 
-    Offline ones, maybe of a topic to delete, are ineligible for deletion until their broker is back.
+    Offline replicas are ineligible for deletion until their broker is back: their topic may have to be deleted.
     """
     online: list[Replica] = []
     offline: list[Replica] = []
@@ -122,7 +122,7 @@ def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteSt
 
 
 def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteState]) -> list[Send]:
-    """ISRs lacked the broker already; its replicas are now Offline, which only clients need to learn."""
+    """ISRs lacked the broker already; its replicas are now Offline. Only UpdateMetadata is sent, for clients."""
     _gone_offline(context, broker_id, unchanged)
     told = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
     return [SendUpdateMetadata(None, told)] if told else []

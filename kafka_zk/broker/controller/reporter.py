@@ -1,4 +1,4 @@
-"""Reports the controller's actions to observers and log, many partitions per line."""
+"""Reports the controller's actions to observers and to the log, many partitions per line."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -85,7 +85,7 @@ class ControllerReporter:
             self.info("ISRs: %s", few([f"{tp} {info.isr}" for tp, info in leadership.items()]))
 
     def proposals_refused(self, broker_id: int, refused: Mapping[TopicPartition, ErrorCode]) -> None:
-        """Report rejected proposals: by the code, the leader retries or waits for LeaderAndIsr."""
+        """Report rejected proposals. Depending on the code, the leader retries or waits for LeaderAndIsr."""
         if refused:
             self.info(
                 "ISRs that broker %d proposed are refused: %s",
@@ -94,7 +94,7 @@ class ControllerReporter:
             )
 
     def refused(self, refused: Collection[FailedChange], target: str) -> None:
-        """Each reason once per partition and target; ``log_refused`` logs them."""
+        """Report each reason once per partition and target; ``log_refused`` logs the changes."""
         new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
         if new:
             self._refused.update({(entry.partition, target): entry.reason for entry in new})
@@ -117,10 +117,10 @@ class ControllerReporter:
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
-        """Each error of a broker and partition is logged once until it is gone.
+        """Log each error of a broker or partition once until it is gone.
 
-        A partition's STALE_CONTROLLER_EPOCH is no error: Kafka's brokers return it if they have the leader epoch
-        already.
+        A partition's STALE_CONTROLLER_EPOCH is not an error: Kafka's brokers return it if they already have the leader
+        epoch.
         """
         self._unreachable.discard(broker_id)
         self._many_are_unreachable &= len(self._unreachable) > UNREACHABLE_COUNT // 2

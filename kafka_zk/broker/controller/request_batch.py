@@ -1,7 +1,7 @@
 """Combines effects of the state machines into few requests. Pure.
 
 All LeaderAndIsr effects for a broker become one request, all partition updates one UpdateMetadata for all live brokers,
-and so on; but a request has at most PARTITIONS_AT_ONCE partitions. They are built in steps, in Kafka's order:
+and so on; but a request has at most PARTITIONS_AT_ONCE partitions. Requests are built in steps, in Kafka's order:
 LeaderAndIsr, UpdateMetadata, StopReplica; the reactor works in between.
 Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
 """
@@ -75,7 +75,7 @@ class RequestBatch:
                     self._add_update(brokers, tps)
 
     def full(self) -> Iterator[Step]:
-        """The full LeaderAndIsr requests. Do not call ``add`` before the last step."""
+        """Build the full LeaderAndIsr requests. Do not call ``add`` before the last step."""
         collected = self._leader_and_isr
         while full := [each for each in self._registered(collected) if len(collected[each]) >= PARTITIONS_AT_ONCE]:
             for broker_id in full:
@@ -84,8 +84,7 @@ class RequestBatch:
                 yield Step(len(is_new), self._leader_and_isr_request(broker_id, is_new))
 
     def flush(self) -> Iterator[Step]:
-        """Do not call ``add`` before the last step.
-
+        """Build all requests. Do not call ``add`` before the last step.
         Unregistered brokers get nothing; ``take_refused`` returns what could not be sent.
         """
         leader_and_isr, self._leader_and_isr = self._leader_and_isr, {}
@@ -105,7 +104,7 @@ class RequestBatch:
 
     @contextmanager
     def updates_held(self) -> Iterator[None]:
-        """Within the context, ``flush`` keeps UpdateMetadata for a later ``flush``."""
+        """Within the ``with`` block, ``flush`` keeps UpdateMetadata for a later ``flush``."""
         self._holds_updates = True
         try:
             yield

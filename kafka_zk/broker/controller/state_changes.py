@@ -44,9 +44,9 @@ class StateChanges:
     """Changes the context, ZooKeeper and (through ``send``) the brokers, in this order.
 
     Args:
-        collect: accepts a step's effects and sends full LeaderAndIsr requests.
-        send: accepts its last effects and sends all.
-        unclean_by_default: for topics without a setting.
+        collect: accepts effects and sends the LeaderAndIsr requests that are full.
+        send: accepts the last effects of a change and sends all requests.
+        unclean_by_default: whether topics without their own setting allow unclean elections.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class StateChanges:
         return await self._elect(list(known), ElectionStrategy.OFFLINE)
 
     def _create_operations(self, creates: Iterable[CreateState]) -> list[Operation]:
-        """Per topic, create the parent znode (unless a partition has a leader); per partition, two znodes."""
+        """Create a topic's parent znode, unless one of its partitions has a leader, and two znodes per partition."""
         operations: list[Operation] = []
         infos = {create.partition: create.info for create in creates}
         for topic, partitions in by_topic(infos):
@@ -254,8 +254,8 @@ class StateChanges:
     ) -> tuple[list[WriteState], list[WriteState]]:
         """Write the states that ``decide`` returns. Returns those written, and those that were right already.
 
-        Only controllers create and delete state znodes, so known states are used unread; an outdated one fails the
-        version check. After that, or a rejection by ``decide``, the state is read and decided again.
+        Only controllers create and delete state znodes, so known states are used without a read; a write of an outdated
+        state fails the version check. After such a failure, or a rejection by ``decide``, the state is read again.
         """
         written: list[WriteState] = []
         unchanged: list[WriteState] = []

@@ -1,9 +1,9 @@
 """All reads and writes of one reign in ZooKeeper, pipelined.
 
-Writes are fenced by the version of ``/controller_epoch`` that the reign wrote. They begin only with the session's
-lease, and wait while the connection is suspended. After a connection loss, the store finds out which were applied, and
-repeats the others. So a caller sees a result, an expected refusal (NodeExists, NoNode, BadVersion, NotEmpty), or the
-reign's end: ControllerMoved, SessionLost.
+Writes are fenced by the version of ``/controller_epoch`` that the reign wrote. A write begins only while the session's
+lease is held, and waits while the connection is suspended. After a connection loss, the store finds out which writes
+were applied, and repeats the others. So a caller sees a result, an expected refusal (NodeExists, NoNode, BadVersion,
+NotEmpty), or the reign's end: ControllerMoved, SessionLost.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ class ControllerStore:
     # -- reading --
 
     async def repeated(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Read, and again after each connection loss."""
+        """Read, and repeat the read after each connection loss."""
         while True:
             await self.ready()
             try:
@@ -115,7 +115,8 @@ class ControllerStore:
         return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
 
     async def unclean_starts(self) -> dict[int, list[str]]:
-        """Broker id -> paths of its announcements. Call this after ``brokers``: one transaction writes both."""
+        """Broker id -> paths of its announcements of unclean starts. Call this after ``brokers``: a broker writes its
+        registration and announcement in one transaction."""
         return await self.repeated(lambda: read_unclean_starts(self._client))
 
     async def children(self, path: str) -> list[str]:
@@ -131,7 +132,7 @@ class ControllerStore:
         return {path: [] if answer is None else answer[0] for path, answer in zip(paths, answers, strict=True)}
 
     async def topic_names(self) -> set[str]:
-        """All topics, but illegal names are logged and ignored."""
+        """All topics; illegal names are logged and ignored."""
         names = set(await self.children(topics.TOPICS))
         illegal = {name for name in names if not is_legal_name(name)}
         for name in self._illegal_topics - illegal:
@@ -153,8 +154,8 @@ class ControllerStore:
         return stored
 
     async def _assignment(self, topic: str, path: str, data: bytes | None) -> TopicAssignment:
-        """The assignment, decoded in turns; empty if the znode is invalid. Decoded in turns: there may be tens of
-        thousands of partitions."""
+        """The assignment; empty if the znode is invalid. It is decoded in turns, because there may be tens of thousands
+        of partitions."""
         try:
             assignment: TopicAssignment = await worked_off(self._clock, topics.decode_assignment_in_steps(topic, data))
         except InvalidZnode as error:
@@ -350,7 +351,7 @@ class ControllerStore:
     async def _resolved(
         self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
     ) -> list[Result | RegistryError]:
-        """Replace refusals if an earlier attempt had succeeded."""
+        """Replace refusals of operations that an earlier attempt had applied by their results."""
         doubtful = [
             (index, operation)
             for index, (operation, outcome) in enumerate(zip(operations, outcomes, strict=True))

@@ -1,9 +1,9 @@
 """Which topics can be deleted now, and the steps of a deletion. Pure.
 
-It is requested by a znode under ``/admin/delete_topics``. First, all partitions become NonExistent and every broker is
-notified (UpdateMetadata with leader -2). Then every replica becomes Offline and DeletionStarted, and by its broker's
-response DeletionSuccessful or DeletionIneligible. When all are deleted, the topic's znodes are deleted. A topic with a
-replica on a dead broker, or a reassignment, is ineligible until that ends.
+A znode under ``/admin/delete_topics`` requests a deletion. First, all partitions become NonExistent and every broker is
+notified (UpdateMetadata with leader -2). Then every replica becomes Offline and DeletionStarted; its broker's response
+makes it DeletionSuccessful or DeletionIneligible. When all replicas are deleted, the topic's znodes are deleted. A
+topic is ineligible while a replica is on a dead broker or a partition is being reassigned.
 Source: TopicDeletionManager.scala@3.9.
 """
 
@@ -51,7 +51,7 @@ def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
 
 
 def halt(context: Context, topics: Iterable[str]) -> None:
-    """Let those of these topics that are being deleted wait for ``resume``."""
+    """Of these topics, let the ones to delete wait for ``resume``."""
     context.topics_ineligible_for_deletion |= context.topics_to_delete & set(topics)
 
 
@@ -67,7 +67,7 @@ def waiting(context: Context) -> set[str]:
 def is_refused(context: Context, topic: str) -> bool:
     """True if only a rejection is in the way: all replicas are online, and none is being reassigned.
 
-    Kafka's controller retries only after that broker was away.
+    Kafka's controller retries only after the broker that rejected the deletion was away.
     """
     if any(context.assignment(tp).is_being_reassigned for tp in context.partitions_of(topic)):
         return False
@@ -92,7 +92,7 @@ def plan(context: Context) -> DeletionPlan:
 
 
 def begin(context: Context, topics: Collection[str]) -> list[str]:
-    """Returns those not started before."""
+    """Mark the deletions as started. Returns the topics whose deletion was not started before."""
     unseen = sorted(set(topics) - context.topics_with_deletion_started)
     context.topics_with_deletion_started |= set(unseen)
     return unseen
