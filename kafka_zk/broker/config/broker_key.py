@@ -45,13 +45,13 @@ class Facts(TypedDict, total=False):
     update: Update
 
     is_built: bool
-    """This broker can change the dynamic key at run time; default: if cluster-wide."""
+    """This broker can change the dynamic key at run time. Default: True for cluster-wide keys."""
 
     is_listed: bool
     """False if DescribeConfigs omits the key, because Kafka omits it too or does not have it."""
 
     in_units: tuple[str, int]
-    """``("log.retention.ms", 60_000)``: sets ``log.retention.ms``, in units of 60,000 ms."""
+    """The key that this one sets, and its unit in ms: ``("log.retention.ms", 60_000)`` for minutes."""
 
     fallback: str
     """The key whose value applies if this one is not set."""
@@ -60,7 +60,8 @@ class Facts(TypedDict, total=False):
     """``SASL`` or ``SSL``: no effect unless a listener's protocol includes it."""
 
     unbuilt: str
-    """Why the security feature of any value but the default is not built (``unbuilt_security``)."""
+    """What the broker lacks to use any value but the default, such as "cannot run Java classes"
+    (``unbuilt_security``)."""
 
 
 class _Reader(Protocol):

@@ -48,8 +48,8 @@ _WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.list
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 MOST_KEYS = 1_000
-"""Maximum number of keys of a broker or topic that a client may set, unless it has more already and gets no more.
-Kafka has no bound, and about 400 keys."""
+"""Maximum number of keys that a client may set for a broker or topic, unless it has more keys already and gets no more.
+Kafka has no limit, and about 400 keys."""
 
 
 def parse(key: str, text: str) -> Value:

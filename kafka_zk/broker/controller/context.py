@@ -127,7 +127,7 @@ class Context:
         self.replica_states: dict[Replica, ReplicaState] = {}
         """No entry means NonExistent."""
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
-        """Broker id -> replicas on failed log directories; reset when it starts or fails."""
+        """Broker id -> replicas on failed log directories; reset when the broker starts or fails."""
         self.topics_to_delete: set[str] = set()
         """Topics whose deletion was requested and is not complete."""
         self.topics_with_deletion_started: set[str] = set()

@@ -63,7 +63,7 @@ ELECTION_BACKOFF_S = 1.0
 PAUSE_AFTER_LOSS_S = 0.1
 
 TOLD_WITHIN_S = 3.0
-"""How long a stopping broker waits for the others to learn its partitions' new leaders."""
+"""How long a stopping broker waits for the other brokers to learn the new leaders of its partitions."""
 
 
 class _Event(NamedTuple):
@@ -190,8 +190,8 @@ class Controller:
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
         """Run an operation in the queue.
 
-        Raises: the operation's ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller, or resigns
-        before the operation is done.
+        Raises: the operation's ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller, or its
+        reign ends before the operation is done.
         """
         reign = self._reign
         if reign is None or not self.is_active:

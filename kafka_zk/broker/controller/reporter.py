@@ -19,10 +19,10 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger("kafka_zk.broker.controller")
 
 NAMED_COUNT = 5
-"""Partitions named in a log line; others are counted."""
+"""Number of partitions that a log line names; it counts the others."""
 
 UNREACHABLE_COUNT = 20
-"""Unreachable brokers with a log line each; one more covers the others."""
+"""Number of unreachable brokers that get a log line each; one more line covers the others."""
 
 
 class ControllerReporter:

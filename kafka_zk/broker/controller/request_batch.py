@@ -35,8 +35,8 @@ from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 
 
 class Step(NamedTuple):
-    """``handled``: partitions in this step, at most PARTITIONS_AT_ONCE; sending a request begins with the same number.
-    ``requests``: (broker id, request) pairs, now complete."""
+    """``handled``: number of partitions in this step, at most PARTITIONS_AT_ONCE. To send a request, the same number is
+    handled at first. ``requests``: (broker id, request) pairs that are now complete."""
 
     handled: int
     requests: list[tuple[int, ControlRequest]]
@@ -60,7 +60,7 @@ class RequestBatch:
         self._refused: list[FailedChange] = []
 
     def add(self, effects: Iterable[Send]) -> None:
-        """A partition is new, or to be deleted, if any of its effects says so."""
+        """Collect effects. A partition is new, or to be deleted, if any of its effects says so."""
         for effect in effects:
             match effect:
                 case SendLeaderAndIsr(broker_ids, tp, is_new):
@@ -112,7 +112,7 @@ class RequestBatch:
             self._holds_updates = False
 
     def take_refused(self) -> list[FailedChange]:
-        """Partitions left out since the last call."""
+        """The changes that could not be sent since the last call."""
         refused, self._refused = self._refused, []
         return refused
 

@@ -73,7 +73,7 @@ PARTITION_TRANSITIONS: Mapping[PartitionEvent, Mapping[PartitionState, Partition
     },
     PartitionEvent.DELETE: {PartitionState.OFFLINE: PartitionState.NON_EXISTENT},
 }
-"""Event -> before -> after; missing: illegal."""
+"""Event -> state before -> state after. A missing transition is illegal."""
 
 REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] = {
     ReplicaEvent.CREATE: {ReplicaState.NON_EXISTENT: ReplicaState.NEW},
@@ -97,4 +97,4 @@ REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] 
     },
     ReplicaEvent.FORGET: {ReplicaState.DELETION_SUCCESSFUL: ReplicaState.NON_EXISTENT},
 }
-"""Event -> before -> after; missing: illegal."""
+"""Event -> state before -> state after. A missing transition is illegal."""

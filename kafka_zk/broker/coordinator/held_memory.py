@@ -24,7 +24,7 @@ class HeldMemory:
         """Rejections by client address since memory was last free, for at most 1,000 addresses."""
 
     def has_room(self, size_bytes: int, peer: str = "") -> bool:
-        """True if ``size_bytes`` more fit, or if they are not positive. ``peer``: the client's address."""
+        """True if ``size_bytes`` more fit, or if ``size_bytes`` is not positive. ``peer``: the client's address."""
         has_room = size_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
         if not has_room and not self._is_full:
             self._is_full = True
@@ -37,7 +37,7 @@ class HeldMemory:
         return has_room
 
     def changed(self, by_bytes: int) -> None:
-        """``by_bytes`` may be negative."""
+        """Add ``by_bytes``, which may be negative, to the used memory."""
         self.used_bytes += by_bytes
         if self._is_full and self.used_bytes < self.limit_bytes // 2:
             self._is_full = False

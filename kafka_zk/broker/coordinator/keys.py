@@ -15,7 +15,7 @@ _LONGEST_CACHED = 255
 
 
 def is_storable(text: str) -> bool:
-    """True if it fits in a record as UTF-8: decoding invalid UTF-8 may have made it longer."""
+    """True if ``text`` fits in a record as UTF-8. Decoding invalid UTF-8 may have made it longer."""
     return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
 
 

@@ -26,8 +26,8 @@ LastValues = dict[bytes, tuple[int, bytes]]
 class LogReading:
     """Reads a log, and lets subclasses decode each key's last record.
 
-    ``skipped_count``: invalid records. ``first_skipped``: describes the lowest. Keys with ``OLD_VERSION`` (the first
-    two bytes) count as with ``NEW_VERSION``.
+    ``skipped_count``: number of invalid records. ``first_skipped``: describes the one with the lowest offset. A key
+    that begins with ``OLD_VERSION`` (two bytes) is the same key as with ``NEW_VERSION``.
     """
 
     OLD_VERSION = NEW_VERSION = b""

@@ -21,7 +21,7 @@ class Replies:
         return len(self._waiting)
 
     def begin(self) -> tuple[Reply, ClientWait[Any]]:
-        """Returns the request's identifier and awaitable result."""
+        """Add a request. Returns its identifier and its awaitable result."""
         reply = Reply(next(self._numbers))
         waiting = self._waiting[reply] = _Waiting(self, reply)
         return reply, waiting
@@ -41,7 +41,7 @@ class Replies:
         return waiting
 
     def answer(self, reply: Reply, result: object) -> None:
-        """Does nothing if the client has disconnected."""
+        """Set the result; does nothing if the client has disconnected."""
         if reply in self._open:
             self._open.remove(reply)
             self._answered[reply] = result

@@ -39,7 +39,7 @@ _KeyAndValue = tuple[bytes, bytes | None]
 
 
 class OffsetsWritten(NamedTuple):
-    """``record_offset``: of the batch; -1 if nothing was written."""
+    """``record_offset``: base offset of the batch; -1 if nothing was written."""
 
     error: ErrorCode
     record_offset: int = -1
@@ -69,8 +69,8 @@ class Appends:
         """Write a non-empty batch of committed offsets. Await the result if the append is not complete.
 
         Args:
-            producer: of the offsets' transaction, if any.
-            guard: of its verification.
+            producer: the transaction's producer, if the offsets belong to a transaction.
+            guard: the guard that the transaction's verification returned.
         """
         appended = self._append_batch(partition, batch.build(producer), guard)
         return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
@@ -83,7 +83,7 @@ class Appends:
         keys = [encode(tp) for tp in offsets]
         if with_group:
             keys.append(encode_group_key(group_id))
-        # All begin now: a tombstone appended after the next commit would remove that.
+        # All appends begin now: a tombstone appended after the next commit would remove that commit.
         begun = [
             ensureDeferred(self._append(partition, [(key, None) for key in part]))
             for part in batches_of_tombstones(keys, bytes)

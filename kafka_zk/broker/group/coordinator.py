@@ -1,6 +1,7 @@
 """The operations of the group APIs.
 
-It finds the group and gives the time; ``LiveGroup`` carries out the effects. Client errors are returned, not raised.
+``GroupCoordinator`` finds the group and supplies the time; ``LiveGroup`` carries out the effects. Client errors are
+returned, not raised.
 Source: GroupCoordinator.scala@3.9.
 """
 
@@ -54,7 +55,7 @@ class MemberIdentity(NamedTuple):
 
 
 class LeaveResult(NamedTuple):
-    """``members``: codes; empty if the whole request failed."""
+    """``members``: each member with its error code; empty if the whole request failed."""
 
     error: ErrorCode
     members: tuple[tuple[MemberIdentity, ErrorCode], ...] = ()
@@ -90,7 +91,7 @@ class GroupDescription(NamedTuple):
 
 
 class GroupCoordinator:
-    """``offsets``: committed ones; ``transactional_commits``: those in transactions.
+    """``offsets``: handles committed offsets; ``transactional_commits``: handles commits in transactions.
 
     ``tell``: called with each group event after it is logged.
     """
@@ -132,7 +133,7 @@ class GroupCoordinator:
     # Membership.
 
     async def join(self, group_id: str, request: JoinGroup) -> JoinResult:
-        """Waits for the next generation, with a new ``new_member_id``. Raises: ClientGone."""
+        """Wait for the next generation. Sets ``new_member_id`` for a new member. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.NONE and not self._allows(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT

@@ -1,7 +1,7 @@
 """A rebalance's join phase: how long a group waits for its members.
 
-Members of an empty group join together after an initial delay, repeated while new ones come, up to the rebalance
-timeout. Otherwise the phase ends when all have joined.
+Members of an empty group join together after an initial delay, which is repeated while new members come, up to the
+rebalance timeout. In any other group, the phase ends when all members have joined, or at the rebalance timeout.
 
 Pure. Source: DelayedJoin.scala, InitialDelayedJoin in DelayedJoin.scala@3.9; KIP-134.
 """
@@ -14,10 +14,10 @@ class DelayedJoin:
     """The join phase of one rebalance.
 
     Attributes:
-        deadline_ms: monotonic; then the phase ends, or the initial delay is repeated.
+        deadline_ms: monotonic time when the phase ends, or when the initial delay is repeated.
         delay_ms: the current initial delay; 0 if the group was not empty.
         remaining_ms: possible extension of the initial delay; None if the group was not empty.
-        has_new_member: of the first generation, during the current initial delay.
+        has_new_member: whether a member joined before the first generation and during the current initial delay.
     """
 
     deadline_ms: int

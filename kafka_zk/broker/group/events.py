@@ -1,8 +1,9 @@
 """Events of this broker's groups, for observers (``kafka-zk watch``, flight recorder, tests).
 
-They have a wall-clock timestamp in ms, an actor such as ``broker-0`` and a short cause, but no zxid. In a rebalance:
-``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each member ``MemberToldToRejoin`` and
-``MemberJoined``, then ``JoinCompleted``, for each ``MemberSynced``, ``AssignmentCompleted``.
+They have a wall-clock timestamp in ms, an actor such as ``broker-0`` and a short cause, but no zxid. A rebalance has
+these events, in order: ``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each member
+``MemberToldToRejoin`` and ``MemberJoined``, then ``JoinCompleted``, for each member ``MemberSynced``, and
+``AssignmentCompleted``.
 
 There is no event for offset commits: they are too frequent.
 """
@@ -85,7 +86,7 @@ class Departure(Enum):
     LEFT = "left"
     SESSION_ENDED = "session ended"
     DROPPED = "dropped"
-    """A deadline of the rebalance has passed, although the member may be alive, or the group is full."""
+    """The member missed a deadline of the rebalance, although it may be alive, or the group is full."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from kafka_zk.broker.group.states import Event, GroupState
 from kafka_zk.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""A new member's wait for its first generation."""
+"""How long a new member can wait for its first generation."""
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE, _ = GroupState
 
@@ -55,11 +55,11 @@ class Group(GroupMetadata):
     """The caller knows the group's partition, and whether it is loaded.
 
     Attributes:
-        earliest_deadline_ms: monotonic, not after the next deadline; ``tick`` advances it.
+        earliest_deadline_ms: monotonic time, not after the next deadline; ``tick`` advances it.
         _join: None outside PreparingRebalance.
         _awaited_syncs: this generation's members that have not sent SyncGroup.
-        _sync_deadline_ms: when they are removed (monotonic).
-        _effects: of the current call.
+        _sync_deadline_ms: monotonic time when the members in ``_awaited_syncs`` are removed.
+        _effects: the effects of the current call.
     """
 
     def __init__(self, group_id: str, config: GroupConfig, now: Now) -> None:
@@ -413,7 +413,7 @@ class Group(GroupMetadata):
 
     def _assignment_stored(self, then: AssignmentStored, error: ErrorCode, now: Now) -> None:
         if self.state is not _COMPLETING or then.generation_id != self.generation_id:
-            return  # a rebalance came first
+            return  # a rebalance began before the write was complete
         if error is not ErrorCode.NONE:
             self._propagate({}, error, now)
             self._rebalance(Event.ASSIGNMENT_NOT_STORED, f"the assignment could not be stored: {error.name}", now)

@@ -1,6 +1,6 @@
 """A group with timer and clients: carries out the core's effects.
 
-In order, even if one causes another request: a client may send one on a response.
+Effects are carried out in order, even if one of them causes another request: a client may react to a response.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ def now_of(clock: Clock) -> Now:
 
 class LiveGroup:
     """A group of this broker, stored in ``partition`` of ``__consumer_offsets``. ``counted_bytes``,
-    ``counted_offsets_bytes``: of the memory for members and offsets."""
+    ``counted_offsets_bytes``: the memory that is counted for its members and for its offsets."""
 
     def __init__(
         self,

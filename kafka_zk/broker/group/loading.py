@@ -29,9 +29,9 @@ _INT32 = struct.Struct(">i")
 
 
 class LoadedPartition(LogReading):
-    """Complete after ``load_steps``.
+    """The partition's groups, offsets and open transactions; complete after ``load_steps``.
 
-    ``ended``: producer id -> first marker since loading began.
+    ``ended``: producer id -> the producer's first marker since loading began.
     """
 
     OLD_VERSION, NEW_VERSION = b"\0\0", b"\0\1"  # offset keys before 0.9

@@ -27,15 +27,15 @@ class Member:
     Attributes:
         member_id: unique; changes only when a static member returns.
         group_instance_id: unique among static members; None if dynamic.
-        session_timeout_ms: between two requests.
-        rebalance_timeout_ms: to rejoin.
+        session_timeout_ms: maximum time between two requests of the member.
+        rebalance_timeout_ms: maximum time for the member to rejoin.
         protocols: name and metadata, by preference.
-        assignment: the last in effect; b"" after a generation without one. joining, syncing: the waiting JoinGroup or
-            SyncGroup.
-        is_new: before its first generation; only then can it expire while its JoinGroup waits.
-        deadline_ms: monotonic; without a request the member then fails. None if it passed while a request waited: the
-            response sets the next one.
-        size_bytes: of ``Members.size_bytes``.
+        assignment: the last assignment in effect; b"" after a generation without one.
+        joining, syncing: the waiting JoinGroup or SyncGroup.
+        is_new: True before the member's first generation; only then can it expire while its JoinGroup waits.
+        deadline_ms: monotonic time when the member fails unless it sends a request. None if the deadline passed while a
+            request waited: the response sets the next deadline.
+        size_bytes: the member's part of ``Members.size_bytes``.
     """
 
     member_id: str
@@ -61,7 +61,7 @@ class Member:
 
     @property
     def protocol_names(self) -> frozenset[str]:
-        """A client may repeat one."""
+        """The protocol names as a set, because a client may repeat a name."""
         return frozenset(name for name, _ in self.protocols)
 
     def vote(self, candidates: Iterable[str]) -> str:
@@ -78,12 +78,12 @@ class Members:
     """The members of a group, oldest first.
 
     Attributes:
-        leader: its member id; None if there are no members.
+        leader: member id of the leader; None if there are no members.
         static: group instance id -> member id.
-        pending: ids given to clients, not used yet -> expiry (monotonic ms).
-        joining_count: members with ``joining``.
-        size_bytes: of members and pending ids.
-        _supporters: members per protocol, never 0.
+        pending: member ids given to clients and not used yet -> expiry (monotonic ms).
+        joining_count: number of members whose JoinGroup waits.
+        size_bytes: memory of members and pending ids.
+        _supporters: protocol name -> number of members that support it, never 0.
     """
 
     def __init__(self) -> None:
@@ -200,7 +200,8 @@ class Members:
         self._measure(member)
 
     def _end_support(self, names: Iterable[str]) -> None:
-        """Forget unsupported protocols: clients could invent names without limit."""
+        """Count one member less for these protocols. Forget unsupported ones: clients could invent names without
+        limit."""
         for name in names:
             self._supporters[name] -= 1
             if not self._supporters[name]:
@@ -258,7 +259,7 @@ class Members:
         )
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Stored members, each of which supports the group's protocol."""
+        """Load stored members, each of which supports the group's protocol."""
         for stored in value.members:
             protocols = ((value.protocol_name or "", stored.subscription),)
             member = Member(

@@ -21,9 +21,9 @@ class GroupMetadata:
 
     Attributes:
         state: changed by ``load`` and ``enter``; Dead is final.
-        state_timestamp_ms: its last change, wall clock; NO_TIMESTAMP if not stored.
+        state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP if not stored.
         generation_id: 0 before the first generation, then from 1 to LAST_GENERATION, and again from 1.
-        protocol_type: of the members, such as "consumer"; None before the first.
+        protocol_type: the members' protocol type, such as "consumer"; None before the first member.
         protocol_name: this generation's assignor; None before the first generation or without members.
         subscribed_topics: of this generation's members; None if unknown: before the first generation, for other than
             consumer groups, or with invalid metadata.

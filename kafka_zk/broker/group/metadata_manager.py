@@ -91,7 +91,7 @@ class GroupMetadataManager:
         return bool(self._loading)
 
     def get_or_create(self, group_id: str) -> LiveGroup:
-        """Created if needed; ``refusal`` must be NONE."""
+        """The group, which is created if needed. ``refusal`` must be NONE."""
         live = self.groups.get(group_id)
         if live is None:
             group = Group(group_id, self._config.group, now_of(self._clock))
@@ -99,14 +99,14 @@ class GroupMetadataManager:
         return live
 
     def forget(self, live: LiveGroup, error: ErrorCode) -> None:
-        """Waiting requests get ``error``."""
+        """Drop a group; its waiting requests get ``error``."""
         del self.groups[live.group.group_id]
         live.close(error)
 
     # Partitions.
 
     def role_changed(self, partition: Partition) -> None:
-        """Load or unload its groups when this broker gains or loses its leadership."""
+        """Load or unload the partition's groups when this broker gains or loses its leadership."""
         topic, number = partition.tp
         if topic != OFFSETS_TOPIC or not self._is_active:
             return
@@ -138,7 +138,7 @@ class GroupMetadataManager:
         loaded.tell(TopicPartition(OFFSETS_TOPIC, partition), f"{loaded.group_count} groups")
 
     def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
-        """One by one; each is then available."""
+        """Load groups one by one; each group is available once it is loaded."""
         tp = TopicPartition(OFFSETS_TOPIC, partition)
         for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
             if self._loading.get(partition) is not loaded:
@@ -173,8 +173,8 @@ class GroupMetadataManager:
     def transaction_ended(self, partition: int, producer_id: int, marker: Marker) -> None:
         """Handle a marker in the partition's log: the transaction's offsets take effect or are dropped.
 
-        Groups being loaded process it afterwards; a producer's first marker is enough, because it cannot commit to them
-        before that.
+        Groups that are being loaded process the marker when they are loaded. A producer's first marker is enough,
+        because the producer cannot commit to these groups before.
         """
         loaded = self._loading.get(partition)
         if loaded is not None:

@@ -51,7 +51,7 @@ class OffsetManager:
         self._manager = manager
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
-        """Returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
+        """Returns a code for each partition. Continues even if the client disconnects. Raises: ClientGone."""
         error = self._refusal(group_id, committer)
         if error is _NONE and not self._manager.has_room_for(group_id, offsets):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -179,7 +179,7 @@ class OffsetManager:
                 yield
 
     async def remove_group(self, live: LiveGroup) -> None:
-        """Remove an empty group and its offsets. Meanwhile it is Dead: a tombstone would delete a new commit."""
+        """Remove an empty group and its offsets. It is Dead meanwhile, so that no tombstone deletes a new commit."""
         live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await in_slices(self._clock, self._removal_steps(live))
 
@@ -260,7 +260,7 @@ def _reads(group: Group, topic: str) -> bool:
 
 
 def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """KIP-211: an empty group's expire together, a stable group's unless members subscribe to the topic."""
+    """Expired offsets (KIP-211): all of an empty group's together; a stable group's for unsubscribed topics."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
     if group.protocol_type is not None:

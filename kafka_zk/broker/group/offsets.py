@@ -1,7 +1,7 @@
 """The offsets that one group has committed, or is appending. Pure.
 
-Commits of a partition can overlap; the last one in the log wins. Offsets in transactions (KIP-98, KIP-447) wait for the
-marker, but count from their own position in the log.
+Commits of a partition can overlap; the last one in the log wins. Offsets in transactions (KIP-98, KIP-447) take effect
+at the marker, but their own position in the log decides which commit is the last.
 Source: GroupMetadata.scala@3.9 (onOffsetCommitAppend, removeExpiredOffsets), KIP-211 (retention).
 """
 
@@ -37,13 +37,13 @@ class GroupOffsets:
     """The offsets of one group.
 
     Attributes:
-        size_bytes: of the committed offsets.
+        size_bytes: memory of the committed offsets.
         _committed: the offsets in effect.
         _pending: the last commits being appended outside transactions.
         _pending_count: offsets in these appends, repeated partitions included.
         _record_offsets: base offset of the committed offset's batch, only while an append or transaction is open;
             missing if older.
-        _transactional: of transactions that have not ended.
+        _transactional: offsets of transactions that have not ended.
     """
 
     def __init__(self) -> None:
@@ -120,13 +120,13 @@ class GroupOffsets:
         self._transactional.begin(producer_id, offsets.keys())
 
     def written_in_transaction(self, producer_id: int, offsets: Offsets, record_offset: int) -> None:
-        """An append succeeded: its offsets take effect when the transaction commits."""
+        """Record a successful append. Its offsets take effect when the transaction commits."""
         marker = self._transactional.written(producer_id, offsets, record_offset)
         if marker is not None:
             self._end(marker, {tp: Written(offset, record_offset) for tp, offset in offsets.items()})
 
     def failed_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
-        """The client gets an error and will not commit."""
+        """Record a failed append. The client gets an error and will not commit."""
         self._transactional.failed(producer_id, offsets.keys())
         self._forget_record_offsets()
 
@@ -167,7 +167,7 @@ class GroupOffsets:
             self._record_offsets.clear()
 
     def remove(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Returns those that had an offset outside transactions."""
+        """Remove offsets. Returns the partitions that had an offset outside transactions."""
         removed = []
         for tp in tps:
             self._transactional.remove(tp)
@@ -193,10 +193,10 @@ class GroupOffsets:
         unused_since_ms: int | None,
         subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """Removes nothing.
+        """Partitions whose offsets have expired. Removes nothing.
 
-        An offset that an append or open transaction may replace stays. Kafka 3.9 removes it; compaction may then remove
-        the transaction's offset, which precedes the tombstone.
+        An offset that an append or open transaction may replace does not expire. Kafka 3.9 removes it; compaction may
+        then remove the transaction's offset, which precedes the tombstone.
 
         Args:
             retention_ms: offsets.retention.minutes.

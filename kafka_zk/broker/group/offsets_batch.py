@@ -23,14 +23,14 @@ _PARTITION_AND_VALUE = struct.Struct(">i3sqi2xqx")
 
 _VALUE_BEGINS = encode_varint(24) + b"\0\3"  # the value's length and version
 _RECORD_BEGINS = b"\0\0"  # attributes, timestamp delta
-_MANY = 8  # from here, columns are faster than a loop
+_MANY = 8  # from this many offsets, columns are faster than a loop
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 _SEQUENCE = 0  # in all of a transaction's batches, as in Kafka; not checked
 _LONGEST_CACHED = 255  # of a group id; topic names are shorter
 
 
 class OffsetsBatch:
-    """``offsets``: without those whose metadata exceed ``metadata_max_bytes``."""
+    """``offsets``: the offsets added, without those whose metadata exceed ``metadata_max_bytes``."""
 
     def __init__(self, group_id: str, now_ms: int, metadata_max_bytes: int) -> None:
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -65,8 +65,8 @@ class OffsetsBatch:
             added[tp] = committed
 
     def _add_plain(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> bool:
-        """Add many offsets by column, which takes half the time. False, without adding, if one has metadata or an
-        expiry time."""
+        """Add many offsets by column, which takes half the time. If an offset has metadata or an expiry time, returns
+        False and adds none."""
         tps, committed = zip(*offsets, strict=True)
         values, epochs, metadata, commits_ms, expires_ms = zip(*committed, strict=True)
         if any(metadata) or expires_ms.count(NO_EXPIRY) < len(expires_ms):

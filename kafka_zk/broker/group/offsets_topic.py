@@ -14,7 +14,7 @@ from kafka_zk.registry.topics import TopicRegistry
 
 
 class OffsetsTopic(InternalTopic):
-    """The offsets topic with its settings in ``server.properties``."""
+    """The offsets topic with its settings from ``server.properties``."""
 
     def __init__(
         self, config: KafkaConfig, metadata: MetadataCache, topics: TopicRegistry, random: Random = SYSTEM_RANDOM

@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 
 class OpenTransactionGroups:
-    """Group ids by partition of ``__consumer_offsets``, whose log gets the marker, and by producer id; no set is
-    empty."""
+    """Sets of group ids by partition of ``__consumer_offsets``, whose log gets the marker, and by producer id. No set
+    is empty."""
 
     def __init__(self) -> None:
         self._groups: dict[int, dict[int, set[str]]] = {}

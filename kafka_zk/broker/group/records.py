@@ -1,8 +1,8 @@
 """Keys and values of the records in ``__consumer_offsets``, in Kafka's formats.
 
-Keys of versions 0 and 1 are offsets, of version 2 groups; a tombstone removes the key. Values have their own version.
-Written as by Kafka 3.9: offsets in version 3 (1 with an expiry time), groups in version 3. All versions are read, also
-the flexible version 4.
+Keys of versions 0 and 1 are for offsets, keys of version 2 for groups; a tombstone removes the key. Values have their
+own version. Records are written as by Kafka 3.9: offsets in version 3 (1 with an expiry time), groups in version 3. All
+versions can be read, also the flexible version 4.
 
 Source: OffsetCommitKey, OffsetCommitValue, GroupMetadataKey, GroupMetadataValue (messages of 3.9),
 GroupMetadataManager.scala@3.9.
@@ -91,7 +91,7 @@ class StoredMember:
 
     Attributes:
         group_instance_id: None if dynamic, or before version 3.
-        rebalance_timeout_ms: before version 1 the session timeout.
+        rebalance_timeout_ms: the session timeout if the record is older than version 1.
         subscription: metadata for the group's protocol, or b"".
         assignment: at the time of the write.
     """

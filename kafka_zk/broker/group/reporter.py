@@ -9,13 +9,13 @@ from kafka_zk.protocol.errors import ProtocolError
 
 
 class GroupReporter:
-    """``tell``: for a ``GroupCoordinator``. Without observers, it costs almost nothing."""
+    """Pass ``tell`` to a ``GroupCoordinator``. Without observers, a call costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
 
     def tell(self, group_id: str, happened: Happened) -> None:
-        """Decodes client bytes to partitions."""
+        """Report an event; decodes the partitions in the clients' bytes."""
         if not self._source.observed:
             return
         kind, cause, fields = happened

@@ -51,7 +51,7 @@ class JoinGroup(NamedTuple):
 
 
 class SyncGroup(NamedTuple):
-    """Type and name are None before version 5."""
+    """``protocol_type`` and ``protocol_name`` are None before version 5."""
 
     member_id: str
     generation_id: int
@@ -61,7 +61,7 @@ class SyncGroup(NamedTuple):
     assignments: Mapping[str, bytes] | None = None
 
     def agrees_with(self, protocol_type: str | None, protocol_name: str | None) -> bool:
-        """True if type and name are the group's, or absent."""
+        """True if the request's type and name are equal to the group's, or absent."""
         return self.protocol_type in (None, protocol_type) and self.protocol_name in (None, protocol_name)
 
 
@@ -77,7 +77,7 @@ class JoinResult(NamedTuple):
     """The response to a JoinGroup.
 
     Attributes:
-        member_id: requested or newly assigned.
+        member_id: the id in the request, or a newly assigned id.
         generation_id: NO_GENERATION with an error.
         skip_assignment: for a returning static leader, which must not assign.
         members: for the leader only.
@@ -105,7 +105,7 @@ class SyncResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
-    """The leader's assignment takes effect, but not in another generation."""
+    """The leader's assignment takes effect, unless another generation has begun."""
 
     generation_id: int
     assignments: Mapping[str, bytes]

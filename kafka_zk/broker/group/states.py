@@ -22,7 +22,7 @@ class GroupState(enum.Enum):
     """All have joined; the leader has not assigned partitions."""
     STABLE = "Stable"
     DEAD = "Dead"
-    """Removed, or elsewhere; final."""
+    """The group is removed or has another coordinator; final."""
 
 
 class Event(enum.Enum):
@@ -76,7 +76,7 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
         _DEAD: _UNAVAILABLE,
     },
     Event.LEAVE: {
-        _EMPTY: _EMPTY,  # it has a member id and has not joined with it
+        _EMPTY: _EMPTY,  # the client has a member id and has not joined with it
         _PREPARING: _PREPARING,
         _COMPLETING: _PREPARING,
         _STABLE: _PREPARING,
@@ -112,5 +112,5 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
     Event.ASSIGNMENT_NOT_STORED: {_COMPLETING: _PREPARING},
     Event.UNLOADED: dict.fromkeys(GroupState, _DEAD),
 }
-"""Event -> state before -> state after, or the sender's error. Requests are in every state; one that keeps it is
-accepted."""
+"""Event -> state before -> state after, or the error for the sender. Requests are possible in every state; a request
+that keeps the state is accepted."""

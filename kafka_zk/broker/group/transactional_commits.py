@@ -46,7 +46,7 @@ class TransactionalCommits:
     async def commit(
         self, group_id: str, committer: Committer, transaction: TransactionToVerify, offsets: Offsets
     ) -> Codes:
-        """Returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
+        """Returns a code for each partition. Continues even if the client disconnects. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         guard = None
         if error is _NONE:

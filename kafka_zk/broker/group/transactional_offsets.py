@@ -43,9 +43,9 @@ class _Appending:
 class TransactionalOffsets:
     """Offsets by producer; per partition the last in the log.
 
-    Unlike in Kafka, an append in progress replaces nothing: if the log rejects a zombie's commit, its successor's with
-    the same producer id stays. The order in the log counts, not that of calls: with ``flush.messages``, a marker can be
-    reported before offsets that precede it.
+    Unlike in Kafka, an append in progress replaces nothing: if the log rejects a zombie's commit, the commit of its
+    successor with the same producer id stays. The order in the log counts, not the order of calls: with
+    ``flush.messages``, a marker can be reported before offsets that precede it.
 
     Attributes:
         _of: producer id -> appended offsets that await their marker; never empty.
@@ -81,8 +81,8 @@ class TransactionalOffsets:
     def written(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> Marker | None:
-        """Record a successful append. Returns the marker if that was reported already; otherwise offsets wait for
-        it."""
+        """Record a successful append. Returns the transaction's marker if it was already reported; if not, the offsets
+        wait for it."""
         markers = self._appending[producer_id].markers
         marker = min((each for each in markers if each.offset > record_offset), default=None)
         self.failed(producer_id, offsets.keys())
@@ -108,12 +108,12 @@ class TransactionalOffsets:
             del self._appending[producer_id]
 
     def end(self, producer_id: int, marker: Marker) -> dict[TopicPartition, Written]:
-        """Returns its offsets, none if the marker was processed already."""
+        """End the producer's transaction. Returns its offsets, or none if the marker was processed already."""
         if producer_id in self._appending:
             self._appending[producer_id].markers.append(marker)
         staged = self._of.pop(producer_id, {})
         ended = {tp: each for tp, each in staged.items() if each.record_offset < marker.offset}
-        if len(ended) < len(staged):  # others are the next transaction's
+        if len(ended) < len(staged):  # the other offsets belong to the next transaction
             self._of[producer_id] = {tp: each for tp, each in staged.items() if tp not in ended}
         return ended
 

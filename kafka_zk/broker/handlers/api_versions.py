@@ -20,15 +20,15 @@ Response = codec.response(ApiKey.API_VERSIONS)
 
 
 class ApiVersionsHandler:
-    """``versions``: API key -> lowest and highest. Encoded once per version, because every connection begins with
-    this."""
+    """``versions``: API key -> lowest and highest version. The response is encoded once per version, because every
+    connection begins with this request."""
 
     def __init__(self, versions: Mapping[ApiKey, tuple[int, int]]) -> None:
         self._versions = versions
         self._body = cache(self._encoded)
 
     async def handle(self, services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-        """INVALID_REQUEST if the client's software name or version breaks the rules of KIP-511."""
+        """Return the APIs; INVALID_REQUEST if the client's software name or version breaks the rules of KIP-511."""
         if header.api_version >= 3:
             names = (request.client_software_name, request.client_software_version)
             if not all(_SOFTWARE.fullmatch(name) for name in names):

@@ -25,7 +25,7 @@ async def answer(
         request = await coded_in_turns(services.clock, context, steps)
         del steps
     handling = handler(services, context, header, request)
-    del body, request  # frees them meanwhile
+    del body, request  # frees them while the request is handled
     response = await handling
     if isinstance(response, list):
         return [response_header(header.api_key, header.api_version, header.correlation_id), *response]

@@ -1,4 +1,4 @@
-"""Decodes and encodes long messages in turns, with memory of the broker's budget.
+"""Decodes and encodes long messages in turns, with memory from the broker's budget.
 
 Tests: tests/fuzz/test_request_attacks.py.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 async def coded_in_turns(clock: Timers, context: RequestContext, steps: Generator[int, None, T]) -> T:
-    """``steps`` yield the bytes that they need or have used.
+    """Run ``steps``, which yield the number of bytes that they need or have used.
 
     Raises: ProtocolError; ClientGone.
     """

@@ -32,7 +32,7 @@ class ResponseTurns(Turns):
     async def make(self, size_bytes: int = OBJECT_BYTES) -> None:
         """Reserve memory for the next element; ends a turn that is over.
 
-        Raises: ClientGone; ProtocolError above the whole budget.
+        Raises: ClientGone; ProtocolError if the elements need more than the whole budget.
         """
         self._due_bytes += size_bytes
         if self._due_bytes >= _RESERVE_AT_ONCE_BYTES:
@@ -43,7 +43,7 @@ class ResponseTurns(Turns):
             await self.next()
 
     async def each(self, items: Iterable[T], size_bytes: int = OBJECT_BYTES) -> AsyncIterator[T]:
-        """Reserves ``size_bytes`` for each. Raises: like ``make``."""
+        """Iterate over the items, and reserve ``size_bytes`` for each. Raises: like ``make``."""
         for item in items:
             await self.make(size_bytes)
             yield item
@@ -66,9 +66,9 @@ class ResponseTurns(Turns):
 
 
 class EncodedArray:
-    """Elements are encoded when they are added.
+    """An array of a response, whose elements are encoded when they are added.
 
-    ``name``: its field in the response.
+    ``name``: the array's field in the response.
     """
 
     def __init__(self, turns: ResponseTurns, header: RequestHeader, name: str) -> None:

@@ -48,7 +48,7 @@ class ControllerRole(Protocol):
         """Queue an operation and return its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """``unclean.leader.election.enable`` of a topic, or the default, now ``by_default``."""
+        """Apply a change of a topic's ``unclean.leader.election.enable``, or of the default to ``by_default``."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Services:
         broker_epoch: the registration's czxid; -1 without one.
         group_offsets: a group's offset registry in ZooKeeper.
         delegation_tokens: None without delegation.token.secret.key.
-        unconfirmed_peers: whose unconfirmed controller epochs were logged.
+        unconfirmed_peers: the addresses whose unconfirmed controller epochs were logged.
     """
 
     broker_id: int

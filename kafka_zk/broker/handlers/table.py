@@ -167,8 +167,8 @@ def _of_brokers(handler: MessageHandler) -> RawHandler:
 
 
 def _acts_for_the_cluster(services: Services, context: RequestContext, api_key: int) -> bool:
-    """True if the sender may send requests of brokers. If not, they count towards its quota, as in Kafka
-    (RequestHandlerHelper.handleError@3.9)."""
+    """True if the sender may send requests of brokers. If not, the request counts towards the sender's quota, as in
+    Kafka (RequestHandlerHelper.handleError@3.9)."""
     authorizer = services.authorizer
     if authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
         return True

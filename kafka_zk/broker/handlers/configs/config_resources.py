@@ -93,7 +93,7 @@ def not_alterable(resource_type: int) -> ApiError:
 def check_topic_name(name: str) -> None:
     if not name:
         raise invalid_request("Default topic resources are not allowed.")
-    if not topic_names.is_legal_name(name):  # the path could be another znode's
+    if not topic_names.is_legal_name(name):  # with an illegal name, the path could be another znode's
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
@@ -128,7 +128,7 @@ async def change_broker(
 async def alter_each(
     turns: ResponseTurns, response: Any, request: Any, alter: Callable[[Any], Awaitable[None]]
 ) -> Any:
-    """An error of ``alter`` is the resource's result."""
+    """Call ``alter`` for each resource. An error is the resource's result."""
     resources_twice = repeated(request.resources)
     results = []
     async for resource in turns.each(request.resources):

@@ -57,7 +57,7 @@ _NO_DOCUMENTATION = None
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
     """Return the requested keys, or all keys, of each resource; a repeated resource is returned once.
 
-    Encoded one by one: kafka-topics requests all topics, and objects need ten times the memory.
+    Resources are encoded one by one: kafka-topics requests all topics, and objects need ten times the memory.
     """
     turns = ResponseTurns(services.clock, context)
     results = EncodedArray(turns, header, "results")
@@ -79,7 +79,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 class _Resource(NamedTuple):
-    """``configuration_keys``: None or empty: all."""
+    """``configuration_keys``: the requested keys; None or empty for all keys."""
 
     resource_type: int
     resource_name: str

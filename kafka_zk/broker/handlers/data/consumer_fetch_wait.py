@@ -11,13 +11,13 @@ from kafka_zk.protocol.fetch import FetchedPartition
 class _Awaited:
     """A waiting request's result; only changed partitions are read again.
 
-    As in Kafka, a partition counts as if alone in the response.
+    As in Kafka, the size of each partition is counted as if it were alone in the response.
     """
 
     def __init__(self, reads: PartitionReads) -> None:
         self._reads = reads
         self._requested: dict[TopicPartition, RequestedPartition] = {}
-        self._sizes_bytes: dict[TopicPartition, int] = {}  # only with records
+        self._sizes_bytes: dict[TopicPartition, int] = {}  # only partitions with records
         self._size_bytes = 0  # their sum
         self.is_over = False
 
@@ -47,7 +47,7 @@ async def wait(
 ) -> None:
     """Wait for ``min_bytes``, or until a change makes waiting pointless, for at most ``max_wait_ms``.
 
-    ``fetched``: so far.
+    ``fetched``: the results so far.
     """
     awaited = _Awaited(reads)
     for entry, (_, result) in zip(requested, fetched, strict=True):
@@ -61,7 +61,7 @@ def read_again(
 ) -> tuple[Fetched, int, bool]:
     """The result after the wait, the size of its records in bytes, and whether it may contain an error.
 
-    If the first byte was awaited, only changed partitions can have records.
+    If the fetch waited for its first byte, only changed partitions can have records.
     """
     if reads.request.min_bytes > 1 or reads.is_redirected:
         return reads.read_all(requested)

@@ -1,10 +1,11 @@
 """Converts message sets of clients before Kafka 0.11 to batches (Produce 0 to 2), and batches to message sets (Fetch 0
 and 1: magic 0; 2 and 3: magic 1).
 
-A conversion costs CPU per record and can multiply the bytes. So one fetch converts ``PART_BYTES`` per partition, and in
-all as many records as one batch can have; a response may be smaller than requested. The reactor works between parts, a
-helper process does large conversions, and each batch takes memory from the broker's budget. Without memory, a fetch
-waits if it has nothing yet, otherwise returns its results: it never waits while it holds converted bytes.
+A conversion costs CPU per record and can multiply the bytes. So one fetch converts at most ``PART_BYTES`` per
+partition, and in total as many records as one batch can have; a response may be smaller than requested. The reactor
+works between parts, a helper process does large conversions, and each batch takes memory from the broker's budget.
+Without free memory, a fetch without results waits, and a fetch with results returns them: no fetch waits while it holds
+converted bytes.
 
 Source: KafkaApis.maybeConvertFetchedData, LazyDownConversionRecordsSend.java, LogValidator.java@3.9.
 """
@@ -31,7 +32,7 @@ from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 PART_BYTES = 256 * 1024
-_RECORD_COST_BYTES = 64  # besides its bytes
+_RECORD_COST_BYTES = 64  # memory per record besides its bytes
 _MESSAGE_BYTES = 34  # in magic 1, besides key and value
 MAGIC_2_SINCE_PRODUCE = 3
 MAGIC_2_SINCE_FETCH = 4
@@ -125,7 +126,7 @@ class DownConversion:
     async def convert(
         self, tp: TopicPartition, fetch_offset: int, result: FetchedPartition
     ) -> FetchedPartition:
-        """A result of ``read``, whose slice the caller holds."""
+        """Convert a result of ``read``. The caller holds its slice."""
         services = self._services
         found = result.records
         try:
@@ -178,9 +179,10 @@ class DownConversion:
         return converted, next_offset
 
     async def _take(self, record_count: int, needed_bytes: int) -> bool:
-        """Take memory for a batch. A fetch's first batch waits for it; for others, returns whether there is enough.
+        """Take memory for a batch. Waits for the memory of a fetch's first batch; for others, returns False if there
+        is not enough.
 
-        Raises: InvalidRecord above the whole budget; ClientGone.
+        Raises: InvalidRecord if the batch needs more than the whole budget; ClientGone.
         """
         if self._has_converted:
             return record_count <= self._records_left and self._memory.try_take(needed_bytes)

@@ -40,7 +40,7 @@ async def handle(
 ) -> list[Part]:
     """Return the available records, after waiting if they are less than ``min_bytes``.
 
-    ``quota``: a client's, not a follower's.
+    ``quota``: the client's fetch quota; None for a follower.
     """
     version = header.api_version
     is_large = len(body) > LARGE_BODY_BYTES
@@ -99,7 +99,7 @@ async def handle(
 
 
 def _capped(request: FetchRequest, quota: RateBucket) -> FetchRequest:
-    """``max_bytes``: what the quota can ever admit; if that is nothing, unlimited."""
+    """Set ``max_bytes`` to the most that the quota can ever admit; unchanged if the quota admits nothing."""
     if not quota.most_in_window:
         return request
     return new_tuple(FetchRequest, (*request[:3], int(quota.most_in_window), *request[4:]))

@@ -1,4 +1,4 @@
-"""KIP-951: errors that make a client look for the leader name its id and address.
+"""Leader hints (KIP-951): an error that makes a client look for the leader contains the leader's id and address.
 
 Other responses have no additional cost. Source: KafkaApis.getCurrentLeader@3.9.
 """
@@ -21,7 +21,7 @@ _FETCH_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 
 
 class LeaderHints:
-    """``endpoints``: the leaders' addresses on the request's listener, if they are alive and have it."""
+    """``endpoints``: addresses of the leaders that are alive and have the request's listener."""
 
     def __init__(self, services: Services, listener_name: str) -> None:
         self._services = services
@@ -29,7 +29,7 @@ class LeaderHints:
         self.endpoints: dict[int, NodeEndpoint] = {}
 
     def of(self, tp: TopicPartition) -> CurrentLeader:
-        """The leader that this broker's replica knows, otherwise that in the metadata cache."""
+        """The leader that this broker's replica knows; without a replica here, the leader in the metadata cache."""
         partition = self._services.replicas.partitions.get(tp)
         is_here = partition is not None and partition.role is not Role.OFFLINE
         known = partition if is_here else self._services.metadata.partition(*tp)

@@ -1,4 +1,4 @@
-"""ListOffsets: the earliest or latest offset, the first at or after a timestamp, or that of the largest.
+"""ListOffsets: the earliest or latest offset, the first at or after a timestamp, or that of the largest timestamp.
 
 Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and legacyFetchOffsetsBefore@3.9.
 """
@@ -40,7 +40,7 @@ Result = Topic.ListOffsetsPartitionResponse
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Offset, timestamp and leader epoch (version 0: a list of offsets), or an error."""
+    """Return offset, timestamp and leader epoch (version 0: a list of offsets), or an error, for each partition."""
     asked: Counter[tuple[str, int]] = Counter()
     turns = ResponseTurns(services.clock, context)
     for named in request.topics:
@@ -148,7 +148,7 @@ def _check_committed_is_known(partition: Partition, isolation: FetchIsolation, v
 
 
 async def _searched(services: Services, turns: ResponseTurns, search: Search) -> TimestampOffset | None:
-    """A helper does long steps; other work runs in between."""
+    """Run a search. A helper process does the long steps; other work runs in between."""
     result: SearchResult = None
     try:
         while True:

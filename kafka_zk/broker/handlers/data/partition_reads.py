@@ -22,7 +22,7 @@ _ANY_REPLICA_SINCE = 11
 """Consumers may read from followers since this version (KIP-392)."""
 _READ_COMMITTED = 1
 _FILES_SHARE = 8
-"""Maximum share of the open files for one response, because they stay open until the client has received it."""
+"""One response uses at most this part (1/8) of the open files, because they stay open until the client received it."""
 
 
 class PartitionReads:

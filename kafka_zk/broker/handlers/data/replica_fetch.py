@@ -1,6 +1,7 @@
 """A follower's Fetch: what is read, how it waits, and what its session remembers.
 
-Source: DelayedFetch.scala@3.9, but it waits for any of the follower's partitions (``follower_waits``).
+Unlike in Kafka, a fetch waits for a change in any of the follower's partitions (``follower_waits``).
+Source: DelayedFetch.scala@3.9.
 """
 
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ def due(services: Services, context: RequestContext, request: FetchRequest, fetc
 
     asked = session.due(request, changed, replicas.isr_updates.now_ms(), agrees)
     if not asked and not services.authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
-        return fetching.wanted  # each has an error: do not wait
+        return fetching.wanted  # each partition has an error: do not wait
     return asked
 
 
@@ -105,8 +106,8 @@ class FollowerWait:
     """A waiting fetch collects changed partitions and reads them for the response.
 
     Args:
-        wanted: all that the broker follows here.
-        looked_at: read before the wait, after ``seen_count`` changes.
+        wanted: all partitions that the follower replicates from this broker.
+        looked_at: the partitions that were read before the wait, after ``seen_count`` changes.
     """
 
     def __init__(
@@ -126,8 +127,8 @@ class FollowerWait:
         self.seen_count = seen_count
 
     async def wait(self) -> None:
-        """First checks for changes since the read: this fetch may have advanced a high watermark, and the producer that
-        waited for it may have written more."""
+        """Wait for changes, also for those since the read: this fetch may have advanced a high watermark, and the
+        producer that waited for the high watermark may have written more."""
         self._look()
         if not self._is_over:
             replicas = self._services.replicas

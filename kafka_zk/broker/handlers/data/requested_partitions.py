@@ -19,7 +19,7 @@ _RESOLVED_IN_A_TURN = 250
 
 
 class RequestedPartition(NamedTuple):
-    """``error``: it cannot be read at all."""
+    """``error``: why the partition cannot be read at all, or None."""
 
     topic: TopicKey
     tp: TopicPartition

@@ -80,7 +80,7 @@ def _refusal(
 def forbidden(
     services: Services, context: RequestContext, transactional_id: str | None, records: Buffer | None
 ) -> ApiError | None:
-    """The error of a transactional batch whose client may not use the transactional id; it takes precedence."""
+    """The error of a transactional batch whose client may not use the transactional id. It precedes other errors."""
     if transactional_id is None or _transactional_header(records) is None:
         return None
     if services.authorizer.authorize(context, _WRITE, as_resource(transactional_id)):
@@ -89,7 +89,7 @@ def forbidden(
 
 
 def refuse_together(topics: Iterable[TopicResult]) -> None:
-    """A client that may not use its transactional id gets that error for every partition."""
+    """Return the error for every partition if the client may not use its transactional id."""
     if any(result.error_code == _FORBIDDEN for _, results in topics for result in results):
         for _, results in topics:
             results[:] = [PartitionResult(result.partition, _FORBIDDEN) for result in results]

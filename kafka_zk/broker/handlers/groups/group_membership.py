@@ -44,7 +44,7 @@ async def join(services: Services, context: RequestContext, header: RequestHeade
     """Respond when the group's next generation begins."""
     version = header.api_version
     request = read_join_group_request(version, body)
-    del body  # waits for minutes, maybe
+    del body  # the request may wait for minutes
     if not _may_read(services, context, request.group_id):
         result = JoinResult(ErrorCode.GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID)
     else:
@@ -85,7 +85,7 @@ async def sync(services: Services, context: RequestContext, header: RequestHeade
     reading = read_sync_group_request(version, body)
     is_small = len(body) <= LARGE_BODY_BYTES
     request = whole(reading) if is_small else await coded_in_turns(services.clock, context, reading)
-    del body, reading  # as above
+    del body, reading  # the request may wait for minutes
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if version >= _PROTOCOL_NAMED_SINCE and not names_protocol:
         result = SyncResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -118,7 +118,7 @@ async def heartbeat(services: Services, context: RequestContext, header: Request
 
 
 async def leave(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Codes; before version 3 one member's is the response's."""
+    """Return each member's code. Before version 3, the response has one code, of the only member."""
     many = header.api_version >= _MANY_LEAVE_SINCE
     if _may_read(services, context, request.group_id):
         members = request.members if many else [LeavingMember(member_id=request.member_id)]
@@ -141,7 +141,7 @@ async def _leave_in_turns(services: Services, group_id: str, members: Sequence[A
     """Remove all members, even if the client disconnects."""
     turns = Turns(services.clock, goes_on=True)
     left: list[tuple[MemberIdentity, ErrorCode]] = []
-    for start in range(0, max(1, len(members)), AT_ONCE):  # even without members: the group may be elsewhere
+    for start in range(0, max(1, len(members)), AT_ONCE):  # once without members: the group may be elsewhere
         if turns.is_over:
             await turns.next()
         error, some = services.coordinator.leave(

@@ -126,7 +126,7 @@ def _found(offsets: CommittedOffsets, tp: TopicPartition, *, require_stable: boo
 
 
 async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorCode) -> GroupOffsets:
-    """Old versions have errors per partition only."""
+    """Set the error for every partition, because old versions have no error for the group."""
     by_topic: dict[str, dict[int, Found]] = {}
     async for tp in _partitions(turns, topics):
         await turns.make(_FOUND_BYTES)

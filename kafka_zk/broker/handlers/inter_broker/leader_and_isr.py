@@ -22,7 +22,7 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.znodes.json_codec import MOST_REPLICAS
 
 PARTITIONS_A_PORTION = 250
-"""Changed in one turn, which takes about 20 ms; then the fetchers can run."""
+"""Number of partitions that are changed together, which takes about 20 ms; then the fetchers can run."""
 
 _GROUPED_SINCE = 2
 _TOPIC_IDS_SINCE = 5
@@ -32,8 +32,8 @@ PartitionError = Response.LeaderAndIsrPartitionError
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns codes. First reads the topics' configurations from ZooKeeper, in one pipeline; a topic keeps one that an
-    ACL hides.
+    """Return each partition's code. First reads the topics' configurations from ZooKeeper, in one pipeline. If an ACL
+    hides a configuration, the topic keeps its previous one.
 
     Raises: ProtocolError without ZooKeeper, which closes the controller's connection.
     """
@@ -52,7 +52,7 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
         properties = await services.configs.entities_until_answered(
             "topics", sorted({topic for topic, _, _ in wanted})
         )
-    except RegistryError as error:  # no error code makes the controller retry, but this does
+    except RegistryError as error:  # no error code makes the controller retry, but a closed connection does
         raise ProtocolError(f"the topics' configurations cannot be read: {error}") from error
     # A newer controller may have sent requests.
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
@@ -76,8 +76,8 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
 
 
 def _is_possible(topic: str, state: Any) -> bool:
-    """True if it is safe: topic names become paths, which must not lead outside the log directory, and one partition
-    with all replicas is handled in one turn."""
+    """True if the state is safe: topic names become paths, which must not lead outside the log directory, and one
+    partition with all its replicas is handled in one turn."""
     return (
         is_legal_name(topic)
         and state.partition_index >= 0
@@ -86,8 +86,9 @@ def _is_possible(topic: str, state: Any) -> bool:
 
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
-    """Change the roles of some partitions; then the fetchers can run. If this broker leads new ones, followers' waiting
-    fetches end, so that the next include them: other brokers have handled about the same."""
+    """Change the roles of some partitions; then the fetchers can run. If this broker leads new partitions, the
+    followers' waiting fetches end, so that the next fetches include these partitions: by now, the followers have
+    handled about the same ones."""
     async with services.replicas.role_changes:
         codes = await in_slices(services.clock, _carried_out(services, states))
     taken = zip(states, codes, strict=True)
@@ -97,7 +98,7 @@ async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Seque
 
 
 def _carried_out(services: Services, states: Sequence[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-    """This broker's clients see a new leader as soon as it uses it."""
+    """Change the roles, and update the metadata: clients see a new leader as soon as this broker uses it."""
     answers = services.replicas.become_leader_or_follower(states)
     for (tp, code), (_, topic_id, state, _) in zip(answers, states, strict=True):
         if code is ErrorCode.NONE:

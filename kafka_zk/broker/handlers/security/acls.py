@@ -59,7 +59,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
 
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Results; ACLs of one resource are written together."""
+    """Return a result for each ACL. ACLs of one resource are written together."""
     turns = ResponseTurns(services.clock, context)
     wanted = [_creation(header, each) async for each in turns.each(request.creations)]
     by_pattern: dict[Pattern, set[Acl]] = {}
@@ -79,7 +79,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
     failures: dict[Pattern, Exception] = {}
     for pattern, acls in by_pattern.items():
         try:
-            assert store is not None  # without it, none is valid
+            assert store is not None  # without a store, no ACL is valid
             await store.add(pattern, frozenset(acls))
         except EXPECTED as error:
             failures[pattern] = _not_written(error)
@@ -157,7 +157,7 @@ def _fields(acl: Acl) -> Mapping[str, Any]:
 
 
 def _not_written(error: Exception) -> Exception:
-    """A name that is no znode's is the client's error; Kafka gives no reason."""
+    """A resource name that cannot be a znode name is the client's error; Kafka gives no reason."""
     return ApiError(ErrorCode.INVALID_REQUEST, str(error)) if isinstance(error, InvalidZnode) else error
 
 

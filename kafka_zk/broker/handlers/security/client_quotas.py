@@ -1,7 +1,7 @@
 """DescribeClientQuotas and AlterClientQuotas (KIP-546), of users, client ids and addresses.
 
 Any broker serves both: all follow the change notifications. Writes are conditional, so concurrent changes all take
-effect. Quotas of 0 or no number are rejected: Kafka accepts them and throttles no client.
+effect. A quota of 0 (except for addresses), infinity or NaN is rejected: Kafka accepts it and throttles no client.
 Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
 

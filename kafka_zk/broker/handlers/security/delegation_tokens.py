@@ -30,7 +30,8 @@ DescribedToken = DescribeResponse.DescribedDelegationToken
 
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The owner is by default the client; without a type it gets UNKNOWN_SERVER_ERROR, as in Kafka."""
+    """Create a token. The default owner is the client; an owner without a type causes UNKNOWN_SERVER_ERROR, as in
+    Kafka."""
     requester = owner = _principal(context)
     if request.owner_principal_name and request.owner_principal_type is None:
         return _created(ErrorCode.UNKNOWN_SERVER_ERROR, _ANONYMOUS, _ANONYMOUS)

@@ -66,10 +66,10 @@ def _failure(name: str, error: Exception) -> Any:
 
 
 async def _grow(services: Services, wanted: Any, others_count: int, quota: MutationQuota | None) -> int:
-    """Returns the number added. ``others_count``: added to other topics by this request. ``quota``: None: only
-    validate."""
+    """Add partitions to a topic and return their number. ``others_count``: number of partitions that this request adds
+    to other topics. ``quota``: None to validate only."""
     existing = None
-    if topic_names.is_legal_name(wanted.name):  # the path could be another znode's
+    if topic_names.is_legal_name(wanted.name):  # with an illegal name, the path could be another znode's
         existing = (await services.topics.assignments([wanted.name])).get(wanted.name)
     if existing is None or not existing.partitions:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")

@@ -38,7 +38,7 @@ Config = Result.CreatableTopicConfigs
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Return one result per topic, in order, even if repeated."""
+    """Return one result per topic, in order, even if a topic is repeated."""
     turns = ResponseTurns(services.clock, context)
     names = Counter(wanted.name for wanted in request.topics)
     wanted_topics = {wanted.name: wanted for wanted in request.topics}

@@ -61,13 +61,13 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
-    """Name and id can mean different topics if the named one was created again."""
+    """The error for a request with name and id: they mean different topics if the topic was created again."""
     message = "Topic name and topic ID can not both be specified."
     return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
 class _Hidden(ApiError):
-    """An error without the topic's name, which the client may not describe, or this was not checked."""
+    """An error that must not reveal the topic's name: the client may not describe it, or this was not checked."""
 
 
 async def _delete(

@@ -28,7 +28,7 @@ Result = Response.ReplicaElectionResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return one result per partition; of all partitions, only those with an election or an error."""
+    """Return one result per requested partition. If all are requested, only those with an election or an error."""
     election_type = request.election_type if header.api_version >= 1 else 0
     wanted = _wanted(services, request)
     if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):

@@ -35,7 +35,7 @@ Topic = Response.MetadataResponseTopic
 
 
 class _Asked(NamedTuple):
-    """Settings of a request. ``created``: topics created for it, by collision key."""
+    """Settings of a request. ``created``: topics created for the request, by collision key."""
 
     may_create: bool
     with_operations: bool
@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """The cluster as this broker knows it, with the listener's addresses."""
+    """Return the cluster as this broker knows it, with the brokers' addresses on the request's listener."""
     version = header.api_version
     asked = _Asked(
         may_create=version < _CREATION_ASKED_SINCE or request.allow_auto_topic_creation,
@@ -58,7 +58,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             if name in services.metadata.topics:  # otherwise deleted meanwhile
                 topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
-        # Once each, as in Kafka: 50,000 times a topic of 20,000 partitions would take 50 GB.
+        # Each topic is returned once, as in Kafka: 50,000 times a topic of 20,000 partitions would take 50 GB.
         seen: set[tuple[str | None, uuid.UUID | None]] = set()
         async for wanted in in_turns(services.clock, request.topics):
             if (wanted.name, wanted.topic_id) in seen:
@@ -139,8 +139,8 @@ def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
 async def _create_unknown(services: Services, context: RequestContext, name: str, asked: _Asked) -> None:
     """Create the topic with the broker's defaults. Raises: ApiError: LEADER_NOT_AVAILABLE makes the client retry.
 
-    It is the error until a controller has sent metadata: this broker does not know the topics yet. (Kafka's says then
-    that the topic does not exist, unless it may be created, and clients drop their records.)
+    LEADER_NOT_AVAILABLE is also the error until a controller has sent metadata, because this broker does not know the
+    topics yet. (Unless the topic may be created, Kafka then responds that it does not exist, and clients drop records.)
     """
     may_create = asked.may_create and services.config.auto_create_topics_enable
     if may_create and not (
@@ -173,7 +173,8 @@ async def _create_unknown(services: Services, context: RequestContext, name: str
 def _encoded_topic(
     services: Services, context: RequestContext, version: int, name: str, with_operations: bool
 ) -> Sequence[bytes]:
-    """Once for all clients, without authorized operations: a partition costs 2 us, and there can be thousands."""
+    """Encode a topic, once for all clients if without authorized operations: a partition costs 2 us, and there can be
+    thousands."""
     listener = context.listener_name
     known = services.metadata.encoded.setdefault(name, {}).setdefault((version, listener), EncodedTopic())
     if known.parts is None:
@@ -187,7 +188,7 @@ def _encoded_topic(
         )
         chunks = _chunks(services.metadata, listener, version, partitions, known.chunks)
         known.parts = metadata_response.encode_topic(described, len(partitions), chunks, version)
-        if len(chunks) == 1:  # one need not be kept separately
+        if len(chunks) == 1:  # a single chunk need not be kept separately
             known.parts = (b"".join(known.parts),)
             known.chunks.clear()
     if not with_operations:
@@ -203,7 +204,7 @@ def _chunks(
     partitions: Mapping[int, PartitionInfo],
     known: dict[int, bytes],
 ) -> list[bytes]:
-    """All partitions; adds missing chunks to ``known``."""
+    """Chunks with all partitions, encoded; adds missing chunks to ``known``."""
     numbers = sorted({number // PARTITIONS_OF_CHUNK for number in partitions})
     for number in numbers:
         if number in known:
@@ -227,7 +228,7 @@ def _rows(
             error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
             if version >= _LISTENER_NOT_FOUND_SINCE and info.leader in alive:
                 error = ErrorCode.LISTENER_NOT_FOUND
-        if version == 0:  # those that the client can reach
+        if version == 0:  # only brokers that the client can reach
             replicas = [broker for broker in replicas if broker in reachable]
             isr = [broker for broker in isr if broker in reachable]
             if error is ErrorCode.NONE and len(replicas) < len(info.replicas):

@@ -50,7 +50,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if len(body) > LARGE_BODY_BYTES:
         return await answer(services, context, header, body, _large)
     wanted, producer_id, producer_epoch, tps = read_add_partitions_to_txn_request(version, body)
-    del body  # it may wait for the log
+    del body  # the request may wait for the log
     producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
     codes = await _of_client(services, context, version, wanted, producer, tps)
     if codes is _NONE:

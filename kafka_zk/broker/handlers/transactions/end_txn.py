@@ -18,7 +18,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     """Respond NONE as soon as the decision is stored. The markers follow."""
     version = header.api_version
     wanted, producer_id, producer_epoch, committed = read_end_txn_request(version, body)
-    del body  # it may wait for the log
+    del body  # the request may wait for the log
     if services.authorizer.authorize(context, _WRITE, transactional_id(wanted)):
         producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
         ended = services.transactions.end(wanted, producer, commit=committed)

@@ -84,7 +84,7 @@ def write(
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
 ) -> list[_Part]:
-    """Group markers into appends, in request order if a producer has several. Without a log here, a partition only gets
+    """Group markers into appends, in request order if a producer has several. A partition without a log here only gets
     a code in ``written``."""
     now_ms, logs = services.clock.wall_ms(), services.replicas.logs
     most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
