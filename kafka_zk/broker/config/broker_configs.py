@@ -25,7 +25,7 @@ DYNAMIC_ONLY_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
 
 
 def documentation(key: str) -> str:
-    """One sentence, also for an unknown key."""
+    """The key's documentation in one sentence, also for an unknown key."""
     name = store_key(key) or key
     return ALL_KEYS[name].documentation if name in ALL_KEYS else UNUSED
 

@@ -191,7 +191,7 @@ class ActiveController:
         return online, offline
 
     async def _enable_features(self) -> None:
-        """``/feature`` as enabled, as Kafka does since 3.3, with the finalized features."""
+        """Write to ``/feature`` that features are enabled, as Kafka does since 3.3; keep the finalized features."""
         try:
             present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:

@@ -35,7 +35,7 @@ class InternalTopicSettings(NamedTuple):
 
 
 class InternalTopic:
-    """One attempt at a time; other brokers may try concurrently."""
+    """Creates the topic, with one attempt at a time; other brokers may try concurrently."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class InternalTopic:
         self._topics = topics
         self._random = random
         self._is_creating = False
-        self._fault = ""  # logged once: clients retry
+        self._fault = ""  # logged once, because clients retry
 
     @property
     def name(self) -> str:

@@ -318,7 +318,7 @@ class Group(GroupMetadata):
             self._refuse_join(reply, UNKNOWN_MEMBER_ID, error)
         else:
             is_leader = self.members.leader == member.member_id
-            # An older client must not take itself for the leader: the group does not wait for its assignment.
+            # An older client must not believe that it leads, because the group does not wait for its assignment.
             leader = (self.members.leader or "") if then.can_skip_assignment else then.previous_leader
             skips = is_leader and then.can_skip_assignment
             self._effects.append(AnswerJoin(reply, self.joined(member, skips, leader=leader, skip_assignment=skips)))

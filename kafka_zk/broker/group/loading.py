@@ -43,7 +43,7 @@ class LoadedPartition(LogReading):
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.open_transactions: dict[str, OpenTransactions] = {}
         self.group_count = 0
-        self._front: bytes | None = None  # last decoded key prefix, of _topic and _of_group
+        self._front: bytes | None = None  # prefix of the last decoded key; _topic and _of_group belong to it
         self._topic = ""
         self._of_group: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending: dict[int, LastValues] = {}  # producer id -> records without a marker so far
@@ -65,7 +65,7 @@ class LoadedPartition(LogReading):
     def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
         marker = marker_of(memoryview(data)[position : position + header.size_bytes], header)
         if marker is None:
-            return  # removed by compaction, with the transaction's records
+            return  # compaction removed the marker, after the transaction's records
         pending = self._pending.pop(header.producer_id, {})
         if marker.type == NO_TYPE:
             self._skip(header.base_offset, "a control record without a type")

@@ -114,7 +114,7 @@ class OffsetManager:
     async def _written_later(
         self, turns: Turns, live: LiveGroup, batch: OffsetsBatch, written: OffsetsWritten | Awaitable[OffsetsWritten]
     ) -> ErrorCode:
-        """All offsets are unstable until they are in the log."""
+        """Wait for an append. All its offsets are unstable until they are in the log."""
         offsets = live.group.offsets
         offsets.begin(batch.offsets)
         if not isinstance(written, OffsetsWritten):

@@ -115,7 +115,7 @@ class AssignmentStored:
 class StaticMemberStored:
     """A static member is back as ``new_member_id``; if the write fails, the ``old_*`` values are restored.
 
-    ``previous_leader``: for clients without ``skip_assignment``.
+    ``previous_leader``: the leader for clients that do not know ``skip_assignment``.
     """
 
     generation_id: int
@@ -161,9 +161,9 @@ class StoreGroup:
 
 
 class Happened(NamedTuple):
-    """An event for observers: event, cause, and what ``kind`` adds to CoordinatorEvent.
+    """An event for observers. ``fields``: the fields that ``kind`` adds to CoordinatorEvent.
 
-    ``GroupReporter`` decodes members' metadata and assignments, bytes from clients.
+    ``GroupReporter`` decodes members' metadata and assignments, which are bytes from clients.
     """
 
     kind: type[CoordinatorEvent]

@@ -1,7 +1,7 @@
 """Long responses: reserves memory before each element is created, and lets other requests run.
 
-Handlers await ``ResponseTurns.make`` before each element. Large elements, or more than the request names, are kept
-encoded in an ``EncodedArray``. See decision 0009.
+Handlers await ``ResponseTurns.make`` before each element. Elements that are large, or that can be more than the request
+names, are kept encoded in an ``EncodedArray``. See decision 0009.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -82,7 +82,7 @@ class EncodedArray:
         self._small_bytes = 0
 
     async def add(self, element: Any) -> None:
-        """Raises: like ``ResponseTurns.make``."""
+        """Encode an element. Raises: like ``ResponseTurns.make``."""
         self._count += 1
         for part in self._encoder.parts(element):
             self._small.append(part)
@@ -100,7 +100,7 @@ class EncodedArray:
         self._small_bytes = 0
 
     async def body(self, response: Any) -> list[Part]:
-        """``response``, with these elements in place of its empty array."""
+        """The body of ``response``, with these elements in place of its empty array."""
         if self._parts:
             await self._join()
         before, after = codec.encode_body_around(response, self._api_key, self._version, self._name, self._count)

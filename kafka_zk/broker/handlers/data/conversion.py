@@ -136,8 +136,8 @@ class DownConversion:
                     converted, next_offset = await self._convert_slice(found, fetch_offset)
                 if converted or next_offset is None:
                     return result._replace(records=converted)
-                # Only control batches, which have no old format. After an empty response, the client would fetch the
-                # same offset forever.
+                # These were only control batches, which have no old format. After an empty response, the client would
+                # fetch the same offset forever.
                 _, read = services.replicas.read(tp, next_offset, PART_BYTES, self._isolation)
                 found = read.slice
         except OSError as error:
@@ -179,8 +179,8 @@ class DownConversion:
         return converted, next_offset
 
     async def _take(self, record_count: int, needed_bytes: int) -> bool:
-        """Take memory for a batch. Waits for the memory of a fetch's first batch; for others, returns False if there
-        is not enough.
+        """Take memory for a batch. Waits for the memory of a fetch's first batch; for others, returns False if the
+        memory or the number of records does not suffice.
 
         Raises: InvalidRecord if the batch needs more than the whole budget; ClientGone.
         """

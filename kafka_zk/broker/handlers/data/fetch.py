@@ -141,6 +141,6 @@ def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
     if isinstance(result.records, FileSlice):
         try:
             slices.callback(result.records.retain().release)
-        except OSError as error:  # closed, and cannot be opened again
+        except OSError as error:  # the segment is closed, and cannot be opened again
             return FetchedPartition(result.partition, error_code(error))
     return result

@@ -89,7 +89,7 @@ def _unfinished(
 def count_replication(
     services: Services, requested: list[RequestedPartition], fetched: Fetched, parts: list[Part]
 ) -> None:
-    """Count bytes for the replication quota: followers in sync are not throttled, but count."""
+    """Count bytes for the replication quota: followers in sync are not throttled, but their bytes count."""
     replicas = services.replicas
     replicas.replication_bytes_out += sum(map(len, parts))
     quota = replicas.quotas.leader

@@ -89,7 +89,7 @@ def forbidden(
 
 
 def refuse_together(topics: Iterable[TopicResult]) -> None:
-    """Return the error for every partition if the client may not use its transactional id."""
+    """Set the error for every partition if the client may not use its transactional id."""
     if any(result.error_code == _FORBIDDEN for _, results in topics for result in results):
         for _, results in topics:
             results[:] = [PartitionResult(result.partition, _FORBIDDEN) for result in results]
