@@ -45,7 +45,7 @@ class GroupReporter:
     def commits(
         self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, OffsetRefused | None]
     ) -> None:
-        """None: written."""
+        """Report a commit. ``outcomes``: None for a written offset."""
         written = {tp: offset for tp, offset in offsets.items() if outcomes[tp] is None}
         if written:
             self.event(Committed, cause, written)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 _NEVER_MS = -(2**62)
 MOST_THROTTLE_MS = 2**31 - 1
-"""An int32."""
+"""The largest int32, which is the type of ``throttle_time_ms``."""
 
 
 class QuotaWindow(NamedTuple):

@@ -14,7 +14,7 @@ from kafka_zk.protocol.field_table import Field, Table
 from kafka_zk.protocol.message import Message
 
 _CODE, _REASON = "error_code", "error_message"
-_NO_NODE = {"node_id": -1, "port": -1}  # of FindCoordinator, whose table has no defaults for them
+_NO_NODE = {"node_id": -1, "port": -1}  # for FindCoordinator, whose table has no defaults for these fields
 
 
 class _Failure:
@@ -46,7 +46,7 @@ class _Failure:
         return _CODE in fields or any(each.struct and self._has_code(each.struct) for each in fields.values())
 
     def _entries(self, field: Field, entry: Any) -> Iterable[Any]:
-        """Return the request's array of the same name, or its only one."""
+        """Return the request's array of the same name, or else the request's only array."""
         if not isinstance(entry, Message):
             return ()
         arrays = {name: each for name, each in self.fields(entry.table).items() if each.is_array}

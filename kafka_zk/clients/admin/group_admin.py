@@ -239,7 +239,7 @@ class GroupAdmin:
                 raise broker_error(code, f"deleting the offset of group {group} for {tp}")
 
     async def _codes(self, group: str, api_key: ApiKey, message: Any) -> dict[TopicPartition, int]:
-        """Raises the group's error."""
+        """The error code of each partition. Raises the group's error."""
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
             codes = {

@@ -152,7 +152,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def ahead_bytes(self) -> int:
-        """Chunks are fetched ahead while one is in use."""
+        """Bytes of ``queued.max.message.chunks`` - 1 chunks (at least one), because one more is in use."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property
