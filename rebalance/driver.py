@@ -138,7 +138,7 @@ class GroupDriver:
 
     @property
     def owned(self) -> Mapping[TopicPartition, int]:
-        """Partition -> thread number, of those delivered now."""
+        """Partition -> thread number, for each partition that is delivered now."""
         return self._member.owned
 
     def _session_changed(self, state: SessionState) -> None:

@@ -59,7 +59,7 @@ class HandOver:
 
     @property
     def owned(self) -> Target:
-        """Partition -> thread number, of those delivered."""
+        """Partition -> thread number, for each partition that is delivered."""
         return {tp: self._table[tp].thread for tp in self._table.among(HoldingState.OWNED)}
 
     @property

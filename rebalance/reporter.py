@@ -39,7 +39,7 @@ class GroupReporter:
         self._source.tell(event)
 
     def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:
-        """``fields``: those after the four that all events have."""
+        """``fields``: the event's fields after the four that all events have."""
         self.tell(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
 
     def commits(

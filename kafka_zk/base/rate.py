@@ -87,7 +87,7 @@ class WindowedSum:
         return self.ends_ms == _NEVER_MS
 
     def elapsed_ms(self, now_ms: float) -> float:
-        """0 without samples."""
+        """Time since the oldest sample began; 0 without samples."""
         return 0 if self.ends_ms == _NEVER_MS else now_ms - self._oldest_ms
 
 

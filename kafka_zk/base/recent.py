@@ -69,5 +69,5 @@ class Recent(Generic[K, V]):
         self._dropped.clear()
 
     def items(self) -> list[tuple[K, V]]:
-        """The recently used generation first."""
+        """All entries, the younger generation first."""
         return [*self.young.items(), *self._old.items()]

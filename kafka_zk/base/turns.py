@@ -43,7 +43,7 @@ async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
 
 
 class ClientWait(Deferred[T]):
-    """Awaited by a request; has methods for its connection."""
+    """A Deferred that a request awaits, with methods for the request's connection."""
 
     @property
     def kept_bytes(self) -> int | None:

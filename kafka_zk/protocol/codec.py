@@ -27,12 +27,12 @@ _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
 def request(api_key: int) -> Any:
-    """Raises KeyError if there is none."""
+    """The class of the API's requests. Raises KeyError if the API is unknown or has no table."""
     return message_class(api_key, "request")
 
 
 def response(api_key: int) -> Any:
-    """Raises KeyError if there is none."""
+    """The class of the API's responses. Raises KeyError if the API is unknown or has no table."""
     return message_class(api_key, "response")
 
 

@@ -168,7 +168,7 @@ class GroupAdmin:
         return await GroupCoordinator(self._reactor, self._config, self._cluster, group).committed(tps)
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit offsets for a group without members, which need not exist.
+        """Commit offsets for a group without members. The group need not exist.
 
         Raises: BrokerError for the first failure, NON_EMPTY_GROUP if the group has members; the other offsets are
         committed.

@@ -115,7 +115,7 @@ class Cluster:
                 waiting.callback(metadata)
 
     def request_update(self) -> None:
-        """The metadata seem outdated: fetch them in the background, until it succeeds."""
+        """The metadata seem outdated: fetch them in the background, and repeat this until a fetch succeeds."""
         if not self._update_pending and not self._closed:
             self._update_pending = True
             run(self._update_in_background())

@@ -145,7 +145,7 @@ class FetchState:
     def plan_lookups(
         self, leader_of: Callable[[TopicPartition], int | None], now_ms: int
     ) -> tuple[dict[TopicPartition, Lookup], bool]:
-        """Also returns True if a partition has no leader."""
+        """The lookups to send now, and whether a partition has no leader."""
         found: dict[TopicPartition, Lookup] = {}
         leaderless = False
         for tp, state in self._partitions.items():
@@ -303,7 +303,7 @@ class FetchState:
     def take(self, partitions: Collection[TopicPartition] | None = None) -> list[ConsumerRecord]:
         """Return at most ``max.poll.records`` records, in order within each partition, and advance the positions.
 
-        Args: ``partitions``: only of these; None: of all.
+        Args: ``partitions``: return records of these partitions only; None: of all.
         Raises: KafkaError of a failed partition, after all records before it were delivered, and again at each call
         until the position is changed.
         """
