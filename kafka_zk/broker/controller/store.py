@@ -351,7 +351,7 @@ class ControllerStore:
     async def _resolved(
         self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
     ) -> list[Result | RegistryError]:
-        """Replace refusals of operations that an earlier attempt had applied by their results."""
+        """If an earlier attempt had applied a refused operation, replace the refusal by the operation's result."""
         doubtful = [
             (index, operation)
             for index, (operation, outcome) in enumerate(zip(operations, outcomes, strict=True))

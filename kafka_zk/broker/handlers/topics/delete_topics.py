@@ -61,7 +61,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
-    """The error for a request with name and id: they mean different topics if the topic was created again."""
+    """The error for a request with name and id, which can mean different topics if one was created again."""
     message = "Topic name and topic ID can not both be specified."
     return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 

@@ -173,8 +173,8 @@ async def _create_unknown(services: Services, context: RequestContext, name: str
 def _encoded_topic(
     services: Services, context: RequestContext, version: int, name: str, with_operations: bool
 ) -> Sequence[bytes]:
-    """Encode a topic, once for all clients if without authorized operations: a partition costs 2 us, and there can be
-    thousands."""
+    """Encode a topic once for all clients, because a partition costs 2 us, and there can be thousands. Authorized
+    operations are added per client."""
     listener = context.listener_name
     known = services.metadata.encoded.setdefault(name, {}).setdefault((version, listener), EncodedTopic())
     if known.parts is None:
