@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class _State(Enum):
-    __hash__ = object.__hash__  # Enum's is slow Python, and every request uses these tables
+    __hash__ = object.__hash__  # Enum's hash is slow Python, and every request uses these tables
 
 
 class Phase(_State):

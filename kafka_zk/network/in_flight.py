@@ -2,7 +2,7 @@
 
 After its append, a Produce with acks=all waits for followers and no longer needs its records. Its Deferred says so
 (``kept_bytes``), and the next Produce begins: followers fetch several requests' records at a time. Kafka begins it
-after the response; clients see only another latency.
+after the response; clients see only a different latency.
 
 Pure.
 """
@@ -27,8 +27,8 @@ class InFlightRequest:
     """One request in flight.
 
     Attributes:
-        kept_bytes: needed until it is done.
-        awaited: by its handler; None when done.
+        kept_bytes: memory that the request needs until it is done.
+        awaited: what its handler awaits; None when done.
         is_done: ``outcome`` is valid.
     """
 
@@ -63,7 +63,7 @@ class InFlight(deque[InFlightRequest]):
         return request
 
     def end(self, request: InFlightRequest, outcome: Outcome) -> None:
-        """The response may still wait for earlier ones."""
+        """Set a request's outcome. Its response may still wait for earlier ones."""
         request.awaited = None
         request.is_done = True
         request.outcome = outcome

@@ -47,7 +47,9 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
     Args:
         kind: one of ``TYPES``.
-        key_password: None: the store's. Raises InvalidSecurity; the caller names the store.
+        key_password: None: the store's.
+
+    Raises InvalidSecurity; the caller names the store.
     """
     if kind == "PEM":
         return pem_identity(data, data, key_password)
@@ -210,7 +212,7 @@ class _JksReader:
 
 
 def _jks_entries(data: bytes, password: Password | None) -> list[_JksEntry]:
-    """A password allows an integrity check first."""
+    """Read all entries. If a password is given, the store's integrity is checked first."""
     if data[:4] != _JKS_MAGIC:
         raise InvalidSecurity("it is not a JKS file")
     if password is not None:
@@ -246,7 +248,8 @@ def _jks_identity(data: bytes, store_password: Password, key_password: Password)
 
 
 def _jks_key(protected: bytes, password: Password) -> bytes:
-    """Java's own protection: a stream of SHA-1 digests over the key, and one as a check."""
+    """Decrypt a key with Java's own protection: a stream of SHA-1 digests XORed with the key, and a digest as a
+    check."""
     try:
         algorithm, sealed = der.elements(der.element(protected).content)
         kind = der.object_identifier(next(der.elements(algorithm.content)).content)

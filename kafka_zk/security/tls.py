@@ -77,7 +77,7 @@ def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> str | None:
-    """Why such a client cannot connect to such a server, host names aside; None if it can."""
+    """Why such a client cannot connect to such a server, apart from host names; None if it can."""
     asking = client_context(replace(client, check_host_name=False))
     answering = server_context(server, client_auth)
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -94,7 +94,7 @@ def check_times(issued_ms: int | None, expires_ms: int, now_ms: int, skew_ms: in
 
 
 class UnsecuredTokens:
-    """``options``: the login module's; ``unsecuredValidator…`` are read."""
+    """``options``: of the login module; those named ``unsecuredValidator…`` are read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """Raises InvalidSecurity."""

@@ -44,7 +44,7 @@ class PartitionInfo(NamedTuple):
 
 
 class PartitionChange(NamedTuple):
-    """``info``: None if it is being deleted."""
+    """``info``: None if the partition is being deleted."""
 
     topic: str
     topic_id: uuid.UUID
@@ -173,7 +173,8 @@ class MetadataCache:
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
     def _partitions(self, topic: str, topic_id: uuid.UUID) -> dict[int, PartitionInfo]:
-        """Adopts the id; another id means another topic of this name."""
+        """Return the known partitions of the topic and adopt its id. A different id means another topic of this
+        name."""
         if topic_id != uuids.ZERO and self.topic_ids.get(topic) != topic_id:
             if topic in self.topic_ids:
                 self.topics.pop(topic, None)
