@@ -1,7 +1,7 @@
 """A client's security settings, and the names of their keys.
 
-The module has only values, so that a client without security loads nothing else of this package. ``client_keys`` reads the
-configuration.
+This module has only values, so that a client without security loads nothing else of this package. ``client_keys`` reads
+the configuration.
 """
 
 from collections.abc import Mapping

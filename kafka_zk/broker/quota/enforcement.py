@@ -82,7 +82,8 @@ class Enforcement:
         self._settings = [each for each in self._settings if each[0].listener_name != listener]
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:
-        """Set what gives the clients' buckets to the dispatcher, or None while no quota limits fetches."""
+        """Set the function that passes the clients' buckets to the dispatcher, or None while no quota limits
+        fetches."""
         self._limit_fetches = limit
         self.changed()
 

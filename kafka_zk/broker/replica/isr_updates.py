@@ -51,7 +51,9 @@ class IsrUpdates:
     """The ISR changes of all partitions that this broker leads.
 
     Args:
-        wake: called when a high watermark or a follower's log start offset moved. Attributes:
+        wake: called when a high watermark or a follower's log start offset moved.
+
+    Attributes:
         alter_partitions: set when the broker starts.
         expands, shrinks, failed_updates: counts.
     """
@@ -76,7 +78,7 @@ class IsrUpdates:
         log_start_offset: int,
         log_end_offset: int,
     ) -> None:
-        """``log_end_offset``: when the fetch read the log."""
+        """``log_end_offset``: the leader's log end when the fetch read the log."""
         remotes = partition.remotes
         assert remotes is not None
         broker_id, broker_epoch = follower

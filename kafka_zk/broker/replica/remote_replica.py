@@ -14,7 +14,8 @@ class RemoteReplica:
     """One follower.
 
     Attributes:
-        broker_epoch: from the last fetch, if known. log_end_offset, log_start_offset: from it; UNKNOWN_OFFSET before.
+        broker_epoch: from the last fetch, if known.
+        log_end_offset, log_start_offset: from the last fetch; UNKNOWN_OFFSET before the first.
         last_caught_up_ms: as far as known; NEVER_MS if it must fetch first.
     """
 
@@ -40,7 +41,7 @@ class RemoteReplica:
     def record_fetch(
         self, offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int
     ) -> None:
-        """The leader's log ends at ``leader_end_offset``."""
+        """Record a fetch from ``offset`` while the leader's log ends at ``leader_end_offset``."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self._leader_end_at_last_fetch:

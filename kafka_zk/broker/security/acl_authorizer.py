@@ -79,7 +79,7 @@ class AclAuthorizer(Authorizer):
         self._client = client
         self._registry = registry
         self._clock = clock
-        self._lock = DeferredLock()  # an earlier read must not overwrite this
+        self._lock = DeferredLock()  # an earlier read must not overwrite a later one
         self._decisions = _Decisions(self._decide)
         self._decisions_on_any: dict[tuple[str, str, Operation, str], bool] = {}
         self._visible = VisibleTopics(self._visible_to, clock.seconds, MOST_DECISIONS, LONGEST_REMEMBERED)

@@ -39,7 +39,7 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 RETRY_S = 0.1
-_ROOM_SHARE = 8  # of the memory, freed together
+_ROOM_SHARE = 8  # 1/_ROOM_SHARE of the memory is freed together
 _AT_ONCE = 64
 _MOST_RECENT = 1024
 _NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING
@@ -116,7 +116,7 @@ class TransactionStateManager:
         return bool(self._loading)
 
     def add(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
-        """A new id; it goes if its first record cannot be written."""
+        """Add a new id, which is removed again if its first record cannot be written."""
         owned.transactions[transaction.transactional_id] = transaction
         self._count(transaction)
 
@@ -143,7 +143,7 @@ class TransactionStateManager:
             self._unload(number)
 
     async def _load(self, owned: CoordinatedPartition) -> None:
-        """One partition at a time, in short steps."""
+        """Load one partition at a time, in short steps."""
         loaded = LoadedPartition()
         async with self._loads:
             try:
