@@ -48,7 +48,7 @@ class Handshake(Protocol):
 
     Attributes:
         takes_bare_frames: the next frame has no request header (SaslHandshake version 0).
-        max_frame_size_bytes: until the handshake has succeeded.
+        max_frame_size_bytes: the limit until the handshake has succeeded.
     """
 
     takes_bare_frames: bool

@@ -1,8 +1,8 @@
 """Limits log lines about peers that keep connecting without success: without Kafka's protocol or TLS (health checks,
 browsers), failing in TLS, or claiming to be a controller.
 
-Each is logged once per ``PERIOD_S``, up to ``MOST_PEERS``, which the log says; the next period's first line counts
-those left out.
+Each peer is logged once per ``PERIOD_S``, for at most ``MOST_PEERS`` peers. The last of these lines states the limit;
+the next period's first line counts the peers left out.
 """
 
 MOST_PEERS = 1000

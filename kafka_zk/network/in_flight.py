@@ -1,8 +1,8 @@
 """One connection's requests without a sent response: the oldest waits, later ones began after it.
 
 After its append, a Produce with acks=all waits for followers and no longer needs its records. Its Deferred says so
-(``kept_bytes``), and the next Produce begins: followers fetch several requests' records at a time. Kafka begins it
-after the response; clients see only a different latency.
+(``kept_bytes``), and the next Produce begins: followers fetch several requests' records at a time. Kafka begins the
+next Produce after the response; clients see only a different latency.
 
 Pure.
 """
@@ -43,7 +43,7 @@ class InFlightRequest:
 
 
 class InFlight(deque[InFlightRequest]):
-    """The requests in flight, oldest first. ``kept_bytes``: of those not done."""
+    """The requests in flight, oldest first. ``kept_bytes``: sum of those not done."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,8 @@ class InFlight(deque[InFlightRequest]):
 
     @property
     def is_full(self) -> bool:
-        """True if the next must wait: MAX_REQUESTS are there, or one has failed, which closes the connection."""
+        """True if the next request must wait: MAX_REQUESTS are in flight, or one has failed, which closes the
+        connection."""
         return self._has_failed or len(self) >= MAX_REQUESTS
 
     def begin(self, header: RequestHeader, kept_bytes: int = 0) -> InFlightRequest:

@@ -49,9 +49,9 @@ class ListenerSettings:
         host: address to bind; "": all addresses.
         port: 0: any free port.
         send_buffer_size_bytes, receive_buffer_size_bytes: -1: the system's default.
-        max_idle_ms: closes idle connections; 0 or less: never.
+        max_idle_ms: connections that are idle for this long are closed; 0 or less: never.
         inter_broker: only brokers connect; ``max.connections`` does not apply.
-        max_connections: of this listener.
+        max_connections: the limit of this listener alone.
     """
 
     host: str

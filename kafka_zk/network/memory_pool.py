@@ -172,7 +172,7 @@ class MemoryPool:
 
 
 UNBOUNDED = MemoryPool(2**62)
-"""Without a limit, for client connections, which only receive what they requested."""
+"""A pool without a limit, for client connections, which only receive what they requested."""
 
 
 class Reservation(ClientWait[None]):

@@ -127,8 +127,9 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
     """The certificates, without those of the key and its issuers.
 
-    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. An entry not
-    named by its subject is kept: Java names a key's issuers so.
+    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. Java also names a
+    key's issuers by their subject: if one of several entries with an issuer's subject has this name, the others are
+    kept.
     """
     if store.key is None:
         return list(store.additional_certs)

@@ -80,7 +80,7 @@ class MetadataCache:
 
     Attributes:
         controller_id: -1 before the first update.
-        topics: by name and partition number, unless empty.
+        topics: topic name -> partition number -> info; topics without partitions are absent.
         topic_ids, topic_names: inverse mappings, for topics with an id.
         encoded: by topic, then by the response's other parameters. A changed partition drops its chunk; changed brokers
             drop all.

@@ -47,8 +47,8 @@ async def read_broker_config(
 
 
 class LiveConfig:
-    """``follow_listeners`` applies ``services.config`` to listeners and registration, after each change of the broker's
-    configuration, even during an earlier call.
+    """``follow_listeners`` applies ``services.config`` to listeners and registration. It is called after each change of
+    the broker's configuration, even during an earlier call.
 
     ``credentials``: None while no listener uses SCRAM.
     """

@@ -256,7 +256,7 @@ def _go_on(
             awaited = handling.send(sent) if failure is None else handling.throw(failure)
         except StopIteration as end:
             return end.value, began_s
-        except BaseException:  # as in the first step
+        except BaseException:  # the time counts, as in the first step
             bucket.record((seconds() - began_s) * 100, seconds() * 1000)
             raise
         finally:

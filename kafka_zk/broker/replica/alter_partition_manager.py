@@ -1,7 +1,7 @@
 """A leader's requests to the controller to change an ISR (AlterPartition, KIP-497).
 
-One request at a time, with all waiting changes, one per partition. A change waits for the controller's response, across
-connections and controllers. After a failure or rejection, the next request follows in RETRY_BACKOFF_S.
+There is one request at a time, with all waiting changes, one per partition. A change waits for the controller's
+response, across connections and controllers. After a failure or rejection, the next request follows in RETRY_BACKOFF_S.
 
 Source: AlterPartitionManager.scala@3.9.
 """

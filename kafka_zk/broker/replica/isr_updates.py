@@ -1,4 +1,4 @@
-"""Drives ``isr_state`` and ``remote_replicas``: what followers' fetches, and time, do to led partitions.
+"""Applies followers' fetches and the passing of time to led partitions, with ``isr_state`` and ``remote_replicas``.
 
 A fetch may let a follower join the ISR and advance the high watermark; ``shrink`` removes lagging followers; the
 partition adopts the controller's responses.

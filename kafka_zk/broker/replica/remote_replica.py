@@ -1,9 +1,10 @@
 """What a leader knows of one follower, from its fetches alone.
 
-The follower has all records before its fetch offset. It is *caught up* when it fetches from the leader's log end. If
-that was the log end at its previous fetch, it was caught up then: otherwise a stream of small batches would keep it out
-of the ISR. Pure. Times: ms on a monotonic clock. Source: Replica.scala@3.9. Tests:
-tests/kafka_zk/broker/replica/test_remote_replicas.py.
+The follower has all records before its fetch offset. The follower is *caught up* when it fetches from the leader's log
+end. If it fetches from where that log ended at its previous fetch, it was caught up at that previous fetch: without
+this rule, a stream of small batches would keep it out of the ISR. Pure. Times: ms on a monotonic clock. Source:
+Replica.scala@3.9.
+Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
 """
 
 UNKNOWN_OFFSET = -1

@@ -77,7 +77,7 @@ class ReplicaAlterLogDirsManager:
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
         """Move a replica to a configured log directory, instead of an earlier target.
 
-        REPLICA_NOT_AVAILABLE: there is no replica yet; it will be created there.
+        Returns REPLICA_NOT_AVAILABLE if there is no replica yet; it will then be created in ``directory``.
         """
         logs = self._logs
         if directory not in logs.live_directories:
@@ -118,7 +118,7 @@ class ReplicaAlterLogDirsManager:
             ensureDeferred(self._run())
 
     def role_changed(self, partition: Partition) -> None:
-        """Stop the move of a replica that is not served; restart it when it is again."""
+        """Stop the move of a replica that is not served; restart it when the replica is served again."""
         tp, log = partition.tp, partition.log
         if partition.role not in _SERVED or log is None:
             move = self._moves.pop(tp, None)

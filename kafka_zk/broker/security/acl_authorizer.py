@@ -32,7 +32,7 @@ MOST_DECISIONS = 50_000
 """Maximum number of cached decisions of all clients; usually 15 MB, at most 40 MB."""
 
 LONGEST_REMEMBERED = 512
-"""Bytes of both names in a cached decision; clients choose them, up to 32 KB."""
+"""Maximum bytes of both names in a cached decision; clients choose the names, up to 32 KB."""
 
 RETRY_S = 5
 
@@ -203,7 +203,7 @@ class AclAuthorizer(Authorizer):
             self._is_following = False
 
     def _forget(self) -> None:
-        """Read all again after RETRY_S: DENY rules may be missing."""
+        """Allow only super users anything until all ACLs are read again after RETRY_S: DENY rules may be missing."""
         self._wants_all = True
         self.is_loaded = False
         self._decide_anew()

@@ -34,7 +34,7 @@ MOST_OF_OWNER = 1_000
 """Maximum per owner, so that one user cannot use up the limit of the cluster."""
 
 MOST_TOKEN_BYTES = 8 * 1024
-"""A token's znode, with renewers: every broker keeps all in memory."""
+"""Maximum size of a token's znode, with renewers, because every broker keeps all tokens in memory."""
 
 RETRY_S = 5
 """Pause before what an ACL hides is read again; longer for more than 1,000 tokens."""

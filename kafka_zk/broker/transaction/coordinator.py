@@ -182,8 +182,8 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Add existing partitions to the transaction. Await the result, with ClientGone, if the append is not
-        complete."""
+        """Add existing partitions to the transaction. If the append is not complete, await the result, which may raise
+        ClientGone."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):

@@ -319,7 +319,7 @@ class TransactionStateManager:
             yield transaction if has_expired else None
 
     def make_room(self) -> None:
-        """Begin to remove unused ids, unless that is in progress: the oldest of the client address that has the
+        """Begin to remove unused ids, unless that is in progress: the oldest ids of the client address that has the
         most."""
         if not self._makes_room:
             self._makes_room = True

@@ -250,7 +250,7 @@ class Transaction:
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
         """The append of ``pending`` has ended; ``error`` is for clients.
 
-        If it completes a transaction and fails, it is repeated until it succeeds.
+        An append that completes a transaction is repeated until it succeeds.
         """
         pending = self.pending
         assert pending is not None, "nothing was to be appended"
