@@ -48,7 +48,7 @@ class QuotaConfigs:
         """Read all quotas, and remove those that no longer exist. Raises SessionLost."""
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
-            # Names in this broker's encoding come first: if ZooKeeper has another one, that path is empty.
+            # Known names come first: if ZooKeeper's encoding differs, their path is empty, and a later name counts.
             names = dict.fromkeys(name for kind, name in known if kind == entity_type)
             names |= dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":

@@ -48,7 +48,8 @@ IsKnown = Callable[[TopicKey, int], bool]
 def everything_ms_for(max_lag_ms: int) -> int:
     """Time in ms within which all idle partitions of a follower are examined.
 
-    ``replica.lag.time.max.ms`` counts from then, because only then is the follower recorded as caught up.
+    ``replica.lag.time.max.ms`` counts from a partition's last examination, because only that records the follower as
+    caught up.
     """
     return min(_MOST_EVERYTHING_MS, max(EVERYTHING_MS, max_lag_ms // _SHARE_OF_LAG))
 

@@ -1,7 +1,7 @@
 """The operations of the transaction APIs.
 
-The coordinator finds the transaction and gives the time; the state manager carries out the effects. Client errors are
-returned, not raised. Source: TransactionCoordinator.scala@3.9.
+The coordinator finds the transaction and passes the time to it; the state manager carries out the effects. Client
+errors are returned, not raised. Source: TransactionCoordinator.scala@3.9.
 """
 
 from collections.abc import Awaitable, Collection

@@ -300,8 +300,8 @@ class TransactionStateManager:
     async def remove_expired(self) -> None:
         """Remove transactional ids that were not used for ``transactional.id.expiration.ms``.
 
-        A partition's tombstones are all begun before the first is awaited. Until its own is written, an id used again
-        gets a retriable error.
+        A partition's tombstones are all begun before the first is awaited. Until an id's tombstone is written, requests
+        for the id get a retriable error.
         """
         for owned in list(self.partitions.values()):
             steps = await in_slices(self._clock, self._expire_steps(owned))
