@@ -1,7 +1,7 @@
 """An HTTP server for few clients, with one request per connection; large bodies are rejected unread.
 
-Twisted's parses a form of any size before a resource sees the request (60 MB took 28 s and 1.1 GB), and any web page
-can send one to a local port through the user's browser.
+Twisted's server parses a form of any size before a resource sees the request (60 MB took 28 s and 1.1 GB), and any web
+page can send one to a local port through the user's browser.
 """
 
 from collections.abc import Collection
@@ -78,7 +78,7 @@ class _Channel(HTTPChannel):
 class BoundedSite(Site):
     """Serves ``resource`` to GET and HEAD.
 
-    ``posts``: also POST, with a body of up to ``max_body_bytes``.
+    ``posts``: serve POST, too, with a body of up to ``max_body_bytes``.
     """
 
     noisy = False
@@ -94,7 +94,7 @@ class BoundedSite(Site):
         """Write no access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """At MAX_CONNECTIONS, close the oldest idle connection; without any, refuse the new one (None)."""
+        """At MAX_CONNECTIONS, close the oldest idle connection. If none is idle, refuse the new one (None)."""
         if len(self.channels) >= MAX_CONNECTIONS:
             idle = next((channel for channel in self.channels if not channel.is_answering), None)
             if idle is None:

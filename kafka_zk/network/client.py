@@ -1,10 +1,10 @@
 """A client's connection to a broker: many requests in flight, matched to responses by correlation id.
 
-It first sends ApiVersions in its highest version and, after error 35, in the version that the response names, or 0
-(KIP-511).
+The client first sends ApiVersions in its highest version. After error 35, it uses the version that the response names,
+or 0 (KIP-511).
 
-When the connection is lost, pending requests fail with the reason. A timeout closes it: responses arrive in order, so
-later ones would be late, too.
+When the connection is lost, pending requests fail with the reason. A timeout closes the connection: responses arrive in
+order, so later ones would be late, too.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ class KafkaConnection(TwistedProtocol):
     Attributes:
         versions: API key -> the broker's lowest and highest version; empty until ``negotiate`` is done.
         on_disconnect: called once with the reason, a Failure.
-        lost: the reason; None while open.
+        lost: why the connection was lost; None while it is open.
         made: fires when TCP is connected, before a TLS handshake.
     """
 
@@ -119,9 +119,9 @@ class KafkaConnection(TwistedProtocol):
         """Send now. Fires with the decoded response.
 
         Args:
-            message: of ``codec.request(api_key)``, a mapping of its fields, or None.
-            version: None: the highest of both sides.
-            timeout_s: None: the connection's.
+            message: an instance of ``codec.request(api_key)``, a mapping of its fields, or None.
+            version: None: the highest that both sides support.
+            timeout_s: None: the connection's timeout.
             fields: in addition to those of ``message``.
         Fails with: ApiError(UNSUPPORTED_VERSION); ConnectionClosed, RequestTimedOut; ProtocolError for an invalid
         response.
@@ -249,14 +249,14 @@ class KafkaConnection(TwistedProtocol):
         return f"{peer.host}:{peer.port}"
 
     def abandon(self) -> None:
-        """Close now, or as soon as it is established."""
+        """Close the connection now, or as soon as it is established."""
         if self.transport is None:
             self._unwanted = True
         else:
             self.disconnect()
 
     def disconnect(self) -> "Deferred[None]":
-        """Fires when it is closed. Pending requests fail."""
+        """Close the connection. Fires when it is closed. Pending requests fail."""
         done: Deferred[None] = Deferred()
         if self.lost is not None:
             done.callback(None)
@@ -370,8 +370,10 @@ def connect(
     Args:
         timeout_s: for connecting.
         negotiate: if False (old brokers, tests), requests must name their version, and SASL is skipped.
-        connector: ignored if ``security`` has TLS. Fails with: ConnectError, ConnectionClosed, RequestTimedOut,
-            ApiError; with ``security`` also AuthenticationFailed, TokenUnavailable, InvalidSecurity.
+        connector: ignored if ``security`` has TLS.
+
+    Fails with: ConnectError, ConnectionClosed, RequestTimedOut, ApiError; with ``security`` also AuthenticationFailed,
+    TokenUnavailable, InvalidSecurity.
     """
     if security.tls is not None:
         from kafka_zk.network.tls_transport import TlsConnector  # it loads OpenSSL

@@ -7,8 +7,8 @@ coroutine, stepped here: if it never waits, it is answered before ``dataReceived
 Produce requests are pipelined: while one waits only for other brokers, the next begins (``in_flight``). Responses keep
 the requests' order.
 
-The handshake handles requests until it returns a context, and again when the session ends; otherwise ``dispatch`` does.
-A protocol error closes the connection.
+The handshake handles requests until it returns a context, and again when the session ends. ``dispatch`` handles all
+others. A protocol error closes the connection.
 """
 
 from collections.abc import Callable, Coroutine
@@ -62,7 +62,7 @@ _log = Logger()  # at module level: a class's logger would keep the connection i
 
 
 class BrokerConnection(TwistedProtocol):
-    """``on_lost`` is called once."""
+    """``on_lost`` is called once, when the connection is lost."""
 
     context: RequestContext
 
@@ -84,7 +84,7 @@ class BrokerConnection(TwistedProtocol):
         self._session_end: Any = None  # timer at the end of the handshake's lifetime
         self._slot = Slot.IDLE
         self._awaited: object = None  # what the handler of the request in the slot awaits
-        self._in_flight = InFlight()  # before the one in the slot
+        self._in_flight = InFlight()  # requests older than the one in the slot
         self.active = True
         """True if bytes were received or a full queue was drained since ``SupervisedConnection`` last reset it."""
 
@@ -139,7 +139,7 @@ class BrokerConnection(TwistedProtocol):
     def _wait_for_memory(self) -> None:
         """Do not read until there is memory for the next step of the incomplete frame.
 
-        It is requested only when earlier requests, which return memory, are done, and if the peer is not muted and
+        Memory is requested only when earlier requests, which return memory, are done, and if the peer is not muted and
         reads its responses.
         """
         self._input.pause()
@@ -292,8 +292,9 @@ class BrokerConnection(TwistedProtocol):
     ) -> None:
         """Run the coroutine until it awaits or ends.
 
-        It reads results from its Deferred, so None is sent into it; but a failure is thrown, because the Deferred hides
-        it during callbacks. ``passed``: the request in flight to continue; None: the one in the slot.
+        The coroutine reads a result from the Deferred that it awaits, so None is sent into it. A failure is thrown into
+        it, because a Deferred hides its failure during callbacks. ``passed``: the request in flight to continue; None:
+        the one in the slot.
         """
         try:
             if failure is None:

@@ -31,8 +31,8 @@ class ConnectionInput:
     """The input of one connection.
 
     Attributes:
-        state: read-only for others; may the transport receive?
-        decoder: has the incomplete frame.
+        state: whether the transport may receive; read-only for others.
+        decoder: holds the incomplete frame.
         frames: complete ones, oldest first.
         memory: the connection's account.
     """
@@ -49,12 +49,12 @@ class ConnectionInput:
         self.memory = settings.memory.account(of_broker=self._is_known and settings.between_brokers)
         self.decoder = FrameDecoder(settings.max_request_size_bytes, self.memory)
         self.frames: deque[memoryview] = deque()
-        self._frames_bytes = 0  # of ``frames``, without what the decoder still counts
+        self._frames_bytes = 0  # size of ``frames``, without what the decoder still counts
         self._transport: PushProducer
         self._asked_bytes = 0
         # At the last ``is_slow``:
-        self._seen_frame = 0  # of the incomplete frame
-        self._seen_bytes = 0  # received of it
+        self._seen_frame = 0  # number of the incomplete frame
+        self._seen_bytes = 0  # bytes received of that frame
 
     def connect(self, transport: PushProducer) -> None:
         """``transport`` pauses and resumes reading."""
@@ -96,7 +96,7 @@ class ConnectionInput:
             self._transport.resumeProducing()
 
     def ask(self, granted: Callable[[], None]) -> None:
-        """Reading is paused: ask for memory for the incomplete frame's next step, once. ``granted`` may be called
+        """While reading is paused, ask once for memory for the incomplete frame's next step. ``granted`` may be called
         before this returns."""
         if self.state in _ASKING:
             return
@@ -115,7 +115,7 @@ class ConnectionInput:
             self.memory.give_back(self._asked_bytes)
 
     def uses_reserve(self, api_key: int) -> None:
-        """Set whether the request may; an unauthenticated peer never may."""
+        """Set whether the request may use the reserve; an unauthenticated peer never may."""
         self.memory.of_broker = self._is_known and (self._between_brokers or api_key in BETWEEN_BROKERS)
 
     def authenticated(self) -> None:
@@ -145,7 +145,7 @@ class ConnectionInput:
         return self._seen_frame == frame and self._seen_bytes - received_bytes < least_bytes
 
     def forget(self) -> None:
-        """Drop all; the account keeps their memory."""
+        """Drop all frames; the account keeps their memory."""
         self.frames.clear()
         self._frames_bytes = 0
         self.decoder.hand_over()

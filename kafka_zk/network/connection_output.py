@@ -33,9 +33,9 @@ class ConnectionOutput:
     """The output of one connection.
 
     Attributes:
-        state: read-only for others; may the next request begin?
+        state: whether the next request may begin; read-only for others.
         writer: the queue, once connected.
-        seen_queued_bytes: at the last ``made_progress``.
+        seen_queued_bytes: size of the queue at the last ``made_progress``.
     """
 
     __slots__ = ("_clock", "_mutes", "_seen_taken_bytes", "_throttle_count", "seen_queued_bytes", "state", "writer")

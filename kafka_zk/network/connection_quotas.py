@@ -22,8 +22,8 @@ checkpoints."""
 
 
 def descriptors_for_connections(limit: int, log_files: int) -> int:
-    """How many a process may have that can open ``limit`` files (from getrlimit) and keeps ``log_files`` open: at least
-    a quarter of ``limit``."""
+    """Number of connections that a process may have if it can open ``limit`` files (from getrlimit) and keeps
+    ``log_files`` open: at least a quarter of ``limit``."""
     if limit == resource.RLIM_INFINITY:
         return UNLIMITED
     return max(limit // 4, limit - log_files - min(OTHER_DESCRIPTORS, limit // 4))
@@ -33,9 +33,9 @@ class ConnectionQuotas:
     """Counts a broker's connections; pure.
 
     Attributes:
-        count: open ones, without held ones.
-        held_count: above their address's rate, held until closed. max_connections, max_connections_per_ip,
-            max_connections_per_ip_overrides: for new connections.
+        count: open connections, without held ones.
+        held_count: connections above their address's rate, held until closed.
+        max_connections, max_connections_per_ip, max_connections_per_ip_overrides: for new connections.
         rates: limits per second.
     """
 
@@ -77,7 +77,7 @@ class ConnectionQuotas:
         return True
 
     def opened(self, host: str) -> bool:
-        """False, and not counted, if the address is at its limit."""
+        """Count a connection. Returns False, without counting it, if its address is at its limit."""
         limit = self.max_connections_per_ip_overrides.get(host, self.max_connections_per_ip)
         if self._per_ip[host] >= limit:
             return False

@@ -17,8 +17,8 @@ ANONYMOUS = "User:ANONYMOUS"
 """The principal of an unauthenticated peer."""
 
 MOST_BYTES_BEFORE_LOGIN = 16 * 1024
-"""Parsing a login message blocks all connections, and no mechanism here needs more. ``sasl.server.max.receive.size``
-(512 KB in Kafka) is ignored."""
+"""Maximum frame size before login. Parsing a login message blocks all connections, and no mechanism here needs more.
+``sasl.server.max.receive.size`` (512 KB in Kafka) is ignored."""
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 """Handles a request; the memoryview is its body."""
@@ -48,7 +48,7 @@ class Handshake(Protocol):
 
     Attributes:
         takes_bare_frames: the next frame has no request header (SaslHandshake version 0).
-        max_frame_size_bytes: until the handshake has succeeded.
+        max_frame_size_bytes: the limit until the handshake has succeeded.
     """
 
     takes_bare_frames: bool
@@ -62,7 +62,8 @@ class Handshake(Protocol):
     def unknown_version(
         self, context: RequestContext, header: RequestHeader, versions: bytes
     ) -> Coroutine[Any, Any, HandshakeStep]:
-        """An unknown version of ApiVersions; ``versions``: the response with the known ones. Raises ProtocolError."""
+        """Handle an ApiVersions request of an unknown version. ``versions``: the response with the known ones. Raises
+        ProtocolError."""
 
     def begins_again(self, header: RequestHeader) -> bool:
         """True if a request in the session begins another handshake."""
@@ -99,11 +100,11 @@ class ConnectionSettings:
         versions: API key -> lowest and highest offered. Requests of other versions, except of ApiVersions, close the
             connection.
         max_request_size_bytes: socket.request.max.bytes.
-        handshake: creates one per connection; None without SASL.
-        principal_of: for TLS without SASL: principal of a certificate (None: the peer sent none). None or a ValueError
-            closes the connection.
+        handshake: creates the ``Handshake`` of a connection; None without SASL.
+        principal_of: for TLS without SASL: returns the principal of a certificate (None: the peer sent none). If it
+            returns None or raises ValueError, the connection is closed.
         unheard: responses of this very class are not passed to ``on_response``.
-        memory: for all requests of the broker.
+        memory: the budget that all requests of the broker share.
         between_brokers: only brokers connect, and may use the reserve.
         foreign_peers: limits warnings about other protocols.
     """

@@ -2,7 +2,8 @@
 
 Four states are independent: the connection's ``Phase``, and its requests' ``Input``, ``Slot`` and ``Output``. The next
 request needs phase HANDSHAKING, OPEN or LIMITED, slot IDLE and output READY. An event is a table from state to state;
-in any other state it is a bug, and raises KeyError. Source of ``Output``: ChannelMuteState of KafkaChannel.java@3.9.
+an event in a state that its table lacks is a bug, and raises KeyError. Source of ``Output``: ChannelMuteState of
+KafkaChannel.java@3.9.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from enum import Enum
 
 
 class _State(Enum):
-    __hash__ = object.__hash__  # Enum's is slow Python, and every request uses these tables
+    __hash__ = object.__hash__  # Enum's hash is slow Python, and every request uses these tables
 
 
 class Phase(_State):

@@ -1,8 +1,8 @@
 """Limits log lines about peers that keep connecting without success: without Kafka's protocol or TLS (health checks,
 browsers), failing in TLS, or claiming to be a controller.
 
-Each is logged once per ``PERIOD_S``, up to ``MOST_PEERS``, which the log says; the next period's first line counts
-those left out.
+Each peer is logged once per ``PERIOD_S``, for at most ``MOST_PEERS`` peers. The last of these lines states the limit;
+the next period's first line counts the peers left out.
 """
 
 MOST_PEERS = 1000
@@ -10,7 +10,7 @@ PERIOD_S = 3600.0
 
 
 class ForeignPeers:
-    """Logged in this period, by address, maybe with the error."""
+    """The peers logged in this period, each an address, maybe with its error."""
 
     def __init__(self) -> None:
         self._named: set[str] = set()
@@ -18,7 +18,7 @@ class ForeignPeers:
         self._ends_s: float | None = None
 
     def mention(self, peer: str, now_s: float) -> str | None:
-        """The log line's end, often empty; None: do not log the peer now.
+        """Return the end of the log line, often empty; None: do not log the peer now.
 
         ``now_s``: seconds on a monotonic clock.
         """

@@ -1,8 +1,8 @@
 """One connection's requests without a sent response: the oldest waits, later ones began after it.
 
 After its append, a Produce with acks=all waits for followers and no longer needs its records. Its Deferred says so
-(``kept_bytes``), and the next Produce begins: followers fetch several requests' records at a time. Kafka begins it
-after the response; clients see only another latency.
+(``kept_bytes``), and the next Produce begins: followers fetch several requests' records at a time. Kafka begins the
+next Produce after the response; clients see only a different latency.
 
 Pure.
 """
@@ -27,8 +27,8 @@ class InFlightRequest:
     """One request in flight.
 
     Attributes:
-        kept_bytes: needed until it is done.
-        awaited: by its handler; None when done.
+        kept_bytes: memory that the request needs until it is done.
+        awaited: what its handler awaits; None when done.
         is_done: ``outcome`` is valid.
     """
 
@@ -43,7 +43,7 @@ class InFlightRequest:
 
 
 class InFlight(deque[InFlightRequest]):
-    """The requests in flight, oldest first. ``kept_bytes``: of those not done."""
+    """The requests in flight, oldest first. ``kept_bytes``: sum of those not done."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,8 @@ class InFlight(deque[InFlightRequest]):
 
     @property
     def is_full(self) -> bool:
-        """True if the next must wait: MAX_REQUESTS are there, or one has failed, which closes the connection."""
+        """True if the next request must wait: MAX_REQUESTS are in flight, or one has failed, which closes the
+        connection."""
         return self._has_failed or len(self) >= MAX_REQUESTS
 
     def begin(self, header: RequestHeader, kept_bytes: int = 0) -> InFlightRequest:
@@ -63,7 +64,7 @@ class InFlight(deque[InFlightRequest]):
         return request
 
     def end(self, request: InFlightRequest, outcome: Outcome) -> None:
-        """The response may still wait for earlier ones."""
+        """Set a request's outcome. Its response may still wait for earlier ones."""
         request.awaited = None
         request.is_done = True
         request.outcome = outcome

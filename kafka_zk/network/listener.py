@@ -47,10 +47,11 @@ class ListenerSettings:
 
     Attributes:
         host: address to bind; "": all addresses.
-        port: 0: any free port. send_buffer_size_bytes, receive_buffer_size_bytes: -1: the system's default.
-        max_idle_ms: closes idle connections; 0 or less: never.
+        port: 0: any free port.
+        send_buffer_size_bytes, receive_buffer_size_bytes: -1: the system's default.
+        max_idle_ms: connections that are idle for this long are closed; 0 or less: never.
         inter_broker: only brokers connect; ``max.connections`` does not apply.
-        max_connections: of this listener.
+        max_connections: the limit of this listener alone.
     """
 
     host: str
@@ -186,7 +187,7 @@ class Listener:
         except CannotListenError:
             if self._port is None or self.port != port:
                 raise
-            # It may block the new address: the same port at another host.
+            # The old address may block the new one: the same port at another host.
             await self._close_port()
             if not self._may_bind():
                 return
@@ -314,8 +315,8 @@ class Listener:
         """Count each connection's checks without progress, and close stalled and idle ones in slices: there may be
         thousands.
 
-        While requests wait for memory, waiting ones that hold some are ended early, and connections whose peer does not
-        read are closed.
+        While requests wait for memory, waiting requests that hold memory are ended early, and connections whose peer
+        does not read are closed.
         """
         self._schedule_check()
         is_waited_for = self._connection_settings.memory.is_waited_for
@@ -350,8 +351,7 @@ class Listener:
             self._is_giving_up = False
 
     def stop_accepting(self) -> "Deferred[None]":
-        """Close the port permanently, but no connection. Fires when the port is closed. Fires when the port is
-        closed."""
+        """Close the port permanently, but no connection. Fires when the port is closed."""
         self._is_stopped = True
         for timer in (self._check, self._pause):
             if timer is not None and timer.active():

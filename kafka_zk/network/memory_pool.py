@@ -172,7 +172,7 @@ class MemoryPool:
 
 
 UNBOUNDED = MemoryPool(2**62)
-"""Without a limit, for client connections, which only receive what they requested."""
+"""A pool without a limit, for client connections, which only receive what they requested."""
 
 
 class Reservation(ClientWait[None]):
@@ -197,10 +197,10 @@ class MemoryAccount:
     Attributes:
         of_broker: may use the brokers' reserve.
         size_bytes: all that is charged, with the overdraft.
-        frame_bytes: of it, the frame of the request in progress.
-        is_released: that request has released its frame.
-        reserved_bytes: of it, what this request reserved.
-        overdraft_bytes: of it, what exceeds the budget.
+        frame_bytes: of ``size_bytes``, the frame of the request in progress.
+        is_released: the request in progress has released its frame.
+        reserved_bytes: of ``size_bytes``, what this request reserved.
+        overdraft_bytes: of ``size_bytes``, what exceeds the budget.
     """
 
     __slots__ = (

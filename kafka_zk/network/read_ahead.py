@@ -21,7 +21,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class ReadAhead:
-    """``run_in_thread`` fires when the function returns."""
+    """``run_in_thread`` returns a Deferred that fires when the function returns."""
 
     def __init__(self, run_in_thread: RunInThread) -> None:
         self._run_in_thread = run_in_thread
@@ -38,7 +38,7 @@ class ReadAhead:
         ]
         if not cold:
             return None
-        # The thread gets numbers; the reactor's slices keep their descriptors open.
+        # The thread gets descriptor numbers; the reactor's slices keep their descriptors open.
         try:
             ranges = [(part.fileno(), part.position, part.size_bytes) for part in cold]
         except OSError:  # sending raises it again

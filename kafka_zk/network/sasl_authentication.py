@@ -89,6 +89,6 @@ class SaslAuthentication:
             await self._exchange(client)
             self._connection.release_requests()
         except Exception as error:
-            # At the next request, the broker would close the connection; now, the reason is preserved.
+            # End the connection with the reason: at the next request, the broker would close it without one.
             _log.warn("reauthentication failed: {error}", error=str(error))
             self._connection.end(error)

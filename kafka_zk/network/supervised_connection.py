@@ -1,6 +1,6 @@
 """A connection whose listener checks its progress: a slow peer must not hold memory that others need.
 
-Source: IdleExpiryManager of Selector.java@3.9 for idle ones; Kafka does not check a request's progress.
+Source: IdleExpiryManager of Selector.java@3.9 for idle connections; Kafka does not check a request's progress.
 Tests: tests/kafka_zk/network/{test_listener,test_in_flight,test_starvation}.py.
 """
 
@@ -38,7 +38,7 @@ class SupervisedConnection(BrokerConnection):
 
     @property
     def is_stalled(self) -> bool:
-        """True if only the rest of an incomplete frame is missing."""
+        """True if the connection waits only for the rest of an incomplete frame."""
         return self._decoder.missing is not None and self._input.is_reading and self._slot is Slot.IDLE
 
     @property

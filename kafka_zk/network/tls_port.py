@@ -20,7 +20,7 @@ from kafka_zk.security.tls import reason
 
 HANDSHAKE_TIMEOUT_S = 10.0
 HANDSHAKE_STEPS_PER_TURN = 8
-"""A step with RSA takes 0.5 ms."""
+"""Maximum number of handshake steps per turn; a step with RSA takes 0.5 ms."""
 
 _log = Logger()
 
@@ -133,7 +133,7 @@ class TlsPort(FramePort):
     Attributes:
         context: for new connections; may be replaced.
         failures: the logged failures, as (address, reason).
-        turns: for all connections.
+        turns: of all connections' handshakes.
     """
 
     transport = TlsFrameServer  # type: ignore[assignment]

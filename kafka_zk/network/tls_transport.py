@@ -334,7 +334,7 @@ class TlsFrameTransport(FrameTransport):
         return main.CONNECTION_LOST if self._has_received else self._closed_early()
 
     def _deliver(self) -> None:
-        """Deliver decrypted data, the rest of a big frame directly into its buffer.
+        """Deliver decrypted data. The rest of a big frame goes directly into its buffer.
 
         OpenSSL is not asked when nothing is left: its error costs as much as a small record.
         """

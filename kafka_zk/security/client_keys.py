@@ -1,8 +1,8 @@
 """Reads a client's security keys, spelled as in Java, librdkafka or kafka-python.
 
-Files are read at once: other machines can use the result. Unknown keys and contradictions are rejected, with one
-sentence without secrets. So are TLS or SASL keys that the protocol does not use: the user would believe to be
-protected.
+Files are read immediately, so that other machines can use the result. Unknown keys and contradictions are rejected,
+with one sentence without secrets. TLS or SASL keys that the protocol does not use are rejected, too: the user would
+believe that they have an effect.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
 """
@@ -255,7 +255,7 @@ def _about(keys: _Keys, key: str) -> Iterator[None]:
 
 def _sasl(keys: _Keys) -> SaslSettings:
     mechanism = keys.text("sasl.mechanism", "GSSAPI").upper()
-    is_missing = not keys.has("sasl.mechanism") and not keys.has(_SERVICE)  # without Kerberos, it was forgotten
+    is_missing = not keys.has("sasl.mechanism") and not keys.has(_SERVICE)  # GSSAPI, the default, needs it
     if mechanism not in MECHANISMS or is_missing:
         what = "sasl.mechanism is missing" if is_missing else f"sasl.mechanism={mechanism}"
         raise InvalidSecurity(f"{what}: must be one of {', '.join(MECHANISMS)}")

@@ -1,6 +1,7 @@
 """A client's security settings, and the names of their keys.
 
-Only values: a client without security loads nothing else of this package. ``client_keys`` reads the configuration.
+This module has only values, so that a client without security loads nothing else of this package. ``client_keys`` reads
+the configuration.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ class KerberosLogin:
         service: first part of brokers' principals.
         principal: the client's; empty: the ticket cache's.
         keytab: path; empty: use ``cache``.
-        cache: of tickets; empty: the user's.
+        cache: the ticket cache; empty: the user's.
     """
 
     service: str
@@ -46,8 +47,8 @@ class SaslSettings:
 
     Attributes:
         username, password: for PLAIN and SCRAM.
-        is_token: these are a delegation token's id and HMAC.
-        tokens: OAUTHBEARER's source, of a class in ``token_sources``.
+        is_token: ``username`` and ``password`` are a delegation token's id and HMAC.
+        tokens: source of OAUTHBEARER tokens, an instance of a class in ``token_sources``.
         kerberos: for GSSAPI.
     """
 
@@ -69,7 +70,7 @@ class ClientSecurity:
     """Can be pickled; ``repr`` shows no secret.
 
     ``protocol``: one of ``PROTOCOLS``.
-        ``tls``, ``sasl``: None if not of the protocol.
+        ``tls``, ``sasl``: None if the protocol does not use it.
     """
 
     protocol: str = "PLAINTEXT"

@@ -18,7 +18,7 @@ class SaslAuthenticationFailed(AuthenticationFailed):
 
 
 class RefusedForNow(SaslAuthenticationFailed):
-    """Accepted later, maybe: the connection is closed without a response, so that clients retry."""
+    """The login may be accepted later: the connection is closed without a response, so that clients retry."""
 
 
 class UnsupportedSaslMechanism(AuthenticationFailed):

@@ -1,7 +1,7 @@
 """SASL/GSSAPI with Kerberos, both sides (RFC 4752). No security layer, as in Kafka: TLS encrypts.
 
-After tokens have established a context, the broker offers its security layers, and the client selects "none". A user
-name to act as, from the client, has no effect, as in Kafka.
+After tokens have established a context, the broker offers its security layers, and the client selects "none". If the
+client names a user to act as, that has no effect, as in Kafka.
 
 Needs ``pip install 'kafka-zk[gssapi]'``, keytabs and /etc/krb5.conf (KRB5_CONFIG). As in Kafka, clients try again after
 a replayed or not yet valid ticket.
@@ -78,7 +78,7 @@ class GssapiServer:
     def __init__(self, gssapi: Any, credentials: Any) -> None:
         self._gssapi = gssapi
         self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
-        # Otherwise a refused ticket fails in a next step that never comes: clients do not accept an error token.
+        # True would return an error token and raise in the next step, which never comes: clients reject that token.
         self._context.__DEFER_STEP_ERRORS__ = False
         self._has_offered = False
         self.principal = ""

@@ -104,7 +104,7 @@ class ListenerKeys:
         return {key: value for key, value in keys.items() if value} if mechanism == "OAUTHBEARER" else {}
 
     def mechanisms(self) -> tuple[str, ...]:
-        """Raises InvalidSecurity for one that a broker cannot enable."""
+        """The enabled mechanisms. Raises InvalidSecurity for one that a broker cannot enable."""
         named = [name.strip() for name in self.text("sasl.enabled.mechanisms", "GSSAPI").split(",") if name.strip()]
         unknown = [name for name in named if name not in BROKER_MECHANISMS]
         if unknown or not named:
@@ -114,7 +114,7 @@ class ListenerKeys:
         return tuple(name for name in BROKER_MECHANISMS if name in named)
 
     def login_module(self, mechanism: str) -> LoginModule:
-        """Raises InvalidSecurity without the configured texts."""
+        """Raises InvalidSecurity, whose message omits the configured texts."""
         key = self.name_of(mechanism, "sasl.jaas.config")
         text = self.own_of_mechanism(mechanism, "sasl.jaas.config")
         if not text:

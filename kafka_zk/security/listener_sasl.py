@@ -1,7 +1,7 @@
 """One listener's SASL settings, from its keys and login modules.
 
-Instead of a callback handler's class, give a Python class as ``module:Class``. It is created once, with the login
-module's options. It may block: it is called off the reactor's thread.
+A callback handler is configured as a Python class, ``module:Class``. It is instantiated once, with the login module's
+options. Its methods may block, because they are called off the reactor's thread.
 
     PLAIN         authenticate(username, password) -> True if the password is right; an exception fails the login
     OAUTHBEARER   validate(token) -> (user name, expiry in s since the epoch); ValueError rejects the token
@@ -74,10 +74,10 @@ class ListenerSasl:
 
     Attributes:
         plain_users: user name -> password, unless there is ``check_password``.
-        max_reauth_ms: by mechanism; 0 or absent: no limit.
+        max_reauth_ms: longest session by mechanism; 0 or absent: no limit.
         check_password: PLAIN's callback.
         tokens: OAUTHBEARER's validator.
-        jwks: for ``tokens``, a ``SignedTokens``, if keys must be fetched.
+        jwks: where to fetch keys for ``tokens`` (a ``SignedTokens``); None: there is nothing to fetch.
         blocking: mechanisms that may block.
     """
 

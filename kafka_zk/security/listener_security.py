@@ -1,7 +1,7 @@
 """One listener's security settings, from ``server.properties``.
 
-Unsupported ones are rejected with one sentence: otherwise a listener would be open that its administrator believes
-protected. Only values: without a secured listener, nothing loads OpenSSL or hashlib.
+Unsupported settings are rejected with one sentence; if they were ignored, the administrator would believe an open
+listener to be protected. The result has only values: without a secured listener, nothing loads OpenSSL or hashlib.
 
 Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuilders.java@3.9.
 """
@@ -34,7 +34,7 @@ class ListenerTls:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """``protocol``: one of ``client_security.PROTOCOLS``; ``tls`` and ``sasl`` are None if not of it."""
+    """``protocol``: one of ``client_security.PROTOCOLS``; ``tls`` and ``sasl`` are None if it does not use them."""
 
     protocol: str = "PLAINTEXT"
     tls: ListenerTls | None = None

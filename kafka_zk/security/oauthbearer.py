@@ -1,6 +1,6 @@
 """The client's side of SASL OAUTHBEARER, and when tokens are renewed. Pure.
 
-A broker rejects a token with a JSON document; the client then sends one byte and gets it again.
+A broker rejects a token with a JSON document; the client then sends one byte and gets the document again.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslClient.java@3.9.
 """
@@ -26,8 +26,8 @@ class Token:
 
     Attributes:
         expires_ms: since the epoch.
-        started_ms: issued, since the epoch, if known.
-        extensions: sent with it.
+        started_ms: time of issue, since the epoch, if known.
+        extensions: SASL extensions sent with the token.
     """
 
     value: Password

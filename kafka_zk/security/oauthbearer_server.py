@@ -35,7 +35,7 @@ class ExplainedFailure(SaslAuthenticationFailed):
 
 
 def client_first(message: bytes) -> ClientFirst:
-    """Raises SaslAuthenticationFailed, without the token."""
+    """Raises SaslAuthenticationFailed, whose message omits the token."""
     try:
         found = _FIRST.fullmatch(message.decode())
     except UnicodeDecodeError:

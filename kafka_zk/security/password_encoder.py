@@ -25,7 +25,7 @@ CIPHER = "AES/CBC/PKCS5Padding"
 KEY_FACTORY = "PBKDF2WithHmacSHA512"
 ITERATIONS, KEY_LENGTH_BITS = 4096, 128
 MOST_ITERATIONS = 100_000
-"""100,000 iterations take 0.1 s of a broker's time."""
+"""Maximum number of iterations; 100,000 take 0.1 s of a broker's time."""
 
 _HASHES = {"PBKDF2WithHmacSHA512": "sha512", "PBKDF2WithHmacSHA256": "sha256", "PBKDF2WithHmacSHA1": "sha1"}
 _KEY_LENGTHS_BITS = (128, 192, 256)
@@ -36,7 +36,7 @@ _MAX_CACHED = 32
 
 @dataclass(frozen=True, slots=True)
 class PasswordEncoder:
-    """Encodes with these parameters; decodes any text of the same secret."""
+    """Encodes with these parameters; decodes any text encoded with the same secret."""
 
     secret: Password = field(repr=False)
     key_factory: str = KEY_FACTORY
@@ -67,7 +67,7 @@ class PasswordEncoder:
         return cls(Password(secret), factory, bits, iterations)
 
     def encode(self, password: Password, random: Random = SYSTEM_RANDOM) -> str:
-        """Encrypt a password, with a random salt. Raises InvalidSecurity without the package."""
+        """Encrypt a password, with a random salt. Raises InvalidSecurity if the package is missing."""
         salt, vector = random.randbytes(_SALT_BYTES), random.randbytes(_BLOCK_BYTES)
         key = self._key(self.key_factory, salt, self.iterations, self.key_length_bits)
         plain = password.value.encode()
@@ -87,7 +87,7 @@ class PasswordEncoder:
         return ",".join(f"{name}:{value}" for name, value in fields.items())
 
     def decode(self, text: str) -> Password:
-        """Raises InvalidSecurity, without the text."""
+        """Raises InvalidSecurity, whose message omits the text."""
         return _decode(self, text)
 
     def _key(self, factory: str, salt: bytes, iterations: int, bits: int) -> bytes:
@@ -96,7 +96,7 @@ class PasswordEncoder:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _decode(encoder: PasswordEncoder, text: str) -> Password:
-    """Every change of a broker's configuration decodes its passwords again."""
+    """Cached, because every change of a broker's configuration decodes its passwords again."""
     if len(text) > _LONGEST_CHARACTERS:
         raise InvalidSecurity("an encoded password that is too long")
     fields = dict(part.partition(":")[::2] for part in text.split(","))

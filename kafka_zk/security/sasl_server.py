@@ -28,10 +28,10 @@ class Credentials(Protocol):
     """SCRAM credentials of users and delegation tokens."""
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """An invented one if the user does not exist."""
+        """The user's credential, or an invented one if the user does not exist."""
 
     def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
-        """An invented one if the token does not exist."""
+        """The token's credential, or an invented one if the token does not exist."""
 
 
 class SaslState(Enum):
@@ -148,7 +148,8 @@ class SaslServer:
         self._knows_versions = True
 
     def handshake(self, mechanism: str) -> bool:
-        """A mechanism that is not enabled fails the login: False. Raises UnexpectedRequest."""
+        """Choose the mechanism. If it is not enabled, the login fails and False is returned. Raises
+        UnexpectedRequest."""
         if self.state is not SaslState.STARTED:
             raise UnexpectedRequest("SaslHandshake again during the login")
         is_enabled = mechanism in self._sasl.mechanisms

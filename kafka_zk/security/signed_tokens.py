@@ -47,7 +47,7 @@ class InvalidKeys(ValueError):
 
 
 class VerificationKey(NamedTuple):
-    """``algorithm``: None: all of the key's type.
+    """``algorithm``: None: all algorithms of the key's type.
 
         ``curve``: for EC and OKP.
     """
@@ -138,7 +138,7 @@ def verify(key: VerificationKey, algorithm: str, signed: bytes, signature: bytes
 
 
 class SignedTokens(TokenValidator):
-    """``keys``: replaced by each fetch. ``on_missed_key``: a key is unknown."""
+    """``keys``: replaced by each fetch. ``on_missed_key``: called when a token's key is unknown."""
 
     def __init__(self, expected: ExpectedClaims) -> None:
         self._expected = expected

@@ -47,7 +47,9 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
     Args:
         kind: one of ``TYPES``.
-        key_password: None: the store's. Raises InvalidSecurity; the caller names the store.
+        key_password: None: the store's.
+
+    Raises InvalidSecurity; the caller names the store.
     """
     if kind == "PEM":
         return pem_identity(data, data, key_password)
@@ -125,8 +127,9 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
     """The certificates, without those of the key and its issuers.
 
-    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. An entry not
-    named by its subject is kept: Java names a key's issuers so.
+    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. Java also names a
+    key's issuers by their subject: if one of several entries with an issuer's subject has this name, the others are
+    kept.
     """
     if store.key is None:
         return list(store.additional_certs)
@@ -210,7 +213,7 @@ class _JksReader:
 
 
 def _jks_entries(data: bytes, password: Password | None) -> list[_JksEntry]:
-    """A password allows an integrity check first."""
+    """Read all entries. If a password is given, the store's integrity is checked first."""
     if data[:4] != _JKS_MAGIC:
         raise InvalidSecurity("it is not a JKS file")
     if password is not None:
@@ -246,7 +249,8 @@ def _jks_identity(data: bytes, store_password: Password, key_password: Password)
 
 
 def _jks_key(protected: bytes, password: Password) -> bytes:
-    """Java's own protection: a stream of SHA-1 digests over the key, and one as a check."""
+    """Decrypt a key with Java's own protection: a stream of SHA-1 digests XORed with the key, and a digest as a
+    check."""
     try:
         algorithm, sealed = der.elements(der.element(protected).content)
         kind = der.object_identifier(next(der.elements(algorithm.content)).content)

@@ -77,7 +77,7 @@ def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> str | None:
-    """Why such a client cannot connect to such a server, host names aside; None if it can."""
+    """Why such a client cannot connect to such a server, apart from host names; None if it can."""
     asking = client_context(replace(client, check_host_name=False))
     answering = server_context(server, client_auth)
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -95,7 +95,8 @@ def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> s
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Python reads only files, so a temporary one is used, in memory or on disk. Raises InvalidSecurity."""
+    """Load the key and certificates from a temporary file, in memory or on disk, because Python reads only files.
+    Raises InvalidSecurity."""
     password = identity.key_password.value if identity.key_password else ""
     text = identity.private_key.value + "\n" + identity.certificate_chain
     try:
@@ -157,8 +158,8 @@ def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) ->
 
 
 def closed_early(settings: TlsSettings, *, in_handshake: bool) -> str:
-    """Why a broker may close a connection right after the handshake. It may also have been stopped, so a retry can
-    help."""
+    """Why a broker may close a connection right after the handshake. The broker may also have been stopped, so a retry
+    can help."""
     if in_handshake:
         return "the broker closed the connection during the TLS handshake; does it speak TLS at this port?"
     wants = "does not accept this client's certificate" if settings.identity else "asks for a client certificate"

@@ -23,8 +23,8 @@ class TlsSettings:
         authorities: trusted certificates, PEM; None: the system's.
         identity: sent if the peer requests it.
         verify: a client verifies the broker's certificate.
-        check_host_name: the certificate must name the broker's host; ignored unless ``verify``. protocols, suites:
-            Java's names. Empty: TLS 1.2 and 1.3, and OpenSSL's default suites.
+        check_host_name: the certificate must name the broker's host; ignored unless ``verify``.
+        protocols, suites: Java's names; empty: TLS 1.2 and 1.3, and OpenSSL's default suites.
     """
 
     authorities: str | None = None

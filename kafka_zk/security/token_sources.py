@@ -98,8 +98,8 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class TokenCallback:
-    """Gets tokens from a function like confluent-kafka's ``oauth_cb``. It gets ``config`` and returns the token, its
-    expiry in s since the epoch and, optionally, a principal's name and a mapping of SASL extensions.
+    """Gets tokens from a function like confluent-kafka's ``oauth_cb``. The function gets ``config`` and returns the
+    token, its expiry in s since the epoch and, optionally, a principal's name and a mapping of SASL extensions.
 
     ``function``: a callable, or ``module:function``, imported for the first token.
     """

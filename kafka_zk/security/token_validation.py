@@ -18,7 +18,7 @@ _PART = re.compile(r"[A-Za-z0-9_-]*")
 
 
 class RefusedToken(Exception):
-    """The message is for the log, without any of the token; the client gets ``status`` and ``scope``."""
+    """The message is for the log and contains no part of the token; the client gets ``status`` and ``scope``."""
 
     def __init__(self, message: str, status: str = "invalid_token", scope: str | None = None) -> None:
         super().__init__(message)
@@ -94,7 +94,7 @@ def check_times(issued_ms: int | None, expires_ms: int, now_ms: int, skew_ms: in
 
 
 class UnsecuredTokens:
-    """``options``: the login module's; ``unsecuredValidator…`` are read."""
+    """``options``: of the login module; those named ``unsecuredValidator…`` are read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """Raises InvalidSecurity."""

@@ -44,7 +44,7 @@ class PartitionInfo(NamedTuple):
 
 
 class PartitionChange(NamedTuple):
-    """``info``: None if it is being deleted."""
+    """``info``: None if the partition is being deleted."""
 
     topic: str
     topic_id: uuid.UUID
@@ -80,7 +80,7 @@ class MetadataCache:
 
     Attributes:
         controller_id: -1 before the first update.
-        topics: by name and partition number, unless empty.
+        topics: topic name -> partition number -> info; topics without partitions are absent.
         topic_ids, topic_names: inverse mappings, for topics with an id.
         encoded: by topic, then by the response's other parameters. A changed partition drops its chunk; changed brokers
             drop all.
@@ -173,7 +173,8 @@ class MetadataCache:
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
     def _partitions(self, topic: str, topic_id: uuid.UUID) -> dict[int, PartitionInfo]:
-        """Adopts the id; another id means another topic of this name."""
+        """Return the known partitions of the topic and adopt its id. A different id means another topic of this
+        name."""
         if topic_id != uuids.ZERO and self.topic_ids.get(topic) != topic_id:
             if topic in self.topic_ids:
                 self.topics.pop(topic, None)

@@ -2,7 +2,7 @@
 
 Without racks, partition p begins at broker (start + p) mod n. The others follow at a distance that grows after each
 round of all brokers: partitions with one leader have different followers. If all brokers have a rack, racks alternate,
-and none gets a partition's second replica before all have one.
+and no rack gets a second replica of a partition before every rack has one.
 
 Source: assignReplicasToBrokers, getRackAlternatedBrokerList in AdminUtils.java@3.9.
 """
@@ -88,7 +88,7 @@ def assign(
     Args:
         brokers: sorted ids, at least ``replication_factor``.
         start: index of partition 0's leader, at least 0.
-        shift: between first and second replica, at least 0.
+        shift: distance between the first and second replica, at least 0.
     """
     count = len(brokers)
     assert 1 <= replication_factor <= count, "more replicas than brokers"

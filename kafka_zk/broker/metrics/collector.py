@@ -210,7 +210,7 @@ class BrokerCollector(Collector):
         yield _counter(name + "zookeepersyncconnects", "Connections made again.", changes[SessionState.CONNECTED])
 
     def _reactor(self) -> Iterator[Metric]:
-        """Long turns: in Kafka, a slow request blocks only one of many threads."""
+        """Long turns of the reactor. Kafka has no such metric: a slow request blocks only one of its threads."""
         if self._watchdog is not None:
             count, seconds = self._watchdog.long_turn_count, self._watchdog.long_turns_s
             name = "kafka_zk_reactor_longturn"

@@ -15,7 +15,7 @@ _MANAGER = "kafka_log_logcleanermanager_"
 
 
 def log_cleaner_metrics(cleaner: Any, now_ms: int) -> Iterator[Metric]:
-    """All gauges of a ``LogCleaner``. Values about a cleaning are those of each thread's last one."""
+    """All gauges of a ``LogCleaner``. Values about a cleaning are those of each thread's last cleaning."""
     stats, manager = cleaner.last_stats, cleaner.manager
     yield _gauge(
         _CLEANER + "cleaner_recopy_percent", "Percentage of read bytes that were kept.", recopy_percent(stats)

@@ -23,8 +23,8 @@ class RequestStats:
 
     Attributes:
         requests: (API key, version) -> [count, sum in s until the response was ready].
-        failed_count: (API key, version) -> number of requests that closed their connection. produced_bytes,
-            fetched_bytes: body sizes of Produce requests and Fetch responses.
+        failed_count: (API key, version) -> number of requests that closed their connection.
+        produced_bytes, fetched_bytes: body sizes of Produce requests and Fetch responses.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class RequestStats:
             key = header[:2]
             size_bytes = len(body)
             handling = dispatch(context, header, body)
-            del body  # a waiting handler can free it
+            del body  # so that a waiting handler can free it
             try:
                 parts = await handling
             except BaseException:

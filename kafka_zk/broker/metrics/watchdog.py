@@ -1,8 +1,8 @@
 """Detects turns of the reactor of a second or more, logs what they did, and counts them.
 
 A broker's only thread serves all clients, so a long turn blocks all. A timer on the reactor records when it runs, and
-another thread checks that. If it was too long ago, the thread finds the request on the reactor's stack: requests need
-no bookkeeping. This is exact on a busy machine, and also detects pauses of the process.
+another thread checks that time. If the last run was too long ago, the thread finds the request on the reactor's stack:
+requests need no bookkeeping. This is exact on a busy machine, and also detects pauses of the process.
 
 ``registry.client.pulse`` lets a frozen process's ZooKeeper session expire.
 Tests: tests/integration/brokers/test_frozen_broker.py.
@@ -25,8 +25,8 @@ _log = Logger()
 
 LONG_TURN_S = 1.0
 CHECK_INTERVAL_S = 0.25
-"""Interval of the timer and of the thread's checks. A turn counts from the timer's last run, so one that is this much
-shorter than LONG_TURN_S may count."""
+"""Interval of the timer and of the thread's checks. A turn is measured from the timer's last run, so a turn that is
+this much shorter than LONG_TURN_S may be counted."""
 
 _STACK_DEPTH = 4
 _STEP = BrokerConnection._step.__code__
@@ -35,7 +35,7 @@ _STEP = BrokerConnection._step.__code__
 class Watchdog:
     """Watches the reactor whose thread calls ``start``.
 
-    ``long_turn_count``, ``long_turns_s``: number and total length.
+    ``long_turn_count``, ``long_turns_s``: number and total length of long turns.
     """
 
     def __init__(self, reactor: Any, seconds: Callable[[], float] = monotonic_s) -> None:
@@ -78,7 +78,7 @@ class Watchdog:
             self.look()
 
     def look(self) -> None:
-        """Log, in the watchdog's thread, a too long turn once."""
+        """Log a turn that is too long, once. Runs in the watchdog's thread."""
         ran_s = self._ran_s
         for_s = self._seconds() - ran_s
         if for_s < LONG_TURN_S or ran_s == self._reported_s:
@@ -86,7 +86,7 @@ class Watchdog:
         self._reported_s = ran_s
         frame = sys._current_frames().get(self._thread_id)
         seen = describe(frame) if frame is not None else {}
-        if ran_s == self._ran_s:  # otherwise a later turn's stack
+        if ran_s == self._ran_s:  # otherwise the stack is a later turn's
             self._seen = seen
             _log.warn("event loop blocked for {for_s:.1f} s so far; no client is served", for_s=for_s, **seen)
 

@@ -101,7 +101,7 @@ class Broker:
 
     @property
     def parts(self) -> BrokerParts:
-        """Once the logs are open."""
+        """The broker's parts, which exist once the logs are open."""
         assert self._parts is not None, "the logs are not open"
         return self._parts
 
@@ -282,7 +282,7 @@ class Broker:
             ensureDeferred(self._tell_of_failure())
 
     async def _tell_of_failure(self) -> None:
-        """The controller then asks for each replica, as after a new session."""
+        """Notify the controller, which then asks for each replica, as after a new session."""
         try:
             await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
@@ -302,7 +302,7 @@ class Broker:
     # -- stop ---------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Cleanly: returns when all records are flushed and the session is closed."""
+        """Stop cleanly. Returns when all records are flushed and the session is closed."""
         self._stopping = True
         if self._config.controlled_shutdown_enable and self.broker_epoch >= 0:
             await self.parts.hand_over()
@@ -327,7 +327,7 @@ class Broker:
         await self._client.close()
 
     async def _stop_serving(self, parts: BrokerParts) -> None:
-        """This takes seconds, so ACLs, users, tokens and quotas are followed until the end."""
+        """Stop serving clients. This takes seconds, so ACLs, users, tokens and quotas are followed until the end."""
         if self._live_config is not None:
             self._live_config.follow_only_clients()
         await parts.close()
@@ -337,7 +337,8 @@ class Broker:
         parts.close_security()
 
     async def _close(self, logs: LogManager) -> None:
-        """Close the logs in steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
+        """Close the logs in steps, with fsyncs on worker threads, so that the ZooKeeper session does not expire
+        meanwhile, even with thousands of logs.
 
         Requests in progress no longer find a log.
         """

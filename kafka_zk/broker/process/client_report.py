@@ -1,5 +1,5 @@
-"""Reports connected and throttled clients: at each change, and again after REPEAT_S for later observers, and recordings
-that have dropped the last report.
+"""Reports connected and throttled clients: at each change, and again after REPEAT_S, for later observers and for
+recordings that have dropped the last report.
 
 A client is a principal, host and listener: connections have no client id. Requests need no extra work: connections and
 quotas are examined every INTERVAL_MS.

@@ -1,7 +1,7 @@
 """Follows configuration changes from before the first configuration is read.
 
-A starting broker first reads configurations, users and quotas, so changes wait for ``follow``. A watch that began then
-would miss a change that another broker, whose clock is ahead, has purged.
+A starting broker first reads configurations, users and quotas, so changes wait for ``follow``. A watch that began only
+at ``follow`` would miss a change that another broker, whose clock is ahead, has purged.
 """
 
 from twisted.internet.defer import ensureDeferred

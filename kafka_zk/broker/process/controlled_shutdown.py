@@ -1,7 +1,8 @@
 """Moves leaderships away before a broker stops (ControlledShutdown): clients find no dead leader.
 
-While some partitions have no other leader, the request is repeated, but only ``max_tries`` times, for ``max_tries``
-times the backoff, and with other live brokers: stopping has priority. A new controller or broker ends a pause early.
+While some partitions have no other leader, the request is repeated: at most ``max_tries`` times, within ``max_tries``
+times the backoff, and only while another broker is alive. Stopping has priority. A new controller or broker ends a
+pause early.
 
 Source: KafkaServer.controlledShutdown@3.9.
 """
@@ -56,7 +57,7 @@ class ControlledShutdown:
         self._backoff_s = backoff_ms / 1000
 
     async def run(self) -> bool:
-        """True if all were moved that another broker can take."""
+        """True if all leaderships were moved that another broker can take."""
         deadline = self._clock.seconds() + self._max_tries * self._backoff_s
         for number in range(1, self._max_tries + 1):
             view = self._view()

@@ -45,7 +45,7 @@ class ControllerChannel:
         self._is_closed = False
 
     async def connected(self) -> KafkaConnection:
-        """Opened if needed, for one caller at a time. Raises: NoController; errors of ``connect``."""
+        """The connection, opened if needed, for one caller at a time. Raises: NoController; errors of ``connect``."""
         if self._is_closed:
             raise NoController("the broker stops")
         peer = self._find()

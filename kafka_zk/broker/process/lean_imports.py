@@ -1,9 +1,9 @@
 """Avoids imports that a broker or a client command does not need.
 
-Twisted's TCP imports TLS, and OpenSSL's bindings if installed: 14 MB. Deferreds import asyncio for three names,
-Twisted's compatibility module a cookie jar, kazoo ``ssl`` and ``hashlib`` for rare features: 7 MB, mostly OpenSSL. Here
-they are loaded on first use. With TLS listeners, TLS modules are not replaced; a TLS connection to ZooKeeper has loaded
-the real ``ssl``.
+Twisted's TCP imports TLS, and OpenSSL's bindings if installed: 14 MB. For rare features, Deferreds import asyncio
+(three names), Twisted's compatibility module imports a cookie jar, and kazoo imports ``ssl`` and ``hashlib``: 7 MB,
+mostly OpenSSL. This module delays these imports until their first use. With TLS listeners, TLS modules are not
+replaced; a TLS connection to ZooKeeper has loaded the real ``ssl``.
 """
 
 import importlib

@@ -1,6 +1,6 @@
 """When to try again to give listeners what they lack: an address, users or keys. Pure.
 
-Each attempt, also a change of the configuration, doubles the wait, up to ``MAX_WAIT_MS``; it is short again when
+Each attempt, also a change of the configuration, doubles the wait, up to ``MAX_WAIT_MS``; the wait is short again when
 another listener lacks something.
 """
 

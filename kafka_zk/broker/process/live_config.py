@@ -47,8 +47,8 @@ async def read_broker_config(
 
 
 class LiveConfig:
-    """``follow_listeners`` applies ``services.config`` to listeners and registration, after each change of the broker's
-    configuration, even during an earlier call.
+    """``follow_listeners`` applies ``services.config`` to listeners and registration. It is called after each change of
+    the broker's configuration, even during an earlier call.
 
     ``credentials``: None while no listener uses SCRAM.
     """
@@ -175,7 +175,8 @@ class LiveConfig:
         self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
-        """Topics with a ratio of 0, without the cleaner's pause; for ``kafka-zk compact``."""
+        """Clean topics whose ``min.cleanable.dirty.ratio`` is 0 without the cleaner's pause, for ``kafka-zk
+        compact``."""
         for tp, partition in self._services.replicas.partitions.items():
             if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
                 self._log_cleaner.clean_now(tp)

@@ -45,9 +45,9 @@ class LiveListeners:
     """The listeners of a broker with these parts.
 
     Args:
-        new_listener: creates an unbound one.
+        new_listener: creates an unbound listener.
         load_users: called before a broker gets its first listener with SCRAM. Raises: RegistryError.
-        token_keys: at first those of the configured listeners.
+        token_keys: OAuth providers' keys, at first those of the configured listeners.
         follow_again: calls ``follow`` after a failure. Raises: RegistryError.
     """
 
@@ -102,8 +102,8 @@ class LiveListeners:
         return iter(list(self._by_name.values()))
 
     def endpoints(self) -> tuple[EndPoint, ...]:
-        """Advertised addresses of the bound listeners, with their actual ports. If a listener could not move, its old
-        address, unless ``advertised.listeners`` has another."""
+        """Advertised addresses of the bound listeners, with their actual ports. A listener that could not move has its
+        old address, unless ``advertised.listeners`` has another."""
         config = self._parts.services.config
         wanted = {listener.name: (listener.host, listener.port) for listener in config.listener_list}
         found = []
@@ -281,7 +281,8 @@ class LiveListeners:
             self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
 
     def _try_to_bind(self, addresses: list[tuple[WantedListener, set[int]]], backlog: int) -> None:
-        """Bind all briefly, except ports that will be free by then."""
+        """Bind all addresses briefly. If a listener will release the port, try a free port of the same host
+        instead."""
         tried = list[Any]()
         factory: Any = Factory()
         try:

@@ -1,8 +1,8 @@
 """A running broker's keys, certificates and authorities: reloaded on change, watched for expiry.
 
-A reload affects new connections. Another file, another password and new content are changes: each change of the
-configuration compares contents. A client's request for an unusable store is rejected; other unusable stores are logged.
-The old store stays in use.
+A reload affects new connections. At each change of the configuration, the stores' contents are compared, so another
+file, another password and new content count as changes. A client's request for an unusable store is rejected; other
+unusable stores are logged. The old store stays in use.
 
 Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, DynamicListenerConfig@3.9.
 """
@@ -61,7 +61,7 @@ class LiveTls:
             raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
 
     def follow(self, config: KafkaConfig) -> None:
-        """Use the configured stores. An error is logged once, and the old ones stay in use."""
+        """Use the configured stores. An error is logged once, and the old stores stay in use."""
         try:
             changed = self._changed(config)
             if self._between_brokers in changed:

@@ -25,7 +25,7 @@ CHATTY = ("kazoo", "registry.kazoo", "log_legacy", "twisted.internet")
 
 AUTHORIZER_LOGGER = "kafka.authorizer.logger"
 AUTHORIZER_LOG = "kafka-authorizer.log"
-"""The name that Kafka uses."""
+"""Kafka's name for the log of the authorizer's denials."""
 
 _LEVELS = {
     LogLevel.debug: logging.DEBUG,

@@ -28,7 +28,8 @@ class StartAbandoned(Exception):
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
     """Configurations by topic; invalid ones, which old tools can write, are logged and left out.
 
-    If an ACL hides one, the log deletes nothing, and the topic is not served until it is known.
+    If an ACL hides a configuration, the topic's logs delete nothing, and the topic is not served until the
+    configuration is known.
     """
     topics = await configs.entity_names("topics")
     stored = await configs.entities_until_answered("topics", topics)
@@ -49,10 +50,10 @@ async def open_logs(
     topic_configs: Mapping[str, Mapping[str, str]],
     is_stopping: Callable[[], bool],
 ) -> StartReport:
-    """Logs progress and findings.
+    """Open the logs, and log progress and findings.
 
     Args:
-        is_stopping: the broker was stopped during a pause.
+        is_stopping: returns True if the broker was stopped during a pause.
     Raises: StartAbandoned; errors of ``LogManager.start_steps``.
     """
     steps = logs.start_steps(topic_configs)

@@ -74,14 +74,14 @@ class BrokerParts:
     """The components of a broker.
 
     Attributes:
-        memory: for all requests.
+        memory: the budget that all requests share.
         security, credentials: of the listeners and their users.
         logins: counts by listener.
-        services: what handlers use. client_quotas, connection_rates: quotas from ZooKeeper, and their effect on
-            connections.
+        services: what handlers use.
+        client_quotas, connection_rates: quotas from ZooKeeper, and their effect on connections.
         peers: opens connections to other brokers.
-        tls: keys and certificates; None until a listener with TLS is bound. controller, replica_fetchers, log_cleaner:
-            used by ``start`` and the metrics.
+        tls: keys and certificates; None until a listener with TLS is bound.
+        controller, replica_fetchers, log_cleaner: used by ``start`` and the metrics.
     """
 
     def __init__(self, base: Foundation) -> None:

@@ -125,7 +125,7 @@ class _Process:
                 endpoint.listen(self._reactor, self._broker.parts, client, stats, port, host, self._watchdog)
                 _log.info("metrics are served", host=host or "all interfaces", port=port)
         except (InvalidBrokerConfig, NativeUnusable, RegistryError, StorageError, OSError, CannotListenError) as error:
-            if not self._stopping:  # a consequence of the stop
+            if not self._stopping:  # otherwise the stop caused the error
                 self._fatal(_sentence(error))
         except StartAbandoned:
             pass  # ``_stop_broker`` ends the process
@@ -163,7 +163,7 @@ def _log_implementation() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """ConnectionLoss and SessionLost only name a path."""
+    """The error as a sentence, although ConnectionLoss and SessionLost only name a path."""
     if isinstance(error, ConnectionLoss | SessionLost):
         return f"the session with ZooKeeper ended while the broker was starting ({error})"
     return str(error)

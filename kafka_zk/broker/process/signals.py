@@ -12,6 +12,6 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def interrupt_at_the_end() -> None:
-    """Make each of them raise KeyboardInterrupt, like Ctrl-C, so that cleanup code runs."""
+    """Make each ending signal raise KeyboardInterrupt, like Ctrl-C, so that cleanup code runs."""
     for number in ending_signals():
         signal.signal(number, interrupts.interrupt)

@@ -35,7 +35,7 @@ class BrokerTransactions:
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
 
         async def allocate_block() -> range:
-            """Losing a block with a connection is harmless."""
+            """Allocate a block, even twice if the connection is lost: unused ids do no harm."""
             return await until_answered(
                 base.client, lambda: producer_ids.allocate_block(base.client, base.broker_id)
             )

@@ -1,6 +1,6 @@
 """Measures a quota's usage: rates of bytes and time, and a bucket of tokens.
 
-With a bound of 0, each request is answered, and then throttled for one sample; not so in Kafka.
+Unlike in Kafka, with a bound of 0 each request is answered, and its client then throttled for one sample.
 
 Pure. Times: ms on a monotonic clock. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
 ClientRequestQuotaManager.scala@3.9.
@@ -54,8 +54,8 @@ class RateBucket(Rate):
         most_throttle_ms: the longest throttle.
 
     Attributes:
-        free: up to this total, ``add`` returns 0 at once; -1: never.
-        most_in_window: what an idle client may use at once: ``bound`` times the window less one sample.
+        free: up to this total, ``add`` returns 0 without a calculation; -1: never.
+        most_in_window: what an idle client may use in one burst: ``bound`` times the window less one sample.
         throttles: recorded by the caller and ``admit``.
     """
 

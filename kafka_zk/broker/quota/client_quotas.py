@@ -31,8 +31,8 @@ Clients = Mapping[ClientKey, "ClientBuckets"]
 
 
 class ClientBuckets(NamedTuple):
-    """The buckets of one client; None if no quota applies. ``header_bytes``: of the client's request headers, without
-    tagged fields."""
+    """The buckets of one client; None if no quota applies. ``header_bytes``: size of the client's request headers,
+    without tagged fields."""
 
     produce: RateBucket | None
     fetch: RateBucket | None
@@ -48,7 +48,7 @@ class Usage(NamedTuple):
         bound: bytes per second, percent of a thread, or tokens per second.
         value: bytes per second, percent of a thread, or tokens left (negative: debt).
         mutation_rate: tokens taken per second; 0 for other quotas.
-        throttle_ms: average.
+        throttle_ms: average throttle time.
     """
 
     key: QuotaKey
@@ -93,7 +93,8 @@ class ClientQuotas:
         return buckets
 
     def _found(self, user: str, client_id: str, now_ms: float, before: ClientBuckets | None) -> ClientBuckets:
-        """Find the buckets even of a known client, because they are in use and maybe shared."""
+        """Find a client's buckets. A known client keeps those of ``before``, because they are in use and maybe
+        shared."""
         held: Sequence[Bucket | None] = before[:4] if before is not None else [None] * 4
         produce, fetch, request, mutation = (
             self._bucket(key, user, client_id, now_ms, each) for key, each in zip(QuotaKey, held, strict=True)

@@ -82,7 +82,8 @@ class Enforcement:
         self._settings = [each for each in self._settings if each[0].listener_name != listener]
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:
-        """Set what gives the clients' buckets to the dispatcher, or None while no quota limits fetches."""
+        """Set the function that passes the clients' buckets to the dispatcher, or None while no quota limits
+        fetches."""
         self._limit_fetches = limit
         self.changed()
 
@@ -255,7 +256,7 @@ def _go_on(
             awaited = handling.send(sent) if failure is None else handling.throw(failure)
         except StopIteration as end:
             return end.value, began_s
-        except BaseException:  # as in the first step
+        except BaseException:  # the time counts, as in the first step
             bucket.record((seconds() - began_s) * 100, seconds() * 1000)
             raise
         finally:

@@ -1,7 +1,7 @@
 """Limits the partitions that a request creates or deletes, in its client's tokens (KIP-599).
 
-During a debt, newer versions are strict: rejected (THROTTLING_QUOTA_EXCEEDED) until a time in the response. Older ones
-are executed, and the connection is muted until the debt is paid.
+Newer versions of requests are strict: during a debt they are rejected (THROTTLING_QUOTA_EXCEEDED), and the response
+says how long to wait. Older versions are executed, and the connection is muted until the debt is paid.
 
 Source: ControllerMutationQuotaManager.scala@3.9.
 """

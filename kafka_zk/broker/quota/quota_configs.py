@@ -1,7 +1,7 @@
 """Reads quotas from ZooKeeper: all at the start and in new sessions, then changed ones.
 
-Those of addresses apply to listeners, others to requests. An invalid one is logged as an ERROR, without effect; one
-that an ACL hides keeps its last value. Source: ConfigHandler.scala@3.9.
+Quotas of addresses apply to listeners, others to requests. An invalid quota is logged as an ERROR and has no effect; a
+quota that an ACL hides keeps its last value. Source: ConfigHandler.scala@3.9.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _log = Logger()
 ENTITY_TYPES = ("users", "clients", "ips")
 
 SetIpRate = Callable[[str | None, int | None], None]
-"""(Address; None: the default, connections per second; None: no limit)."""
+"""Called with an address (None: the default) and connections per second (None: no limit)."""
 
 
 class QuotaConfigs:
@@ -45,10 +45,10 @@ class QuotaConfigs:
             set_ip_rate(address, rate)
 
     async def load(self) -> None:
-        """All; those that are gone are removed. Raises SessionLost."""
+        """Read all quotas, and remove those that no longer exist. Raises SessionLost."""
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
-            # In this broker's encoding first: with another, the path is empty.
+            # Known names come first: if ZooKeeper's encoding differs, their path is empty, and a later name counts.
             names = dict.fromkeys(name for kind, name in known if kind == entity_type)
             names |= dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":

@@ -37,7 +37,7 @@ WHOLE_NUMBERS = {QuotaKey.PRODUCE.value: "LONG", QuotaKey.FETCH.value: "LONG", I
 
 
 class Owner(NamedTuple):
-    """Clients that share a measured rate; encoded, and empty if it does not matter."""
+    """The clients that share a measured rate. Names are encoded; an empty name means that it does not matter."""
 
     user: str
     client: str

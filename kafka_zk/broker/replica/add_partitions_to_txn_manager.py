@@ -1,7 +1,7 @@
 """Asks coordinators whether partitions are in a transaction (AddPartitionsToTxn, verify only, KIP-890).
 
-This broker's own transactions are verified at once. Other brokers get one request at a time; the next has one question
-per transactional id, the newest.
+This broker's own transactions are verified immediately. Other brokers get one request at a time; the next has one
+question per transactional id, the newest.
 
 Source: AddPartitionsToTxnManager.scala@3.9.
 """
@@ -117,7 +117,7 @@ class AddPartitionsToTxnManager:
         while questions := self._waiting.pop(broker_id, None):
             try:
                 answers = await self._exchange(broker_id, questions)
-            except Exception as error:  # it has not answered
+            except Exception as error:  # the broker has not responded
                 _log.warn("broker {id} does not verify transactions: {error}", id=broker_id, error=error)
                 answers = _all_refused(questions, ErrorCode.NETWORK_EXCEPTION)
             for transactional_id, question in questions.items():

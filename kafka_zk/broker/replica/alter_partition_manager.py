@@ -1,7 +1,7 @@
 """A leader's requests to the controller to change an ISR (AlterPartition, KIP-497).
 
-One request at a time, with all waiting changes, one per partition. A change waits for the controller's response, across
-connections and controllers. After a failure or rejection, the next request follows in RETRY_BACKOFF_S.
+There is one request at a time, with all waiting changes, one per partition. A change waits for the controller's
+response, across connections and controllers. After a failure or rejection, the next request follows in RETRY_BACKOFF_S.
 
 Source: AlterPartitionManager.scala@3.9.
 """
@@ -57,8 +57,8 @@ class AlterPartitions(Protocol):
     """Writes ISR changes through the controller or to ZooKeeper."""
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
-        """Calls ``answered`` once, with the written ISR or an error code; with OPERATION_NOT_ATTEMPTED at once during
-        another change of the partition."""
+        """Calls ``answered`` once, with the written ISR or an error code; immediately with OPERATION_NOT_ATTEMPTED
+        during another change of the partition."""
 
 
 class ControllerConnection(Protocol):
@@ -132,7 +132,7 @@ class AlterPartitionManager:
         while self._waiting:
             try:
                 is_done = await self._exchange(list(self._waiting.values()))
-            except Exception as error:  # it may not have received the request
+            except Exception as error:  # the controller may not have received the request
                 self._failed(f"{type(error).__name__}: {error}")
                 is_done = False
             if not is_done:
@@ -163,7 +163,7 @@ class AlterPartitionManager:
         return all(isinstance(answers.get(item.change.tp), WrittenIsr) for item in items)
 
     def _version(self, connection: ControllerConnection, items: Sequence[_Item]) -> int:
-        """The highest common one; topic ids need one of every topic."""
+        """The highest common version; the versions with topic ids can be used only if every topic has an id."""
         lowest, highest = connection.versions.get(ApiKey.ALTER_PARTITION, (0, -1))
         have_ids = all(item.change.topic_id != uuids.ZERO for item in items)
         version = min(highest, self._highest_version if have_ids else min(self._highest_version, _TOPIC_IDS_SINCE - 1))

@@ -1,8 +1,8 @@
 """Two helper processes for the large batches of all connections.
 
 One is for producers, one for readers (lookups by timestamp, conversions for old consumers), who thus cannot delay
-producers. Each runs one job at a time, in order, from the first job until IDLE_S without one, or the broker's end. If
-it dies, the current request fails with a retriable error.
+producers. Each starts at its first job, runs one job at a time, in order, and ends after IDLE_S without a job or with
+the broker. If a helper dies, the current request fails with a retriable error.
 """
 
 from collections import deque
@@ -31,7 +31,8 @@ MEMORY_LIMIT_BYTES = 1 << 30
 NICENESS = 5
 CHECKED_RECORDS = 8_000
 CHECKED_BYTES = 1 << 20
-"""Checks on the reactor thread, which take up to 3 ms (1 MB of records of 130 bytes)."""
+"""Maximum uncompressed size of batches that the reactor thread checks, which takes up to 3 ms (records of 130
+bytes)."""
 IDLE_S = 30.0
 LONGEST_WORK_S = 120.0
 

@@ -32,7 +32,7 @@ def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) ->
 
 
 async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartition]) -> None:
-    """Otherwise records reported as deleted could reappear after a crash.
+    """Make log start offsets durable: otherwise records reported as deleted could reappear after a crash.
 
     A failure takes the log directory offline.
     """

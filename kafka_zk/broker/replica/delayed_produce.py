@@ -25,7 +25,7 @@ _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """A batch in the leader's log. ``terms_ended``: of the partition, at the append."""
+    """A batch in the leader's log. ``terms_ended``: that of the partition at the append."""
 
     partition: Partition
     info: LogAppendInfo

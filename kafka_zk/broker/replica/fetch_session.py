@@ -48,7 +48,8 @@ IsKnown = Callable[[TopicKey, int], bool]
 def everything_ms_for(max_lag_ms: int) -> int:
     """Time in ms within which all idle partitions of a follower are examined.
 
-    ``replica.lag.time.max.ms`` counts from then, because only then is the follower recorded as caught up.
+    ``replica.lag.time.max.ms`` counts from a partition's last examination, because only that records the follower as
+    caught up.
     """
     return min(_MOST_EVERYTHING_MS, max(EVERYTHING_MS, max_lag_ms // _SHARE_OF_LAG))
 
@@ -147,9 +148,9 @@ class FetchSession:
 
         In other partitions, only the caught-up time and perhaps the log start offset could differ.
 
-        ``agrees``: leader and follower have the same leader epoch. If not, one soon receives the newer epoch, which
-        makes the partition due. Until then it is examined only in its turn: otherwise a LeaderAndIsr that reaches one
-        broker first would cause thousands of errors.
+        ``agrees``: leader and follower have the same leader epoch. If not, one of them soon receives the newer epoch,
+        which makes the partition due. Until then it is examined only in its turn: otherwise a LeaderAndIsr that reaches
+        one broker first would cause thousands of errors.
         """
         if changed is None:
             self._begin_round(now_ms)
@@ -165,7 +166,8 @@ class FetchSession:
             self._places[key] = self._move_count
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
-        """A new session has examined all partitions."""
+        """The partitions whose turn it is. The first round begins with the session, which has just examined all of
+        them."""
         passed_ms = now_ms - self._round_ms
         done = min(len(self._round), len(self._round) * passed_ms // self._everything_ms)
         turn = self._round[self._looked_count : done]

@@ -44,7 +44,7 @@ class FetchSessionHandler:
         return self._epoch != INITIAL_EPOCH
 
     def want(self, topic: TopicKey, partition: FetchPartition) -> None:
-        """Fetch it with these parameters, after all others."""
+        """Fetch the partition with these parameters, after all others."""
         key = (topic, partition.partition)
         self.wanted.pop(key, None)
         self.wanted[key] = partition

@@ -41,7 +41,7 @@ class StartAnew(NamedTuple):
 
 
 class AskOffsets(NamedTuple):
-    """Ask for the leader's log start and end, outside which the log ends; see ``out_of_range``."""
+    """Ask for the leader's log start and end, because the local log ends outside of them; see ``out_of_range``."""
 
     tp: TopicPartition
     leader_epoch: int

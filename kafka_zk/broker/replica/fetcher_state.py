@@ -307,8 +307,8 @@ class FetcherState:
         """Handle a leader whose log has these bounds; None if the response is outdated.
 
         If the local log ends after the leader's, it is truncated: the leader was elected without those records. If it
-        ends before the leader's start, it begins again there. Otherwise it is fetched again later: the leader's log has
-        changed, or lacks the epoch.
+        ends before the leader's start, the local log begins again there. Otherwise the partition is fetched again
+        later: the leader's log has changed, or lacks the epoch.
         """
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:

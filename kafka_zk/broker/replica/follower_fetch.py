@@ -23,7 +23,7 @@ _NOTHING_FETCHED = -1
 class FollowerRead(NamedTuple):
     """``diverging_epoch``: None if the logs do not diverge.
 
-    ``records``: None if they do, at the log end, or for the quota's sake.
+    ``records``: None if the logs diverge, at the log end, or if the quota withholds them.
     """
 
     log: Log

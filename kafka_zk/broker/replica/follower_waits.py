@@ -1,7 +1,7 @@
 """Limits followers' waits at a leader that just began to lead more partitions.
 
-A follower has one fetch per leader. If that waits for records, a new partition is not fetched until it ends, and
-acks=all appends there wait. (Kafka accepts this for ``replica.fetch.wait.max.ms``.) Tests:
+A follower has one fetch per leader. While that fetch waits for records, a new partition is not fetched, and acks=all
+appends to it wait. (Kafka accepts this for ``replica.fetch.wait.max.ms``.) Tests:
 tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
 """
 
@@ -42,7 +42,8 @@ class FollowerWaits:
     def limit_ms(self, max_wait_ms: int) -> int:
         """The maximum wait of a fetch that requests ``max_wait_ms``.
 
-        A follower may learn of the partitions later: first FIRST_WAIT_MS, then the time since.
+        A follower may learn of the new partitions later than this leader, so the limit starts at FIRST_WAIT_MS and
+        grows with the time since ``newly_led``.
         """
         if self._newly_led_ms is None:
             return max_wait_ms

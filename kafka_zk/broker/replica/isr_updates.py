@@ -1,4 +1,4 @@
-"""Drives ``isr_state`` and ``remote_replicas``: what followers' fetches, and time, do to led partitions.
+"""Applies followers' fetches and the passing of time to led partitions, with ``isr_state`` and ``remote_replicas``.
 
 A fetch may let a follower join the ISR and advance the high watermark; ``shrink`` removes lagging followers; the
 partition adopts the controller's responses.
@@ -51,7 +51,9 @@ class IsrUpdates:
     """The ISR changes of all partitions that this broker leads.
 
     Args:
-        wake: called when a high watermark or a follower's log start offset moved. Attributes:
+        wake: called when a high watermark or a follower's log start offset moved.
+
+    Attributes:
         alter_partitions: set when the broker starts.
         expands, shrinks, failed_updates: counts.
     """
@@ -76,7 +78,7 @@ class IsrUpdates:
         log_start_offset: int,
         log_end_offset: int,
     ) -> None:
-        """``log_end_offset``: when the fetch read the log."""
+        """``log_end_offset``: the leader's log end when the fetch read the log."""
         remotes = partition.remotes
         assert remotes is not None
         broker_id, broker_epoch = follower

@@ -1,7 +1,7 @@
 """A replica fetcher's connection and requests to its leader.
 
-Versions are those of the inter-broker protocol, so none are asked for. After a failure, the next request has a new
-connection. Source: RemoteLeaderEndPoint.scala@3.9.
+Versions are those of the inter-broker protocol, so the leader is not asked for its versions. After a failure, the next
+request has a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -73,7 +73,7 @@ class LeaderEndPoint:
         self._closes = 0
 
     async def fetch(self, version: int, wanted: SessionRequest) -> FetchResponse:
-        """Records are views of the response's frame. Raises ProtocolError if that is invalid."""
+        """Records are views of the response's frame. Raises ProtocolError if the response is invalid."""
         request = FetchRequest(
             max_wait_ms=self._limits.max_wait_ms,
             min_bytes=self._limits.min_bytes,

@@ -278,7 +278,7 @@ class _Lane:
         return True
 
     async def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> None:
-        """Fsyncs run on worker threads. A disk error takes the directory offline."""
+        """Swap in a cleaned segment. Fsyncs run on worker threads. A disk error takes the directory offline."""
         manager = self._cleaner.manager
         try:
             for sync in manager.swap_steps(cleaning, cleaned, self._cleaner.clock.wall_ms()):
@@ -288,7 +288,7 @@ class _Lane:
             manager.disk_failed(cleaning.log, error)
 
     async def _sync(self, sync: Callable[[], None]) -> None:
-        """Run an fsync, again and again while the machine lacks a resource."""
+        """Run an fsync, and repeat it while the machine lacks a resource."""
         while True:
             try:
                 return await self._cleaner.run_in_thread(sync)

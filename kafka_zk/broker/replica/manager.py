@@ -353,7 +353,7 @@ class ReplicaManager:
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
     def accept_controller(self, controller_epoch: int) -> bool:
-        """True if no higher controller epoch is known; then remember this one."""
+        """Remember a controller's epoch. Returns False if a higher one is known."""
         if controller_epoch < self.controller_epoch:
             _log.warn(
                 "ignored a request of controller epoch {controller_epoch}, have {known_epoch}",

@@ -1,4 +1,4 @@
-"""One partition on this broker: its leadership, and what follows for its log.
+"""One partition on this broker: its leadership, and the effects on its log.
 
 Pure state over a log, whose high watermark it sets: after followers' fetches (``remote_replicas``), or after each
 append if there are no followers. Times: ms on a monotonic clock.
@@ -63,7 +63,7 @@ class Partition:
     """The controller's last decision on a partition, this broker's role, and the local log.
 
     Attributes:
-        log: None before it is opened or if that fails, never for a LEADER.
+        log: None before it is opened or if opening it fails; never None for a LEADER.
         topic_id: all zero if the topic has none.
         leader, leader_epoch, controller_epoch, partition_epoch, isr, replicas: the controller's last decision (-1 or
             empty before the first). AlterPartition also changes ``isr`` and ``partition_epoch``.

@@ -9,7 +9,7 @@ KEPT = 10_000
 
 
 class PartitionChanges:
-    """``count``: of changes so far."""
+    """``count``: number of changes so far."""
 
     __slots__ = ("_last", "count")
 

@@ -58,11 +58,11 @@ class Purgatory:
         changed: Callable[[Any], None] | None = None,
         kind: type[Wait] = Wait,
     ) -> Wait:
-        """Wait until ``condition`` is true after a check of one of the keys (True), or the timeout passes (False; below
-        0 counts as 0).
+        """Wait until a check of one of the keys finds ``condition`` true (fires with True), or the timeout passes
+        (False). A negative timeout counts as 0.
 
-        The condition must be false now. ``changed`` is first called with the checked key. ``kind``: of the wait, for
-        the request's connection.
+        The condition must be false now. Before each evaluation, ``changed`` is called with the checked key. ``kind``:
+        of the wait, for the request's connection.
         """
         entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:

@@ -1,8 +1,8 @@
 """Limits the time for checks of producers' records.
 
-Reading records in Python costs more than all else. Every batch is checked while this takes up to SHARE of the time;
-above, only some are: a saturated broker loses a tenth of its throughput at most. Costs, and the effects of an unchecked
-batch: docs/decisions/0006.
+Reading records in Python costs more than all else. Every batch is checked while the checks take at most SHARE of the
+time. Above that, only some batches are checked, so that a saturated broker loses at most a tenth of its throughput.
+Costs, and the effects of an unchecked batch: docs/decisions/0006.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _MAX_COST_S = 0.02
 
 
 class RecordChecks:
-    """A token bucket of time. ``seconds``: monotonic. ``unchecked_count``: batches."""
+    """A token bucket of time. ``seconds``: monotonic. ``unchecked_count``: number of batches that were not checked."""
 
     __slots__ = ("_credit_s", "_seconds", "_then_s", "unchecked_count")
 

@@ -1,9 +1,10 @@
 """What a leader knows of one follower, from its fetches alone.
 
-The follower has all records before its fetch offset. It is *caught up* when it fetches from the leader's log end. If
-that was the log end at its previous fetch, it was caught up then: otherwise a stream of small batches would keep it out
-of the ISR. Pure. Times: ms on a monotonic clock. Source: Replica.scala@3.9. Tests:
-tests/kafka_zk/broker/replica/test_remote_replicas.py.
+The follower has all records before its fetch offset. The follower is *caught up* when it fetches from the leader's log
+end. If it fetches from where that log ended at its previous fetch, it was caught up at that previous fetch: without
+this rule, a stream of small batches would keep it out of the ISR. Pure. Times: ms on a monotonic clock. Source:
+Replica.scala@3.9.
+Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
 """
 
 UNKNOWN_OFFSET = -1
@@ -14,7 +15,8 @@ class RemoteReplica:
     """One follower.
 
     Attributes:
-        broker_epoch: from the last fetch, if known. log_end_offset, log_start_offset: from it; UNKNOWN_OFFSET before.
+        broker_epoch: from the last fetch, if known.
+        log_end_offset, log_start_offset: from the last fetch; UNKNOWN_OFFSET before the first.
         last_caught_up_ms: as far as known; NEVER_MS if it must fetch first.
     """
 
@@ -40,7 +42,7 @@ class RemoteReplica:
     def record_fetch(
         self, offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int
     ) -> None:
-        """The leader's log ends at ``leader_end_offset``."""
+        """Record a fetch from ``offset`` while the leader's log ends at ``leader_end_offset``."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self._leader_end_at_last_fetch:

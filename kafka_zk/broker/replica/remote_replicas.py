@@ -1,7 +1,7 @@
 """A leader's view of its followers: the high watermark, who lags, and who may join the ISR.
 
 All members of the maximal ISR (``isr_state``) have reached the high watermark. Caught-up followers outside the ISR
-count, too: a leader alone in it would always advance past them. Unassigned members, which a reassignment causes
+count, too: a leader alone in the ISR would always advance past them. Unassigned members, which a reassignment causes
 briefly, do not fetch and do not count.
 
 Pure. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas in Partition.scala@3.9.
@@ -56,7 +56,7 @@ class RemoteReplicas:
     def knows(self, broker_id: int, log_end_offset: int, log_start_offset: int) -> bool:
         """True if a fetch with these offsets is recorded.
 
-        That happens before it waits, unless the leader learned the follower's leader epoch only during the wait.
+        A fetch is recorded before it waits, unless the leader learned the follower's leader epoch only during the wait.
         """
         known = self.followers.get(broker_id)
         told = log_end_offset, log_start_offset
@@ -86,7 +86,7 @@ class RemoteReplicas:
     def may_join(self, broker_id: int, high_watermark: int) -> bool:
         """True if a follower outside the ISR has reached the high watermark and this epoch's start.
 
-        Before, the previous leader may have committed more than this one knows.
+        Until then, the previous leader may have committed more than this leader knows.
         """
         state = self.state
         follower = self.followers[broker_id]

@@ -32,7 +32,7 @@ _log = Logger()
 COPY_BYTES = 256 * 1024
 """Maximum number of bytes copied in one reactor turn, which takes about a millisecond."""
 LAST_BYTES = 4 * COPY_BYTES
-"""Copied and flushed in the turn in which the copy replaces the log."""
+"""Maximum number of bytes copied and flushed in the turn in which the copy replaces the log."""
 WAIT_S = 0.1
 """Pause while the cleaner is working on the log."""
 
@@ -40,7 +40,7 @@ _SERVED = (Role.LEADER, Role.FOLLOWER)
 
 
 class _Move:
-    """``is_held``: from retention and compaction."""
+    """``is_held``: the log is withheld from retention and compaction."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -77,7 +77,7 @@ class ReplicaAlterLogDirsManager:
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
         """Move a replica to a configured log directory, instead of an earlier target.
 
-        REPLICA_NOT_AVAILABLE: there is no replica yet; it will be created there.
+        Returns REPLICA_NOT_AVAILABLE if there is no replica yet; it will then be created in ``directory``.
         """
         logs = self._logs
         if directory not in logs.live_directories:
@@ -118,7 +118,7 @@ class ReplicaAlterLogDirsManager:
             ensureDeferred(self._run())
 
     def role_changed(self, partition: Partition) -> None:
-        """Stop the move of a replica that is not served; restart it when it is again."""
+        """Stop the move of a replica that is not served; restart it when the replica is served again."""
         tp, log = partition.tp, partition.log
         if partition.role not in _SERVED or log is None:
             move = self._moves.pop(tp, None)
@@ -179,7 +179,7 @@ class ReplicaAlterLogDirsManager:
         return 0
 
     async def _step(self, tp: TopicPartition, move: _Move) -> int | None:
-        """Returns the bytes; None if the log waits for its cleaner."""
+        """Copy a part. Returns its size in bytes; None if the log's cleaner must finish first."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._logs.get(tp) is not log:
             _release(move)

@@ -141,8 +141,8 @@ class ReplicaFetcher:
 
     @contextmanager
     def _for(self, tp: TopicPartition) -> Iterator[None]:
-        """A disk error takes the log directory offline; after other errors, the partition is fetched in its next leader
-        epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
+        """Handle errors in this block. A disk error takes the log directory offline; after other errors, the partition
+        is fetched in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
         partition = self._partitions.get(tp)
         log = None if partition is None else partition.log
         try:

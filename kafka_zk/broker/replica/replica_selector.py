@@ -33,7 +33,7 @@ def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[Replic
 def preferred_read_replica(
     partition: Partition, client_rack: str, listener: str, fetch_offset: int, metadata: MetadataCache, now_ms: int
 ) -> int | None:
-    """The broker from which a consumer should read instead; None if this is the right one or it does not lead.
+    """The broker from which a consumer should read instead; None if this broker is the right one or does not lead.
 
     ``listener``: the consumer's, over which it must reach the other broker.
     """

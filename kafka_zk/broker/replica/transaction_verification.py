@@ -1,5 +1,5 @@
 """Before a transaction's first batch is appended, its coordinator must confirm that it includes the partition
-(KIP-890): otherwise it might never end there.
+(KIP-890): otherwise the partition might never get the transaction's marker.
 
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -39,7 +39,7 @@ raises."""
 
 
 class Verified(NamedTuple):
-    """``guards``: for the appends; None if the transaction is open. ``refused``: errors."""
+    """``guards``: for the appends; None if the transaction is open. ``refused``: partition -> error."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
     refused: RefusedPartitions

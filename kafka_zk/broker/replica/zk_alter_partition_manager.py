@@ -49,7 +49,7 @@ class ZkAlterPartitionManager:
     async def _submit(self, change: IsrChange, answered: Answered) -> None:
         try:
             answer = await self._write(change)
-        except Exception as error:  # it must get a response
+        except Exception as error:  # the change must get a response
             if isinstance(error, (RegistryError, InvalidZnode)):
                 _log.warn("the ISR of {tp} was not written: {error!r}", tp=change.tp, error=error)
             else:
@@ -79,7 +79,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def _found(self, path: str, change: IsrChange) -> Answer:
-        """Find out after BadVersion: did another client write the state, or was the response lost?"""
+        """After BadVersion, find out whether another client wrote the state or only the response was lost."""
         try:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
         except NoNode:

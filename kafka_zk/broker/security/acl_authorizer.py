@@ -32,7 +32,7 @@ MOST_DECISIONS = 50_000
 """Maximum number of cached decisions of all clients; usually 15 MB, at most 40 MB."""
 
 LONGEST_REMEMBERED = 512
-"""Bytes of both names in a cached decision; clients choose them, up to 32 KB."""
+"""Maximum bytes of both names in a cached decision; clients choose the names, up to 32 KB."""
 
 RETRY_S = 5
 
@@ -79,7 +79,7 @@ class AclAuthorizer(Authorizer):
         self._client = client
         self._registry = registry
         self._clock = clock
-        self._lock = DeferredLock()  # an earlier read must not overwrite this
+        self._lock = DeferredLock()  # an earlier read must not overwrite a later one
         self._decisions = _Decisions(self._decide)
         self._decisions_on_any: dict[tuple[str, str, Operation, str], bool] = {}
         self._visible = VisibleTopics(self._visible_to, clock.seconds, MOST_DECISIONS, LONGEST_REMEMBERED)
@@ -203,7 +203,7 @@ class AclAuthorizer(Authorizer):
             self._is_following = False
 
     def _forget(self) -> None:
-        """Read all again after RETRY_S: DENY rules may be missing."""
+        """Allow only super users anything until all ACLs are read again after RETRY_S: DENY rules may be missing."""
         self._wants_all = True
         self.is_loaded = False
         self._decide_anew()

@@ -1,8 +1,8 @@
 """Decides by ACLs whether a principal may do something: a pure core over {pattern: ACLs}.
 
-It considers the literal pattern of the resource's name, the literal ``*`` and all the name's prefixes, and there only
-the principal's ACLs and those of ``User:*``. So the cost depends neither on other principals' ACLs nor on the number of
-resources. If a pattern's ACLs are unknown, all but super users are denied.
+It considers the literal pattern of the resource's name, the literal ``*`` and all the name's prefixes. Of these
+patterns' ACLs, only those of the principal and of ``User:*`` count. So the cost depends neither on other principals'
+ACLs nor on the number of resources. If a pattern's ACLs are unknown, all but super users are denied.
 
     super user                                              allowed
     a DENY of the operation or ALL                          denied
@@ -65,7 +65,7 @@ class _Rule(NamedTuple):
 _Rules = tuple[_Rule, ...]
 
 _NO_RULES: _Rules = (_Rule(WILDCARD, 0, 0),)
-"""For indexes in which only the existence of a pattern matters. Empty rules would count as no pattern."""
+"""Placeholder for indexes in which only the existence of a pattern matters; empty rules would count as no pattern."""
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -59,10 +59,11 @@ class AclStore(Protocol):
         """The ACLs that a filter selects, sorted, without unknown ones."""
 
     async def add(self, pattern: Pattern, added: Acls) -> None:
-        """Returns when they are in force here. Raises RegistryError."""
+        """Add ACLs. Returns when they are in force on this broker. Raises RegistryError."""
 
     async def remove(self, pattern: Pattern, wanted: AclFilter) -> Acls:
-        """Returns those removed, when they are no longer in force here. Raises RegistryError."""
+        """Remove ACLs. Returns the removed ones, when they are no longer in force on this broker. Raises
+        RegistryError."""
 
 
 class AuthorizerCounts(NamedTuple):

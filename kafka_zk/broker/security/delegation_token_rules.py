@@ -1,6 +1,6 @@
 """Who may create, renew, expire and describe a delegation token, and for how long (KIP-48). Pure.
 
-An expired one cannot authenticate, even before the controller deletes it; Kafka does not check this.
+An expired token cannot authenticate, even before the controller deletes it; Kafka does not check this.
 Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9.
 """
 
@@ -64,7 +64,8 @@ def renewed(
 
 
 def ended(token: TokenInformation, principal: Principal, period_ms: int, now_ms: int) -> TokenInformation | None:
-    """Expires ``period_ms`` from now; None (negative) deletes it. Raises ApiError."""
+    """The token with its expiry ``period_ms`` from now; None if ``period_ms`` is negative, which deletes it. Raises
+    ApiError."""
     _check_owner_or_renewer(token, principal)
     if period_ms < 0:
         return None

@@ -1,7 +1,8 @@
 """The cluster's delegation tokens, in memory, updated by change notifications.
 
-SCRAM credentials are derived at a token's first use, which takes 1 ms. An unknown id has the same salt, so that clients
-cannot find out which ids exist. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
+SCRAM credentials are derived at a token's first use, which takes 1 ms. A token's salt is the one that an unknown id
+would have, so that clients cannot find out which ids exist.
+Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
 """
 
 import base64
@@ -33,7 +34,7 @@ MOST_OF_OWNER = 1_000
 """Maximum per owner, so that one user cannot use up the limit of the cluster."""
 
 MOST_TOKEN_BYTES = 8 * 1024
-"""A token's znode, with renewers: every broker keeps all in memory."""
+"""Maximum size of a token's znode, with renewers, because every broker keeps all tokens in memory."""
 
 RETRY_S = 5
 """Pause before what an ACL hides is read again; longer for more than 1,000 tokens."""
@@ -172,8 +173,8 @@ class DelegationTokens:
     # -- logins -------------------------------------------------------------------------------------------------------
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential:
-        """Invented if the token does not exist or has expired, or its owner is not a user: a token of Group:alice would
-        authenticate User:alice."""
+        """The token's credential; an invented one if the token does not exist or has expired, or its owner is not a
+        user: a token of Group:alice would authenticate User:alice."""
         token = self._tokens.get(token_id)
         if token is None or token.owner.type != USER or rules.is_expired(token, self._clock.wall_ms()):
             return TokenCredential(self._invented(mechanism, token_id))

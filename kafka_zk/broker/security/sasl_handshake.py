@@ -69,7 +69,7 @@ class SaslHandshake(Handshake):
         self._failed_delay_s = listener.failed_delay_s
         self._stats = listener.stats
         self._run_in_thread = listener.run_in_thread
-        self._begun_s: float | None = None  # of the reauthentication; None for the first login
+        self._begun_s: float | None = None  # start of the reauthentication; None for the first login
         self._tells_lifetime = False
         self.takes_bare_frames = False
         self.max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN

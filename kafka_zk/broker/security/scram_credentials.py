@@ -1,7 +1,7 @@
 """The SCRAM credentials of all users, from ``/config/users``.
 
-In memory, because a login must not wait for ZooKeeper, and updated by change notifications. A user whose znode cannot
-be read or parsed has none; without permission to list users, no user has credentials.
+They are in memory, because a login must not wait for ZooKeeper, and updated by change notifications. A user whose znode
+cannot be read or parsed has none; without permission to list users, no user has credentials.
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
 
@@ -36,10 +36,10 @@ class ScramCredentials:
         self._secret = secret
         self._by_user: dict[str, dict[str, ScramCredential]] = {}
         self.find_token: FindToken = lambda mechanism, token_id: TokenCredential(self.invented(mechanism, token_id))
-        self._reading = DeferredLock()  # an earlier read must not overwrite this
+        self._reading = DeferredLock()  # an earlier read must not overwrite a later one
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """An invented one if there is none: clients cannot find out which names exist."""
+        """The user's credential, or an invented one if there is none: clients cannot find out which names exist."""
         found = self._by_user.get(user, {}).get(mechanism)
         return self.invented(mechanism, user) if found is None else found
 

@@ -1,7 +1,7 @@
-"""Caches which topics clients may describe: in Metadata of all topics, cached ones need no Python step.
+"""Caches which topics clients may describe: for Metadata of all topics, cached decisions need no Python step.
 
-Above a limit, clients that did not ask for IDLE_S lose theirs; then nothing more is cached: clients ask for all topics
-in turn, and a least-recently-used cache would never hit.
+Above a limit, the decisions for clients without a request for IDLE_S are dropped; if there are none, nothing more is
+cached: clients ask for all topics in turn, and a least-recently-used cache would never hit.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ class VisibleTopics:
     """The cached decisions of all clients.
 
     Args:
-        reach_of: for principal and host; valid until ``clear``.
-        most: cached decisions.
-        longest_bytes: of a cached principal, in memory.
+        reach_of: returns the ``Reach`` of a principal and host, valid until ``clear``.
+        most: maximum number of cached decisions.
+        longest_bytes: longest principal to cache, as its size in memory.
     """
 
     def __init__(

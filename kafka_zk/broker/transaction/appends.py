@@ -38,7 +38,7 @@ class TransactionLog:
     def store(
         self, tp: TopicPartition, transactional_id: str, metadata: TransactionMetadata, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Returns NONE or the client's error; an awaitable until the append is complete."""
+        """Append a record. Returns NONE or the client's error, or an awaitable of it if the append is not complete."""
         batch = encode_batch(transactional_id, metadata, now_ms)
         return _outcome(
             self._replicas.append_own(tp, Log.append_own_record, batch, now_ms, max(1, metadata.timeout_ms))

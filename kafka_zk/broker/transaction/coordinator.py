@@ -1,7 +1,7 @@
 """The operations of the transaction APIs.
 
-It finds the transaction and gives the time; the state manager carries out the effects. Client errors are returned, not
-raised. Source: TransactionCoordinator.scala@3.9.
+The coordinator finds the transaction and passes the time to it; the state manager carries out the effects. Client
+errors are returned, not raised. Source: TransactionCoordinator.scala@3.9.
 """
 
 from collections.abc import Awaitable, Collection
@@ -182,8 +182,8 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Add existing partitions to the transaction. Await the result, with ClientGone, if the append is not
-        complete."""
+        """Add existing partitions to the transaction. If the append is not complete, await the result, which may raise
+        ClientGone."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):

@@ -3,9 +3,9 @@
 One request per broker is in progress; the next combines the markers that came meanwhile, or in one reactor turn. After
 a failure or a change of leader, and a pause, markers go to the current leader.
 
-A deleted partition needs no marker. A missing partition counts as deleted after the controller has sent all metadata;
-before, if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator epoch, another coordinator
-ends the transaction, and markers are not sent again.
+A deleted partition needs no marker. A partition missing in the metadata counts as deleted once the controller has sent
+all metadata; until then, only if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator
+epoch, another coordinator ends the transaction, and markers are not sent again.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
 """

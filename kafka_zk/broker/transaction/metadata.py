@@ -20,11 +20,12 @@ class TransactionMetadata(NamedTuple):
         producer_epoch: NO_PRODUCER_EPOCH before a stored InitProducerId; at most LAST_EPOCH + 1.
         timeout_ms: of a transaction.
         state: never PrepareEpochFence; Dead while the id is being removed.
-        tps: the transaction's; while it ends, those without a marker.
+        tps: the transaction's partitions; while it ends, those without a marker.
         start_ms: of the transaction, wall clock; NO_TIMESTAMP before the producer's first.
         last_update_ms: wall clock.
-        last_producer_epoch: before ``producer_epoch`` if the producer requested the bump (KIP-360), otherwise -1.
-        previous_producer_id: before the last InitProducerId, usually the same; -1 if unknown.
+        last_producer_epoch: the epoch before ``producer_epoch`` if the producer requested the bump (KIP-360), otherwise
+            -1.
+        previous_producer_id: the id before the last InitProducerId, usually the same; -1 if unknown.
     """
 
     producer_id: int
@@ -40,7 +41,7 @@ class TransactionMetadata(NamedTuple):
     def changed(
         self, state: TransactionState, tps: frozenset[TopicPartition], start_ms: int, last_update_ms: int
     ) -> "TransactionMetadata":
-        """``_replace`` these, in half the time."""
+        """Like ``_replace`` with these fields, in half the time."""
         producer_id, producer_epoch, timeout_ms, _, _, _, _, last_producer_epoch, previous_producer_id = self
         return new_tuple(
             TransactionMetadata,

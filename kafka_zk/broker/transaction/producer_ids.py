@@ -37,7 +37,7 @@ class ProducerIdManager:
         return producer_id
 
     async def _refill(self) -> None:
-        """Allocate a block. Waiting requests resume one by one, because it may be too small for all."""
+        """Allocate a block. Waiting requests resume one by one, because the block may be too small for all."""
         if self._refilling:
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)

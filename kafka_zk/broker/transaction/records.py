@@ -32,8 +32,8 @@ _STATE_IDS = {state: number for number, state in enumerate(STATES_BY_ID)}
 _RECORD_BEGINS = b"\0\0\0"  # attributes, deltas of timestamp and offset
 _RECORD_ENDS = b"\0"  # no headers
 _TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from a batch's end
-_LONGEST_CACHED = 255  # of an id
-_MOST_CACHED = 16  # of a transaction
+_LONGEST_CACHED = 255  # maximum length of an id
+_MOST_CACHED = 16  # maximum number of a transaction's partitions
 _EMPTY = TransactionState.EMPTY
 _STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
 
@@ -62,7 +62,7 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 
 
 def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bytearray:
-    """Optimised: each step of a transaction writes one."""
+    """Encode a batch with one record. Optimised, because each step of a transaction writes one."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
     if len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
         return _assemble(transactional_id, encode_value(metadata), now_ms)

@@ -49,7 +49,7 @@ class SendMarkers(NamedTuple):
 
 
 class WriteTombstone(NamedTuple):
-    """Call ``removal_failed`` if that fails."""
+    """Write a tombstone; call ``removal_failed`` if that fails."""
 
 
 Effect = Answer | Append | SendMarkers | WriteTombstone

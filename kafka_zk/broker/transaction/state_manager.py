@@ -39,7 +39,7 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 RETRY_S = 0.1
-_ROOM_SHARE = 8  # of the memory, freed together
+_ROOM_SHARE = 8  # 1/_ROOM_SHARE of the memory is freed together
 _AT_ONCE = 64
 _MOST_RECENT = 1024
 _NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING
@@ -116,7 +116,7 @@ class TransactionStateManager:
         return bool(self._loading)
 
     def add(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
-        """A new id; it goes if its first record cannot be written."""
+        """Add a new id, which is removed again if its first record cannot be written."""
         owned.transactions[transaction.transactional_id] = transaction
         self._count(transaction)
 
@@ -143,7 +143,7 @@ class TransactionStateManager:
             self._unload(number)
 
     async def _load(self, owned: CoordinatedPartition) -> None:
-        """One partition at a time, in short steps."""
+        """Load one partition at a time, in short steps."""
         loaded = LoadedPartition()
         async with self._loads:
             try:
@@ -300,8 +300,8 @@ class TransactionStateManager:
     async def remove_expired(self) -> None:
         """Remove transactional ids that were not used for ``transactional.id.expiration.ms``.
 
-        A partition's tombstones are all begun before the first is awaited. Until its own is written, an id used again
-        gets a retriable error.
+        A partition's tombstones are all begun before the first is awaited. Until an id's tombstone is written, requests
+        for the id get a retriable error.
         """
         for owned in list(self.partitions.values()):
             steps = await in_slices(self._clock, self._expire_steps(owned))
@@ -319,7 +319,7 @@ class TransactionStateManager:
             yield transaction if has_expired else None
 
     def make_room(self) -> None:
-        """Begin to remove unused ids, unless that is in progress: the oldest of the client address that has the
+        """Begin to remove unused ids, unless that is in progress: the oldest ids of the client address that has the
         most."""
         if not self._makes_room:
             self._makes_room = True

@@ -1,7 +1,7 @@
 """One transactional id: a pure state machine.
 
-Its methods take events (with the time if needed) and return effects. One change at a time: until ``appended`` reports
-it, others get CONCURRENT_TRANSACTIONS. ``states`` lists the legal transitions.
+Its methods take events (with the time if needed) and return effects. There is one change at a time: until ``appended``
+reports it, other requests get CONCURRENT_TRANSACTIONS. ``states`` lists the legal transitions.
 
 Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (producers bump epochs), KIP-447,
 KIP-890 part 1 (verification).
@@ -37,8 +37,8 @@ class Transaction:
     """One transactional id.
 
     Attributes:
-        metadata: the last stored state, but a fence bumps the epoch at once, and partitions go when their markers are
-            written.
+        metadata: the last stored state, but a fence bumps the epoch immediately, and partitions are removed when their
+            markers are written.
         pending: the state to store next; None without a change in progress. While markers are written: the final state,
             not yet appended.
         waiting: the request to answer when ``pending`` is stored, if any.
@@ -191,8 +191,8 @@ class Transaction:
     def end(self, reply: Reply | None, producer: ProducerIdAndEpoch, now_ms: int, *, commit: bool) -> list[Effect]:
         """Commit or abort the transaction.
 
-        If it has ended so already, the state is stored again before the response, unlike in Kafka: a broker that lost
-        leadership unnoticed may have the previous transaction.
+        If the transaction has already ended this way, the state is stored again before the response, unlike in Kafka: a
+        broker that lost leadership unnoticed may have the previous transaction.
         """
         metadata = self.metadata
         refusal = self._refusal_to_change(producer)
@@ -250,7 +250,7 @@ class Transaction:
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
         """The append of ``pending`` has ended; ``error`` is for clients.
 
-        If it completes a transaction and fails, it is repeated until it succeeds.
+        An append that completes a transaction is repeated until it succeeds.
         """
         pending = self.pending
         assert pending is not None, "nothing was to be appended"
@@ -297,7 +297,7 @@ class Transaction:
         return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
-        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid at once: an append
+        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately: an append
         reported as failed may still succeed."""
         fencing = TRANSITIONS[Event.INIT_PRODUCER_ID][self.metadata.state]
         assert fencing is TransactionState.PREPARE_EPOCH_FENCE
