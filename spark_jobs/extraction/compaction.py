@@ -124,7 +124,7 @@ def merged(ranges: list[OffsetRange]) -> list[OffsetRange]:
 
 
 def current_folders(folders: RangeFolders, target: str) -> list[str]:
-    """Together they contain every record once; folders without a description are left out."""
+    """The folders that together contain every record once; those without a description are left out."""
     found = {name: each for name, each in folders.found(target).items() if each is not None}
     return [f"{target}/{name}" for name in sorted(inventories.current(found))]
 

@@ -128,7 +128,7 @@ class GroupHold:
             try:
                 await self._client.multi(operations)
                 break
-            except (ConnectionLoss, SessionLost):  # the versions fence it, not the session, so it may be repeated
+            except (ConnectionLoss, SessionLost):  # versions fence the write, not the session: repeat it
                 in_doubt = True
             except MultiFailed as failed:
                 if in_doubt and await self._written(data):

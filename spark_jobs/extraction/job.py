@@ -340,7 +340,7 @@ class ExtractionRun:
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
             is_asked_for = list(manifest.ranges) == planning.new_ranges()
-            if not is_asked_for or self._lake.is_fenced(manifest):  # a run fenced it and then died
+            if not is_asked_for or self._lake.is_fenced(manifest):  # a run fenced the plan and then died
                 left = Leftover.DROP
         if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
             return manifest, left

@@ -141,10 +141,10 @@ class Rounds:
 
 
 def idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """None if there may be new records.
+    """The report of a round without new records; None if there may be some.
 
-    It costs reads of ZooKeeper and one ListOffsets for each leader. The beginnings of logs are requested only for
-    partitions without an offset: a group at the end of a partition has lost nothing.
+    The check reads ZooKeeper and sends one ListOffsets request to each leader. The beginnings of logs are requested
+    only for partitions without an offset: a group at the end of a partition has lost nothing.
     """
     tps = _registered(extraction.topics, connections)
     hold = GroupHold(connections.zookeeper, extraction.group, "")

@@ -80,7 +80,7 @@ class TableLake:
         return f"{manifest.target} {manifest.name}"
 
     def is_published(self, manifest: Manifest) -> bool:
-        """A table's files are not named by ranges."""
+        """Always False, because a table's files are not named by ranges."""
         return False
 
     def publish(self, manifest: Manifest) -> None:

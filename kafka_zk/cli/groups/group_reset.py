@@ -37,7 +37,7 @@ class Target(NamedTuple):
 def chosen_partitions(
     admin: "BlockingAdmin", topics: Sequence[str], current: Offsets, planned: Offsets | None = None
 ) -> list[TopicPartition]:
-    """The partitions of ``topics``; without topics those in ``planned``, or else those with an offset.
+    """The partitions of ``topics``. Without topics: those in ``planned``; without a plan: those with an offset.
 
     Raises: CommandFailed, KafkaError.
     """

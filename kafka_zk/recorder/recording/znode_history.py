@@ -35,7 +35,7 @@ class ZnodeHistory:
 
     @property
     def sessions(self) -> set[int]:
-        """They own an ephemeral znode now."""
+        """The sessions that own an ephemeral znode now."""
         return {znode.session for znode in self._now.znodes.values()}
 
     def now(self, path: str) -> Znode | None:

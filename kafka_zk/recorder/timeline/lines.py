@@ -18,7 +18,7 @@ from kafka_zk.registry.znodes.consumers import consumer_of
 
 _WHO_WIDTH = 10
 _OF_CLUSTERS = (ControllerEvent, ReplicaEvent, TransactionChanged)
-"""They concern no group."""
+"""Events that concern no group."""
 _LONG_MS = 2_000
 """A longer rebalance is reported before it ends."""
 

@@ -30,7 +30,7 @@ class Timeline:
     def __init__(self, rebalances: Rebalances | None = None) -> None:
         self.rebalances = rebalances or Rebalances()
         self.summaries: list[GroupRebalance] = []
-        """Finished ones."""
+        """The finished rebalances."""
         self.first_ms: int | None = None
         """The time of the first reported event."""
         self.listeners: list[Callable[[Told], None]] = []

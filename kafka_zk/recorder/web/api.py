@@ -49,7 +49,7 @@ class RecordingApi:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # of the last query
+        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # key and result of the last query
 
     def state(self, query: Query) -> Document:
         """The cluster after entry ``seq`` and the rest of its transaction."""

@@ -36,9 +36,9 @@ class SessionConnection(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """``received``: packet counts of its connections; two counts while it moves to another server. ``listed_ms``: when
-    ZooKeeper last listed a connection of it. ``said_ms``: when a count last changed, or when the session was first
-    seen. ``has_spoken``: a count has changed at least once.
+    """``received``: packet counts of the session's connections; two while the session moves to another server.
+    ``listed_ms``: when ZooKeeper last listed a connection of the session. ``said_ms``: when a count last changed, or
+    when the session was first seen. ``has_spoken``: a count has changed at least once.
     """
 
     received: frozenset[int]

@@ -94,12 +94,12 @@ class WebServer:
         return listening
 
     def publish(self) -> None:
-        """There are new entries or a problem."""
+        """Send the summary to the browsers: there are new entries or a problem."""
         self._news.tell()
 
 
 class _Resource(resource.Resource):
-    """Has no type annotations in Twisted."""
+    """The base of all resources: Twisted's own class has no type annotations."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

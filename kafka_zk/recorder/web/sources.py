@@ -26,7 +26,7 @@ SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 MOST_AT_ONCE = 10_000
 MOST_TRACE_BYTES = 4 * 1024 * 1024
-"""Per file and read."""
+"""Maximum bytes that one call reads from a trace file."""
 
 
 class Source(Protocol):
@@ -79,7 +79,7 @@ class LogSource:
         return f"the changes up to zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
 
     def read(self) -> list[Transaction]:
-        """A long log must not block the page."""
+        """Reads at most MOST_AT_ONCE transactions, so that a long log does not block the page."""
         read = self._read = self._read or self._follower.read(MOST_AT_ONCE)
         restored = self._restored(read)  # if this fails, the next call continues with the rest
         self._read = []
@@ -150,7 +150,7 @@ class TraceSource:
 
 
 def without_secrets(transaction: Transaction, chroot: str = "") -> Transaction:
-    """``chroot``: a prefix that its paths lack."""
+    """``chroot``: a prefix that the transaction's paths lack."""
     operations = tuple(_masked(chroot, each) for each in transaction.operations)
     return Transaction(transaction.zxid, transaction.time_ms, transaction.session, operations)
 

@@ -43,7 +43,7 @@ class Snapshot(NamedTuple):
 
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
-    """The oldest complete one at or after transaction ``least_zxid``. Raises: OSError."""
+    """The oldest complete snapshot at or after transaction ``least_zxid``. Raises: OSError."""
     files = sorted((_zxid(file), file) for file in (data_dir / "version-2").glob("snapshot.*") if _zxid(file) >= 0)
     for zxid, file in files:
         if zxid >= least_zxid and (znodes := _znodes(file.read_bytes())) is not None:

@@ -163,7 +163,7 @@ def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
     while position + _RECORD.size <= len(data):
         checksum, size = _RECORD.unpack_from(data, position)
         start = position + _RECORD.size
-        position = start + size + 1  # each ends with 'B'
+        position = start + size + 1  # each record ends with 'B'
         if size < _HEADER.size or position > len(data) or data[position - 1 : position] != b"B":
             return
         body = data[start : start + size]

@@ -63,7 +63,7 @@ class PlannedCall:
 
 
 _Certain = tuple[Callable[..., object], tuple[object, ...]]
-"""Never cancelled or moved: callable and arguments."""
+"""A call that is never cancelled or moved: callable and arguments."""
 
 
 class VirtualClock(Clock):

@@ -33,7 +33,7 @@ class Wire(Protocol):
 
 
 class _QueuedSlice:
-    """Being sent; keeps a reference to the slice until all is sent."""
+    """A file slice that is being sent; keeps a reference to the slice until all is sent."""
 
     __slots__ = ("file_slice", "position", "remaining_bytes")
 

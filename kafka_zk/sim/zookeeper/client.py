@@ -357,7 +357,7 @@ class SimClient:
     def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
         changed, self._state = state is not self._state, state
         if error is not None:
-            self._fail_outstanding(error)  # after the state: an immediate retry must not find it connected
+            self._fail_outstanding(error)  # after the state: an immediate retry must fail, too
         if changed:
             tell(self._listeners, state)
 
