@@ -44,7 +44,7 @@ class TopicWriter(DataSourceArrowWriter):
             _end(self._options, messages, is_committed=True)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """The coordinator aborts what remains after ``transaction.timeout.ms``."""
+        """Abort all transactions; the coordinator aborts those that remain after ``transaction.timeout.ms``."""
         with reason_only(), _told():
             _end(self._options, messages, is_committed=False)
 

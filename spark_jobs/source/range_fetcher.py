@@ -88,7 +88,7 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp}: {error}{way_out}") from error
 
     def _tell_unreadable(self, first_offset: int, last_offset: int, reason: str) -> None:
-        """Spark adds the worker's stderr to the executor's log."""
+        """Report skipped records on stderr, which Spark adds to the executor's log."""
         where = f"{self._tp}, offsets {first_offset} to {last_offset}"
         sys.stderr.write(f"{where}: records are skipped, because {reason}\n")
 

@@ -20,7 +20,7 @@ _NO_SUCH = "no such topic, or no such partition of it"
 
 
 class Target(NamedTuple):
-    """Exactly one field is set. ``current``: the committed offset, else the log end."""
+    """The new offsets; exactly one field is set. ``current``: the committed offset or, without one, the log end."""
 
     earliest: bool = False
     latest: bool = False

@@ -52,7 +52,7 @@ class CoordinatedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
-    """Members are named by consumer id."""
+    """A finished rebalance. Members are named by consumer id."""
 
     number: int
     began_ms: int

@@ -18,10 +18,10 @@ from kafka_zk.registry.client import connect_string
 WORD = "cons"
 HEARD_OF = "heard "
 MOST_CONNECTIONS = 1_000
-"""More connections cost the server too much: polling stops."""
+"""Maximum number of connections: more cost the server too much, so polling stops."""
 HEARD, SILENT = 1, 0
 SILENT_SHARE = 0.5
-"""Share of the session timeout."""
+"""A session is silent after this share of its timeout."""
 _FORGOTTEN_MS = 60_000
 """A session without a connection for this time has ended, or returns as a new one."""
 _CONNECTION = re.compile(r"\brecved=(\d+),.*\bsid=0x([0-9a-f]+),.*\bto=(\d+),")

@@ -103,11 +103,11 @@ class LogSource:
         return [Transaction(snapshot.zxid, min(changed_ms, first_ms), 0, (Restored(snapshot.znodes),))]
 
     def close(self) -> None:
-        """No file stays open between two reads."""
+        """Nothing to close: no file stays open between two reads."""
 
 
 class WatchSource:
-    """Watches on all znodes of any ZooKeeper. Raises: RegistryError."""
+    """Reads changes with watches on all znodes of any ZooKeeper. Raises: RegistryError."""
 
     def __init__(self, zookeeper: str, security: Security = NO_SECURITY) -> None:
         self._client = KazooBlockingClient(zookeeper, SESSION_TIMEOUT_MS, security=security)
@@ -132,7 +132,7 @@ class WatchSource:
 
 
 class TraceSource:
-    """Files and folders that brokers and members write with ``--trace``."""
+    """Reads the files and folders that brokers and members write with ``--trace``."""
 
     def __init__(self, *paths: Path, from_start: bool) -> None:
         self._followers = [TraceFollower(path, from_start) for path in paths]
@@ -140,7 +140,7 @@ class TraceSource:
         self._found: list[Event] = []  # events read before a file that could not be read
 
     def read(self) -> list[Event]:
-        """A long trace is read in bounded parts. Raises: OSError; the next call continues there."""
+        """New events; a long trace is read in bounded parts. Raises: OSError; the next call continues there."""
         self._unread = self._unread or list(self._followers)
         while self._unread:
             self._found += [traced.event for traced in self._unread[0].read(MOST_TRACE_BYTES)]

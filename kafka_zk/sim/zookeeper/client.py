@@ -217,7 +217,7 @@ class SimClient:
     # The server's half calls these
 
     def attach(self, link: Link, session_id: int) -> None:
-        """The session was opened or resumed."""
+        """Use this connection: the session was opened or resumed."""
         self._link, self._session_id = link, session_id
         self._lease.answered(self._server.now_ms)
         self._change_state(SessionState.CONNECTED)
