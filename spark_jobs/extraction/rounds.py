@@ -41,12 +41,12 @@ class Round:
 
     @property
     def is_behind(self) -> bool:
-        """``max_records`` left records, so the next round is due immediately."""
+        """True if ``max_records`` left records, so that the next round is due immediately."""
         return self.report is not None and bool(self.report.published) and self.report.lag_after > 0
 
 
 class _Stop:
-    """A signal handler may set it during ``wait``.
+    """A request to stop, which a signal handler may set during ``wait``.
 
     ``threading.Event`` would deadlock: the handler would wait for the lock that the interrupted ``wait`` holds.
     """

@@ -171,8 +171,8 @@ def _late_orders(run: Targets, name: str) -> Callable[[], None]:
         return _nothing
     world.network.cut(controller, name)
     others.remove(controller)
-    run.later(0.3, partial(_expire, run, run.random.choice(others)))  # its partitions get other leaders,
-    run.later(1.3, partial(_expire, run, controller))  # among them the controller
+    run.later(0.3, partial(_expire, run, run.random.choice(others)))  # this controller's orders are delayed
+    run.later(1.3, partial(_expire, run, controller))  # and those of the next controller are not
     run.later(3, world.network.heal)
     return world.network.heal
 

@@ -243,7 +243,7 @@ class SimDisk(FileSystem):
         return dict(_walk(folder, node)) if isinstance(node, _Directory) else {}
 
     def durable_bytes(self, descriptor: int) -> int:
-        """The beginning of a file that survives a power loss."""
+        """Number of bytes at the beginning of a file that survive a power loss."""
         file = self._file(self._opened(descriptor))
         if file.content.startswith(file.durable):
             return len(file.durable)

@@ -147,7 +147,7 @@ class Process:
     # -- faults and messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Callable[..., None], *args: object) -> None:
-        """Messages from outside come later if the process is paused, and never if it is dead."""
+        """Receive a message from outside: later if the process is paused, and never if it is dead."""
         if not self.is_alive:
             self._never.append(partial(message, *args))
         elif self.is_paused:

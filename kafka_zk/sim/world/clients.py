@@ -118,7 +118,7 @@ class SimProducer:
         sent.addCallbacks(acked, failed).addErrback(self._world.failed)
 
     def close(self) -> Any:
-        """Pending records are delivered."""
+        """Deliver the pending records, and close the producer."""
         self.is_stopping = True
         return ensureDeferred(self._producer.close())
 
