@@ -4,6 +4,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class World:
             for number in range(count):
                 producer.send(self.topic, b"v%d" % number, partition=number % 2)
 
-    def rounds(self, spark: Any, actions: list[Callable[[Rounds], object]], **more: Any) -> Rounds:  # noqa: F811
+    def rounds(self, spark: Any, actions: list[Callable[[Rounds], object]]) -> Rounds:  # noqa: F811
         """After each round the next of ``actions`` is done with them; after the last they stop."""
 
         def tell(done: Round) -> None:
@@ -57,7 +58,7 @@ class World:
             action = actions[len(self.done) - 1] if len(self.done) <= len(actions) else Rounds.stop
             action(made)
 
-        made = Rounds(self.extraction, lambda: spark, 0.0, tell=tell, **more)
+        made = Rounds(self.extraction, lambda: spark, 0.0, tell=tell)
         return made
 
 
@@ -114,14 +115,17 @@ def test_rounds_go_on_where_the_last_one_was(
     assert len(rows) == len(set(rows)) == 1016
 
 
-def test_sigterm_lets_the_round_come_to_its_end(spark: Any, world: World) -> None:  # noqa: F811
+def test_sigterm_lets_the_round_come_to_its_end(
+    spark: Any, world: World, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
     world.write(1000)
 
     def observe(step: Step, phase: Phase) -> None:
         if (step, phase) == (Step.STAGE, Phase.BEGIN):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    rounds = world.rounds(spark, [lambda _: None] * 9, observe=observe)
+    monkeypatch.setattr(job, "run", partial(job.run, observe=observe))
+    rounds = world.rounds(spark, [lambda _: None] * 9)
     before = signal.signal(signal.SIGTERM, lambda *_: rounds.stop())
     try:
         rounds.run()
