@@ -188,7 +188,7 @@ def _field(record: Any, name: str, changed: Any) -> Any:
 
 
 def _changed(fields: Any) -> Any:
-    """The names of changed fields as a column, from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
+    """A column of changed fields' names, from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, StringType
 
