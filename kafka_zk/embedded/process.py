@@ -195,7 +195,7 @@ class ChildProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
-            self._process.send_signal(number)  # without effect once the process has ended
+            self._process.send_signal(number)  # no effect once the process has ended
 
 
 def lines_since(log: str, since_s: float, written_s: float) -> list[str]:

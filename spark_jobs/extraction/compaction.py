@@ -142,7 +142,7 @@ def _finish(folders: RangeFolders, target: str, prefix: str) -> tuple[str, ...]:
     for staged in sorted(left):
         name, _, attempt = staged.rpartition("-")
         if not attempt.startswith(prefix):
-            continue  # from an extraction or another group
+            continue  # staged by an extraction or another group
         manifest = Manifest.of_staging(target, name, f"{STAGING_FOLDER}/{staged}", FORMAT)
         begun = publication(target) is Publication.COPY and folders.files.exists(folders.published(manifest))
         if begun:

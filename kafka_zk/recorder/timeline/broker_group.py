@@ -135,7 +135,7 @@ class BrokerGroupRebalances(Rebalances):
             case Departure.SESSION_ENDED:
                 self._gone(event.time_ms, member)
             case Departure.DROPPED:
-                self.traced.discard(member)  # its session has not ended
+                self.traced.discard(member)  # the member's session has not ended
                 self._gone(event.time_ms, member)
                 self._begin(event.time_ms, answers=False).causes[f"{member} {event.cause}"] = None
         self._busy.discard(member)

@@ -68,7 +68,7 @@ def _znodes(data: bytes) -> dict[str, Znode] | None:
 def _parse(data: bytes) -> dict[str, Znode]:
     (count,) = INT.unpack_from(data, _FILE_HEADER_BYTES)
     position = _FILE_HEADER_BYTES + INT.size + max(0, count) * _SESSION_BYTES
-    (count,) = INT.unpack_from(data, position)  # of distinct ACL lists
+    (count,) = INT.unpack_from(data, position)  # number of distinct ACL lists
     position += INT.size
     for _ in range(count):
         position = skip_acls(data, position + _LONG.size)
