@@ -56,8 +56,8 @@ def group_snapshot(
     Args:
         members: consumer id -> its registration.
         partitions_of: every topic of the cluster -> its partitions; regular expressions are matched against the topics.
-    Raises: InvalidTopicFilter if a member's regular expression cannot be parsed. Leaving out the member would give its
-        partitions to others, while members that can parse the expression count it.
+    Raises: InvalidTopicFilter if a member's regular expression cannot be parsed. Without that member, this process
+        would give its partitions to others, while members that can parse the expression still give them to that member.
     Source: AssignmentContext, TopicCount.scala@0.10.2. A subscription without streams gets no thread; in Kafka's
         consumer it fails every rebalance.
     """

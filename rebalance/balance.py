@@ -1,13 +1,13 @@
 """How many partitions each thread may have in a balanced assignment. Pure; independent of the previous assignment.
 
 Balanced means that no thread can pass a partition to a thread that has at least two fewer, neither directly nor through
-a chain of threads that each pass one on for each that they get. This includes KIP-54's balance for different
-subscriptions. Exactly the assignments with the least sum of squared counts are balanced. They are described by one
-number per thread, its *full load*: the largest count among the thread and all threads from which a chain leads to it.
-All balanced assignments have the same full loads, and an assignment is balanced if and only if
+a chain of threads, each of which passes on one partition for each that it receives. This includes KIP-54's balance for
+different subscriptions. Exactly the assignments with the least sum of squared counts are balanced. They are described
+by one number per thread, its *full load*: the largest count among the thread and all threads from which a chain leads
+to it. All balanced assignments have the same full loads, and an assignment is balanced if and only if
 
 - every thread has its full load or one less, and
-- every partition belongs to one of those of its readers whose full load is the smallest.
+- every partition belongs to a reader whose full load is the smallest among the partition's readers.
 
 Threads and audiences are numbers here. An audience is a set of threads, together with the partitions that exactly these
 threads may read.
@@ -33,10 +33,11 @@ class _Levelled:
             self._fill(audience, sizes[audience])
 
     def full_loads(self) -> list[int]:
-        """The most loaded thread comes first. Threads reached by a search without a target are settled.
+        """Each search starts from the most loaded unsettled thread. If it finds no target, all threads that it reached
+        are settled.
 
-        No later chain enters this set (a search would have continued from there), and no thread outside it gets more
-        than its origin.
+        No later chain enters a settled set: chains from its threads lead only to its threads, which have the origin's
+        load or one less, and no thread outside it gets more than the origin.
         """
         full = [0] * len(self._load)
         unsettled = set(range(len(self._load)))
@@ -60,8 +61,8 @@ class _Levelled:
             self._add(thread, audience, 1)
 
     def _search(self, origin: int, unsettled: set[int]) -> tuple[dict[int, tuple[int, int]], int | None]:
-        """Search breadth first. Return how each thread was reached, and the first one with at least two partitions
-        fewer.
+        """Search breadth first. Return how each thread was reached, and a thread with at least two partitions fewer
+        than ``origin``, or None.
         """
         came_by = {origin: (-1, -1)}
         left, seen_audiences = unsettled - {origin}, set[int]()

@@ -25,7 +25,7 @@ class GroupConfig:
         return self.rebalance_backoff_ms * self.rebalance_max_retries
 
     def doubt(self, session_timeout_ms: int) -> str | None:
-        """One sentence; None if the settings are fine."""
+        """A warning of one sentence; None if the settings are fine."""
         if self.patience_ms > session_timeout_ms:
             return None
         return (

@@ -122,7 +122,7 @@ class GroupDriver:
             await done
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetRefused | None]:
-        """None: written.
+        """For each partition, why its offset was not written; None if it was written.
 
         IN_DOUBT: try again after ``resume``, unless the partition was dropped. Any other OffsetRefused: this member
         does not own the partition (any more; then ``Delivery.drop`` was called).
@@ -138,7 +138,7 @@ class GroupDriver:
 
     @property
     def owned(self) -> Mapping[TopicPartition, int]:
-        """Partition -> thread number, of those delivered now."""
+        """Partition -> thread number, for each partition that is delivered now."""
         return self._member.owned
 
     def _session_changed(self, state: SessionState) -> None:
@@ -288,7 +288,7 @@ class GroupDriver:
             self._registered.callback(None)
 
     async def _unregister(self) -> None:
-        with suppress(SessionLost):  # which removes the registration as well
+        with suppress(SessionLost):  # the end of the session also removes the registration
             await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
         self._take(inputs.Unregistered())
 

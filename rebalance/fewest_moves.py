@@ -74,7 +74,7 @@ class _Flow:
             number: {thread: count for thread, count in had[number].items() if thread in group.threads}
             for number in group.audiences
         }
-        self._lacks: dict[int, set[int]] = {number: set() for number in group.audiences}  # threads that gave some up
+        self._lacks: dict[int, set[int]] = {number: set() for number in group.audiences}  # threads that have fewer now
         self._count: dict[int, Counts] = {thread: {} for thread in sorted(group.threads)}  # thread -> audience -> count
         for number, counts in self._had.items():
             for thread, count in counts.items():
@@ -188,7 +188,7 @@ class _Search:
         arcs: Callable[[Node, "_Search"], Iterable[tuple[Node, int]]],
         has_room: Callable[[Node], bool],
     ) -> Node | None:
-        """Breadth first: the next thread with room."""
+        """Search breadth first for the next thread with room."""
         if source in self._came_by:
             return None
         self._see(source, source, _NO_LIMIT)

@@ -51,10 +51,10 @@ class Choice(NamedTuple):
 def choose(members: Mapping[str, Member]) -> Choice:
     """Members that read the same registrations choose the same strategy.
 
-    A member that announces no strategies (such as Kafka's consumer) runs an eager one, which is unknown. The group then
-    runs ``range``, the default of Kafka's consumer, or ``roundrobin`` if that is the only strategy that the others
-    announce. Otherwise each member votes for the first strategy in its list that all members announce. Most votes win;
-    ties are broken by name. Without a common strategy the group runs ``range``.
+    A member that announces no strategies (such as Kafka's consumer) runs an unknown eager strategy. The group then runs
+    ``range``, the default of Kafka's consumer, or ``roundrobin`` if that is the only strategy that the others announce.
+    Otherwise each member votes for the first strategy in its list that all members announce. Most votes win; ties are
+    broken by name. Without a common strategy the group runs ``range``.
     """
     lists = [member.registration.strategies for member in members.values()]
     for consumer_id, member in sorted(members.items()):

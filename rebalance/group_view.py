@@ -21,7 +21,7 @@ Target = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class GroupView:
-    """A field that is None was not read yet in this session.
+    """A field that is None was not read yet in this session (except ``assignment``).
 
     Attributes:
         consumer_id, registration: of this member.
@@ -88,8 +88,7 @@ class GroupView:
         return self._given(self.strategy.assignor.assign(snapshot))
 
     def basis(self) -> object:
-        """The input of the assignment, whose change makes an eager group start over. None for incremental strategies.
-        """
+        """The input of the assignment. When it changes, an eager group starts over. None for incremental strategies."""
         assert self.members is not None and self.strategy is not None
         if self.strategy.incremental:
             return None

@@ -59,7 +59,7 @@ class HandOver:
 
     @property
     def owned(self) -> Target:
-        """Partition -> thread number, of those delivered."""
+        """Partition -> thread number, for each partition that is delivered."""
         return {tp: self._table[tp].thread for tp in self._table.among(HoldingState.OWNED)}
 
     @property
@@ -133,7 +133,7 @@ class HandOver:
             self._out.do(HoldTopics(topics))
 
     def watch_owners(self) -> None:
-        """The watches of other members' owner znodes ended with the connection."""
+        """Watch the owner znodes of other members again, because those watches ended with the connection."""
         waiting = frozenset(self._table.among(HoldingState.WAITING))
         if waiting:
             self._out.do(WatchOwners(waiting))
@@ -144,7 +144,7 @@ class HandOver:
                 self._table.change(partition, Event.OWNER_GONE)
 
     def delivery_stopped(self, stop_id: int, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """A different ``stop_id`` belongs to an earlier ownership."""
+        """Commit and release the partitions, except those claimed again, which have another ``stop_id``."""
         self._release(
             {
                 partition: self._to_commit(partition, offset)

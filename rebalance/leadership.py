@@ -5,8 +5,8 @@ no usable one (a new group, or one that ran a strategy without a leader), the le
 group runs a strategy without a leader, the leader writes that strategy's name, so that no member mistakes an old
 assignment for the current one.
 
-An assignment is advice. A paused leader, or two members that both believe to lead, may cause extra moves but no harm: a
-write depends on the version that was read, so only one of two writes succeeds.
+An assignment is advice. A paused leader, or two members that both believe that they lead, may cause extra moves but no
+harm: a write depends on the version that was read, so only one of two writes succeeds.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """Whether a member may deliver a record or write an offset.
 
-It may while its ZooKeeper session is certainly alive, the connection is not in doubt, and the process has not paused
-since the last response (a watch may have fired during a pause).
+A member may do so while its ZooKeeper session is certainly alive, the connection is not in doubt, and the process has
+not paused since the last response (a watch may have fired during a pause).
 """
 
 from kafka_zk.base.clock import Clock
@@ -30,7 +30,7 @@ class Lease:
         self._stalls.stop()
 
     def may_act(self) -> bool:
-        """True if a record may be delivered now. The only method for any thread."""
+        """True if a record may be delivered now. The only method that any thread may call."""
         return self.may_write() and self._clock.seconds() < self._stalls.awake_until_s
 
     def may_write(self) -> bool:

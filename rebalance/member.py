@@ -55,7 +55,7 @@ class GroupMember:
 
     @property
     def owned(self) -> Target:
-        """Partition -> thread number, of those delivered."""
+        """Partition -> thread number, for each partition that is delivered."""
         return self._hand_over.owned
 
     def step(self, event: Input, now_ms: float) -> list[Effect]:

@@ -40,7 +40,7 @@ class Ownership:
         self._writing = DeferredLock()
 
     def forget(self) -> None:
-        """Responses to its requests change nothing."""
+        """From now on, responses to earlier requests change nothing."""
         self._held = {}
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:
@@ -90,7 +90,7 @@ class Ownership:
         return {tp: outcomes.get(tp, False) for tp in offsets}
 
     async def commit(self, offsets: Offsets, may_act: Callable[[], bool]) -> dict[TopicPartition, OffsetRefused | None]:
-        """None: written. IN_DOUBT: not tried. Any other OffsetRefused: not owned."""
+        """The outcome of each partition. None: written. IN_DOUBT: not tried. Any other OffsetRefused: not owned."""
         held = self._held
         asked = {tp: held[tp] for tp in offsets if tp in held}
         await self._writing.acquire()

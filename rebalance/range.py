@@ -1,4 +1,4 @@
-"""``range``, Kafka's default: divides each topic by itself into one run of partitions per thread.
+"""``range``, Kafka's default: divides each topic separately into one run of consecutive partitions per thread.
 
 With P partitions and C threads, each thread gets P div C, and the first P mod C threads one more. The extra partitions
 of all topics therefore go to the same threads.

@@ -39,13 +39,13 @@ class GroupReporter:
         self._source.tell(event)
 
     def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:
-        """``fields``: those after the four that all events have."""
+        """``fields``: the event's fields after the four that all events have."""
         self.tell(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
 
     def commits(
         self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, OffsetRefused | None]
     ) -> None:
-        """None: written."""
+        """Report a commit. ``outcomes``: None for a written offset."""
         written = {tp: offset for tp, offset in offsets.items() if outcomes[tp] is None}
         if written:
             self.event(Committed, cause, written)

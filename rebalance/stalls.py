@@ -59,7 +59,7 @@ class StallGuard:
         try:
             await self._ask()
         except RegistryError:
-            self._asking = False  # repeated in the next turn
+            self._asking = False  # the request is repeated in the next turn
         else:
             self._clock.callLater(0, self._answered)  # after everything scheduled by watches before the answer
 

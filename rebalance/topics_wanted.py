@@ -44,7 +44,7 @@ def topics_wanted(registrations: Iterable[ConsumerRegistration], exclude_interna
 
 
 def stream_count(registration: ConsumerRegistration, topic: str, exclude_internal_topics: bool) -> int:
-    """0: not subscribed. Raises InvalidTopicFilter."""
+    """Number of the member's streams for the topic; 0: not subscribed. Raises InvalidTopicFilter."""
     wanted = topics_wanted([registration], exclude_internal_topics)
     if topic not in wanted.of([topic]):
         return 0

@@ -25,7 +25,7 @@ class Clock(Timers, Protocol):
         """The wall clock, in ms since the epoch."""
 
     def wall_ns(self) -> int:
-        """Every request reads it, so this is the system's function without a wrapper."""
+        """The wall clock, in ns. Every request reads this clock, so it is the system's function without a wrapper."""
 
 
 AtEndOfTurn = Callable[[Callable[[], object]], object]

@@ -60,7 +60,7 @@ class EventSource:
 
     @property
     def observed(self) -> bool:
-        """Check it before computing values that only observers need."""
+        """True if there is an observer. Check this before computing values that only observers need."""
         return self._observe is not ignore
 
     def emit(self, kind: type[Event], *fields: Any, cause: str, zxid: int = 0) -> None:
@@ -69,7 +69,7 @@ class EventSource:
             self.tell(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
 
     def tell(self, event: Event) -> None:
-        """The event already has its time."""
+        """Report an event that already has its time."""
         self._observe(event)
 
 

@@ -5,9 +5,9 @@ from contextlib import suppress
 
 
 def zeroed_memory(size_bytes: int) -> mmap.mmap:
-    """It occupies pages only when they are touched, and is freed when it is closed.
+    """The memory occupies pages only when they are touched, and is freed when the mapping is closed.
 
-    Huge pages are used where available, because address translation would dominate random access to small ones.
+    Huge pages are used where available: with small pages, address translation would dominate random access.
     """
     memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages
     if hasattr(mmap, "MADV_HUGEPAGE"):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 _NEVER_MS = -(2**62)
 MOST_THROTTLE_MS = 2**31 - 1
-"""An int32."""
+"""The largest int32, which is the type of ``throttle_time_ms``."""
 
 
 class QuotaWindow(NamedTuple):
@@ -87,7 +87,7 @@ class WindowedSum:
         return self.ends_ms == _NEVER_MS
 
     def elapsed_ms(self, now_ms: float) -> float:
-        """0 without samples."""
+        """Time since the oldest sample began; 0 without samples."""
         return 0 if self.ends_ms == _NEVER_MS else now_ms - self._oldest_ms
 
 

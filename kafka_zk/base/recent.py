@@ -11,7 +11,7 @@ _DROPPED_AT_ONCE = 4
 
 
 class Young(dict[K, V]):
-    """``find`` computes a missing value on lookup; until it is set, a lookup raises KeyError."""
+    """A lookup of a missing key returns ``find(key)``; until ``find`` is set, the lookup raises KeyError."""
 
     find: Callable[[K], V]
 
@@ -24,8 +24,8 @@ class Young(dict[K, V]):
 class Recent(Generic[K, V]):
     """Keeps entries for ``keep_ms`` to ``2 * keep_ms`` after their last use.
 
-    It holds at most ``2 * most`` entries, plus dropped ones that are not freed yet. It has two generations: a used
-    entry moves to the younger one, which becomes the older one when it is full or old.
+    It holds at most ``2 * most`` entries, plus dropped ones that are not freed yet. There are two generations. A used
+    entry moves to the younger generation. When the younger generation is full or old, it becomes the older one.
     """
 
     def __init__(self, most: int, keep_ms: int) -> None:
@@ -41,7 +41,7 @@ class Recent(Generic[K, V]):
         return len(self.young) + len(self._old)
 
     def find(self, key: K, now_ms: float) -> V | None:
-        """Marks the value as used."""
+        """The value of ``key``, which is marked as used; None if there is none."""
         self.turn(now_ms)
         value = self.young.get(key)
         if value is None:
@@ -58,9 +58,7 @@ class Recent(Generic[K, V]):
             self._dropped.popitem()
 
     def turn(self, now_ms: float) -> None:
-        """Drop old entries. ``find`` and ``put`` do this, too; call it occasionally for the case that neither is
-        called.
-        """
+        """Drop old entries. ``find`` and ``put`` do this, too; call ``turn`` occasionally in case neither is called."""
         if len(self.young) >= self._most or now_ms - self._since_ms >= self._keep_ms:
             self._dropped, self._old, self._since_ms = self._old, dict(self.young), now_ms
             self.young.clear()
@@ -71,5 +69,5 @@ class Recent(Generic[K, V]):
         self._dropped.clear()
 
     def items(self) -> list[tuple[K, V]]:
-        """The recently used generation first."""
+        """All entries, the younger generation first."""
         return [*self.young.items(), *self._old.items()]

@@ -17,7 +17,7 @@ T = TypeVar("T")
 SLICE_S = 0.003
 TURN_COST = 64 * 1024
 AT_ONCE = 32
-"""Operations of a few microseconds between two checks whether the turn is over."""
+"""Number of operations, of a few microseconds each, between two checks whether the turn is over."""
 
 
 def after(clock: Timers, seconds: float) -> Deferred[None]:
@@ -43,11 +43,11 @@ async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
 
 
 class ClientWait(Deferred[T]):
-    """Awaited by a request; has methods for its connection."""
+    """A Deferred that a request awaits, with methods for the request's connection."""
 
     @property
     def kept_bytes(self) -> int | None:
-        """Held by the waiting request; None if its connection must not start the next request yet."""
+        """Bytes that the waiting request holds; None if its connection must not start the next request yet."""
         return None
 
     def abandon(self) -> None:
@@ -62,7 +62,7 @@ class ClientWait(Deferred[T]):
 
 
 def pause(clock: Timers, seconds: float) -> ClientWait[None]:
-    """Ends early if the client disconnects."""
+    """Wait for ``seconds``. Raises ClientGone as soon as the client disconnects."""
     waiting: ClientWait[None] = ClientWait()
     call = clock.callLater(seconds, waiting.callback, None)
 
@@ -94,13 +94,13 @@ class Turns:
         return self._cost_left <= 0 or bool(self._clock.seconds() >= self._end_s)
 
     async def next(self) -> None:
-        """Raises ClientGone if the client disconnects meanwhile, unless ``goes_on``."""
+        """Wait for the next turn. Raises ClientGone if the client disconnects meanwhile, unless ``goes_on``."""
         await (after(self._clock, 0) if self._goes_on else pause(self._clock, 0))
         self._cost_left = TURN_COST
         self._end_s = self._clock.seconds() + SLICE_S
 
     async def spend(self, cost: int) -> None:
-        """``cost`` bytes of work follow; yields first if the turn is over. Raises like ``next``."""
+        """Count ``cost`` bytes of work that follow; first waits if the turn is over. Raises like ``next``."""
         if self.is_over:
             await self.next()
         self._cost_left -= cost

@@ -100,7 +100,7 @@ class ApiKey(enum.IntEnum):
 
 
 NEVER = 32767
-"""The first flexible version of an API that has none."""
+"""Stands for the first flexible version of an API without flexible versions."""
 
 _APIS = {
     ApiKey.PRODUCE: (11, 9),
@@ -171,7 +171,7 @@ No version is higher than in Kafka 3.9.1 in ZooKeeper mode. All of its APIs are 
 """
 
 BROKER_VERSIONS = {key: (0, highest) for key, (highest, _) in _APIS.items()}
-"""A broker offers the APIs for which it has a handler."""
+"""API key -> (lowest, highest) version. A broker offers only the APIs for which it has a handler."""
 
 FLEXIBLE_SINCE: dict[int, int] = {key: first for key, (_, first) in _APIS.items()}
 """First version with compact lengths and tagged fields (KIP-482), also in the header."""

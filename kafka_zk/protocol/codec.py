@@ -27,12 +27,12 @@ _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
 def request(api_key: int) -> Any:
-    """Raises KeyError if there is none."""
+    """The class of the API's requests. Raises KeyError if the API is unknown or has no table."""
     return message_class(api_key, "request")
 
 
 def response(api_key: int) -> Any:
-    """Raises KeyError if there is none."""
+    """The class of the API's responses. Raises KeyError if the API is unknown or has no table."""
     return message_class(api_key, "response")
 
 
@@ -117,7 +117,7 @@ def encode_response_in_steps(
 
 
 def _parts_in_steps(table: Table, item: Any, version: int, flexible: bool) -> Iterator[bytearray]:
-    """Parts, because one growing buffer would be copied and take up to twice the memory."""
+    """Yield parts, because one growing buffer would be copied and take up to twice the memory."""
     out = bytearray()
     for _ in write_in_steps(table, item, version, flexible, out):
         yield out[:]
@@ -149,8 +149,8 @@ def response_element_encoder(api_key: int, version: int, name: str) -> ElementEn
 
 
 def encode_body_around(message: Message, api_key: int, version: int, name: str, count: int) -> tuple[bytes, bytes]:
-    """The bytes before and after the elements of the array ``name``. It is empty in ``message`` but will have ``count``
-    elements.
+    """The bytes before and after the elements of the array ``name``. The array is empty in ``message`` but will have
+    ``count`` elements.
     """
     before, after = bytearray(), bytearray()
     write_around(message.table, message, version, is_flexible(api_key, version), (name, count), before, after)

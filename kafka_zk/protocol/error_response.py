@@ -1,7 +1,7 @@
 """The response to a request that fails as a whole, with the error code at the top level or else in each result.
 
-A result repeats the names in the request's entry; other fields have Kafka's defaults. Kafka's ``getErrorResponse`` of
-some APIs also repeats the entries below a top-level code, or has other texts.
+A result repeats the names in the request's entry; other fields have Kafka's defaults. For some APIs, Kafka's
+``getErrorResponse`` also repeats the entries if the code is at the top level, or has other texts.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from kafka_zk.protocol.field_table import Field, Table
 from kafka_zk.protocol.message import Message
 
 _CODE, _REASON = "error_code", "error_message"
-_NO_NODE = {"node_id": -1, "port": -1}  # of FindCoordinator, whose table has no defaults for them
+_NO_NODE = {"node_id": -1, "port": -1}  # for FindCoordinator, whose table has no defaults for these fields
 
 
 class _Failure:
@@ -46,7 +46,7 @@ class _Failure:
         return _CODE in fields or any(each.struct and self._has_code(each.struct) for each in fields.values())
 
     def _entries(self, field: Field, entry: Any) -> Iterable[Any]:
-        """Return the request's array of the same name, or its only one."""
+        """Return the request's array of the same name, or else the request's only array."""
         if not isinstance(entry, Message):
             return ()
         arrays = {name: each for name, each in self.fields(entry.table).items() if each.is_array}

@@ -141,7 +141,7 @@ class ErrorCode(enum.IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Kafka's exception for the code is a RetriableException."""
+        """True if Kafka's exception for the code is a RetriableException."""
         return self in _RETRIABLE
 
     @classmethod

@@ -14,7 +14,7 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 
 class Versions(NamedTuple):
-    """Both ends included; empty if ``first > last``."""
+    """The versions from ``first`` to ``last``, both included; none if ``first > last``."""
 
     first: int
     last: int
@@ -37,7 +37,7 @@ NO_VERSIONS = Versions(0, -1)
 
 class Field:
     """``name``: Kafka's name in Python's spelling (``partition_index``). ``type_name``: a primitive type (``int32``) or
-    the struct's name; for an array, that of its elements. ``struct``: the table of the struct, or of the array's
+    the struct's name; for an array, the type of its elements. ``struct``: the table of the struct, or of the array's
     elements; None for primitive types. ``tag``: the field's tag in ``tagged_versions``; None if it is never tagged.
     ``default``: the value of an unset field; for an array () or None.
     """
@@ -68,7 +68,7 @@ class Field:
         return self.is_array and self.type_name in FIXED_FORMATS
 
     def _default(self, text: str | int) -> Any:
-        """Structs have no default in Kafka's tables, so theirs is None."""
+        """Kafka's tables have no defaults for structs, so the default of a struct is None."""
         if text == "null" or (self.struct is not None and not self.is_array):
             return None
         if self.is_array:
@@ -89,7 +89,7 @@ class Table:
 
     Attributes:
         name: Kafka's name of the struct or message.
-        fields: of all versions.
+        fields: the fields of all versions.
         message_class: the class of the struct; set by ``message``.
     """
 

@@ -123,12 +123,12 @@ class FrameDecoder:
         return frame
 
     def hand_over(self) -> int:
-        """The budget of the frames completed since the last call."""
+        """Return the bytes of budget that the frames completed since the last call have taken."""
         complete_bytes, self._complete_bytes = self._complete_bytes, 0
         return complete_bytes
 
     def grow(self) -> None:
-        """``needed_bytes`` were taken from the budget. Raises ProtocolError like ``filled``."""
+        """Continue: the caller has taken ``needed_bytes`` from the budget. Raises ProtocolError like ``filled``."""
         step_bytes, self.needed_bytes = self.needed_bytes, 0
         self.counted_bytes += step_bytes
         self._extend(step_bytes)
@@ -145,7 +145,7 @@ class FrameDecoder:
         self.missing = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[memoryview]:
-        """The frames that ``data``, which is copied, completes. Raises ProtocolError for a size below 0 or above the
+        """Copy ``data`` and yield the frames that it completes. Raises ProtocolError for a size below 0 or above the
         limit, and like ``filled``.
         """
         position = 0
@@ -153,7 +153,7 @@ class FrameDecoder:
         if self.missing is not None:
             frame = None
             while frame is None and position < end:
-                if self.needed_bytes:  # data that were received must be stored
+                if self.needed_bytes:  # received data must be stored even without budget
                     self._make_room(min(end - position, self._size - len(self._view)))
                 start = position
                 position = min(end, start + len(self.missing))

@@ -52,7 +52,7 @@ def read_current_leader(buffer: Buffer, position: int) -> CurrentLeader:
 
 
 def node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The section at the end of a response."""
+    """The tagged fields at the end of a response, with ``NodeEndpoints``."""
     if not endpoints:
         return b"\x00"
     out = [length(len(endpoints), True)]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 OBJECT_BYTES = 512
-"""Measured memory of a struct's object and what is needed to respond to it."""
+"""Measured memory of a struct's object and of the response to it."""
 
 VALUE_BYTES = 64
 
@@ -19,7 +19,7 @@ class Memory(Protocol):
         """Count memory that will be used, if there is room. ``whole_bytes``: its possible final size."""
 
     def give_back(self, size_bytes: int) -> None:
-        """The rest is returned with the response."""
+        """Return this memory now; the rest is returned with the response."""
 
     def release(self) -> None:
         """The request only waits from now on: release its frame and its memory."""

@@ -32,7 +32,7 @@ class PartitionRow(NamedTuple):
 
 
 def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], version: int) -> tuple[bytes, ...]:
-    """``topic`` has no partitions. ``partitions``: encoded, any number in each part."""
+    """``topic``: its array of partitions is empty. ``partitions``: encoded, any number in each part."""
     front_size, tail_size = _sizes_without_brokers(version)
     body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
     encoded = bytes(body[front_size : len(body) - tail_size])
@@ -42,7 +42,7 @@ def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], 
 
 
 def with_operations(parts: Sequence[bytes], operations: int, version: int) -> Sequence[bytes]:
-    """``operations``: a bit each, since version TOPIC_OPERATIONS_SINCE."""
+    """``operations``: one bit for each allowed operation; the field exists since version TOPIC_OPERATIONS_SINCE."""
     *before, last = parts
     end = len(last) - is_flexible(ApiKey.METADATA, version)
     return (*before, last[: end - 4], operations.to_bytes(4, "big", signed=True), last[end:])
@@ -53,7 +53,7 @@ def encode_partitions(partitions: Iterable[PartitionRow], version: int) -> bytes
 
 
 def encode_response(response: Any, topics: Sequence[Sequence[bytes]], version: int) -> bytes:
-    """``response`` has no topics."""
+    """``response``: its array of topics is empty. ``topics``: encoded."""
     before, after = _around_topics(response, version)
     return b"".join((before, _count(len(topics), version), *chain.from_iterable(topics), after))
 

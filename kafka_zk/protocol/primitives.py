@@ -107,7 +107,7 @@ def read_name(buffer: Buffer, position: int, flexible: bool) -> tuple[str, int]:
 
 
 def skip_tagged_fields(buffer: Buffer, position: int) -> int:
-    """Raises ProtocolError if it is truncated."""
+    """The position after the section of tagged fields. Raises ProtocolError if the section is truncated."""
     if buffer[position] == 0:
         return position + 1
     return tagged_field_spans(buffer, position)[-1][2]

@@ -48,7 +48,7 @@ _RESULT_V0 = struct.Struct(">ihq")
 _RESULT_V2 = struct.Struct(">ihqq")
 _RESULT_V5 = struct.Struct(">ihqqq")
 _NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"  # version 8: no record errors, no message
-_NO_DETAILS = ((), None, None)  # details of a PartitionResult
+_NO_DETAILS = ((), None, None)  # the last three fields of a PartitionResult without details
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # the same, and no tagged fields
 
 

@@ -42,7 +42,7 @@ class RequestHeader(NamedTuple):
 
 class RequestContext(NamedTuple):
     """All requests of a connection share one object after the handshake, unless the broker has an authorizer, which
-    needs the API.
+    needs the API key of each request.
 
     ``memory``: for large responses; all of it is returned with the response. ``api_key``: -1 without an authorizer.
     ``token_authenticated``: the principal logged in with a delegation token.

@@ -1,4 +1,4 @@
-"""If a peer announces a larger response, the client disconnects before it allocates memory."""
+"""Size limits of responses. A client disconnects before it allocates memory for a larger response."""
 
 import struct
 

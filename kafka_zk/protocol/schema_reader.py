@@ -1,8 +1,8 @@
 """Decodes untrusted messages by their field tables.
 
-It rejects what Kafka rejects: a varint of more than five bytes, a length or count that exceeds the frame, an invalid
-null. Time and memory are linear in the frame's size. The caller limits the number of elements in all arrays, which are
-counted before they are created.
+The readers reject what Kafka rejects: a varint of more than five bytes, a length or count that exceeds the frame, an
+invalid null. Time and memory are linear in the frame's size. The caller limits the number of elements in all arrays,
+which are counted before they are created.
 
 Once per version, a table is compiled to nested functions ``read(buffer, position, allowance) -> (value, position)``, or
 to generators that do the same in steps, for large messages.
@@ -74,8 +74,8 @@ _NO_UUID = bytes(16)
 def struct_reader(table: Table, version: int, flexible: bool, most_numbers: int = sys.maxsize) -> Reader:
     """Reads a struct, or a message's body, into a new instance of the table's class.
 
-    It raises ProtocolError, or one of ``primitives.MALFORMED`` for a truncated body. ``most_numbers``: limit per array;
-    above it, it raises _ManyNumbers.
+    It raises ProtocolError, or one of ``primitives.MALFORMED`` for a truncated body. ``most_numbers``: limit per array
+    of numbers; a longer array raises _ManyNumbers.
     """
     message_class = table.message_class
     steps = _steps(table.untagged(version), version, flexible, most_numbers)

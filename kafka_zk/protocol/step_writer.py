@@ -27,7 +27,7 @@ _LARGE_MESSAGE = 16
 """Messages with more elements are encoded in steps, because an element may take 32 KB."""
 
 _WORTH_PACKING = 16
-"""An element with as many rows is packed in steps, too."""
+"""An element with at least this many rows is packed in steps, too."""
 
 Steps = Generator[int, None, None]
 """Yields the bytes written since the last step."""
@@ -53,7 +53,7 @@ def is_large(arrays: Arrays, item: Any, most: int = _LARGE_MESSAGE) -> bool:
 
 
 def _room_left(arrays: Arrays, item: Any, room: int) -> int:
-    """A negative result is not exact."""
+    """``room`` minus the number of elements in ``item``; a negative result is not exact."""
     for name, inner in arrays:
         elements = getattr(item, name) or ()
         room -= len(elements)
@@ -80,8 +80,8 @@ def write_in_steps(table: Table, item: Any, version: int, flexible: bool, out: b
 def write_around(
     table: Table, item: Any, version: int, flexible: bool, array: tuple[str, int], before: bytearray, after: bytearray
 ) -> None:
-    """The bytes before and after an array's elements. ``array``: the field, which is empty in ``item``, and its number
-    of elements.
+    """Append the bytes before and after an array's elements to ``before`` and ``after``. ``array``: the field, which is
+    empty in ``item``, and its number of elements.
     """
     name, count = array
     out = before

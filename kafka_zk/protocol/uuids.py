@@ -11,7 +11,7 @@ ZERO = uuid.UUID(int=0)
 
 
 def random_topic_id(random: Random = SYSTEM_RANDOM) -> uuid.UUID:
-    """The text does not start with ``-``, so that it can be used on a command line."""
+    """The id's text does not start with ``-``, so that the id can be used on a command line."""
     while True:
         topic_id = random_uuid(random)
         if not to_text(topic_id).startswith("-"):

@@ -1,4 +1,4 @@
-"""``blocking_admin`` is the version for threads.
+"""Administration of ACLs; ``blocking_admin`` is the version for threads.
 
 Any broker accepts a change and applies it immediately; the others follow within a second.
 

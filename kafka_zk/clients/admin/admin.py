@@ -407,7 +407,7 @@ class Admin:
                     return response
                 error = broker_error(ErrorCode.NOT_CONTROLLER, f"asking broker {controller_id}")
             pause_s = self.config.retry_backoff_ms / 1000
-            may_pass = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE  # a new one may register
+            may_pass = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE  # a new controller may register
             if not may_pass or self._reactor.seconds() + pause_s >= deadline_s:
                 raise KafkaTimeoutError(
                     f"no controller responded within {self.config.default_api_timeout_ms} ms: {error}", error.code

@@ -168,7 +168,7 @@ class GroupAdmin:
         return await GroupCoordinator(self._reactor, self._config, self._cluster, group).committed(tps)
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit offsets for a group without members, which need not exist.
+        """Commit offsets for a group without members. The group need not exist.
 
         Raises: BrokerError for the first failure, NON_EMPTY_GROUP if the group has members; the other offsets are
         committed.
@@ -239,7 +239,7 @@ class GroupAdmin:
                 raise broker_error(code, f"deleting the offset of group {group} for {tp}")
 
     async def _codes(self, group: str, api_key: ApiKey, message: Any) -> dict[TopicPartition, int]:
-        """Raises the group's error."""
+        """The error code of each partition. Raises the group's error."""
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
             codes = {

@@ -20,7 +20,7 @@ _Alter = codec.request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 _MECHANISMS = {number: name for name, number in MECHANISM_NUMBERS.items()}
 
 AskController = Callable[[ApiKey, Any, Callable[[Any], Sequence[int]]], Awaitable[Any]]
-"""(API, request, the error codes in a response) to the controller's response."""
+"""Takes an API, a request, and a function from a response to its error codes; returns the controller's response."""
 
 
 class ScramAdmin:

@@ -115,7 +115,7 @@ class Cluster:
                 waiting.callback(metadata)
 
     def request_update(self) -> None:
-        """The metadata seem outdated: fetch them in the background, until it succeeds."""
+        """The metadata seem outdated: fetch them in the background, and repeat this until a fetch succeeds."""
         if not self._update_pending and not self._closed:
             self._update_pending = True
             run(self._update_in_background())
@@ -178,10 +178,10 @@ class Cluster:
                 await sleep(self._reactor, min(self._config.retry_backoff_ms / 1000, left_s))
 
     async def until_partition(self, tp: TopicPartition, timeout_ms: int) -> bool:
-        """False if the topic does not have the partition after ``timeout_ms``.
+        """Wait until the topic has the partition; False after ``timeout_ms``.
 
         Fetches metadata immediately, then with growing pauses up to ``retry.backoff.max.ms``. Also True if the topic
-        itself is gone, for which ``topic`` waits. Raises: ClientClosed.
+        itself is unknown; ``topic`` waits for topics. Raises: ClientClosed.
         """
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
         pause_s = self._config.retry_backoff_ms / 1000
@@ -246,7 +246,7 @@ class Cluster:
     async def request_any(
         self, api_key: ApiKey, message: Any, usable: Callable[[Any], bool] = lambda answer: True
     ) -> Any:
-        """Known brokers in turn, then the bootstrap addresses.
+        """Send a request to the known brokers in turn, then to the bootstrap addresses.
 
         Returns: the first usable response, or the last one.
         Raises: NoBrokersAvailable without a response; AuthenticationError of the first broker that rejects the client;
@@ -294,7 +294,7 @@ class Cluster:
         return self._closed
 
     async def close(self) -> None:
-        """Waiting calls fail with ClientClosed or the end of the connection."""
+        """Waiting calls fail with ClientClosed or the error of a closed connection."""
         self._closed = True
         if self._age_timer is not None and self._age_timer.active():
             self._age_timer.cancel()

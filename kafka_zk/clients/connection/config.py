@@ -70,7 +70,7 @@ class CheckedConfig:
 
     @classmethod
     def given(cls, config: Self | None, options: Mapping[str, Any]) -> Self:
-        """Accept a configuration object or its keys. Raises: TypeError for both; ConfigError."""
+        """Accept a configuration object or its keys. Raises: TypeError if both are given; ConfigError."""
         if config is None:
             return cls.from_properties(options)
         if options:

@@ -35,7 +35,7 @@ def version_between(connection: KafkaConnection, api_key: ApiKey, lowest: int, h
 
 
 class _Link:
-    """The connection to one address for one purpose. It exists, or callers wait for it."""
+    """The connection to one address for one purpose, or the callers that wait for it to open."""
 
     def __init__(self) -> None:
         self.connection: KafkaConnection | None = None

@@ -115,7 +115,7 @@ class Coordinators:
             await sleep(self._reactor, pause_s)
 
     async def request(self, node_id: int, api_key: ApiKey, message: Any, causes: list[KafkaError]) -> Any:
-        """None without a response; the reason is added to ``causes``."""
+        """Return the response. Without a response, return None and add the reason to ``causes``."""
         try:
             if node_id not in self._cluster.metadata.nodes:
                 await self._cluster.refresh()
@@ -157,7 +157,7 @@ class Coordinators:
         return settled
 
     async def find(self, groups: Sequence[str], causes: list[KafkaError]) -> dict[str, Node]:
-        """Reasons for missing coordinators are added to ``causes``."""
+        """Return the coordinators that were found. The reasons for missing ones are added to ``causes``."""
         found: dict[str, Node] = {}
         left = list(groups)
         while left:

@@ -31,7 +31,7 @@ NO_OFFSET = -1
 _PURPOSE = "coordinator"
 _LEAVING = "leaving a group"
 _WITHHELD = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""The coordinator answers them when all members have joined; until then it handles nothing else on the connection."""
+"""The coordinator delays these responses until all members have joined, and handles nothing else on the connection."""
 _COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 commits to ZooKeeper; from 10 on topics have ids
 _FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on a request has several groups
 

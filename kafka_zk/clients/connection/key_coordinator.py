@@ -34,9 +34,9 @@ class KeyCoordinator:
         self._address = None
 
     async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
-        """The response, whatever its error code.
+        """Send a request and return the response, whatever its error code.
 
-        Raises: KafkaError, NETWORK_EXCEPTION without a response; ClientClosed.
+        Raises: KafkaError, with the code NETWORK_EXCEPTION if there is no response; ClientClosed.
         """
         host, port = self._address or await self._find()
         doing = f"{api_key.name} to the coordinator at {host}:{port}"

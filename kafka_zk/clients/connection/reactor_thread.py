@@ -65,7 +65,7 @@ class ReactorThread:
             raise
 
     def tell(self, function: Callable[..., object], *args: Any) -> None:
-        """The call runs immediately on the reactor thread; from other threads, before later ``call``s."""
+        """Run ``function`` on the reactor thread: immediately if called there, else before later ``call``s."""
         from twisted.python import threadable
 
         if threadable.isInIOThread():
@@ -82,7 +82,7 @@ class ReactorThread:
 
 
 def refuse_on_reactor_thread() -> None:
-    """A blocking call there would wait for itself."""
+    """Raise KafkaError on the reactor thread, where a blocking call would wait for itself."""
     from twisted.internet import reactor
     from twisted.python import threadable
 

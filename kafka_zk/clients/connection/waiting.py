@@ -23,7 +23,7 @@ def sleep(reactor: Reactor, delay_s: float) -> Deferred[None]:
 
 
 def now_ms(reactor: Reactor) -> int:
-    """The reactor's clock in whole milliseconds. A timer for a given millisecond never runs before it is reached."""
+    """The reactor's clock in whole milliseconds. A timer for a millisecond never runs before this clock shows it."""
     return int(reactor.seconds() * 1000 + _ROUNDING_MS)  # 1.007 s are 1006.9999999999999 ms
 
 

@@ -90,7 +90,7 @@ class _BlockingMember(BlockingClient[M]):
     # --- joining ---
 
     def start(self) -> None:
-        """Join the group, unless this consumer has joined. Reading joins it, too."""
+        """Join the group, unless this consumer has joined. Reading also joins the group."""
         with self._joining:
             if not self._streams:
                 self._thread.call(self._client.start)

@@ -137,7 +137,7 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def subscribe(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
-        """Handle that the regular expression now matches other topics."""
+        """Handle a change of the topics that the regular expression matches."""
         self._topics = tuple(sorted(topics))
         if self.state is MemberState.STABLE and self._topics != self._joined.topics:
             self._rejoin("the subscription changed")
@@ -150,7 +150,7 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def close(self) -> None:
-        """The user gets time to process the last records: accept no new partitions.
+        """Accept no new partitions from now on, so that the user can process the last records.
 
         Heartbeats continue until ``leave``. A rebalance in progress continues; no new one begins.
         """

@@ -68,7 +68,7 @@ TRANSITIONS: dict[Event, dict[MemberState, MemberState]] = {
 """Event -> state -> next state. An event cannot happen in a state that is not listed for it."""
 
 REBALANCING = frozenset({_S.JOINING, _S.COUNTING, _S.SYNCING})
-"""Joining, without an assignment yet."""
+"""The states of a member that joins and has no assignment yet."""
 
 HEARTBEATS = frozenset({_S.STOPPING, _S.COUNTING, _S.STABLE})
-"""While JoinGroup or SyncGroup is pending, the coordinator cannot respond to a heartbeat."""
+"""The states in which heartbeats are sent. The coordinator answers none while JoinGroup or SyncGroup is pending."""

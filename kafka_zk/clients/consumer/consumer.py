@@ -35,7 +35,7 @@ class Consumer(GroupConsumer[ConsumerConfig, ConsumerCoordinator]):
     offsets of processed records are committed every ``auto.commit.interval.ms`` and before a partition moves to another
     member, so each record is delivered at least once. For at most once, call ``commit()`` before processing.
 
-    A consumer that requests nothing for ``max.poll.interval.ms`` leaves the group until it does.
+    A consumer that requests nothing for ``max.poll.interval.ms`` leaves the group until its next request.
 
     A static member (``group.instance.id``) commits when it is closed but does not leave the group: its partitions are
     reserved for ``session.timeout.ms``. If the coordinator does not respond, a close gives up the commits after 5 s and

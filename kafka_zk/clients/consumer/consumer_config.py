@@ -73,7 +73,7 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def backoff_ms(self) -> int:
-        """A rebalance waits for users as long as the coordinator waits for this member."""
+        """A rebalance waits for users as long as the coordinator waits for this member: ``max.poll.interval.ms``."""
         return self.max_poll_interval_ms
 
     @property

@@ -67,8 +67,8 @@ class UnreadableBatch(NamedTuple):
 
 class FetchState:
     """``ahead_bytes``: partitions with more fetched bytes than this are not fetched; default:
-    max.partition.fetch.bytes. ``on_unreadable``: called for each skipped batch. Its CRC is valid, so its producer wrote
-    it so, and it would block the partition permanently.
+    max.partition.fetch.bytes. ``on_unreadable``: called for each skipped batch. The CRC of such a batch is valid, so
+    its producer wrote an invalid batch, which would block the partition permanently.
     """
 
     def __init__(self, config: ReaderConfig, ahead_bytes: int | None = None) -> None:
@@ -108,13 +108,13 @@ class FetchState:
             self._ready.pop(tp, None)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Also drop fetched data."""
+        """Stop reading these partitions, and drop their fetched data."""
         for tp in partitions:
             self._partitions.pop(tp, None)
             self._ready.pop(tp, None)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Keep fetched data."""
+        """Stop fetching and delivering these partitions, but keep their fetched data."""
         for tp in partitions:
             self._get(tp).paused = True
             self._ready.pop(tp, None)
@@ -145,7 +145,7 @@ class FetchState:
     def plan_lookups(
         self, leader_of: Callable[[TopicPartition], int | None], now_ms: int
     ) -> tuple[dict[TopicPartition, Lookup], bool]:
-        """Also returns True if a partition has no leader."""
+        """The lookups to send now, and whether a partition has no leader."""
         found: dict[TopicPartition, Lookup] = {}
         leaderless = False
         for tp, state in self._partitions.items():
@@ -175,7 +175,7 @@ class FetchState:
         return True
 
     def lookup_failed(self, tp: TopicPartition, generation: int, error: KafkaError, now_ms: int) -> None:
-        """The lookup is repeated after a back-off, or ``take`` raises the error."""
+        """The lookup is repeated after a back-off; for a permanent error, ``take`` raises the error instead."""
         state = self._current(tp, generation)
         if state is not None:
             state.in_flight = False
@@ -188,11 +188,11 @@ class FetchState:
     def plan(
         self, leader_of: Callable[[TopicPartition], int | None], busy_nodes: set[int], now_ms: int
     ) -> tuple[dict[int, list[Wanted]], bool]:
-        """The fetches to send now, for each broker that is not busy; True if a partition's leader is unknown.
+        """The fetches to send now, for each broker that is not busy, and whether a partition has no known leader.
 
-        A broker without new data delays its response (fetch.max.wait.ms) and gets no other fetch meanwhile. So while
-        one of its partitions has enough data here and will need a fetch soon, a broker gets no fetch whose partitions
-        are all at their end.
+        A broker without new data delays its response (fetch.max.wait.ms) and gets no other fetch meanwhile. Therefore a
+        fetch whose partitions are all at their end is not sent while another partition of the broker has enough data
+        here: that partition will need a fetch soon.
         """
         plans: dict[int, list[Wanted]] = {}
         full_nodes: set[int] = set()
@@ -251,7 +251,7 @@ class FetchState:
         state.last_stable_offset = answer.last_stable_offset
         if answer.records:
             aborted = answer.aborted_transactions or () if self._read_committed else ()
-            self._take_in(tp, state, cast("Buffer", answer.records), aborted)  # a client gets a view
+            self._take_in(tp, state, cast("Buffer", answer.records), aborted)  # clients receive records as a buffer
         return After.NOTHING
 
     def fetch_lost(self, wanted: Wanted, now_ms: int) -> None:
@@ -281,8 +281,8 @@ class FetchState:
             return After.REFRESH
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.position != fetch_offset or not is_told_by_leader:
-                # Deliver older data first; the retry gets the same error at once. A follower may lack records that the
-                # leader has.
+                # Deliver older data first; the retry gets the same error immediately. A follower may lack records that
+                # the leader has.
                 state.not_before_ms = now_ms + self._retry_backoff_ms
                 return After.NOTHING
             if self._reset in RESETS:
@@ -303,7 +303,7 @@ class FetchState:
     def take(self, partitions: Collection[TopicPartition] | None = None) -> list[ConsumerRecord]:
         """Return at most ``max.poll.records`` records, in order within each partition, and advance the positions.
 
-        Args: ``partitions``: only of these; None: of all.
+        Args: ``partitions``: return records of these partitions only; None: of all.
         Raises: KafkaError of a failed partition, after all records before it were delivered, and again at each call
         until the position is changed.
         """

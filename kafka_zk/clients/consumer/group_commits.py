@@ -75,7 +75,7 @@ class GroupCommits:
             raise CommitRefused(reasons)
 
     def commit_starts(self) -> None:
-        """Otherwise the next owner might choose others."""
+        """Commit the starts that ``auto.offset.reset`` chose; otherwise the next owner might choose other ones."""
         if not self._starts_wait:
             self._starts_wait = True
             self._in_background(self._commit_starts())

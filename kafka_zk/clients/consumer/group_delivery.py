@@ -208,7 +208,9 @@ class GroupDelivery:
         return self._offsets(self._claims, waiting)
 
     def processed(self) -> dict[TopicPartition, int]:
-        """For each owned partition, the uncommitted offset after the last processed record or of an explicit commit."""
+        """For each owned partition, the offset to commit: after the last processed record, but not below an explicit
+        commit. Omits partitions whose offset is already committed.
+        """
         undone = self._merged(stream.handout.undone_offsets() for stream in self.streams)
         running = {tp: claim for tp, claim in self._claims.items() if not claim.stopping}
         offsets = self._offsets(running, undone)

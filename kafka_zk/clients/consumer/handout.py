@@ -104,7 +104,7 @@ class Handout:
             return _first_offsets(self._records[self._given_count :])
 
     def withdraw(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the offset of the first undelivered record of each partition.
+        """Remove the waiting records of these partitions. Returns the offset of the first removed record of each.
 
         Held records stay held.
         """
@@ -122,7 +122,7 @@ class Handout:
             return set(self._lost)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """The user may still hold records of these revoked partitions."""
+        """Forget these revoked partitions, also those of which the user still holds records (``lost``)."""
         with self._lock:
             self._lost |= self._remove(partitions)
 

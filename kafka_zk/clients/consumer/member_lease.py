@@ -8,8 +8,8 @@ the same time. Pure.
 class MemberLease:
     """Every response of the coordinator renews it.
 
-    It ends one session timeout after the last request was sent, and one rebalance timeout after the last request whose
-    response reported no rebalance. The coordinator removes the member no earlier.
+    It ends at the earlier of two times: one session timeout after the last answered request was sent, or one rebalance
+    timeout after the last request whose response reported no rebalance. The coordinator removes the member no earlier.
     """
 
     def __init__(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:

@@ -2,11 +2,11 @@
 coordinator.
 
 Kafka 0.8.2 introduced this to migrate groups. With ``dual.commit.enabled``, offsets are written to both places, and a
-partition starts at the larger one; users disable it when all members run this way. When a partition starts and one
-place lacks its offset, the offset is written there, so that idle partitions migrate, too.
+partition starts at the larger one; users disable dual commit when all members store offsets in Kafka. When a partition
+starts and one place lacks its offset, the offset is written there, so that idle partitions migrate, too.
 
-The coordinator does not know the owners in ZooKeeper. As in Kafka's own consumer, nothing there fences a commit; here
-the lease is checked before the commit is sent. On the reactor thread.
+The coordinator does not know the owners in ZooKeeper. As in Kafka's own consumer, the coordinator therefore fences no
+commit; this consumer checks its lease before it sends one. On the reactor thread.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2.2 and 0.10.2.2.
 """

@@ -16,7 +16,8 @@ class RebalanceListener:
         """Delivery of ``partitions`` has stopped, but they are still owned: the last chance to ``commit``.
 
         They are released when this method has returned (and its awaitable is done), at most ``rebalance.backoff.ms``
-        after the call. Not called for partitions lost with the session, whose offsets can no longer be committed.
+        after the call (in a broker-coordinated group, ``max.poll.interval.ms``). Not called for partitions lost with
+        the session, whose offsets can no longer be committed.
         """
         return None
 

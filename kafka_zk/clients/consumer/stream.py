@@ -1,6 +1,6 @@
 """One stream of a group's consumer (Kafka: a consumer thread). Each partition belongs to one stream.
 
-When the user requests more, the earlier records are processed.
+When the user requests more, the earlier records count as processed.
 """
 
 from collections.abc import AsyncIterator, Callable

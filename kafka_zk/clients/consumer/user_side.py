@@ -16,7 +16,7 @@ class UserThread(Protocol):
         """Call a method of the user in the user's thread."""
 
     def call_reactor(self, function: Callable[[], None]) -> None:
-        """The user's thread may call this."""
+        """Call ``function`` on the reactor thread. The user's thread may call this method."""
 
 
 class ReactorUser:

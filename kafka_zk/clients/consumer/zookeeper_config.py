@@ -49,8 +49,8 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
     """Kafka's keys with ``_`` for ``.``; sizes in bytes, times in milliseconds.
 
     ``partition_assignment_strategy``: the member's strategies, the preferred one first: ``range``, ``roundrobin``,
-    ``sticky`` and ``cooperative``, comma-separated or as a sequence. If a member announces none, such as Kafka's old
-    consumer, the group runs ``range``, or ``roundrobin`` if our members list nothing else.
+    ``sticky`` and ``cooperative``, comma-separated or as a sequence. If a member (such as Kafka's old
+    consumer) announces no strategies, the group runs ``range``, or ``roundrobin`` if our members list nothing else.
     ``group_instance_id``: makes a static member. When its registration is gone, its partitions are reserved, and not
     read, for ``session_timeout_ms``. The registration is gone immediately when the member leaves, and
     ``zookeeper_session_timeout_ms`` after it dies. The time stops while ZooKeeper is unavailable. Only ``sticky`` and
@@ -152,7 +152,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def ahead_bytes(self) -> int:
-        """Chunks are fetched ahead while one is in use."""
+        """Bytes of ``queued.max.message.chunks`` - 1 chunks (at least one), because one more is in use."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property

@@ -1,4 +1,4 @@
-"""``rebalance.driver`` determines a consumer's partitions and starts.
+"""A consumer's group in ZooKeeper; ``rebalance.driver`` determines the partitions and where they start.
 
 ZooKeeper stores the offsets, or with ``offsets.storage=kafka`` the broker's coordinator.
 """

@@ -93,7 +93,7 @@ class ProducerBatch:
 
     @property
     def size_bytes(self) -> int:
-        """The estimate, before compression, while the batch is open."""
+        """The size of the encoded batch; while it is open, an estimate of its size before compression."""
         if self._encoded is not None:
             return len(self._encoded)
         return self._builder.size_estimate_bytes if self._builder is not None else 0

@@ -56,7 +56,7 @@ class RecordFuture:
         return RecordMetadata(topic, partition, offset, timestamp_ms)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Wait for the outcome. Not for the reactor thread, which would wait for itself.
+        """Wait for the outcome. Do not call this on the reactor thread, which would wait for itself.
 
         Raises: KafkaError with the reason if it was not written; KafkaTimeoutError after ``timeout_s``.
         """

@@ -67,7 +67,7 @@ class _PartitionSequences:
     def may_send_more(self) -> bool:
         """True if a new batch may follow the unfinished ones.
 
-        None may follow a retry: the broker recognizes only the last five batches as duplicates
+        No new batch may follow a retry: the broker recognizes only the last five batches as duplicates
         (ProducerStateEntry.java#NUM_BATCHES_TO_RETAIN), and the retried one may be older by then.
         """
         return not self.unfinished or (self.is_known and self.unfinished[0].attempts == 0)
@@ -138,7 +138,7 @@ class Idempotence:
         entry.unfinished.append(batch)
 
     def should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
-        """May request an epoch bump."""
+        """True if the batch should be sent again. May request an epoch bump."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID and not self._transactional:
             # -1: the partition moved while the broker responded; the next response tells more.
             if log_start_offset != -1 and not batch.sequence_was_reset:
@@ -149,9 +149,9 @@ class Idempotence:
         return code.retriable
 
     def _should_retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """If the broker acknowledged a later batch, this one fails, because a retry could write it out of order or
-        twice. Java's client retries even then, until ``delivery.timeout.ms`` (KAFKA-14359). If the broker acknowledged
-        no later batch, the gap is permanent, so the epoch is bumped.
+        """For the oldest batch, False in a transaction or if the broker acknowledged a later one: a retry could write
+        this one out of order or twice. Java's client retries even then, until ``delivery.timeout.ms`` (KAFKA-14359). If
+        the broker acknowledged no later batch, the gap is permanent, so the epoch is bumped.
         """
         entry = self._entry(batch.tp)
         if batch.sequence_was_reset or not entry.is_oldest(batch):
@@ -170,7 +170,7 @@ class Idempotence:
         self._forget(entry, batch)
 
     def failed(self, batch: ProducerBatch, certainly_not_written: bool) -> None:
-        """A batch was given up: a gap, if the broker certainly has neither it nor a later one."""
+        """A batch was given up. This leaves a gap if the broker certainly has neither this batch nor a later one."""
         entry = self._entry(batch.tp)
         self._forget(entry, batch)
         if self._transactional:

@@ -48,7 +48,7 @@ class RecordIntake:
         timestamp_ms: int | None,
         headers: Sequence[Header],
     ) -> RecordFuture | Missing:
-        """Accept a record, or return what is missing; then nothing changes.
+        """Accept a record, or change nothing and return what is missing.
 
         Args: ``value``, ``key``: as the serializers require; bytes or None without serializers.
         Raises: KafkaError (closed, too large), TypeError, ValueError for an invalid record, SerializationError.

@@ -1,6 +1,7 @@
 """Transactions that one producer has filled and left open, for another program to end.
 
-Until then, read_committed readers see none of its records. The coordinator aborts it after ``transaction.timeout.ms``.
+Until a transaction is ended, read_committed readers see none of its records. The coordinator aborts it after
+``transaction.timeout.ms``.
 Source: KIP-939 (the idea and the name), EndTxn@3.9.
 """
 
@@ -28,7 +29,7 @@ class PreparedTransaction(NamedTuple):
 async def end_transactions(
     reactor: Reactor, config: ProducerConfig, prepared: Iterable[PreparedTransaction], *, is_committed: bool
 ) -> None:
-    """Commit or abort transactions one after the other. Those already ended in the same way stay so.
+    """Commit or abort transactions one after the other. It is no error if one has already ended in the same way.
 
     Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``. When committing,
     the transactions after it stay open.

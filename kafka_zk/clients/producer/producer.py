@@ -104,7 +104,7 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
     ) -> "Deferred[RecordMetadata]":
-        """Send one record; the Deferred fires with its place when the broker has acknowledged it.
+        """Send one record; the Deferred fires with the record's place when the broker has acknowledged the record.
 
         Records of a topic that wait here for metadata or buffer memory keep their order; those for a partition that
         does not exist yet delay no others. Fails with KafkaTimeoutError or BufferExhausted after ``max.block.ms``, or

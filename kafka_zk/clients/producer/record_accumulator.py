@@ -1,6 +1,6 @@
 """Batches that wait to be sent, bounded by ``buffer.memory``.
 
-Pure except for one lock: any thread may call ``append``, and only the sender's thread everything else. Times are
+Pure except for one lock: any thread may call ``append``; only the sender's thread may call the other methods. Times are
 parameters. The batches of a partition form a queue in the order of their records; the last one may still be open. The
 first one is *ready* when it is full, is not the last one, is ``linger.ms`` old, or a flush, a close or a full buffer
 requires it. A failed batch is ready again after its back-off.
@@ -36,8 +36,8 @@ def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Seq
 class Drained(NamedTuple):
     """What to send now, and when to check again.
 
-    ``requests``: by node, the batches of one request, at most one of each partition. ``blocked_nodes``: nodes with more
-    ready batches than fit. ``next_check_ms``: on the caller's clock; None if none waits.
+    ``requests``: by node, the batches of one request, with at most one batch per partition. ``blocked_nodes``: nodes
+    with more ready batches than fit. ``next_check_ms``: on the caller's clock; None if no batch waits.
     """
 
     requests: dict[int, list[ProducerBatch]]
@@ -98,7 +98,7 @@ class RecordAccumulator:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> RecordFuture | None:
-        """None: the record needs a batch for which ``buffer.memory`` has no room.
+        """Add a record to a batch. None if the record needs a new batch, for which ``buffer.memory`` has no room.
 
         Raises: RecordTooLargeError for a record that exceeds ``max.request.size`` or the whole buffer.
         """
@@ -249,7 +249,7 @@ class RecordAccumulator:
         self.requeue(parts)
 
     def returned(self, tp: TopicPartition) -> None:
-        """A drained batch has returned, with or without a response: once for each."""
+        """A drained batch has returned, with or without a response. Must be called once for each drained batch."""
         topic, partition = tp
         queue = self._queues[topic][partition]
         queue.in_flight_count -= 1
@@ -264,7 +264,7 @@ class RecordAccumulator:
             self.exhausted = False
 
     def expired(self, now_ms: int) -> list[ProducerBatch]:
-        """Remove the old batches without an outcome, queued or in flight."""
+        """Remove and return batches without an outcome, queued or in flight, after ``delivery.timeout.ms``."""
         found = []
         with self._lock:
             while self._by_age:
@@ -293,7 +293,7 @@ class RecordAccumulator:
                 self._waiting.pop(queue, None)
 
     def begin_flush(self) -> list[ProducerBatch]:
-        """All batches are ready until ``end_flush``. Returns those to wait for."""
+        """All batches are ready until ``end_flush``. Returns the batches to wait for."""
         with self._lock:
             self._flush_count += 1
             return list(self._unfinished)

@@ -228,7 +228,7 @@ class TransactionManager:
         return not self._closed
 
     async def _new_epoch(self, is_wanted: Callable[[], bool]) -> bool:
-        """Send the old id and epoch, so that a successor is not fenced (KIP-360)."""
+        """Request a new epoch with the old id and epoch, so that a successor is not fenced (KIP-360)."""
         timeout_ms = self._config.transaction_timeout_ms
         answer = await self._ask(self._coordinator, requests.init_producer_id(*self._identity, timeout_ms), is_wanted)
         if answer is None:

@@ -1,4 +1,4 @@
-"""The versions for clients (AddPartitionsToTxn up to 3). Pure.
+"""The requests of a transactional producer, in the versions for clients (AddPartitionsToTxn up to 3). Pure.
 
 Source: AddPartitionsToTxnRequest.json, AddOffsetsToTxnRequest.json, EndTxnRequest.json, TxnOffsetCommitRequest.json,
 InitProducerIdRequest.json@3.9.
@@ -98,9 +98,7 @@ def commit_offsets(
 
 
 def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool, is_known: bool) -> Request:
-    """Unless the coordinator certainly knows the transaction (``is_known``), it may respond that there is nothing to
-    abort.
-    """
+    """``is_known``: the coordinator certainly knows the transaction. If not, it may find nothing to abort."""
     message = _EndTxn(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_committed
     )

@@ -114,7 +114,7 @@ class TransactionState:
     # -- the program's calls ------------------------------------------------------------------------------------------
 
     def begin_initialization(self) -> None:
-        """Raises IllegalTransactionState on the second call; the fatal error."""
+        """Raises IllegalTransactionState on the second call, or the fatal error."""
         if self.state is not State.UNINITIALIZED:
             raise self.error or IllegalTransactionState("init_transactions was already called")
         self.error = None
@@ -232,7 +232,7 @@ class TransactionState:
 
     @property
     def is_known(self) -> bool:
-        """True if the coordinator certainly knows the transaction; it may have rejected its start."""
+        """True if the coordinator certainly knows the transaction, because it accepted a request of it."""
         return self._has_added
 
     # -- errors -------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _FOR_EVER = float("inf")
 
 
 class _Waiting(NamedTuple):
-    """``number``: of the call, to sort by."""
+    """``number``: the number of the ``send`` call, which gives the order of the records."""
 
     number: int
     record: ProducerRecord
