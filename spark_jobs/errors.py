@@ -24,7 +24,7 @@ class FetchFailed(SourceError):
 
 
 class AuthenticationError(SourceError):
-    """A broker rejects the credentials, or this client the broker's certificate. A retry does not help."""
+    """A broker rejects the credentials, or this client rejects the broker's certificate. A retry does not help."""
 
 
 class WriteFailed(SourceError):

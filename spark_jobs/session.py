@@ -46,7 +46,7 @@ def java_home(java: Java, folder: Path) -> Path:
 
 
 def _own_folder() -> Path:
-    """All sessions of a user share the folder, which belongs to the user."""
+    """The user's folder, which all sessions share; a new folder if another user owns it."""
     folder = Path(tempfile.gettempdir()) / f"kafka-zk-java-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder if folder.lstat().st_uid == os.getuid() else Path(tempfile.mkdtemp(prefix="kafka-zk-java-"))

@@ -1,4 +1,4 @@
-"""After a second of waiting, a note tells the missing thing and the maximum wait."""
+"""After a second of waiting, a note gives the cause and the maximum wait."""
 
 import threading
 from collections.abc import Callable

@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     With the environment variable KAFKA_ZK_DEBUG set, errors are raised instead.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where Ctrl-C is ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # unless Ctrl-C is ignored
         signal.signal(signal.SIGINT, interrupts.interrupt)
     code = run(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit code is decided

@@ -23,7 +23,7 @@ def end_offsets(reader: BlockingReader, partitions: list[TopicPartition]) -> dic
 
 
 def check_start(reader: BlockingReader, partitions: list[TopicPartition], offset: int) -> None:
-    """A note names partitions without the offset. Raises CommandFailed if no partition contains it; KafkaError."""
+    """Note which partitions lack the offset. Raises CommandFailed if no partition contains it; KafkaError."""
     with _asking_leaders(reader, partitions):
         first, last = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
     without = [tp for tp in partitions if not first[tp] <= offset <= last[tp]]

@@ -45,7 +45,7 @@ class TopicDescription:
 
 
 class WantedTopic(NamedTuple):
-    """None: the broker's default, or no assignment."""
+    """A topic to create. None means the broker's default or, for ``assignment``, none."""
 
     name: str
     partitions: int | None

@@ -75,7 +75,7 @@ class ZooKeeperUsers:
         self._change(user, {password.mechanism: encoded})
 
     def remove(self, user: str, mechanisms: Collection[str]) -> None:
-        """The user's other configuration stays; without any, the znode is deleted."""
+        """Remove credentials. The user's other configuration stays; if there is none, the znode is deleted."""
         self._change(user, dict.fromkeys(mechanisms))
 
     def _change(self, user: str, changes: Mapping[str, str | None]) -> None:

@@ -82,7 +82,7 @@ class CertificateAuthority:
         password: str | None = None,
         lifetime: datetime.timedelta = LIFETIME,
     ) -> Path:
-        """A new private key, its certificate for ``hosts`` (names or addresses), and the authority's."""
+        """Write a new private key, its certificate for ``hosts`` (names or addresses), and the authority's."""
         key = ec.generate_private_key(ec.SECP256R1())
         issuer_key = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._key_identifier)
         builder = (
@@ -102,7 +102,7 @@ class CertificateAuthority:
         )
 
     def vouches_for(self, keystore: Path, hosts: Sequence[str], at_least: datetime.timedelta) -> bool:
-        """True if this authority signed the key store for these hosts and it is valid for ``at_least`` longer."""
+        """True if this authority signed the certificate for these hosts, and ``at_least`` remains of its validity."""
         try:
             certificate = x509.load_pem_x509_certificate(keystore.read_bytes())
             certificate.verify_directly_issued_by(self._certificate)

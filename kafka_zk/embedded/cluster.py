@@ -196,7 +196,7 @@ class EmbeddedCluster:
         )
 
     def _secured_listeners(self, broker_id: int, ports: Mapping[str, int]) -> dict[str, str]:
-        """The first listener is for brokers; empty without security."""
+        """The properties for listeners, of which the first is for brokers; empty without security."""
         if self.security is None:
             return {}
         listeners = ",".join(f"{name}://{LOCALHOST}:{port}" for name, port in ports.items())

@@ -143,7 +143,7 @@ class ClusterSecurity:
     def broker_properties(
         self, broker_id: int, listeners: Iterable[str] = (PROTOCOL,), hosts: Sequence[str] = HOSTS
     ) -> dict[str, str]:
-        """The first listener is for brokers.
+        """A broker's properties. The first listener is for brokers.
 
         Creates a key and certificate for ``hosts``, unless there is one that does not expire soon.
         """
@@ -183,7 +183,7 @@ class ClusterSecurity:
 
 
 def is_secured(data_dir: Path) -> bool:
-    """According to the files in this data directory."""
+    """True if the files in this data directory are those of a secured cluster."""
     return any(os.path.lexists(data_dir / FOLDER / name) for name in (_AUTHORITY, _TRUSTSTORE, _PASSWORDS))
 
 

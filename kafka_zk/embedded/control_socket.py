@@ -21,7 +21,7 @@ from kafka_zk.embedded.errors import EmbeddedError
 
 CLUSTER_FILE = "cluster.json"
 REQUEST_TIMEOUT_S = 2
-"""``up`` waits so long for the rest of a request. It does nothing else meanwhile."""
+"""Maximum time that ``up`` waits for the rest of a request, while it does nothing else."""
 ANSWER_TIMEOUT_S = 30
 _LONGEST_BYTES = 1 << 20
 

@@ -86,5 +86,5 @@ def _by_session(host: str, port: int, timeout_s: float) -> Health:
             _, granted_ms, session_id = _CONNECT_RESPONSE.unpack_from(answer, 4)
             connection.sendall(_CLOSE_SESSION)
     except OSError:
-        return Health.NOT_SERVING  # it responded to the first command
+        return Health.NOT_SERVING  # the server responded to the first command
     return Health.SERVING if granted_ms > 0 and session_id else Health.NOT_SERVING

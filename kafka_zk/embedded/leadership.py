@@ -41,8 +41,8 @@ class LeadershipCheck:
         self._client.close()
 
     def missing(self, ports: Mapping[int, int]) -> set[TopicPartition] | None:
-        """``ports``: local ports of brokers by id. Partitions that these brokers should lead but do not serve, or that
-        some broker does not know; None if a broker or ZooKeeper does not respond.
+        """Partitions that these brokers should lead but do not serve, or that some broker does not know; None if a
+        broker or ZooKeeper does not respond. ``ports``: local ports of the brokers by id.
         """
         try:
             expected, _ = run_blocking(leadable(self._client, ports.keys()))
@@ -104,12 +104,12 @@ async def leadable(
 
 
 def _data(answer: Found | NoAuth | None) -> bytes | None:
-    """None also if an ACL hides the data."""
+    """The data of a znode; None also if an ACL hides the data."""
     return None if answer is None or isinstance(answer, NoAuth) else answer[0]
 
 
 def _candidates(tp: TopicPartition, replicas: list[int], state_data: bytes | None, epoch: int) -> set[int]:
-    """The result is empty if a controller of this epoch cannot change the state."""
+    """Replicas that can lead the partition; none if a controller of this epoch cannot change the state."""
     try:
         state = znodes.decode_state(*tp, state_data)
     except InvalidZnode:

@@ -32,14 +32,14 @@ _NOT_YET = (
 
 
 class ClusterView(NamedTuple):
-    """Ids of the live brokers, and of the controller (-1: unknown)."""
+    """The ids of the live brokers, and of the controller (-1: unknown)."""
 
     broker_ids: frozenset[int]
     controller_id: int
 
 
 def ask_broker(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> ClusterView | None:
-    """None if the broker does not accept the connection or does not respond."""
+    """The broker's view; None if the broker does not accept the connection or does not respond."""
     message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=[]))
     if message is None:
         return None
@@ -62,7 +62,7 @@ def ask_leaders(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> di
 def ask_unserved(
     host: str, port: int, partitions: Iterable[TopicPartition], login: ClientSecurity = NO_SECURITY
 ) -> set[TopicPartition] | None:
-    """None if the broker does not respond.
+    """Those of ``partitions`` that the broker does not serve; None if it does not respond.
 
     A partition with a permanent error (an invalid configuration, a failed disk) counts as served.
     """

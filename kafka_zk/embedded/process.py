@@ -199,8 +199,8 @@ class ChildProcess:
 
 
 def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
-    """A line without a time has the time of the previous line; lines after the last line with a time have the time of
-    the file, ``written_s``.
+    """The lines since a time. A line without a time has that of the previous line; lines after the last line with a
+    time have the time of the file, ``written_s``.
     """
     lines = log.splitlines()
     times = [_time_of(line) for line in lines]
@@ -216,13 +216,13 @@ def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
 
 
 def _time_of(line: str) -> float | None:
-    """Brokers log in UTC, marked by Z, and ZooKeeper in local time."""
+    """The time of a log line. Brokers log in UTC, marked by Z, and ZooKeeper in local time."""
     stamp = _STAMP.match(line)
     return datetime.fromisoformat(stamp[1].replace(",", ".")).timestamp() if stamp else None
 
 
 def tied(command: Sequence[str]) -> list[str]:
-    """``command`` dies with this process (see ``launch.py``) and keeps the pid."""
+    """Make ``command`` die with this process (see ``launch.py``); it keeps the pid."""
     return [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *command]
 
 

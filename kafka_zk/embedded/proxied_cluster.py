@@ -21,11 +21,11 @@ LISTENER = "REPLICATION"
 PROXY_KEYS = frozenset(
     ("inter.broker.listener.name", "security.inter.broker.protocol", "listener.security.protocol.map")
 )
-"""Set for each broker in addition to ``EmbeddedCluster``'s keys."""
+"""Keys that are set for each broker in addition to ``EmbeddedCluster``'s."""
 
 
 class Link(StrEnum):
-    """Connections of a broker."""
+    """Which connections of a broker: to ZooKeeper, or to other brokers."""
 
     ZOOKEEPER = "zookeeper"
     BROKERS = "brokers"

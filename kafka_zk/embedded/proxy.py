@@ -69,11 +69,11 @@ class TcpProxy:
         self._call(self._set_flowing(False))
 
     def drop_connections(self) -> None:
-        """New connections are accepted."""
+        """Reset all connections; new ones are accepted."""
         self._call(self._abort_connections())
 
     def drop_connections_from(self, ports: Container[int]) -> None:
-        """New connections are accepted unless ``refuses`` rejects them."""
+        """Reset the connections from these local ports; new ones are accepted unless ``refuses`` rejects them."""
         self._call(self._abort_connections_from(ports))
 
     def connection_count(self) -> int:

@@ -27,7 +27,7 @@ class ServerSecurity:
     tls: bool = False
     client_certificates: bool = False
     sasl: bool = False
-    client_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords among them
+    client_properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # may contain passwords
 
     @property
     def jaas_file(self) -> Path | None:

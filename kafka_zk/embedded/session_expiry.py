@@ -36,12 +36,12 @@ def session_password(session_id: int) -> bytes:
 
 
 def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10) -> None:
-    """Returns when the session's ephemerals are deleted.
+    """End a session; returns when its ephemerals are deleted.
 
     An attempt is repeated if the owner notices the takeover and resumes the session before it is closed, or if
     ZooKeeper does not respond because another client is closing the session.
 
-    Raises: SessionUnknown, also if the owner resumed the session first for ``timeout_s``; TimeoutError without any
+    Raises: SessionUnknown, also if the owner repeatedly resumed the session for ``timeout_s``; TimeoutError without any
         response for that time; ConnectionError without a listener.
     """
     end_s = monotonic_s() + timeout_s

@@ -78,6 +78,6 @@ class Life:
 
 
 def session_to_close(told: bytes, reaped_pid: int) -> ReportedSession | None:
-    """Only a session that the reaped process itself reported: the death of a wrapper proves nothing."""
+    """The last session, if the reaped process itself reported it: the death of a wrapper proves nothing."""
     session = last_session(told)
     return session if session is not None and session.pid == reaped_pid else None

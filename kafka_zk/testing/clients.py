@@ -16,7 +16,7 @@ POLL_INTERVAL_S = 0.02
 
 @contextlib.contextmanager
 def blocking_client(connect_string: str, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> Iterator[KazooBlockingClient]:
-    """Its session ends with the block."""
+    """A connected client, whose session ends with the block."""
     client = KazooBlockingClient(connect_string, session_timeout_ms)
     client.start()
     try:

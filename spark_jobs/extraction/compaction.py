@@ -124,7 +124,7 @@ def merged(ranges: list[OffsetRange]) -> list[OffsetRange]:
 
 
 def current_folders(folders: RangeFolders, target: str) -> list[str]:
-    """Together they contain every record once; folders without a description are left out."""
+    """The folders that together contain every record once; those without a description are left out."""
     found = {name: each for name, each in folders.found(target).items() if each is not None}
     return [f"{target}/{name}" for name in sorted(inventories.current(found))]
 
@@ -142,7 +142,7 @@ def _finish(folders: RangeFolders, target: str, prefix: str) -> tuple[str, ...]:
     for staged in sorted(left):
         name, _, attempt = staged.rpartition("-")
         if not attempt.startswith(prefix):
-            continue  # from an extraction or another group
+            continue  # staged by an extraction or another group
         manifest = Manifest.of_staging(target, name, f"{STAGING_FOLDER}/{staged}", FORMAT)
         begun = publication(target) is Publication.COPY and folders.files.exists(folders.published(manifest))
         if begun:

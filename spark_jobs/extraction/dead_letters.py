@@ -55,7 +55,7 @@ def _as_bytes(value: Any) -> bytes | None:
 
 
 def done_group(group: str) -> str:
-    """Its offsets show which letters were sent."""
+    """The broker group whose offsets show which letters were sent."""
     return f"{group}-dead-letters"
 
 

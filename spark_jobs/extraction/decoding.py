@@ -180,7 +180,7 @@ def decoded(
 
 
 def _field(record: Any, name: str, changed: Any) -> Any:
-    """The column is null if the table's type would change the field."""
+    """The field as a column, which is null if the table's type would change the field."""
     from pyspark.sql import functions as f
 
     field = record.getField(name)
@@ -188,7 +188,7 @@ def _field(record: Any, name: str, changed: Any) -> Any:
 
 
 def _changed(fields: Any) -> Any:
-    """The column is computed from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
+    """A column of changed fields' names, from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, StringType
 

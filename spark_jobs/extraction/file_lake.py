@@ -48,7 +48,7 @@ class FileLake:
 
     @property
     def cores(self) -> int:
-        """Tasks that Spark runs at a time now; executors may come and go."""
+        """Number of tasks that Spark runs at a time now; executors may come and go."""
         return int(self._spark.sparkContext.defaultParallelism)
 
     def qualified(self, folder: str) -> str:

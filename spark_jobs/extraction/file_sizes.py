@@ -22,7 +22,7 @@ def check(target_file_bytes: int | None, format: str) -> None:
 
 
 def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
-    """Records of one folder together, sorted by their place in the topic."""
+    """Redistribute the records: those of one folder together, sorted by their place in the topic."""
     together = [f"`{name.replace('`', '``')}`" for name in partitioned_by]
     order = [*together, *(name for name in _PLACE if name in frame.columns)]
     spread = frame.hint("rebalance", *together)

@@ -68,14 +68,14 @@ class HadoopFiles:
         files.delete(path, True)
 
     def folders(self, uri: str) -> list[str]:
-        """Sorted names; empty if ``uri`` does not exist."""
+        """The sorted names of the folders in a folder; empty if ``uri`` does not exist."""
         path, files = self._found(uri)
         if not files.exists(path):
             return []
         return sorted(each.getPath().getName() for each in files.listStatus(path) if each.isDirectory())
 
     def walk(self, uri: str) -> Iterator[tuple[str, int]]:
-        """(Relative path, size in bytes) of all files."""
+        """Yield (relative path, size in bytes) of all files."""
         path, files = self._found(uri)
         if not files.exists(path):
             return
@@ -99,7 +99,7 @@ class HadoopFiles:
     def write(self, uri: str, document: Mapping[str, Any]) -> None:
         """Write JSON; the file is complete or absent, even if the process is killed.
 
-        An object store shows an object only when it is closed; in other file systems a temporary file is renamed.
+        A temporary file is renamed; an object store, which copies it, shows an object only when it is complete.
         """
         path, files = self._found(uri)
         partial = self._path(f"{uri}.partial")

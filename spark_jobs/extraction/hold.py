@@ -81,11 +81,11 @@ class GroupHold:
         return None if data is None else manifests.decode(self._path, data)
 
     async def write_plan(self, manifest: Manifest, moves: Mapping[TopicPartition, int]) -> None:
-        """Write the manifest, and the offsets of partitions that had none. Raises ForeignCommit."""
+        """Write the manifest and the offsets in ``moves``. Raises ForeignCommit."""
         await self._move(manifest, moves)
 
     async def commit(self, manifest: Manifest) -> None:
-        """All offsets move to the ends of the ranges, together with the manifest. Raises ForeignCommit."""
+        """Move all offsets to the ends of the ranges, together with the manifest. Raises ForeignCommit."""
         await self._move(manifest, {each.tp: each.until_offset for each in manifest.ranges})
 
     async def record(self, manifest: Manifest) -> None:
@@ -128,7 +128,7 @@ class GroupHold:
             try:
                 await self._client.multi(operations)
                 break
-            except (ConnectionLoss, SessionLost):  # the versions fence it, not the session, so it may be repeated
+            except (ConnectionLoss, SessionLost):  # versions fence the write, not the session: repeat it
                 in_doubt = True
             except MultiFailed as failed:
                 if in_doubt and await self._written(data):

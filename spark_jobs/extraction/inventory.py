@@ -61,7 +61,7 @@ def is_data(path: str) -> bool:
 
 
 def decode(where: str, data: bytes) -> Inventory:
-    """Raises ExtractionFailed if it is invalid."""
+    """Raises ExtractionFailed if the description is invalid."""
     try:
         document = json.loads(data)
         return Inventory(

@@ -290,7 +290,7 @@ class ExtractionRun:
         return planning.report(ranges, self._staged, tuple(self._published), left)
 
     async def _make_visible(self, manifest: Manifest) -> None:
-        """Files are published after the offsets have moved; a table already has the records."""
+        """Files are published after the offsets have moved, a table's records before."""
         if is_table(manifest.format):
             await self._step(Step.PUBLISH, lambda: self._publish(manifest))
             await self._step(Step.COMMIT, lambda: self._commit(manifest))
@@ -340,7 +340,7 @@ class ExtractionRun:
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
             is_asked_for = list(manifest.ranges) == planning.new_ranges()
-            if not is_asked_for or self._lake.is_fenced(manifest):  # a run fenced it and then died
+            if not is_asked_for or self._lake.is_fenced(manifest):  # a run fenced the plan and then died
                 left = Leftover.DROP
         if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
             return manifest, left
@@ -373,7 +373,7 @@ class ExtractionRun:
         self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None,
         left: Leftover,
     ) -> Manifest:  # fmt: skip
-        """Absent or lost offsets are set to the beginnings of the ranges."""
+        """Write the plan, and set absent or lost offsets to the beginnings of the ranges."""
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
         manifest = manifests.planned(

@@ -64,7 +64,7 @@ class Lakes:
         return table is not None and table.is_fenced(manifest)
 
     def fence(self, manifest: Manifest) -> bool:
-        """No run can commit the plan to its table later; True if the table already has the records."""
+        """Prevent any run from committing the plan to its table later; True if the table already has the records."""
         table = self._tables.get(manifest.format)
         return table is not None and table.fence(manifest)
 

@@ -25,7 +25,7 @@ STAGING_FOLDER = "_kafka_zk_staging"  # Spark ignores names with a leading under
 
 
 class State(enum.StrEnum):
-    PLANNED = "planned"  # undecided, unless a table has it: the ranges may be extracted again or dropped
+    PLANNED = "planned"  # undecided, unless a table has the plan: the ranges may be extracted again or dropped
     COMMITTED = "committed"  # the offsets have moved: the staging folder must be published
     PUBLISHED = "published"  # done
     DROPPED = "dropped"  # the attempt is forgotten: another client moved the offsets, or the target changed
@@ -45,7 +45,7 @@ class Manifest:
 
     @classmethod
     def of_staging(cls, target: str, name: str, staging: str, format: str) -> "Manifest":
-        """Its description contains the ranges."""
+        """The manifest of a staging folder, without ranges: the folder's description contains them."""
         return cls(State.COMMITTED, (), target, name, staging, format, 0)
 
     @property
@@ -54,7 +54,7 @@ class Manifest:
 
     @property
     def unfinished(self) -> bool:
-        """True if the next run must handle it."""
+        """True if the next run must finish or drop the attempt."""
         return self.state in (State.PLANNED, State.COMMITTED)
 
     def to(self, state: State) -> "Manifest":
@@ -131,6 +131,6 @@ def decode(where: str, data: bytes | None) -> Manifest:
         staging=json_codec.text(where, document, "staging"),
         format=json_codec.text(where, document, "format"),
         timestamp_ms=json_codec.integer(where, document, "timestamp", within=INT64),
-        writer=json_codec.text(where, document, "writer", ""),  # older ones lack both
+        writer=json_codec.text(where, document, "writer", ""),  # older manifests lack both
         sequence=json_codec.integer(where, {"sequence": "0", **document}, "sequence", within=INT64),
     )

@@ -35,7 +35,7 @@ class Transform(NamedTuple):
 
 
 def transform(term: str) -> Transform | None:
-    """None for a plain column. Raises WronglyAsked."""
+    """The transform that a term names; None for a plain column. Raises WronglyAsked."""
     if "(" not in term:
         return None
     found = _TERM.fullmatch(term.strip())

@@ -156,7 +156,7 @@ class Report:
 
 
 class Planning:
-    """Brokers are asked once."""
+    """The offsets that a run could extract. Brokers are asked once."""
 
     def __init__(self, extraction: Extraction, brokers: Brokers, offsets: Mapping[TopicPartition, int]) -> None:
         self._extraction = extraction

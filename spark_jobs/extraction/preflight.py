@@ -23,7 +23,7 @@ _CONNECT_TIMEOUT_S = 1.0
 
 
 def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raises WronglyAsked if Spark would not accept the master, or it does not respond."""
+    """Raises WronglyAsked if Spark would not accept the master, or a standalone master cannot be reached."""
     if master == "yarn":
         if not any(environ.get(name) for name in _HADOOP_FOLDERS):
             raise WronglyAsked(f"--master yarn: neither {' nor '.join(_HADOOP_FOLDERS)} is set")
@@ -37,7 +37,7 @@ def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _check_standalone(master: str) -> None:
-    """Connect to the master, because Spark would retry for a minute without one."""
+    """Connect to the master, because Spark would retry for a minute without one. A timeout is left to Spark."""
     refusals = []
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")

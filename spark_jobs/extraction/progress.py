@@ -63,7 +63,7 @@ class JobProgress:
                 if job_ids := list(self._context.statusTracker().getJobIdsForGroup(self._job_group)):
                     self._progress(self._read(job_ids), self._total)
             except (Py4JError, OSError):
-                return  # The scan's rows are the maximum over all parts of the plan.
+                return  # the job does not depend on its progress
 
     def _read(self, job_ids: Sequence[int]) -> int:
         finished = sum(self._sizes[number] for number in self._finished_tasks(job_ids))

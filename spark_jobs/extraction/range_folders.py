@@ -60,7 +60,7 @@ class RangeFolders:
         return self.files.exists(f"{folder}/{inventories.FILE_NAME}")
 
     def complete(self, manifest: Manifest, group: str, records: int, replaces: tuple[str, ...] = ()) -> None:
-        """Raises ExtractionFailed if the files do not contain ``records`` records."""
+        """Describe the staged files. Raises ExtractionFailed if a check does not find ``records`` records in them."""
         staging = self.staging(manifest)
         files = {path: size for path, size in self.files.walk(staging) if inventories.is_data(path)}
         copied = publication(manifest.target) is Publication.COPY
@@ -70,7 +70,7 @@ class RangeFolders:
         self.files.write(self._description(manifest) if copied else f"{staging}/{inventories.FILE_NAME}", found)
 
     def _check_records(self, staging: str, files: Mapping[str, int], records: int) -> None:
-        """The files' footers are read, because a stale listing may omit files."""
+        """Count the records in the files' footers, because a stale listing may omit files."""
         paths = [f"{staging}/{path}" for path in files]
         found = self._count_rows(paths) if paths else 0
         if found != records:
@@ -135,7 +135,7 @@ class RangeFolders:
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
     def found(self, target: str) -> dict[str, Inventory | None]:
-        """None for folders without an inventory."""
+        """The range folders by name; None for folders without an inventory."""
         there: dict[str, Inventory | None] = {}
         for name in self.files.folders(target):
             if name.startswith(RANGE_PREFIX):

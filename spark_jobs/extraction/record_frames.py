@@ -31,7 +31,7 @@ def _read_options(extraction: Extraction) -> dict[str, str]:
 
 
 class RecordFrames:
-    """The registry's schemas are those of the first frame."""
+    """The frames of one extraction. All use the registry's schemas of the first one."""
 
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         self._spark = spark
@@ -60,7 +60,7 @@ class RecordFrames:
         return self._spark.createDataFrame([], spark_schema(self._with_headers))
 
     def to_write(self, tasks: ReadTasks, bootstrap_servers: str) -> tuple[Any, Callable[[], Staged]]:
-        """The callable returns, afterwards, what was read and written."""
+        """The frame to write, and a callable that afterwards returns what was read and written."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
@@ -93,7 +93,7 @@ class RecordFrames:
         return columns.HEADERS in self._extraction.include
 
     def _with_partitions(self, rows: Any) -> Any:
-        """Tasks are also rebalanced for --target-file-size; tables do this themselves."""
+        """Add partition columns, unless a table adds them; rebalance the tasks for --target-file-size."""
         asked = self._extraction
         terms = () if is_table(asked.format) else asked.partition_by
         rows = partitioning.with_columns(rows, terms)

@@ -41,12 +41,12 @@ class Round:
 
     @property
     def is_behind(self) -> bool:
-        """``max_records`` left records, so the next round is due immediately."""
+        """True if ``max_records`` left records, so that the next round is due immediately."""
         return self.report is not None and bool(self.report.published) and self.report.lag_after > 0
 
 
 class _Stop:
-    """A signal handler may set it during ``wait``.
+    """A request to stop, which a signal handler may set during ``wait``.
 
     ``threading.Event`` would deadlock: the handler would wait for the lock that the interrupted ``wait`` holds.
     """
@@ -141,10 +141,10 @@ class Rounds:
 
 
 def idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """None if there may be new records.
+    """The report of a round without new records; None if there may be some.
 
-    It costs reads of ZooKeeper and one ListOffsets for each leader. The beginnings of logs are requested only for
-    partitions without an offset: a group at the end of a partition has lost nothing.
+    The check reads ZooKeeper and sends one ListOffsets request to each leader. The beginnings of logs are requested
+    only for partitions without an offset: a group at the end of a partition has lost nothing.
     """
     tps = _registered(extraction.topics, connections)
     hold = GroupHold(connections.zookeeper, extraction.group, "")

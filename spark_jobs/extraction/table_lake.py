@@ -80,7 +80,7 @@ class TableLake:
         return f"{manifest.target} {manifest.name}"
 
     def is_published(self, manifest: Manifest) -> bool:
-        """A table's files are not named by ranges."""
+        """Always False, because a table's files are not named by ranges."""
         return False
 
     def publish(self, manifest: Manifest) -> None:
@@ -196,7 +196,7 @@ class DeltaTables:
 
 
 class IcebergTables:
-    """Named by catalog, namespaces and table."""
+    """Iceberg tables, named by catalog, namespaces and table."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -262,7 +262,7 @@ class IcebergTables:
         self._publish(manifest, what)
 
     def _publish(self, manifest: Manifest, what: str) -> None:
-        """Raises Iceberg's errors, unless the snapshot is published."""
+        """Publish the staged snapshot. Raises Iceberg's errors, unless the plan has a commit."""
         staged = self._table(manifest, "snapshots").orderBy("committed_at", ascending=False).collect()
         ours = {"kafka-zk.attempt": manifest.attempt, "kafka-zk.what": what, "wap.id": _wap_id(manifest)}
         snapshot = next(row.snapshot_id for row in staged if ours.items() <= row.summary.items())

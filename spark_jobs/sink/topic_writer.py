@@ -44,7 +44,7 @@ class TopicWriter(DataSourceArrowWriter):
             _end(self._options, messages, is_committed=True)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """The coordinator aborts what remains after ``transaction.timeout.ms``."""
+        """Abort all transactions; the coordinator aborts those that remain after ``transaction.timeout.ms``."""
         with reason_only(), _told():
             _end(self._options, messages, is_committed=False)
 
@@ -107,13 +107,13 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
 
 
 def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:
-    """Return the number of rows when all are acknowledged."""
+    """Send all rows; return their number when all are acknowledged."""
     count = 0
     sent: list[Any] = []
     for batch in batches:
         before, sent = sent, list(_send(producer, topic, batch))
         count += len(sent)
-        _wait(before)  # while the brokers handle the newer ones
+        _wait(before)  # the brokers handle the newer rows meanwhile
     producer.flush()
     _wait(sent)
     return count

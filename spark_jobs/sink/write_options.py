@@ -95,7 +95,7 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
 
 
 def check_columns(schema: Any, topic: str | None) -> None:
-    """``schema``: a ``StructType``. Like Spark's sink, ignores unknown ones.
+    """``schema``: a ``StructType``. Like Spark's sink, ignores unknown columns.
 
     Raises: OptionError.
     """

@@ -78,7 +78,7 @@ class ArrowColumns:
         self._allocate([max(sizes) for sizes in zip(self._sizes, least, strict=True)])
 
     def take(self) -> pa.RecordBatch:
-        """The columns are then empty."""
+        """Return the collected rows; the columns are then empty."""
         count = self.row_count
         fill = self._fill
         arrays = [

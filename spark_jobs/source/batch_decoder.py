@@ -56,7 +56,7 @@ Table = Any
 
 
 class AbortedTransaction(NamedTuple):
-    """The producer's records from here to its marker are skipped."""
+    """The producer's records from ``first_offset`` to its abort marker are skipped."""
 
     producer_id: int
     first_offset: int
@@ -151,7 +151,7 @@ class BatchDecoder:
                 yield from self._decode(fetched.data, run, timestamp_type)
 
     def skip_to(self, offset: int) -> None:
-        """A batch may begin with deleted records."""
+        """Skip records below ``offset``: a batch may begin with deleted records."""
         self._first_offset = offset
 
     def finish(self) -> Iterator[pa.RecordBatch]:

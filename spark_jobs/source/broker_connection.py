@@ -81,7 +81,7 @@ class BrokerConnection:
         self._socket.close()
 
     def version(self, api_key: ApiKey) -> int:
-        """Raises FetchFailed if there is none."""
+        """The version to use for an API. Raises FetchFailed if there is none."""
         offered = self._versions.get(int(api_key))
         lowest, highest = offered or (0, -1)
         version = min(highest, NEWEST[api_key])
@@ -90,13 +90,13 @@ class BrokerConnection:
         return version
 
     def request(self, api_key: ApiKey, message: Any, version: int | None = None) -> Any:
-        """Wait for the response."""
+        """Send a request and wait for its response."""
         spoken = self.version(api_key) if version is None else version
         self._send(api_key, spoken, bytes(codec.encode_body(message, api_key, spoken)))
         return codec.decode_response(api_key, spoken, self._receive(api_key))
 
     def send_fetch(self, request: FetchRequest) -> None:
-        """``receive_fetch`` returns the response."""
+        """Send a Fetch, whose response ``receive_fetch`` returns."""
         version = self.version(ApiKey.FETCH)
         self._send(ApiKey.FETCH, version, write_fetch_request(version, request))
 
@@ -112,7 +112,7 @@ class BrokerConnection:
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def _ask_versions_over_tls(self, host: str, settings: TlsSettings) -> dict[int, tuple[int, int]]:
-        """A broker that requires a client certificate reports that in its first response."""
+        """Start TLS, and read the API versions: only then does a broker report a missing client certificate."""
         import ssl
 
         from kafka_zk.security.tls import client_context, closed_early, handshake_failure

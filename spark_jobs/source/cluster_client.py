@@ -75,7 +75,7 @@ class ClusterClient:
         self._connections.clear()
 
     def leader(self, tp: TopicPartition) -> BrokerConnection | None:
-        """None if no leader is known. Raises OSError, ProtocolError."""
+        """A connection to the partition's leader; None if no leader is known. Raises OSError, ProtocolError."""
         leader_id = self._metadata.leader_id(tp)
         if leader_id is None:
             return None

@@ -55,7 +55,7 @@ class Driver:
         return self._zookeeper
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """See ``stream_offsets.py``; topics whose id is unknown are left out."""
+        """Topic ids as in ``stream_offsets.py``; topics whose id is unknown are left out."""
         wanted = set(topics)
         found = {name: f"id:{each.hex}" for name, each in self.brokers.topic_ids(wanted).items()}
         without = sorted(wanted - found.keys())

@@ -196,7 +196,7 @@ def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
 
 
 def _check_names(given: Mapping[str, str]) -> None:
-    """Some options of Kafka's clients are accepted without effect."""
+    """Reject unknown options. Some options of Kafka's clients are accepted without effect."""
     known = {name.lower(): name for name in _KNOWN}
     refused = {name.lower(): (name, why) for name, why in _REFUSED.items()}
     for name in sorted(given):

@@ -128,8 +128,8 @@ def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicP
 
 def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends: Offsets) -> None:
     """Reject a start after the end: it is a mistake, or the log no longer contains the offset. Reading nothing would
-    hide both. It is valid if the log begins there, the group has reached it, no record is as late as the starting
-    timestamp, or the offsets belong to open transactions.
+    hide both. Such a start is valid if the log begins there, the group has reached it, no record is as late as the
+    starting timestamp, or the offsets belong to open transactions.
     """
     starting, ending = options.starting, options.ending
     behind = [tp for tp, end in ends.items() if starts[tp] > end]

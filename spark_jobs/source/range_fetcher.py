@@ -88,7 +88,7 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp}: {error}{way_out}") from error
 
     def _tell_unreadable(self, first_offset: int, last_offset: int, reason: str) -> None:
-        """Spark adds the worker's stderr to the executor's log."""
+        """Report skipped records on stderr, which Spark adds to the executor's log."""
         where = f"{self._tp}, offsets {first_offset} to {last_offset}"
         sys.stderr.write(f"{where}: records are skipped, because {reason}\n")
 
@@ -140,7 +140,7 @@ class RangeFetcher:
         return bool(answer.records) or self._readable_end(answer) >= self._until
 
     def _readable_end(self, answer: FetchedPartition) -> int:
-        """Brokers without transactions (before Fetch version 4) return no last stable offset."""
+        """The readable end. Brokers without transactions (before Fetch version 4) return no stable offset."""
         stable = answer.last_stable_offset
         return stable if self._settings.client.read_committed and stable >= 0 else answer.high_watermark
 

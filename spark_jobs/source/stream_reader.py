@@ -70,7 +70,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest().document()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """A batch planned before a topic was recreated reads nothing from the new topic."""
+        """The tasks of a batch. A batch planned before a topic was recreated reads nothing from the new topic."""
         driver = self._connected()
         ends = StreamOffsets.of(end)
         gone = self._recreated(ends, driver.topic_ids(ends.ids))
@@ -102,7 +102,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._with_ids(lambda: driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST)))
 
     def _with_ids(self, ask: Callable[[], Offsets]) -> StreamOffsets:
-        """Ask again if a topic is recreated meanwhile."""
+        """Ask for offsets and topic ids, and ask again if a topic is recreated meanwhile."""
         while True:
             offsets = ask()
             ids = self._connected().topic_ids({tp.topic for tp in offsets})
@@ -120,7 +120,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _with_new_partitions(self, starts: StreamOffsets, ends: StreamOffsets) -> Offsets:
-        """A new partition starts at its beginning."""
+        """The start of each partition; a new partition starts at its beginning."""
         recreated = starts.recreated(ends.ids)
         kept = {tp: offset for tp, offset in starts.offsets.items() if tp in ends.offsets and tp.topic not in recreated}
         new = [tp for tp in ends.offsets if tp not in kept]

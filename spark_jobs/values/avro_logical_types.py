@@ -62,7 +62,7 @@ class Leaf(NamedTuple):
 
 
 class RefusedValue(NamedTuple):
-    """It has no meaning for the reader."""
+    """The conversion of a value that has no meaning for the reader: always a failure."""
 
     reason: str
 
@@ -142,7 +142,7 @@ def _kind(schema: Any) -> str:
 
 
 def _logical(schema: Any) -> Logical | None:
-    """None also if the type cannot have it: Avro requires to ignore it then."""
+    """The schema's logical type; None also if the schema's type cannot have it: Avro requires readers to ignore it."""
     name = schema.get("logicalType") if isinstance(schema, dict) else None
     if not isinstance(name, str) or schema["type"] not in LOGICAL_KINDS.get(name, ()):
         return None

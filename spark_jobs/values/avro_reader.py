@@ -19,7 +19,7 @@ from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 _NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException)
 _SAFE_DEPTH = 1024
-"""A value of at most this many bytes cannot be nested too deeply."""
+"""Number of bytes; a value that is not longer cannot be nested too deeply."""
 
 
 class _Writer(NamedTuple):

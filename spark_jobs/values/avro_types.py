@@ -32,7 +32,7 @@ LOGICAL_KINDS = {
     "decimal": ("bytes", "fixed"),
     "uuid": ("string", "fixed"),
 }
-"""Other types have no logical type: Avro ignores it."""
+"""The types that each logical type may annotate; Avro ignores a logical type of another type."""
 DECIMAL_DIGITS = 38
 """Spark's maximum; all of Connect's decimals declare 64."""
 _AVRO_LOGICAL_TYPES = {

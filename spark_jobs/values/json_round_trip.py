@@ -27,7 +27,7 @@ TO_JSON = {
 _Same = Callable[[Any, Any], bool]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNEQUAL = (ValueError, ArithmeticError, KeyError)
-"""The text is not such a value, or a time is outside of Python's years 1 to 9999."""
+"""Raised if a text is not a value of the type, or a time is outside of Python's years 1 to 9999."""
 _SPACE = " \t\r\n"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\s*", re.ASCII)

@@ -133,7 +133,7 @@ class _Columns:
 
 
 class _Inexact(float):
-    """A double cannot represent the number exactly. The validator treats it as an ordinary number."""
+    """A number that a double cannot represent exactly. The validator treats it as an ordinary number."""
 
 
 def _float(text: str) -> float:

@@ -71,7 +71,7 @@ class SchemaRegistry:
         self._by_version: dict[tuple[str, int], Schema] = {}
 
     def by_id(self, schema_id: int) -> Schema | None:
-        """None if the schema does not exist; an absent id is requested only once."""
+        """The schema of this id, or None if there is none; an absent id is requested only once."""
         if schema_id not in self._by_id and schema_id not in self._absent:
             found = self._get(f"/schemas/ids/{schema_id}")
             if found is not None:

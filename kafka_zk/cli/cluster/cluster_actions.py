@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DESCRIBE = "describe"
 TOLD = "told"
-"""A client has already acted on a broker; ``up`` only records it."""
+"""The request reports what a client has already done to a broker; ``up`` only records it."""
 OPERATOR = "operator"
 """The trace's actor for these actions."""
 

@@ -58,7 +58,7 @@ def command(keep: bool, data: Path | None, web_port: int | None, as_json: bool) 
 
 
 class _Page:
-    """Starts when the demo's cluster runs."""
+    """The demo's page, which starts when the cluster runs."""
 
     def __init__(self, data_dir: Path, port: int, as_json: bool, cleanup: ExitStack) -> None:
         self._data_dir = data_dir

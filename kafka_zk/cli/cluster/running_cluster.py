@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 class RunningCluster:
-    """``description``: written by its ``up``."""
+    """``description``: the cluster's description, which ``up`` returns."""
 
     def __init__(self, socket: Path, description: Document) -> None:
         self._socket = socket

@@ -322,7 +322,7 @@ def _complaint(cluster: "EmbeddedCluster") -> str:
 
 
 def _found_by_default(cluster: "EmbeddedCluster") -> bool:
-    """Commands without options find this cluster in the same environment."""
+    """True if commands without options find this cluster in the same environment."""
     from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER
     from kafka_zk.clients.connection.config import parse_bootstrap_servers
     from kafka_zk.clients.connection.errors import ConfigError

@@ -28,7 +28,10 @@ class WebPage:
         self._told = False
 
     def news(self) -> str | None:
-        """Once: the page's URL (with the one for breaking), or how the process ended."""
+        """The page's URL and the URL for breaking, or how the process ended.
+
+        None if neither is known yet, or it was returned before.
+        """
         if self._told:
             return None
         if found := self._url():

@@ -28,7 +28,7 @@ class GroupBrokers:
 
     @contextlib.contextmanager
     def asked(self) -> "Iterator[BlockingAdmin]":
-        """An admin client within a block. After a failed connection it does not try again.
+        """Lend the admin client to the block. Once the brokers could not be reached, later calls fail immediately.
 
         Raises: CommandFailed if there is no broker; KafkaError.
         """

@@ -33,7 +33,7 @@ class LagMeter(ABC):
         self._next_s = 0.0
 
     def poll(self, partitions: Collection[TopicPartition]) -> None:
-        """Finished results are read; a measurement starts if one is due."""
+        """Take the result of a finished measurement, and start another one if it is due."""
         if self._asked is not None and self._asked.done():
             self._take(self._asked)
             self._asked = None
@@ -46,11 +46,11 @@ class LagMeter(ABC):
 
     @abstractmethod
     def _ask(self, partitions: Collection[TopicPartition]) -> None:
-        """Set ``_asked``."""
+        """Start a measurement of these partitions as ``_asked``."""
 
     @abstractmethod
     def _take(self, asked: "Future[Mapping[TopicPartition, int]]") -> None:
-        """Set ``lag``."""
+        """Set ``lag`` from the finished measurement."""
 
 
 class ZookeeperLagMeter(LagMeter):

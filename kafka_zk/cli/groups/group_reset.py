@@ -20,7 +20,7 @@ _NO_SUCH = "no such topic, or no such partition of it"
 
 
 class Target(NamedTuple):
-    """Exactly one field is set. ``current``: the committed offset, else the log end."""
+    """The new offsets; exactly one field is set. ``current``: the committed offset or, without one, the log end."""
 
     earliest: bool = False
     latest: bool = False
@@ -37,7 +37,7 @@ class Target(NamedTuple):
 def chosen_partitions(
     admin: "BlockingAdmin", topics: Sequence[str], current: Offsets, planned: Offsets | None = None
 ) -> list[TopicPartition]:
-    """The partitions of ``topics``; without topics those in ``planned``, or else those with an offset.
+    """The partitions of ``topics``. Without topics: those in ``planned``; without a plan: those with an offset.
 
     Raises: CommandFailed, KafkaError.
     """

@@ -13,7 +13,10 @@ def group_type_option(help_text: str) -> Decorator:
 
 
 def is_of_broker(group_type: str | None) -> bool:
-    """--type decides, else the server on the command line; environment variables do not count."""
+    """True if a broker coordinates the group: --type decides, otherwise the server on the command line.
+
+    Environment variables do not count.
+    """
     if group_type is not None:
         return group_type == "broker"
     context = click.get_current_context()

@@ -151,7 +151,7 @@ def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bo
 
 
 def targets(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Their names are the parameters of ``_target``."""
+    """Add the options for new offsets; their names are the parameters of ``_target``."""
     for option in reversed(
         (
             click.option("--to-earliest", is_flag=True, help="To the first offset of each log."),

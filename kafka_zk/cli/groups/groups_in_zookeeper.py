@@ -80,7 +80,7 @@ class GroupsInZookeeper:
         return run_blocking(OffsetRegistry(self._client, group).store_unchanged(writes))
 
     def outdated(self, group: str, tps: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Their offsets belong to an earlier topic of the same name."""
+        """Those of ``tps`` whose offsets belong to an earlier topic of the same name."""
         return run_blocking(group_topics.outdated(self._client, group, tps))
 
     def delete(self, group: str) -> None:

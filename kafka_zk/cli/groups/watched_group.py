@@ -20,7 +20,7 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class WatchedGroup(ABC):
-    """Its events are added to ``timeline``."""
+    """A group whose events are added to ``timeline``."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline

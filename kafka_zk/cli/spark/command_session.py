@@ -1,4 +1,4 @@
-"""Spark's output goes to a file, and a failure is one sentence that names the file.
+"""A Spark session whose output goes to a file, and whose failures are one sentence that names the file.
 
 ``spark-submit`` starts Spark before this code and keeps Spark's own logging.
 """
@@ -52,7 +52,7 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
 
 
 def _hush() -> None:
-    """Pyspark logs errors with Java traces to stderr, and a warning about pandas."""
+    """Silence PySpark, which logs errors with Java traces, and a warning about pandas, to stderr."""
     from pyspark.logger import PySparkLogger
 
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")

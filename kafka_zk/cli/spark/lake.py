@@ -1,4 +1,7 @@
-"""Exit codes: 0 no faults; 1 faults or a failure; 2 wrong usage. After a failure the next run continues."""
+"""``kafka-zk lake``: verify and compact folders of extractions.
+
+Exit codes: 0 no faults; 1 faults or a failure; 2 wrong usage. After a failure the next run continues.
+"""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What a command works on: through brokers, or directly in ZooKeeper."""
+"""Gives a command access to a cluster, through brokers or directly in ZooKeeper."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ T = TypeVar("T")
 def open_access(
     bootstrap: str, zookeeper: str | None, of_broker: Callable[[Any], T], of_zookeeper: Callable[[Any], T]
 ) -> AbstractContextManager[T]:
-    """``of_broker`` gets an admin client or, if the options name ZooKeeper, ``of_zookeeper`` its client.
+    """Call ``of_zookeeper`` with a client if the options name ZooKeeper, otherwise ``of_broker`` with an admin client.
 
     Raises: UsageError; the context raises CommandFailed, KafkaError, RegistryError.
     """

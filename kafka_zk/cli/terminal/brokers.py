@@ -17,7 +17,7 @@ from kafka_zk.clients.connection.metadata import TopicMetadata
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 
 HEARSAY_S = 0.5
-"""A topic that was created in ZooKeeper may be unknown for this time, even to the controller."""
+"""Time for which a topic created in ZooKeeper may be unknown, even to the controller."""
 _RETRY_S = 0.1
 
 ANSWER_MS = 60_000
@@ -46,7 +46,7 @@ def check_topics(admin: BlockingAdmin, names: Sequence[str]) -> None:
 
 
 def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetadata:
-    """The topic's metadata; with ``wait``, wait for the topic.
+    """The topic's metadata. ``wait``: wait until the topic exists.
 
     Raises: CommandFailed immediately without ``wait``; KafkaError.
     """
@@ -64,9 +64,9 @@ def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetada
 
 
 def check_may_produce(servers: str, topic: str) -> None:
-    """A note tells that the topic is new and brokers create it.
+    """Print a note if the topic is new and the brokers create topics (auto.create.topics.enable).
 
-    Raises: CommandFailed for a missing topic if they do not (auto.create.topics.enable); KafkaError.
+    Raises: CommandFailed for a missing topic that the brokers do not create; KafkaError.
     """
     with broker_admin(servers) as admin:
         if _is_known(topic, servers) or topic in (known := admin.list_topics()):
@@ -77,7 +77,7 @@ def check_may_produce(servers: str, topic: str) -> None:
 
 
 def _is_known(topic: str, servers: str) -> bool:
-    """A cluster may have thousands of topics: fetch metadata of one."""
+    """Fetch the metadata of this topic only: a cluster may have thousands."""
     with BlockingReader(bootstrap_servers=servers, **secured()) as reader, contextlib.suppress(KafkaTimeoutError):
         return bool(reader.partitions_for(topic, 0))
     return False

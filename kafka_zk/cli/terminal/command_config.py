@@ -57,7 +57,9 @@ def command_security() -> "ClientSecurity":
 
 
 def secured() -> dict[str, Any]:
-    """An option of a client; empty without a file, so that individual keys may be given instead."""
+    """The keyword argument ``security`` for a client; empty without ``--command-config``, so that the caller may give
+    individual keys instead.
+    """
     context = click.get_current_context(silent=True)
     return {"security": context.meta[_SECURITY]} if context is not None and _SECURITY in context.meta else {}
 

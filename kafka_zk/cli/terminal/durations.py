@@ -25,7 +25,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_time_ms(text: str) -> int:
-    """Milliseconds since the epoch, or an ISO 8601 time (local without a zone). Raises UsageError."""
+    """Parse milliseconds since the epoch, or an ISO 8601 time (local without a zone). Raises UsageError."""
     number = decimal_integer(text, NATURAL_INT64)
     if number is not None:
         return number

@@ -31,7 +31,7 @@ _SENTENCES = frozenset(
 
 
 def sentence(error: Exception) -> str | None:
-    """None for a bug."""
+    """The sentence for an expected error; None for a bug."""
     if any(f"{kind.__module__}.{kind.__name__}" in _SENTENCES for kind in type(error).__mro__):
         if isinstance(error, OSError) and error.strerror:
             where = f"{error.filename}: " if error.filename else ""

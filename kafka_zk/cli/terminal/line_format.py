@@ -1,7 +1,8 @@
 """Records as lines of text, with the property names of Kafka's console tools. Pure.
 
-Reading a line: ``headers DELIMITER key SEPARATOR value``, headers and key only with ``parse.headers`` and
-``parse.key``. Writing one: timestamp, partition, offset, headers, key and value, each only with its ``print.…``.
+A line that is read has the form ``headers DELIMITER key SEPARATOR value``; headers and key are present only with
+``parse.headers`` and ``parse.key``. A line that is written contains timestamp, partition, offset, headers, key and
+value, each only with its ``print.…``.
 
 Source: LineMessageReader.java and DefaultMessageFormatter.java@3.9.
 """

@@ -32,7 +32,7 @@ def web_option(help: str) -> Decorator:
 def bootstrap_servers_option(help_text: str, **attributes: Any) -> Decorator:
     """The parameter ``bootstrap`` is normalized by ``format_bootstrap_servers``.
 
-    It adds ``--command-config``, which ``command_config.secured`` reads.
+    The decorator also adds ``--command-config``, which ``command_config.secured`` reads.
     """
     servers = click.option(
         "--bootstrap-server",
@@ -88,9 +88,9 @@ def _all_groups(context: click.Context, parameter: click.Parameter, groups: tupl
 
 
 def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
-    """``envvar``: only where it does not change the command's meaning.
+    """``envvar``: the environment variable with the default, only where it does not change the command's meaning.
 
-    It adds ``--zk-tls-config-file``, which ``zookeeper_properties`` reads.
+    The decorator also adds ``--zk-tls-config-file``, which ``zookeeper_properties`` reads.
     """
     servers = click.option(
         "--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar=envvar, show_envvar=True, help=help_text

@@ -37,7 +37,7 @@ def say(line: str, joint: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Aligned plain columns in a pipe; fitted to a terminal, with bold headers."""
+    """Print aligned plain columns in a pipe; on a terminal, fit the table to its width, with bold headers."""
     told()
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     if not sys.stdout.isatty():

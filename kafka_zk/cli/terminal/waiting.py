@@ -45,12 +45,12 @@ class WaitingNotice:
         return self._erase()
 
     def told(self, now_s: float) -> str:
-        """The command is about to print."""
+        """Remove the notice, because the command is about to print."""
         self._quiet_since_s = now_s
         return self._erase()
 
     def tick(self, now_s: float) -> str:
-        """Tell the notice the current time."""
+        """Show or update the notice if it is due at this time."""
         if not self._waits or now_s - self._quiet_since_s < SILENCE_S:
             return ""
         sentence, began_s = self._waits[-1]
@@ -138,7 +138,7 @@ _driver = _Driver()
 
 
 def begin_command() -> None:
-    """The silence counts from now."""
+    """Count the silence from now."""
     _driver.reset()
 
 

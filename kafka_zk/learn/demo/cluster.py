@@ -38,7 +38,7 @@ class DemoCluster:
 
     @property
     def pid(self) -> int:
-        """The process id of ``up``: SIGTERM stops the whole cluster orderly."""
+        """The process id of ``up``: SIGTERM stops the whole cluster cleanly."""
         return self._process.pid
 
     def start(self) -> Iterator[dict[str, Any]]:

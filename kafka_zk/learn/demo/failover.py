@@ -47,7 +47,7 @@ class Failover:
         grown: dict[TopicPartition, LeadershipInfo] = {}
         for event, _ in self._follower.read():
             if not 0 < self._killed_ms <= event.time_ms:
-                continue  # of another broker's death, which the cluster reports
+                continue  # from before the death
             match event:
                 case ControllerElected():
                     who = f"broker {event.actor.removeprefix('controller-')}"

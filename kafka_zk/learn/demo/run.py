@@ -408,7 +408,7 @@ def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
 
 
 def _together(by_partition: dict[int, Tally]) -> Tally:
-    """The caller checks that each key is in one partition."""
+    """The tallies of all partitions as one. The caller checks that each key is in one partition."""
     whole = Tally()
     for tally in by_partition.values():
         whole.merge(tally)

@@ -1,4 +1,4 @@
-"""The output equals the input: count, totals per key, order within each key. Pure."""
+"""Checks that the output equals the input: count, totals per key, order within each key. Pure."""
 
 from hashlib import blake2b
 from typing import Any
@@ -39,7 +39,7 @@ class Tally:
         return sum(self.counts.values())
 
     def difference(self, other: "Tally") -> str | None:
-        """The first one from ``other``, the received records; None if they are equal."""
+        """The first difference from ``other`` (the received records) in a sentence; None without one."""
         if self.count != other.count:
             return f"{self.count} records were written but {other.count} came back"
         for key in sorted(self.counts.keys() | other.counts.keys()):

@@ -86,7 +86,7 @@ def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
 
 
 def _sent(room: BrokerRoom, tp: TopicPartition, value: str) -> str:
-    """A rejected record is not retried."""
+    """Send a record, without a retry if it is rejected; returns the outcome."""
     room.show_state(tp)
     with room.producer("all", retries=0) as producer:
         try:

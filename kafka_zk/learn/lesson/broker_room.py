@@ -81,7 +81,7 @@ class BrokerRoom(ClusterRoom):
         return tp
 
     def kill(self, broker_id: int, *, expire: bool) -> None:
-        """``expire``: the session ends now instead of at the timeout."""
+        """Kill a broker. ``expire``: its session ends now instead of at the timeout."""
         self._cluster.brokers[broker_id].kill()
         self._paused.discard(broker_id)
         if expire:

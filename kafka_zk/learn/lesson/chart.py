@@ -14,7 +14,7 @@ def lags(written_s: Iterable[float], got_s: Iterable[float], times_s: Sequence[f
 
 
 def bar(value: float, full: float, width: int) -> str:
-    """The bar is drawn in eighths of a character; ``full`` is the value of a full one."""
+    """The bar is drawn in eighths of a character; ``full`` is the value of a full bar."""
     eighths = round(min(max(value, 0) / full, 1.0) * width * 8) if full else 0
     whole, rest = divmod(eighths, 8)
     return _FULL * whole + (_EIGHTHS[rest] if rest else "")

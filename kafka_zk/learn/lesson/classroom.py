@@ -64,7 +64,7 @@ class Group:
         self._steps = StepLines(name, self.timeline)
 
     def new_member(self, name: str) -> LessonMember:
-        """A member that has not joined yet."""
+        """Create a member, which has not joined yet."""
         self.members.append(self._make_member(self, name))
         return self.members[-1]
 
@@ -73,7 +73,7 @@ class Group:
         return [member for member in self.members if member.alive]
 
     def settled(self) -> bool:
-        """Every partition has an owner, and the members' shares differ by at most one."""
+        """True if every partition has an owner, and the members' shares differ by at most one."""
         shares = [len(member.owned) for member in self.living]
         return sum(shares) == self.partitions and max(shares) - min(shares) <= 1
 
@@ -135,7 +135,7 @@ class BrokerGroup(Group):
         self._assigned = True  # the latest generation has its assignment
 
     def settled(self) -> bool:
-        """Also waits for the coordinator's report, which comes a moment after the members'."""
+        """True only after the coordinator's report, too, which comes a moment after the members'."""
         self._follow()
         return self._assigned and super().settled()
 
@@ -240,25 +240,25 @@ class Classroom:
         return group.timeline.summaries[-1]
 
     def join(self, group: Group, name: str) -> LessonMember:
-        """Returns when the group has settled; watches that fire meanwhile pass the gate."""
+        """Add a member; returns when the group has settled. Watches that fire meanwhile pass the gate."""
         member = group.new_member(name)
         member.join()
         self.settle(group)
         return member
 
     def leave(self, group: Group, member: LessonMember) -> None:
-        """Returns when the group has settled."""
+        """Let a member leave; returns when the group has settled."""
         member.close()
         self.settle(group)
 
     def settle(self, *groups: Group) -> None:
-        """The gate opens for one watch at a time."""
+        """Wait until the groups have settled, while the gate opens for one watch at a time."""
         if not self.gate.open_until(lambda: all(group.settled() for group in groups), time.monotonic() + PATIENCE_S):
             names = " and ".join(group.name for group in groups)
             raise LessonFailed(f"the group {names} did not settle within {PATIENCE_S} s")
 
     def dismiss(self) -> None:
-        """All members leave, without showing the watches."""
+        """Let all members leave, without showing the watches."""
         self.teacher.all_seen()
         self.gate.closed, self.gate.delay_s = False, 0.0
         self.gate.release()
@@ -281,4 +281,4 @@ class Classroom:
 
 
 async def _nothing() -> None:
-    """No effect. When this has run, all earlier calls on the reactor have run."""
+    """Do nothing: when this has run, all earlier calls on the reactor have run."""

@@ -14,7 +14,7 @@ class LessonClock:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._holders = 0
-        self._since_ms = 0  # when the clock was stopped, if it is
+        self._since_ms = 0  # when the clock was last stopped
         self._held_ms = 0
 
     def hold(self) -> None:

@@ -73,7 +73,7 @@ class ClusterRoom(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """The chapters begin with this state."""
+        """Bring the new cluster into the state with which chapters begin."""
 
     def _new_name(self, topic: str) -> TopicPartition:
         """A name that was used before gets a number."""
@@ -137,7 +137,7 @@ class News:
         """All events since ``begin``."""
 
     def begin(self) -> None:
-        """Times are in seconds since now."""
+        """Forget earlier events; ``seconds`` counts from now."""
         self._since_ms = int(time.time() * 1000)
         self.all.clear()
         self._events = ClusterEvents()

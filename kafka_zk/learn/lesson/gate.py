@@ -49,7 +49,7 @@ class Gate:
         self.clock = clock
         self._waiting: queue.SimpleQueue[Fire] = queue.SimpleQueue()
         self.observe: Observe = ignore
-        """The members' events on the reactor thread, with wall-clock times."""
+        """Called on the reactor thread with each event of a member, which has a wall-clock time."""
         self.closed = True
         """True: fires wait for ``open_until``. False: they pass unshown."""
         self.delay_s = 0.0
@@ -63,7 +63,7 @@ class Gate:
             fire.deliver()
 
     def open_until(self, done: Callable[[], bool], deadline_s: float) -> bool:
-        """Deliver fires until ``done()`` returns True and none waits; False if the monotonic deadline passes first."""
+        """Deliver fires until ``done()`` is true and no fire waits; False if the monotonic deadline passes first."""
         while True:
             fires = list(self._come_together())
             if fires:

@@ -59,7 +59,7 @@ class LessonMember(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End the member like a crash."""
+        """End the member as a crash would."""
 
     def close(self) -> None:
         self.alive = False

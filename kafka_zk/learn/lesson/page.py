@@ -114,7 +114,7 @@ class _Clusters:
         return [*cleared, *found]
 
     def close(self) -> None:
-        """No file stays open between two reads."""
+        """Nothing to close: no file stays open between two reads."""
 
 
 class _Traces:

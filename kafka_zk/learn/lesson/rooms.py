@@ -14,7 +14,7 @@ Room = TypeVar("Room", Classroom, BrokerRoom, SecuredRoom)
 
 
 class Rooms:
-    """The previous room is closed; a context manager.
+    """Opening a room closes the previous one. A context manager.
 
     Raises the errors of the rooms.
     """

@@ -23,7 +23,7 @@ from kafka_zk.security.scram import MECHANISMS
 BROKERS = 2
 ADMIN, ALICE, BOB = "admin", "alice", "bob"
 WINDOW_COUNT = 2
-"""How many samples of a second a quota looks back. Kafka's default of 11 would need a longer chapter."""
+"""Number of one-second samples over which a quota is measured. Kafka's default of 11 would need a longer chapter."""
 _PROPERTIES = {
     "authorizer.class.name": ACL_AUTHORIZER,
     "super.users": f"User:{ADMIN}",
@@ -50,7 +50,7 @@ class SecuredRoom(ClusterRoom):
             admin.alter_client_quotas({"user": ALICE}, {"producer_byte_rate": None})
 
     def topic(self, name: str, leader: int) -> TopicPartition:
-        """Create a topic with one partition, which this broker alone has."""
+        """Create a topic with one partition, whose only replica is on this broker."""
         tp = self._new_name(name)
         with self.admin(0) as admin:
             admin.create_topics([NewTopic(tp.topic, assignment={0: [leader]})])
@@ -79,7 +79,7 @@ class SecuredRoom(ClusterRoom):
         return {key: value for key, value in found.items() if key not in MECHANISMS}
 
     def wait_obeyed(self, broker_id: int, acls: Mapping[Pattern, Collection[Acl]]) -> None:
-        """The broker decides by these ACLs when it lists them."""
+        """Wait until the broker lists these ACLs: from then on it enforces them."""
         with self.admin(broker_id) as admin:
 
             def is_loaded() -> bool:

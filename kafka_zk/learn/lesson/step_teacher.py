@@ -45,7 +45,7 @@ class StepTeacher(Teacher):
         self._chapter = ""
         self._steps: list[Step] = []
         self._is_open = False
-        self._fired: list[str] = []  # paths of watches
+        self._fired: list[str] = []  # paths of the watches that fired
 
     @property
     def width(self) -> int:
@@ -70,7 +70,7 @@ class StepTeacher(Teacher):
             self._steps[-1] = self._steps[-1]._replace(picture=(*self._steps[-1].picture, *lines))
 
     def aside(self, line: str) -> None:
-        """The page shows its own address."""
+        """Drop the line: readers of the page need no address."""
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
         self._end_step()

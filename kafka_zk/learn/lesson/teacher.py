@@ -75,7 +75,7 @@ class Teacher:
         self._paragraph(text)
 
     def show(self, line: str) -> None:
-        """An observation."""
+        """Show an observation."""
         for part in textwrap.wrap(
             line, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ", drop_whitespace=False
         ) or [""]:
@@ -86,7 +86,7 @@ class Teacher:
         self.show(line)
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
-        """``trace``: of the brokers."""
+        """``trace``: the folder of the brokers' traces."""
 
     def all_seen(self) -> None:
         """Only cleaning up follows."""

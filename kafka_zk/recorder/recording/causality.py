@@ -85,7 +85,7 @@ class Causality:
         return Cause(act.seq, certain=False)
 
     def ended(self, seq: int, actor: str, time_ms: int) -> None:
-        """The cause of this session's end is not known yet."""
+        """A session has ended, and the cause is not known yet."""
         _remember(self._ended, actor, _Told(seq, time_ms))
 
     def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
@@ -137,7 +137,7 @@ class Causality:
             del self._acts[target]
         if act.action not in _ENDS_SESSIONS:
             return None
-        ended = self._ended.pop(target, None)  # the next act did not end it
+        ended = self._ended.pop(target, None)  # the next act did not end this session
         if ended is not None and abs(act.time_ms - ended.time_ms) <= TOLD_LATE_MS:
             return ended.seq
         _remember(self._acts, target, _Act(seq, act.time_ms, act.action))

@@ -110,7 +110,7 @@ class Entries:
         return self._entries("where cause = ? order by seq limit ?", seq, limit)
 
     def whole(self, seq: int) -> int:
-        """The last entry of the transaction. The states between the entries of a transaction never existed."""
+        """The last entry of the transaction of ``seq``: the states between a transaction's entries never existed."""
         entry = self.entry(seq)
         if entry is None or not entry.zxid:
             return seq

@@ -8,7 +8,7 @@ from kafka_zk.recorder.recording.znode_history import put_checkpoint
 
 
 def export(recording: Recording, path: Path, first: int, last: int) -> None:
-    """A new file with the entries from ``first`` to ``last``, and the znodes before.
+    """Write a new file with the entries from ``first`` to ``last``, and the znodes before ``first``.
 
     Raises: OSError, sqlite3.Error.
     """

@@ -23,7 +23,7 @@ _CONTROLLER = "/controller"
 
 
 class Hold(NamedTuple):
-    """``holder`` has the lane from now on; "": no holder.
+    """A change of a lane: ``holder`` has the lane from now on; "": no holder.
 
     ``kind``: leader, owner (by a znode), assigned (by a group coordinator), broker, member or controller.
     """
@@ -35,7 +35,7 @@ class Hold(NamedTuple):
 
 
 def hold(change: Change) -> Hold | None:
-    """A lane's new holder after a change."""
+    """The new holder of the lane that a change concerns; None if the change concerns no lane."""
     path, znode = change.path, change.after
     if found := _STATE.fullmatch(path):
         return _leader(found[1], int(found[2]), znode)
@@ -56,7 +56,7 @@ def assigned_lanes(group: str) -> str:
 
 
 def assigned(event: AssignmentCompleted | MemberDeparted, held: Mapping[str, str]) -> Iterable[Hold]:
-    """``held``: the group's lanes with their previous holders."""
+    """The new holders after an event. ``held``: the group's lanes with their previous holders."""
     if isinstance(event, MemberDeparted):
         return [Hold("assigned", lane, NOBODY) for lane, holder in held.items() if holder == event.member]
     now = {

@@ -150,7 +150,7 @@ class Recording:
         return entry.seq
 
     def _forget_oldest(self) -> None:
-        """A checkpoint keeps the znodes that precede the remaining entries."""
+        """Drop the oldest entries; a checkpoint keeps the znodes before the remaining ones."""
         last = self.entries.first + (self.entries.count - self.entries.first) // _FORGOTTEN_SHARE
         kept = self.entries.entry(last + 1)
         assert kept is not None, "there are later ones"

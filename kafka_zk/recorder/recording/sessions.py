@@ -26,7 +26,7 @@ class Sessions:
         return self._names[session]
 
     def owner(self, znode_session: int) -> str:
-        """Other znodes have session 0 and no owner."""
+        """The process that owns an ephemeral znode; "" for other znodes, whose session is 0."""
         return self.actor_of(znode_session) if znode_session else ""
 
     def name(self, session: int, actor: str) -> None:

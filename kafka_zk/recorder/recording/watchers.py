@@ -27,7 +27,7 @@ class Lifetime(NamedTuple):
 
 
 def standing(watches: Iterable[SetWatch], sessions: Iterable[Lifetime]) -> dict[str, list[str]]:
-    """A watch without a known session counts as set."""
+    """The processes with a set watch, by path. A watch without a known session counts as set."""
     latest_first: dict[str, list[Lifetime]] = {}
     for session in sorted(sessions, key=lambda each: each.began_ms, reverse=True):
         latest_first.setdefault(session.process, []).append(session)

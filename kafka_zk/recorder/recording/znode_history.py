@@ -35,20 +35,20 @@ class ZnodeHistory:
 
     @property
     def sessions(self) -> set[int]:
-        """They own an ephemeral znode now."""
+        """The sessions that own an ephemeral znode now, and 0."""
         return {znode.session for znode in self._now.znodes.values()}
 
     def now(self, path: str) -> Znode | None:
         return self._now.znodes.get(path)
 
     def take(self, transaction: Transaction) -> list[Change]:
-        """Each change of a transaction becomes an entry."""
+        """Apply a transaction to the current znodes; each of its changes becomes an entry."""
         changes = self._now.take(transaction)
         self._since_checkpoint += len(changes)
         return changes
 
     def after(self, seq: int) -> ZnodeTree:
-        """Read-only, and valid until the next call."""
+        """The znodes after entry ``seq``: read-only, and valid until the next call."""
         seq = max(self._entries.first - 1, min(seq, self._entries.count))
         near, packed = self._database.execute(
             "select seq, znodes from checkpoints where seq <= ? order by seq desc limit 1", (seq,)
@@ -65,14 +65,14 @@ class ZnodeHistory:
         return self._tree
 
     def checkpoint_if_due(self) -> None:
-        """All checkpoints together are at most about twice as large as the changes."""
+        """Add a checkpoint after enough changes: all checkpoints together are about twice as large as the changes."""
         if self._since_checkpoint >= max(_LEAST_BETWEEN_CHECKPOINTS, len(self._now.znodes) // 2):
             self._since_checkpoint = 0
             with self._database:
                 put_checkpoint(self._database, self._entries.count, self._now)
 
     def begin_after(self, seq: int) -> None:
-        """Earlier checkpoints are removed."""
+        """Add a checkpoint after entry ``seq``, and remove earlier ones."""
         tree = self.after(seq)
         self._database.execute("delete from checkpoints where seq <= ?", (seq,))
         put_checkpoint(self._database, seq, tree)

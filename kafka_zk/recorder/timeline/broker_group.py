@@ -43,12 +43,12 @@ class BrokerGroupRebalances(Rebalances):
 
     def __init__(self) -> None:
         super().__init__()
-        self._preparing = False  # or waiting for the assignment
+        self._preparing = False  # the group prepares a rebalance, or waits for the assignment
         self._generation = -1  # the generation whose assignment is known
         self._assigned: Mapping[str, tuple[TopicPartition, ...]] = {}
         self._coordinator_reports = False  # the coordinator writes traces
         self._seen_in: object = None  # the rebalance in which the last generation's record was seen
-        self._record_due_ms: int | None = None  # until then the record of a stable group may still arrive
+        self._record_due_ms: int | None = None  # the record of a stable group may arrive until then
         self._deliver_themselves: set[str] = set()  # members that report their stops and starts
 
     def add(self, event: Event, request_count: int | None = None) -> None:
@@ -135,7 +135,7 @@ class BrokerGroupRebalances(Rebalances):
             case Departure.SESSION_ENDED:
                 self._gone(event.time_ms, member)
             case Departure.DROPPED:
-                self.traced.discard(member)  # its session has not ended
+                self.traced.discard(member)  # the member's session has not ended
                 self._gone(event.time_ms, member)
                 self._begin(event.time_ms, answers=False).causes[f"{member} {event.cause}"] = None
         self._busy.discard(member)

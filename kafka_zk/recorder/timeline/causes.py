@@ -41,7 +41,7 @@ class MemberChange:
         self._left[member] = None
 
     def gone(self, member: str) -> None:
-        """``left`` may follow."""
+        """A member is gone; a call of ``left`` for the member may follow."""
         self._gone[member] = None
 
     def infer(self, causes: Iterable[str], present: Collection[str]) -> None:

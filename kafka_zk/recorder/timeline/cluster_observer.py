@@ -34,7 +34,7 @@ class ClusterObserver:
         self._topics: dict[str, Watcher] = {}
         self._states: dict[TopicPartition, Watcher] = {}
         self.unwatched: set[TopicPartition] = set()
-        """Beyond MAX_PARTITIONS."""
+        """Partitions beyond MAX_PARTITIONS."""
         self._watchers: list[Watcher] = [
             BrokerRegistry(client).watch(self._brokers_read),
             ControllerRegistry(client).watch(self._controller_read),

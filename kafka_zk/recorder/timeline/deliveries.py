@@ -70,7 +70,7 @@ class Deliveries:
             return Silence(partition, stop.before, member, time_ms - stop.since_ms, stop.noticed)
         if before in (None, member):
             return None
-        return Silence(partition, before or "", member, None, True)  # its death is not noticed yet
+        return Silence(partition, before or "", member, None, True)  # the death of ``before`` is not noticed yet
 
     def _remember(self, partition: TopicPartition, time_ms: int, member: str | None) -> None:
         self.history.setdefault(partition, deque(maxlen=HISTORY)).append(Change(time_ms, member))

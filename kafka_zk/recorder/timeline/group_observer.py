@@ -48,7 +48,7 @@ class GroupObserver:
         self._offsets = OffsetRegistry(client, group)
         self._faults = ZnodeFaults(lambda fault: _log.warn("ignoring an owner znode: {fault}", fault=fault))
         self._members: dict[str, int] | None = None  # consumer id -> czxid; None: not read yet
-        self._members_zxid = 0  # of the latest change of the list of members
+        self._members_zxid = 0  # zxid of the latest change of the list of members
         self._owners: dict[TopicPartition, tuple[str, int]] = {}  # partition -> (thread id, czxid)
         self._topics: dict[str, Watcher] | None = None  # None: not listed yet
         self._first_look: set[str] = set()  # topics that existed at first and whose owners are not read yet

@@ -18,7 +18,7 @@ from kafka_zk.registry.znodes.consumers import consumer_of
 
 _WHO_WIDTH = 10
 _OF_CLUSTERS = (ControllerEvent, ReplicaEvent, TransactionChanged)
-"""They concern no group."""
+"""Events that concern no group."""
 _LONG_MS = 2_000
 """A longer rebalance is reported before it ends."""
 
@@ -56,7 +56,7 @@ class RebalanceLines:
             yield f"{_time_of_day(event.time_ms)}  {self._names.member(event.actor)}: {said.mark.value}{said}"
 
     def _first_look(self, now_ms: int | None) -> Iterator[str]:
-        """Members with traces are left out, because they report more."""
+        """The members' first partitions. Members with traces are left out, because they report more."""
         found = {member: tps for member, tps in self._found.items() if member not in self._timeline.rebalances.traced}
         self._found.clear()
         if found:
@@ -65,7 +65,7 @@ class RebalanceLines:
             yield f"{prefix}at the first look {enumerated(has)}"
 
     def _unfinished(self, now_ms: int | None) -> Iterator[str]:
-        """``now_ms`` None means the end of the timeline."""
+        """A line for a rebalance that is not over. ``now_ms`` None: the end of the timeline."""
         rebalances = self._timeline.rebalances
         began_ms = rebalances.began_ms
         if began_ms is None:

@@ -17,7 +17,7 @@ _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _MEMBER_ID = re.compile(rf"(?P<name>[^\s:]+)-(?P<uuid>{_UUID})")
 _UUID_CHARACTERS = 4
 _NAMING = ("member", "leader", "old_member")
-"""They contain a member id."""
+"""Fields of events that contain a member id."""
 
 
 class MemberNames:

@@ -40,7 +40,7 @@ class MembersNow:
         self._tell_themselves: set[str] = set()
 
     def add(self, told: Told) -> None:
-        """Commits are ignored. The observer's events count only for members without a trace."""
+        """Update the members. Commits are ignored. The observer's events count only for members without a trace."""
         if isinstance(told, GroupRebalance) or isinstance(told.event, Committed):
             return
         event = told.event

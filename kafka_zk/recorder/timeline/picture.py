@@ -62,7 +62,7 @@ def _row(changes: list[Change], edges: Sequence[int], letter_of: Mapping[str, st
     times = [change.time_ms for change in changes]
     cells = []
     for start, end in pairwise(edges):
-        first = bisect_right(times, start) - 1  # in force when the column begins
+        first = bisect_right(times, start) - 1  # the change in force when the column begins
         within = changes[max(first, 0) : bisect_right(times, end - 1)]
         if not within:
             cells.append(" ")

@@ -52,7 +52,7 @@ class CoordinatedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
-    """Members are named by consumer id."""
+    """A finished rebalance. Members are named by consumer id."""
 
     number: int
     began_ms: int
@@ -117,7 +117,7 @@ class Rebalances:
         self.traced: set[str] = set()
         """Members that write traces."""
         self._busy: set[str] = set()
-        self._reported_stopped: set[TopicPartition] = set()  # by a rebalance without a member for them
+        self._reported_stopped: set[TopicPartition] = set()  # already reported as without a member
         self._requests: dict[str, int] = {}
         self._newcomers: set[str] = set()  # their requests count for the next rebalance
         self._generations: dict[int, str] = {}  # generation -> why the leader wrote it
@@ -134,12 +134,12 @@ class Rebalances:
 
     @property
     def busy(self) -> tuple[str, ...]:
-        """They have begun a rebalance and are not done."""
+        """Members that have begun a rebalance and are not done, sorted."""
         return tuple(sorted(self._busy))
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The current ones, sorted."""
+        """The current members, sorted."""
         return tuple(sorted(self._members))
 
     def add(self, event: Event, request_count: int | None = None) -> None:

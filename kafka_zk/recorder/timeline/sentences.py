@@ -30,7 +30,7 @@ STARTED = "started"
 
 class Mark(enum.Enum):
     DETAIL = "detail"
-    """Only for readers who want every step."""
+    """The sentence is only for readers who want every step."""
     WARNING = "WARNING: "
     SAFEGUARD = "SAFEGUARD: "
     """A rule of the product prevented harm."""
@@ -57,7 +57,7 @@ _FULL = Names()
 
 
 def sentence(event: Event, names: Names = _FULL) -> Sentence | None:
-    """None if the event repeats another one."""
+    """The event's sentence; None if the event repeats another one."""
     say = _TABLE.get(type(event))
     said = None if say is None else say(event, names)
     return Sentence(said) if isinstance(said, str) else said

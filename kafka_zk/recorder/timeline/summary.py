@@ -13,7 +13,7 @@ from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance
 T = TypeVar("T")
 
 _LISTED = 12
-"""More partitions are only counted."""
+"""Maximum number of listed partitions; more are only counted."""
 _COUNTED = {
     CoordinatedBy.ZOOKEEPER: ("ZooKeeper requests", "watches fired"),
     CoordinatedBy.BROKER: ("requests to the coordinator", "heartbeats that told of it"),

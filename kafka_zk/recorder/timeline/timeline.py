@@ -30,7 +30,7 @@ class Timeline:
     def __init__(self, rebalances: Rebalances | None = None) -> None:
         self.rebalances = rebalances or Rebalances()
         self.summaries: list[GroupRebalance] = []
-        """Finished ones."""
+        """The finished rebalances."""
         self.first_ms: int | None = None
         """The time of the first reported event."""
         self.listeners: list[Callable[[Told], None]] = []
@@ -46,7 +46,7 @@ class Timeline:
         heapq.heappush(self._waiting, (traced.event.time_ms, next(self._numbers), traced))
 
     def due(self, now_ms: int | None = None) -> Iterator[Told]:
-        """``now_ms`` None: all events. Each rebalance follows its last event."""
+        """The events that are due at ``now_ms`` (None: all), each rebalance after its last event."""
         for told in self._due(now_ms):
             for listener in self.listeners:
                 listener(told)

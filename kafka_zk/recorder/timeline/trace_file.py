@@ -20,7 +20,7 @@ class Traced(NamedTuple):
 
 
 class TraceWriter:
-    """Usable as an observer; any thread.
+    """Writes events to a trace file; an observer for any thread.
 
     Args:
         path: a file, or a directory for a file named after ``actor``.

@@ -49,7 +49,7 @@ class RecordingApi:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # of the last query
+        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # key and result of the last query
 
     def state(self, query: Query) -> Document:
         """The cluster after entry ``seq`` and the rest of its transaction."""
@@ -102,7 +102,7 @@ class RecordingApi:
         }
 
     def entries(self, query: Query) -> Document:
-        """Counts, if there are too many entries to draw."""
+        """The entries of an interval, or their counts if there are too many to draw."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         count = self._recording.entries.count_between(from_ms, to_ms)
         if count > MOST_ENTRIES:
@@ -152,7 +152,7 @@ class RecordingApi:
         }
 
     def lesson(self, query: Query) -> Document:
-        """Empty for recordings without a lesson."""
+        """The recording's lesson; empty without one."""
         lesson = self._lesson()
         return {**lesson._asdict(), "steps": [each._asdict() for each in lesson.steps]}
 

@@ -11,7 +11,7 @@ MOST_DENIALS = 20
 
 
 def clients_document(entries: Entries, seq: int, brokers: Collection[str]) -> Document:
-    """The page's data about clients after entry ``seq``. ``brokers``: the actors that are running then."""
+    """The page's data about clients after entry ``seq``. ``brokers``: the actors of the brokers that run then."""
     seen = [each for each in entries.clients_seen(seq) if each.actor in brokers]
     return {
         "connected": _rows(seen, "clients"),

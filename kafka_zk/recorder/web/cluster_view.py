@@ -17,7 +17,7 @@ from kafka_zk.registry.znodes.json_codec import decode_object
 MOST_PARTITIONS = 1_000
 """Maximum number of shown partitions, for each topic and for all topics that are not unfolded."""
 MOST_UNASKED = 30
-"""Larger topics are folded into counts until the user unfolds them."""
+"""Number of partitions; larger topics are folded into counts until the user unfolds them."""
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")

@@ -92,7 +92,7 @@ _OF_ZOOKEEPER = {
 
 
 def explanation(kind: str) -> Explanation | None:
-    """None if this version does not know the kind."""
+    """The explanation of a kind of entry; None if this version does not know the kind."""
     if kind in _OF_ZOOKEEPER:
         return _OF_ZOOKEEPER[kind]
     event = EVENT_TYPES.get(kind)

@@ -18,10 +18,10 @@ from kafka_zk.registry.client import connect_string
 WORD = "cons"
 HEARD_OF = "heard "
 MOST_CONNECTIONS = 1_000
-"""More connections cost the server too much: polling stops."""
+"""Maximum number of connections: more cost the server too much, so polling stops."""
 HEARD, SILENT = 1, 0
 SILENT_SHARE = 0.5
-"""Share of the session timeout."""
+"""A session is silent after this share of its timeout."""
 _FORGOTTEN_MS = 60_000
 """A session without a connection for this time has ended, or returns as a new one."""
 _CONNECTION = re.compile(r"\brecved=(\d+),.*\bsid=0x([0-9a-f]+),.*\bto=(\d+),")
@@ -36,9 +36,9 @@ class SessionConnection(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """``received``: packet counts of its connections; two counts while it moves to another server. ``listed_ms``: when
-    ZooKeeper last listed a connection of it. ``said_ms``: when a count last changed, or when the session was first
-    seen. ``has_spoken``: a count has changed at least once.
+    """``received``: packet counts of the session's connections; two while the session moves to another server.
+    ``listed_ms``: when ZooKeeper last listed a connection of the session. ``said_ms``: when a count last changed, or
+    when the session was first seen. ``has_spoken``: a count has changed at least once.
     """
 
     received: frozenset[int]

@@ -8,7 +8,7 @@ from kafka_zk.recorder.recording.spans import LaneGroup
 from kafka_zk.recorder.web.cluster_view import is_internal
 
 MOST_UNASKED = 12
-"""Larger topics are folded until the user unfolds them."""
+"""Number of lanes; larger topics are folded until the user unfolds them."""
 
 
 class Silence(NamedTuple):
@@ -20,7 +20,7 @@ class Silence(NamedTuple):
 
 
 def is_folded(group: LaneGroup, opened: Collection[str], closed: Collection[str]) -> bool:
-    """``opened`` and ``closed``: the user's exceptions, as ``kind stem``."""
+    """True if the lanes are folded. ``opened`` and ``closed``: the user's exceptions, as ``kind stem``."""
     name = f"{group.kind} {group.stem}"
     by_itself = group.lane_count > MOST_UNASKED or is_internal(group.stem.rpartition(": ")[2])
     return name in closed or (by_itself and name not in opened)

@@ -65,7 +65,7 @@ def decode(text: str) -> Lesson:
 
 
 def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Question | None:
-    """None if the step left nothing to guess."""
+    """A question about a step; None if the step left nothing to guess."""
     old, new = cluster_document(before), cluster_document(after)
     was, now = dict(_roles(old)), dict(_roles(new))
     brokers = [f"broker {each['id']}" for cluster in (old, new) for each in cluster["brokers"]]

@@ -10,7 +10,7 @@ _MOST_CHARACTERS = 240
 
 
 def line(entry: Entry) -> str:
-    """The sentence, cut to the length of a line."""
+    """The entry's sentence, cut to the length of a line."""
     told = _line(entry)
     return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
 

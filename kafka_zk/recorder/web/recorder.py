@@ -49,7 +49,7 @@ class Recorder:
         self._transactions: list[Transaction] = []
         self._passed_over = 0
         self.lost_count = 0
-        """Entries dropped because the disk was full for too long."""
+        """Number of dropped entries: the disk was full for too long, or they could not be recorded."""
         self.problem = ""
         """Why recording is interrupted."""
 
@@ -70,8 +70,8 @@ class Recorder:
             self._waiting += events
 
     def poll(self) -> None:
-        """Traces are read before the log: a process reports a change after making it, so the log then contains the
-        change. While the log lags, traces wait until it reaches their time.
+        """Record what is new. Traces are read before the log: a process reports a change after making it, so the log
+        then contains the change. While the log lags, traces wait until it reaches their time.
         """
         if self._passed_over:
             self._passed_over -= 1

@@ -132,13 +132,13 @@ def series(
 
 
 def _add(sums: dict[str, int | None], name: str, value: int | None) -> None:
-    """A sum is unknown if any part is."""
+    """Add a value to a sum, which is unknown if any part is."""
     known = sums.get(name, 0)
     sums[name] = None if value is None or known is None else known + value
 
 
 async def _ends(admin: Asked, wanted: Wanted) -> dict[TopicPartition, int | None]:
-    """One request per leader: a failed one affects only its own partitions."""
+    """The log ends, with one request per leader: a failed one affects only its own partitions."""
     by_leader: dict[str, list[TopicPartition]] = {}
     for tp, leader in wanted.leaders.items():
         by_leader.setdefault(leader, []).append(tp)

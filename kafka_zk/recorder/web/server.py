@@ -30,7 +30,7 @@ TOKEN_HEADER = "x-kafka-zk-token"
 MOST_LISTENERS = 50
 _MOST_BODY_BYTES = 10_000
 _WITHOUT_READING_TOKEN = (b"api-code", b"api-break")
-"""Public code, and commands, which carry their own token."""
+"""Paths that need no read token: public code, and commands, which carry their own token."""
 _ELSEWHERE = ("cross-site", "same-site")
 """``Sec-Fetch-Site`` of requests from pages of other sites or ports."""
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -94,12 +94,12 @@ class WebServer:
         return listening
 
     def publish(self) -> None:
-        """There are new entries or a problem."""
+        """Send the summary to the browsers: there are new entries or a problem."""
         self._news.tell()
 
 
 class _Resource(resource.Resource):
-    """Has no type annotations in Twisted."""
+    """The base of all resources: Twisted's own class has no type annotations."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -169,7 +169,7 @@ class _Question(_Resource):
 
 
 class _Export(_Resource):
-    """An interval as a file."""
+    """Serves an interval of the recording as a file."""
 
     isLeaf = True
 
@@ -193,7 +193,7 @@ class _Export(_Resource):
 
 
 class _Code(_Resource):
-    """Kafka-zk modules that explanations name, as text."""
+    """Serves the kafka-zk modules that explanations name, as text."""
 
     isLeaf = True
 
@@ -303,7 +303,7 @@ class _Listener:
             self._request.write(line)
 
     def stopProducing(self) -> None:
-        """notifyFinish reports the disconnect, too."""
+        """Write nothing more; notifyFinish reports the disconnect, too."""
         self._paused = True
 
 

@@ -99,7 +99,7 @@ class WebService:
                 self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
 
     def record_now(self) -> int:
-        """Everything reported so far; returns the last entry's number."""
+        """Record everything reported so far; returns the last entry's number."""
         if self._recorder is not None:
             self._recorder.poll()
         return self._recording.entries.count

@@ -26,7 +26,7 @@ SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 MOST_AT_ONCE = 10_000
 MOST_TRACE_BYTES = 4 * 1024 * 1024
-"""Per file and read."""
+"""Maximum bytes that one call reads from a trace file."""
 
 
 class Source(Protocol):
@@ -79,7 +79,7 @@ class LogSource:
         return f"the changes up to zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
 
     def read(self) -> list[Transaction]:
-        """A long log must not block the page."""
+        """Reads at most MOST_AT_ONCE transactions, so that a long log does not block the page."""
         read = self._read = self._read or self._follower.read(MOST_AT_ONCE)
         restored = self._restored(read)  # if this fails, the next call continues with the rest
         self._read = []
@@ -103,11 +103,11 @@ class LogSource:
         return [Transaction(snapshot.zxid, min(changed_ms, first_ms), 0, (Restored(snapshot.znodes),))]
 
     def close(self) -> None:
-        """No file stays open between two reads."""
+        """Nothing to close: no file stays open between two reads."""
 
 
 class WatchSource:
-    """Watches on all znodes of any ZooKeeper. Raises: RegistryError."""
+    """Reads changes with watches on all znodes of any ZooKeeper. Raises: RegistryError."""
 
     def __init__(self, zookeeper: str, security: Security = NO_SECURITY) -> None:
         self._client = KazooBlockingClient(zookeeper, SESSION_TIMEOUT_MS, security=security)
@@ -132,7 +132,7 @@ class WatchSource:
 
 
 class TraceSource:
-    """Files and folders that brokers and members write with ``--trace``."""
+    """Reads the files and folders that brokers and members write with ``--trace``."""
 
     def __init__(self, *paths: Path, from_start: bool) -> None:
         self._followers = [TraceFollower(path, from_start) for path in paths]
@@ -140,7 +140,7 @@ class TraceSource:
         self._found: list[Event] = []  # events read before a file that could not be read
 
     def read(self) -> list[Event]:
-        """A long trace is read in bounded parts. Raises: OSError; the next call continues there."""
+        """New events; a long trace is read in bounded parts. Raises: OSError; the next call continues there."""
         self._unread = self._unread or list(self._followers)
         while self._unread:
             self._found += [traced.event for traced in self._unread[0].read(MOST_TRACE_BYTES)]
@@ -150,7 +150,7 @@ class TraceSource:
 
 
 def without_secrets(transaction: Transaction, chroot: str = "") -> Transaction:
-    """``chroot``: a prefix that its paths lack."""
+    """``chroot``: a prefix that the transaction's paths lack."""
     operations = tuple(_masked(chroot, each) for each in transaction.operations)
     return Transaction(transaction.zxid, transaction.time_ms, transaction.session, operations)
 

@@ -1,7 +1,7 @@
 """The watches of processes without traces, from ZooKeeper's ``wchc`` command, where it is allowed.
 
-Each server knows only the watches of its own clients, so all servers are polled. They report data watches but not child
-watches.
+Each server knows only the watches of its own clients, so all servers are polled. Servers report data watches but not
+child watches.
 Source: ZooKeeper Administrator's Guide 3.9; DataTree.java: dumpWatches.
 """
 
@@ -18,7 +18,7 @@ from kafka_zk.registry.client import connect_string
 WORD = "wchc"
 CAUSE = "reported by ZooKeeper"
 MOST_WATCHES = 20_000
-"""More watches, or a too long response, cost the server too much: polling stops."""
+"""Maximum number of watches: more, or a too long response, cost the server too much, so polling stops."""
 
 Watches = frozenset[tuple[int, str]]
 """A session (as a signed number) and a path that it watches."""

@@ -15,7 +15,7 @@ def read_text(data: bytes, position: int) -> tuple[str, int]:
 
 
 def read_buffer(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """None for null. Also returns the position after them. Raises: struct.error if the data is too short."""
+    """The bytes (None for null) and the position after them. Raises: struct.error if the data is too short."""
     (size,) = INT.unpack_from(data, position)
     start = position + INT.size
     end = start + max(0, size)
@@ -25,7 +25,7 @@ def read_buffer(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def skip_acls(data: bytes, position: int) -> int:
-    """The position after the list. Raises: struct.error if the data is too short."""
+    """The position after a list of ACLs. Raises: struct.error if the data is too short."""
     (count,) = INT.unpack_from(data, position)
     position += INT.size
     for _ in range(max(0, count)):

@@ -43,7 +43,7 @@ class Snapshot(NamedTuple):
 
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
-    """The oldest complete one at or after transaction ``least_zxid``. Raises: OSError."""
+    """The oldest complete snapshot at or after transaction ``least_zxid``. Raises: OSError."""
     files = sorted((_zxid(file), file) for file in (data_dir / "version-2").glob("snapshot.*") if _zxid(file) >= 0)
     for zxid, file in files:
         if zxid >= least_zxid and (znodes := _znodes(file.read_bytes())) is not None:
@@ -68,7 +68,7 @@ def _znodes(data: bytes) -> dict[str, Znode] | None:
 def _parse(data: bytes) -> dict[str, Znode]:
     (count,) = INT.unpack_from(data, _FILE_HEADER_BYTES)
     position = _FILE_HEADER_BYTES + INT.size + max(0, count) * _SESSION_BYTES
-    (count,) = INT.unpack_from(data, position)  # of distinct ACL lists
+    (count,) = INT.unpack_from(data, position)  # number of distinct ACL lists
     position += INT.size
     for _ in range(count):
         position = skip_acls(data, position + _LONG.size)

@@ -21,7 +21,7 @@ _FILE_HEADER_BYTES = 16
 _CHUNK_BYTES = 1 << 20
 _SETTLED_MS = 1_000
 _DIGEST_BYTES = 12
-_FIRST_ZXIDS = (1, (1 << 32) + 1)  # of a standalone server, and of an ensemble's first leader
+_FIRST_ZXIDS = (1, (1 << 32) + 1)  # the first ones of a standalone server, and of an ensemble's first leader
 _RECORD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiqqi")
 _CREATE, _DELETE, _SET_DATA, _MULTI, _CREATE2, _CREATE_CONTAINER, _DELETE_CONTAINER, _CREATE_TTL = (
@@ -163,7 +163,7 @@ def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
     while position + _RECORD.size <= len(data):
         checksum, size = _RECORD.unpack_from(data, position)
         start = position + _RECORD.size
-        position = start + size + 1  # each ends with 'B'
+        position = start + size + 1  # each record ends with 'B'
         if size < _HEADER.size or position > len(data) or data[position - 1 : position] != b"B":
             return
         body = data[start : start + size]

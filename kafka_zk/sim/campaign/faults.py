@@ -56,7 +56,7 @@ def _stop(run: Targets, name: str) -> Callable[[], None]:
     broker = run.broker(name)
     process = broker.process
     if broker.is_started and process is not None:
-        process.receive(partial(_stop_now, run, broker))  # a paused one stops when it resumes
+        process.receive(partial(_stop_now, run, broker))  # a paused broker stops when it resumes
     return run.broker_starter(name)
 
 
@@ -171,8 +171,8 @@ def _late_orders(run: Targets, name: str) -> Callable[[], None]:
         return _nothing
     world.network.cut(controller, name)
     others.remove(controller)
-    run.later(0.3, partial(_expire, run, run.random.choice(others)))  # its partitions get other leaders,
-    run.later(1.3, partial(_expire, run, controller))  # among them the controller
+    run.later(0.3, partial(_expire, run, run.random.choice(others)))  # this controller's orders are delayed
+    run.later(1.3, partial(_expire, run, controller))  # and those of the next controller are not
     run.later(3, world.network.heal)
     return world.network.heal
 
@@ -206,7 +206,7 @@ def _lag(run: Targets, name: str) -> Callable[[], None]:
     if pair is None:
         return _nothing
     network = run.world.network
-    network.heal()  # with two lagging followers, min.insync.replicas may be out of reach
+    network.heal()  # one follower at a time: two could make min.insync.replicas unreachable
     network.cut(*pair)
     run.later(LAG_S, network.heal)
     return network.heal
@@ -323,6 +323,6 @@ KINDS: dict[str, Act] = {
     "unfinished-commits": _unfinished_commits,
 }
 COMPOSED = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced", "unfinished-commits")
-"""Each exercises one safeguard of replication or transactions. Their durations are fixed."""
+"""Faults that each exercise one safeguard of replication or transactions. Their durations are fixed."""
 DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED))
-"""A seed draws these by default. A new one would change the plans of all seeds."""
+"""The faults that a seed draws by default. A new fault here would change the plans of all seeds."""

@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
     @staticmethod
     def parse(line: str) -> "Fault":
-        """Raises ValueError if it is invalid."""
+        """Raises ValueError if the line is invalid."""
         found = _LINE.fullmatch(line.strip())
         if found is None:
             wanted = "when (ms), fault, target, duration (ms)"
@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
 
 class FaultsInForce:
-    """Each fault is undone once: at its end or by the peace."""
+    """Each fault is undone once: at its end, or when peace begins."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

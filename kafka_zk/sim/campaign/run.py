@@ -84,12 +84,12 @@ class Outcome:
 
     @property
     def operations(self) -> int:
-        """Facts caused by clients."""
+        """Number of facts caused by clients."""
         return sum(not isinstance(fact, Lifted | Happened | Stored) for fact in self.history.facts)
 
 
 class Run(Targets):
-    """Faults act on it."""
+    """The run of a seed or a plan, and the target of its faults."""
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
         super().__init__(seed)
@@ -152,7 +152,7 @@ class Run(Targets):
         self.world.scheduler.clock.callLater(1.5, self._supervise)
 
     def make_peace(self) -> None:
-        """Faults are undone, and brokers and members that are down start."""
+        """Undo all faults, and start the brokers and members that are down."""
         self._peaceful = True
         self._in_force.end_all()
         self._faulty.clear()

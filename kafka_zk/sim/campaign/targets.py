@@ -79,7 +79,7 @@ class Targets(ABC):
             member.close().addErrback(self.world.failed)
 
     def replace_member(self, name: str) -> None:
-        """A new process has the name of a member that has ended."""
+        """If the member of this name has ended, start a new process with the name."""
         member = self.members.get(name)
         if member is not None and member.is_over:
             member.kill()
@@ -87,7 +87,7 @@ class Targets(ABC):
             self._join(name)
 
     def owned(self, name: str) -> list[TopicPartition]:
-        """Claimed by a member of the ZooKeeper group, sorted."""
+        """The partitions that a member of the ZooKeeper group has claimed, sorted."""
         tree = self.world.zookeeper.tree
         owners = {tp: znodes.owner_path(GROUP, *tp) for tp in self._consumed()}
         return [

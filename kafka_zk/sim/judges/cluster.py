@@ -14,8 +14,8 @@ from kafka_zk.sim.world.history import Acked, Chosen, Fact, Found, HandedOut, Ha
 
 
 def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
-    """Acknowledged records are at their offsets, nothing appears twice, everything was sent, and the records of one
-    producer are in order.
+    """Check that acknowledged records are at their offsets, nothing appears twice, everything was sent, and the records
+    of one producer are in order.
 
     ``logs``: all records at the end, of existing partitions. ``durable``: topics that lose nothing in a power loss;
     others may lose the end of a log.
@@ -64,8 +64,8 @@ def _out_of_order(tp: TopicPartition, values: list[str], sent: Mapping[tuple[Top
 def last_values(
     facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], key_of: Callable[[str], str]
 ) -> list[str]:
-    """Check compacted logs: an acknowledged record is at its offset, or a later record of its key exists. Otherwise the
-    checks of ``records`` apply. ``logs``: of durable, compacted partitions.
+    """Check compacted logs: an acknowledged record is at its offset, or a later record of its key exists. The other
+    checks of ``records`` apply, too. ``logs``: of durable, compacted partitions.
     """
     facts = list(facts)
     broken = records([fact for fact in facts if not isinstance(fact, Acked)], logs, ())
@@ -81,7 +81,7 @@ def last_values(
 
 
 def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
-    """What a consumer received is in the log at the end."""
+    """Check that what a consumer received is in the log at the end."""
     broken = []
     there = {tp: {each.offset: each.value for each in found} for tp, found in logs.items() if tp.topic in durable}
     for fact in facts:
@@ -112,7 +112,7 @@ def controllers(facts: Iterable[Fact]) -> list[str]:
 
 
 def epochs(facts: Iterable[Fact]) -> list[str]:
-    """A running broker never returns to a partition's earlier leader epoch while the topic exists."""
+    """Check that a running broker never returns to a partition's earlier leader epoch while the topic exists."""
     broken = []
     known: dict[tuple[str, TopicPartition], int] = {}
     for fact in facts:
@@ -134,7 +134,7 @@ def epochs(facts: Iterable[Fact]) -> list[str]:
 
 
 def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) -> list[str]:
-    """One owner at a time, offsets never decrease, every record is delivered at least once."""
+    """Check that there is one owner at a time, offsets never decrease, and every record is delivered at least once."""
     seen: list[zookeeper_group.Fact] = []
     for fact in facts:
         match fact:

@@ -27,7 +27,7 @@ class _File:
     def __init__(self, now_ms: int) -> None:
         self.content = bytearray()
         self.durable = b""
-        self.is_cached = True  # the whole file; a power loss empties the page cache
+        self.is_cached = True  # the whole file is in the page cache, which a power loss empties
         self.modified_ms = now_ms
 
 
@@ -243,7 +243,7 @@ class SimDisk(FileSystem):
         return dict(_walk(folder, node)) if isinstance(node, _Directory) else {}
 
     def durable_bytes(self, descriptor: int) -> int:
-        """The beginning of a file that survives a power loss."""
+        """Number of bytes at the beginning of a file that survive a power loss."""
         file = self._file(self._opened(descriptor))
         if file.content.startswith(file.durable):
             return len(file.durable)
@@ -351,7 +351,7 @@ def _make_renames_atomic(found: dict[str, _Node], then: dict[str, _Node], now: d
 
 
 def survivor(random: Random, name: str, durable: bytes, current: bytes) -> bytes:
-    """A file after a power loss."""
+    """The content of a file after a power loss."""
     if current == durable:
         return durable
     if not current.startswith(durable):  # truncated and appended to, or rewritten: truncation keeps the common part

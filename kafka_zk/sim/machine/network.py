@@ -61,7 +61,7 @@ class SimPort:
         return IPv4Address("TCP", *self.address)
 
     def take(self, accepted: Callable[[], None]) -> None:
-        """An incoming connection waits in the kernel until the process accepts it."""
+        """Queue an incoming connection, which waits in the kernel until the process accepts it."""
         self._backlog.append(accepted)
         self.process.receive(self._accept)
 
@@ -158,7 +158,7 @@ class SimNetwork:
         self._clock.plan(self._random.uniform(*_DELAY_S), call, *args)
 
     def forget(self, transport: SimTransport) -> None:
-        """Its delayed pieces are still delivered later."""
+        """Forget a closed connection; its delayed pieces are still delivered later."""
         self.transports.pop(transport, None)
         if transport._stalled:
             self._lingering[transport] = None

@@ -19,7 +19,7 @@ from kafka_zk.sim.machine.scheduler import Scheduler
 
 T = TypeVar("T")
 THREAD_S = (0.00005, 0.002)
-"""Minimum and maximum."""
+"""Minimum and maximum duration of one piece of work in a thread."""
 LATE_S = 0.000_01
 """How late timers fire: late enough for code that counts whole milliseconds."""
 
@@ -147,7 +147,7 @@ class Process:
     # -- faults and messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Callable[..., None], *args: object) -> None:
-        """Messages from outside come later if the process is paused, and never if it is dead."""
+        """Receive a message from outside: later if the process is paused, and never if it is dead."""
         if not self.is_alive:
             self._never.append(partial(message, *args))
         elif self.is_paused:
@@ -181,7 +181,7 @@ class Process:
         self._plan_wake()
 
     def keep(self, what: object) -> None:
-        """Only the operating system knows the object after a kill."""
+        """Keep an object of the killed process: freeing it would run ``finally`` blocks."""
         self._never.append(what)
 
     def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":

@@ -63,7 +63,7 @@ class PlannedCall:
 
 
 _Certain = tuple[Callable[..., object], tuple[object, ...]]
-"""Never cancelled or moved: callable and arguments."""
+"""A call that is never cancelled or moved: callable and arguments."""
 
 
 class VirtualClock(Clock):
@@ -88,12 +88,12 @@ class VirtualClock(Clock):
         return call
 
     def plan(self, delay_s: float, what: Callable[..., object], *args: object) -> None:
-        """The call cannot be cancelled."""
+        """Plan a call that cannot be cancelled."""
         self._numbers += 1
         heappush(self._heap, (self.rightNow + delay_s, self._numbers, (what, args)))
 
     def move(self, call: PlannedCall, time_s: float) -> None:
-        """The call's old heap entry is skipped."""
+        """Plan the call for another time; its old heap entry is skipped."""
         call.time_s = time_s
         self._numbers += 1
         heappush(self._heap, (time_s, self._numbers, call))

@@ -33,7 +33,7 @@ class Wire(Protocol):
 
 
 class _QueuedSlice:
-    """Being sent; keeps a reference to the slice until all is sent."""
+    """A file slice that is being sent; keeps a reference to the slice until all is sent."""
 
     __slots__ = ("file_slice", "position", "remaining_bytes")
 
@@ -183,7 +183,7 @@ class SimTransport:
             self.process.callLater(0, drained)
 
     def _next_piece(self) -> bytes | None:
-        """None if a file ends before its slice does."""
+        """The next bytes of the queue; None if a file ends before its slice does."""
         parts: list[bytes] = []
         room_bytes = PIECE_BYTES
         while self._queue and room_bytes > 0:
@@ -220,7 +220,7 @@ class SimTransport:
         return not (self._queue or self.on_drained is not None or self.disconnecting)
 
     def send_more(self) -> None:
-        """The peer has made room in the window."""
+        """Send more, because the peer has made room in the window."""
         has_work = self._queue or self.on_drained is not None or self.disconnecting
         if has_work and self.connected and not self._held:
             self._send_queue()
@@ -228,7 +228,7 @@ class SimTransport:
     # -- receiving ------------------------------------------------------------------------------------------------
 
     def arrived(self, data: bytes | None) -> None:
-        """None is the end of the stream."""
+        """Receive a piece from the network. ``data`` None: the end of the stream."""
         if not self.connected:
             return
         if data is None:
@@ -255,7 +255,7 @@ class SimTransport:
             self.end(self._end_of_stream)
 
     def end(self, reason: Exception) -> None:
-        """Notifies the protocol."""
+        """Close this end and notify the protocol."""
         if not self.connected:
             return
         self.connected = False
@@ -265,7 +265,7 @@ class SimTransport:
         self.protocol.connectionLost(Failure(reason))
 
     def vanish(self) -> None:
-        """The process is gone: its protocol is not notified, so its coroutines never end."""
+        """Close this end of a process that is gone: the protocol is not notified, so its coroutines never end."""
         self.connected = False
         self._stalled.clear()
         self._network.forget(self)

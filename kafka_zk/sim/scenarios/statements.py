@@ -78,7 +78,7 @@ class Phrase:
 
 
 def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase, dict[str, Any]]:
-    """The first that matches. Raises ScenarioError, which suggests the closest phrase."""
+    """The first matching phrase and its slots' values. Raises ScenarioError, which suggests the closest phrase."""
     for phrase in phrases:
         slots = phrase.match(text)
         if slots is not None:
@@ -88,7 +88,7 @@ def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """The known text with the most words in common; None if they are few."""
+    """The known text with the most words in common; None if too few are."""
     words = text.split()
     rated = [(difflib.SequenceMatcher(None, words, each.split()).ratio(), each) for each in known]
     best = max(rated, default=(0.0, ""))

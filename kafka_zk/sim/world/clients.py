@@ -118,7 +118,7 @@ class SimProducer:
         sent.addCallbacks(acked, failed).addErrback(self._world.failed)
 
     def close(self) -> Any:
-        """Pending records are delivered."""
+        """Deliver the pending records, and close the producer."""
         self.is_stopping = True
         return ensureDeferred(self._producer.close())
 
@@ -210,7 +210,7 @@ class SimMember(SimGroupMember):
                 await sleep(self.process, self._random.choice((0, 0, 0.01, 0.2)))
         except ClientClosed:
             self.is_over = True
-        except RegistryError as error:  # it can no longer be a member; a program would end, too
+        except RegistryError as error:  # the consumer is no longer a member; a program would end, too
             self._world.note(f"{self.name} ends: {error}")
             self.kill()
 

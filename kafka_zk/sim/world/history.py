@@ -74,7 +74,7 @@ class Stored(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """Observed by a broker, a controller or a member."""
+    """An event that a broker, a controller or a member reported."""
 
     time_ms: float
     actor: str

@@ -158,7 +158,7 @@ class SimBroker:
 
 @cache
 def _freeze_what_was_imported() -> None:
-    """Collecting imported objects would dominate a run of one second."""
+    """Exempt imported objects from garbage collection, which would dominate a run of one second."""
     gc.freeze()
 
 

@@ -217,7 +217,7 @@ class SimClient:
     # The server's half calls these
 
     def attach(self, link: Link, session_id: int) -> None:
-        """The session was opened or resumed."""
+        """Use this connection: the session was opened or resumed."""
         self._link, self._session_id = link, session_id
         self._lease.answered(self._server.now_ms)
         self._change_state(SessionState.CONNECTED)
@@ -357,7 +357,7 @@ class SimClient:
     def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
         changed, self._state = state is not self._state, state
         if error is not None:
-            self._fail_outstanding(error)  # after the state: an immediate retry must not find it connected
+            self._fail_outstanding(error)  # after the state: an immediate retry must fail, too
         if changed:
             tell(self._listeners, state)
 

@@ -176,7 +176,7 @@ class Server:
         return link, session.session_id
 
     def resume_session(self, client: ClientHalf, session_id: int) -> Link | None:
-        """None if the session has expired."""
+        """Connect the session again; None if it has expired."""
         session = self.sessions.get(session_id)
         if session is None:
             return None
@@ -187,7 +187,7 @@ class Server:
         return session.link
 
     def process(self, link: Link, request: Request) -> None:
-        """The response takes the same connection."""
+        """Process a request; its response takes the same connection."""
         session = self.session_of(link)
         if session is None:
             return
@@ -213,7 +213,7 @@ class Server:
             self._child_watches[path][link] = None
 
     def end_session(self, session: Session) -> None:
-        """Closed or expired: its ephemerals are deleted and its connection closed."""
+        """End a closed or expired session: delete its ephemerals and close its connection."""
         del self.sessions[session.session_id]
         self.fire(self.tree.remove_ephemerals(session.session_id))
         link = session.link
