@@ -74,7 +74,7 @@ def test_a_controller_epoch_that_was_never_given_out(siege: Siege) -> None:
             assert codes == {STALE_CONTROLLER_EPOCH}
         victim.create_topic("after-it")
         victim.produce(PROBED_TOPIC, payloads.batch(b"record"))
-        told = victim.logged("controller epoch")
+        told = victim.logged("no controller with epoch")
         assert len(told) == 1, f"the log has {len(told)} lines: {told[0]}"
 
     siege("C a forged controller epoch", attack)
