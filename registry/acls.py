@@ -1,6 +1,6 @@
 """The cluster's ACLs in Kafka's AclAuthorizer format, with notifications of changes.
 
-Writes are conditional, so that concurrent ones are not undone, and include the notification. Source:
+Writes are conditional, so that no concurrent write is lost. Each write includes its notification. Source:
 AclAuthorizer.updateResourceAcls, KafkaZkClient.scala@3.9.
 """
 
@@ -28,11 +28,11 @@ MOST_ATTEMPTS = 200
 """Maximum number of attempts of a conditional write, which fails if another writer was faster."""
 
 Stored = Acls | InvalidZnode | NoAuth
-"""A pattern's ACLs, maybe none, or why they are unknown."""
+"""A pattern's ACLs (possibly none), or the error if they cannot be read."""
 
 
 class AclRegistry:
-    """``/kafka-acl`` and ``/kafka-acl-extended``."""
+    """Reads and writes ``/kafka-acl`` and ``/kafka-acl-extended``."""
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
@@ -72,13 +72,13 @@ class AclRegistry:
                 yield pattern, _stored(pattern, answer)
 
     async def update(self, pattern: Pattern, change: Callable[[Acls], Acls], *, replace: bool = False) -> None:
-        """Replace the ACLs by the result of ``change``, which may be called repeatedly, and notify brokers.
+        """Replace the ACLs by the result of ``change`` and notify brokers. ``change`` may be called several times.
 
-        Can be repeated after a ConnectionLoss (``until_answered``).
+        The call can be repeated after a ConnectionLoss (``until_answered``).
         Args:
-            replace: ACLs that cannot be parsed count as empty.
-        Raises: InvalidZnode for ACLs that cannot be parsed, or an impossible znode; NoAuth; BadVersion after
-            MOST_ATTEMPTS.
+            replace: if True, ACLs that cannot be parsed count as empty.
+        Raises: InvalidZnode for ACLs that cannot be parsed, or a pattern that cannot have a znode; NoAuth; BadVersion
+            after MOST_ATTEMPTS.
         """
         path = znodes.pattern_path(pattern)
         if not znodes.is_possible(pattern):
@@ -97,7 +97,7 @@ class AclRegistry:
         raise BadVersion(f"{path}: other writers changed it during all {MOST_ATTEMPTS} attempts")
 
     async def _written(self, pattern: Pattern, path: str, found: Found | None, changed: Acls) -> bool:
-        """False if the ACLs have changed since they were read."""
+        """Write the changed ACLs. Returns False if they have changed in ZooKeeper since they were read."""
         write: Operation
         if found is None:
             write = Create(path, znodes.encode(changed))

@@ -1,4 +1,4 @@
-"""Generated broker ids: the versions of ``/brokers/seqid``, above the reserved range.
+"""Generates broker ids above the reserved range, from the versions of ``/brokers/seqid``.
 
 Source: KafkaZkClient.generateBrokerSequenceId in Kafka 3.9; ``reserved.broker.max.id``.
 """

@@ -1,7 +1,7 @@
 """The live brokers: registration, takeover, duplicate ids, lists, watches.
 
-``/brokers/ids/<id>`` is an ephemeral. One of this process's own earlier sessions is replaced at once; ``registration``
-handles those of killed brokers.
+``/brokers/ids/<id>`` is an ephemeral. A znode of this process's own earlier sessions is replaced immediately;
+``registration`` handles those of killed brokers.
 Source: KafkaZkClient.registerBroker and CheckedEphemeral in Kafka 3.9; KAFKA-7165.
 """
 
@@ -32,7 +32,7 @@ LiveBrokers = dict[int, tuple[BrokerInfo, int]]  # broker id -> (registration, b
 
 
 class BrokerRegistry:
-    """``/brokers/ids``. Tools may pass None as ``clock``, which ``register`` needs."""
+    """Reads and writes ``/brokers/ids``. Tools that never call ``register`` may pass None as ``clock``."""
 
     def __init__(self, client: RegistryClient, clock: Timers | None = None, events: EventSource = SILENT) -> None:
         self._client = client
@@ -48,8 +48,8 @@ class BrokerRegistry:
         the same session, another call rewrites the registration and keeps the epoch.
 
         Args:
-            unclean_start: announce in the same multi that the previous shutdown was unclean. Only at a process's first
-                registration: the announcement outlives sessions.
+            unclean_start: announce in the same multi that the previous shutdown was unclean. Set this only at a
+                process's first registration, because the announcement outlives sessions.
         Raises: DuplicateBrokerId if the other znode stays; SessionLost: register in the next session.
         """
         assert self._clock is not None, "register needs a clock"
@@ -66,7 +66,7 @@ class BrokerRegistry:
                 try:
                     return await take(self._client, path, [*news, *creation], own_previous_session_ids, rewritten)
                 except NoNode:
-                    if len(news) < 2:  # otherwise, a controller has just deleted the earlier one
+                    if len(news) < 2:  # with more, a controller has just deleted an earlier announcement
                         raise
 
         return await outwait_ghost(

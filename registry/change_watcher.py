@@ -1,8 +1,8 @@
 """Follows the sequential znodes that notify brokers of changed configs and ACLs.
 
-Each is read once, by sequence number, and is only a hint: the listener reads the changed znode. Any broker may delete
-notifications older than CHANGE_EXPIRATION_MS. With a wrong clock, one may be deleted unread; the parent's stat, which
-counts created children, shows this.
+Each notification is read once, in sequence order, and is only a hint: the listener reads the changed znode. Any broker
+may delete notifications older than CHANGE_EXPIRATION_MS. If its clock is wrong, a notification may be deleted unread.
+The parent's stat shows this, because it counts created children.
 Source: ZkNodeChangeNotificationListener@3.9.
 """
 
@@ -27,8 +27,8 @@ CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 class ChangeWatcher:
     """Calls ``on_change(path, data)`` for each notification, even old ones.
 
-    ``data``: NoAuth if an ACL hides it. Its exceptions are logged. ``on_missed``: one was deleted unread, so anything
-    may have changed.
+    ``data``: NoAuth if an ACL hides the znode. Exceptions of ``on_change`` are logged. ``on_missed`` is called if a
+    notification was deleted unread, so that anything may have changed.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ChangeWatcher:
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
-            self._start()  # what was unread when the connection broke
+            self._start()  # read what was unread when the connection broke
 
     def _start(self) -> None:
         if not self._reading and not self._closed:
@@ -102,7 +102,8 @@ class ChangeWatcher:
             self._reading = False
 
     def _new_names(self) -> list[str]:
-        """Unread names, found by name, because another client may have created one with the largest number."""
+        """Unread names in sequence order. They are recognised by name, because another client may have created one with
+        the largest number."""
         if self._closed:
             return []
         self._read_names.intersection_update(self._names)
@@ -136,7 +137,7 @@ def _made_between(before: ZnodeStat, now: ZnodeStat) -> int:
 
 
 async def purge(client: RegistryClient, parent: str, now_ms: int) -> int:
-    """Delete those older than CHANGE_EXPIRATION_MS (wall clock). Returns their number."""
+    """Delete notifications older than CHANGE_EXPIRATION_MS (wall clock). Returns their number."""
     try:
         names, _ = await client.children(parent)
     except NoNode:

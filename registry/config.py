@@ -1,6 +1,6 @@
 """Entity configs (topics, clients, users, brokers, ips) and notifications of changes.
 
-A notification only names the entity, whose config receivers read. Notifications are processed by sequence number. Any
+A notification only names the entity; its receivers read the config. Notifications are processed in sequence order. Any
 broker may delete them after 15 minutes.
 Source: ConfigHandler, ZkNodeChangeNotificationListener and AdminZkClient in Kafka 3.9.
 """
@@ -57,7 +57,7 @@ class ConfigRegistry:
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
         """The configs of the named entities, many per request; empty for an entity without one.
 
-        Left out, and logged as an ERROR once until they change: invalid entries, and configs that an ACL hides.
+        Invalid entries, and configs that an ACL hides, are left out. Each is logged as an ERROR once until it changes.
         """
         read = await self._read(entity_type, entity_names)
         return {name: config for name, config in read.items() if not isinstance(config, NoAuth)}

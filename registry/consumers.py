@@ -2,7 +2,8 @@
 
 ``/consumers/<group>/ids/<consumer id>`` is an ephemeral. It is never rewritten, because a rewrite fires no child watch;
 so each registration is read once. If a member left and returned between two reads, only the parent's ``cversion`` shows
-it, which counts creations and deletions. If it grew by more than the changed names, all members are read again.
+this, because it counts creations and deletions. If ``cversion`` grew by more than the number of changed names, all
+members are read again.
 Source: ZookeeperConsumerConnector.scala@0.8.2 and @0.10.2, AdminUtils.deleteConsumerGroupInZK@0.10.2.
 """
 
@@ -39,7 +40,7 @@ Members = dict[str, Member]  # by consumer id, sorted
 
 
 class ConsumerRegistry:
-    """``/consumers/<group>/ids``. Tools may pass None as ``clock``, which ``register`` needs."""
+    """Reads and writes ``/consumers/<group>/ids``. Tools that never call ``register`` may pass None as ``clock``."""
 
     def __init__(
         self,
@@ -58,8 +59,8 @@ class ConsumerRegistry:
     ) -> int:
         """Register this member in the client's session. Returns the czxid.
 
-        Waits ``registration.ghost_life_ms`` for another session's znode to disappear, again after a connection loss. In
-        the same session, an equal registration stays; another replaces it.
+        Waits ``registration.ghost_life_ms`` for another session's znode to disappear; a connection loss restarts the
+        wait. In the same session, an equal registration stays; another replaces it.
         Raises: FencedInstanceId (static member) or DuplicateConsumerId if the other znode stays; SessionLost.
         """
         assert self._clock is not None, "register needs a clock"
@@ -93,7 +94,7 @@ class ConsumerRegistry:
         await remove_own(self._client, znodes.id_path(self._group, consumer_id))
 
     async def members(self) -> Members:
-        """A member whose registration cannot be parsed has no subscriptions or strategies."""
+        """All members. A member whose registration cannot be parsed has no subscriptions or strategies."""
         try:
             names, _ = await self._client.children(znodes.ids_path(self._group))
         except NoNode:
@@ -120,7 +121,7 @@ class _MemberWatch:
         self._path = znodes.ids_path(group)
         self._on_change = on_change
         self._parent: ZnodeStat | None = None
-        self._names: set[str] = set()  # at that stat
+        self._names: set[str] = set()  # the children at ``_parent``
         self._members: Members = {}
         self.rereader = Rereader(client, self._path, self._read, events)
 
@@ -154,7 +155,7 @@ async def _read_members(client: RegistryClient, group: str, names: Iterable[str]
 
 
 def _member(path: str, answer: Found | NoAuth) -> Member:
-    """A member; if an ACL hides it, without a subscription and the youngest."""
+    """A member. If an ACL hides the znode, the member has no subscription and counts as the youngest."""
     if isinstance(answer, NoAuth):
         _log.warn("a member's registration counts as empty: {error}", error=answer)
         return Member(ConsumerRegistration({}), _YOUNGEST)

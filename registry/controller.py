@@ -82,8 +82,8 @@ class ControllerRegistry:
     async def elect(self, broker_id: int, known_epoch: int = 0) -> Elected | Lost:
         """Try to be elected, with an epoch above ``known_epoch``.
 
-        ``known_epoch``: the last that this broker knows: ``/controller_epoch`` may have been reset, and brokers reject
-        older epochs. After a ConnectionLoss, call this again; it recognises its claim.
+        ``known_epoch``: the last epoch that this broker knows, because ``/controller_epoch`` may have been reset, and
+        brokers reject older epochs. After a ConnectionLoss, call this again; it recognises its claim.
         Raises: ConnectionLoss, SessionLost, InvalidZnode.
         """
         while True:
@@ -149,8 +149,8 @@ class ControllerRegistry:
         """Write each operation independently, in order, many per multi. Each operation yields a result or
         RegistryError.
 
-        They may depend on earlier ones (a parent, then its child). After a ConnectionLoss, an operation may have been
-        written; before ControllerMoved, some.
+        Operations may depend on earlier ones (a parent, then its child). An operation that yields a ConnectionLoss may
+        have been written. If ControllerMoved is raised, earlier operations may have been written.
         """
         settled: list[Result | RegistryError] = []
         # Sending all multis together would block the reactor.
@@ -172,8 +172,8 @@ class ControllerRegistry:
     async def _around(
         self, epoch_zk_version: int, operations: Sequence[Operation], failed: MultiFailed
     ) -> list[Result | RegistryError]:
-        """Repeat a failed multi: operations before the failed one together, later ones in halves, because more may
-        fail, small groups one by one."""
+        """Repeat a failed multi: the operations before the failed one together, and the later ones in halves, because
+        more may fail. Small groups are repeated one by one."""
         if len(operations) <= SINGLES_AT_ONCE:
             return await self._singles(epoch_zk_version, operations)
         before, after = operations[: failed.index], operations[failed.index + 1 :]

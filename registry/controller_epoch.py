@@ -22,10 +22,10 @@ class ControllerEpochs:
         self.newest = NO_EPOCH
 
     async def confirm(self, epoch: int) -> bool:
-        """True if a controller with that epoch was elected. Above ``newest``, reads ZooKeeper, retrying after
-        connection losses; concurrent callers share a read.
+        """True if a controller with that epoch was elected. An epoch above ``newest`` causes a read of ZooKeeper,
+        repeated after connection losses; concurrent callers share a read.
 
-        Raises: RegistryError (SessionLost, NoNode, NoAuth, InvalidZnode) if that is unknown.
+        Raises: RegistryError (SessionLost, NoNode, NoAuth, InvalidZnode) if ZooKeeper's epoch cannot be read.
         """
         begun_before = self._reads_begun
         if epoch > self.newest:

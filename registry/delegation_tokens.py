@@ -1,7 +1,7 @@
 """The cluster's delegation tokens in Kafka's format, with notifications of changes.
 
-Writes are conditional, unlike Kafka's, so that concurrent ones are not undone, and include the notification. Source:
-KafkaZkClient.scala, DelegationTokenManagerZk.scala@3.9.
+Unlike Kafka's, writes are conditional, so that no concurrent write is lost. Each write includes its notification.
+Source: KafkaZkClient.scala, DelegationTokenManagerZk.scala@3.9.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +69,7 @@ class DelegationTokenRegistry:
         return await until_answered(self._client, read)
 
     async def create(self, token: TokenInformation) -> None:
-        """Raises: NoAuth."""
+        """Write a new token. Raises: NoAuth."""
 
         async def write() -> None:
             try:

@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 TOLD_COUNT = 5
-"""A znode's faults reported one by one; one more report counts the rest."""
+"""Maximum number of a znode's faults that are reported one by one; one more report counts the rest."""
 
 PATH_COUNT = 100
-"""Znodes with reported faults; one more report covers the rest."""
+"""Maximum number of znodes whose faults are reported; one more report covers the rest."""
 
 
 class ZnodeFaults:
-    """Calls ``tell`` with a sentence that names the znode, again only after a change."""
+    """Calls ``tell`` once with a sentence that names the znode, and again only after the faults have changed."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
@@ -38,7 +38,7 @@ class ZnodeFaults:
                 self._tell(f"{path}: and {len(faults) - TOLD_COUNT} more entries")
 
     def _tell_many(self) -> None:
-        """Reported once, until most of these znodes are valid or gone."""
+        """Report once that the limit is exceeded, until most of these znodes are valid or gone."""
         if not self._many_are_told:
             self._many_are_told = True
             self._tell(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")

@@ -1,7 +1,7 @@
 """Detects a group's stored offsets of an earlier topic of the same name.
 
 Kafka keeps offsets in ZooKeeper when a topic is deleted; in a recreated one, they would skip records. Zxids, which grow
-with every write, show that. An offset belongs to an earlier topic if both hold:
+with every write, reveal such offsets. An offset belongs to an earlier topic if both hold:
 
     the group has read an earlier topic   the first czxid that it stored is below the current topic's
     the offset is older than the topic    its mzxid, from its last write, is below the topic's czxid
@@ -75,7 +75,7 @@ class GroupTopicRegistry:
         self.first: dict[str, int] = {}
 
     def look(self, topics: Collection[str]) -> "TopicLook":
-        """Several may be in progress."""
+        """Begin to read topics. Several looks may be in progress."""
         return TopicLook(self, topics)
 
     async def remember(self, topics: Mapping[str, GroupTopic]) -> None:

@@ -14,7 +14,7 @@ from kafka_zk.registry.znodes import group_topic
 
 
 async def groups(client: RegistryClient) -> dict[str, int | None]:
-    """All, sorted, with the number of live members (0: only offsets; None: an ACL hides them)."""
+    """All groups, sorted, with the number of live members (0: only offsets; None: an ACL hides them)."""
     try:
         names, _ = await client.children(znodes.CONSUMERS)
     except NoNode:
@@ -30,7 +30,7 @@ def _count(answer: tuple[list[str], ZnodeStat] | NoAuth | None) -> int | None:
 
 
 async def check_empty(client: RegistryClient, group: str) -> None:
-    """Raise GroupNotEmpty for live members, NoNode without the group.
+    """Raise GroupNotEmpty if the group has live members, NoNode if there is no such group.
 
     Invalid names such as ``a/offsets`` or ``''`` raise NoNode: their paths are no group's.
     """
@@ -44,7 +44,7 @@ async def check_empty(client: RegistryClient, group: str) -> None:
 async def delete_group(client: RegistryClient, group: str) -> None:
     """Delete a group without live members, with all its offsets.
 
-    ``ids`` goes first, which fails with a member; later members find no offsets.
+    ``ids`` is deleted first, which fails if there is a member. Members that join later find no offsets.
     Raises: GroupNotEmpty, NoNode.
     """
     ids = znodes.ids_path(group)
@@ -86,7 +86,7 @@ async def delete_group_offsets(client: RegistryClient, group: str, tps: Iterable
 
 
 async def delete_tree(client: RegistryClient, root: str) -> None:
-    """Level by level; znodes that others delete are skipped.
+    """Delete a tree level by level. Znodes that other clients delete meanwhile are skipped.
 
     Raises: NotEmpty if children are added.
     """

@@ -4,9 +4,10 @@ A claim of a partition (``owners``) also writes its offset znode, whose new vers
 writes at the token and returns the next one. If a paused member lost the partition, the version has changed and its
 commit is refused. The multi also checks that the owner znode exists.
 
-Kafka's old consumers write unconditionally. So a commit that finds another version reads the owner znode. If that is of
-this session, and the last write was no newer claim (with the owner znode's czxid), the commit overwrites it. Await
-every commit before releasing the partition: a later claim of the same session would also match.
+Kafka's old consumers write unconditionally. So a commit that finds another version reads the owner znode. If the owner
+znode belongs to this session, and the offset's last write was not a newer claim (a claim's write has the owner znode's
+czxid as its zxid), the commit overwrites the offset. Await every commit before releasing the partition: a later claim
+of the same session would also match.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 (commitOffsets); design: ownership.
 """
@@ -116,7 +117,7 @@ class OffsetRegistry:
         return {tp: settled[tp] for tp in commits}
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write unconditionally, as tools and brokers do, with missing znodes and parents. Raises SessionLost."""
+        """Write unconditionally, as tools and brokers do, and create missing znodes and parents. Raises SessionLost."""
         await until_answered(self._client, lambda: self._store(offsets))
 
     async def store_unchanged(self, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
@@ -174,8 +175,8 @@ class OffsetRegistry:
         write_at: dict[TopicPartition, int | None],
         settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        """Find what this session owns, and at which versions to write. Offsets are read before owners: one of them
-        shows a claim in between."""
+        """Find what this session owns, and at which versions to write. Offsets are read before owners, so that one of
+        the two reads shows a claim in between."""
         offset_paths = [self._path(tp) for tp in doubtful]
         owner_paths = [znodes.owner_path(self._group, *tp) for tp in doubtful]
         answers = await found(self._client.get(path) for path in [*offset_paths, *owner_paths])

@@ -107,7 +107,7 @@ class OwnerRegistry:
     async def claim(
         self, claims: Iterable[Claim], on_gone: Callable[[TopicPartition], None] | None = None
     ) -> dict[TopicPartition, Claimed | Taken]:
-        """Try to own partitions, in a few round trips. Those of other sessions are Taken, without a wait.
+        """Try to own partitions, in a few round trips. Partitions of other sessions are Taken, without a wait.
 
         ``on_gone`` is called for Taken partitions, as by ``watch_gone``. This session's own partitions get a new token.
         After a connection loss, waits for the connection and then finds out what happened. Raises: SessionLost (nothing
@@ -298,7 +298,7 @@ class OwnerRegistry:
         return Create(path, data) if look.stored is None else SetData(path, data, look.stored.version)
 
     def _as_thread(self, tp: TopicPartition, thread_id: str, present: bytes | None, version: int) -> Operation:
-        """Other members may watch the znode, so a thread is written only if it differs."""
+        """Write the thread only if it differs from ``present``, because other members may watch the znode."""
         data = znodes.encode_owner(thread_id)
         return Check(self._path(tp), version) if data == present else SetData(self._path(tp), data, version)
 
@@ -349,7 +349,8 @@ class OwnerRegistry:
 
 
 class _OwnerWatches:
-    """Watches of the owners that a claim found. If one is deleted before it is settled, the claim reads again."""
+    """Watches of the owners that a claim found. If an owner znode changes before the claim is settled, the claim reads
+    again."""
 
     def __init__(self, on_gone: Callable[[TopicPartition], None]) -> None:
         self._on_gone = on_gone

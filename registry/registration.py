@@ -1,9 +1,10 @@
 """Registers an ephemeral under a fixed name, where a previous holder's znode (its ghost) may still be.
 
-A killed process that restarts before its old session expires finds its own ghost, like another live process. So it
-waits as long as a ghost can live, and then fails. That is the session timeout, one tick (at most half of it), after
-which ZooKeeper checks for expired sessions, and one second. A restarted ZooKeeper or a new leader gives sessions their
-whole timeout again: a lost connection restarts the wait.
+A killed process that restarts before its old session expires finds its own ghost, which looks like another live
+process's znode. So the process waits as long as a ghost can live, and then fails. A ghost's life is the session
+timeout, plus one tick (at most half of the timeout), after which ZooKeeper checks for expired sessions, plus one
+second. A restarted ZooKeeper or a new leader gives sessions their whole timeout again: a lost connection restarts the
+wait.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -21,7 +22,7 @@ GRACE_MS = 1000
 
 
 def ghost_life_ms(session_timeout_ms: int) -> float:
-    """A dead process's znode; a tick is at most half a session timeout."""
+    """How long a dead process's znode can remain; a tick is at most half a session timeout."""
     return session_timeout_ms * 1.5 + GRACE_MS
 
 
@@ -41,8 +42,8 @@ async def outwait_ghost(
 ) -> int:
     """Call ``try_register`` until it returns a czxid; after a Holder, wait for ``path`` to disappear.
 
-    Wait at most ``ghost_life_ms``, again after a connection loss. ``try_register`` must recognise its own znode: a
-    response may have been lost.
+    The wait lasts at most ``ghost_life_ms``; a connection loss restarts it. ``try_register`` must recognise its own
+    znode: a response may have been lost.
     Raises: ``refusal`` of a holder that stays; SessionLost.
     """
     deadline_ms: float | None = None
@@ -84,10 +85,10 @@ async def take(
     own_previous_session_ids: Collection[int],
     present: Callable[[Holder], Awaitable[int]],
 ) -> int | Holder:
-    """One attempt of ``creation``, a multi whose last result is the path or a stat.
+    """Make one attempt of ``creation``, a multi whose last result is a stat. Returns the czxid.
 
-    If the znode is this session's, returns the czxid from ``present``; one of ``own_previous_session_ids`` is replaced;
-    otherwise returns the Holder.
+    If the znode belongs to this session, ``present`` returns the czxid. A znode of one of ``own_previous_session_ids``
+    is replaced. For any other session's znode, returns its Holder.
     """
     while True:
         try:

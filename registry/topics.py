@@ -72,7 +72,7 @@ class TopicRegistry:
         """Write the topic's config and its assignment in one multi.
 
         After a connection loss, ``topic_id`` tells whether the topic is this call's.
-        Raises: NodeExists, unchanged; SessionLost: the topic may have been created.
+        Raises: NodeExists, without a change; SessionLost: the topic may have been created.
         """
         in_doubt = False
         while True:
@@ -100,7 +100,7 @@ class TopicRegistry:
                 await self._client.multi([config_write, topic])
                 return
             except MultiFailed as failed:
-                if failed.index == 0 and isinstance(failed.cause, NodeExists):  # of a deleted topic
+                if failed.index == 0 and isinstance(failed.cause, NodeExists):  # the config of a deleted topic
                     if await self.exists(name):
                         raise NodeExists(topic.path) from failed
                     config_write = SetData(config_path, config_data)
@@ -176,7 +176,7 @@ class AssignmentWatcher:
     """A data watch on one topic znode. Old tools rewrite it as version 1, without ``topic_id``, which the controller
     must restore.
 
-    What an ACL hides is reported like what cannot be parsed.
+    An assignment that an ACL hides is reported like one that cannot be parsed.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Unclean starts of brokers that no controller has handled yet.
 
-After one, a broker may lack records that were only in its page cache, so it must leave the ISRs. This follows KIP-966,
-which Kafka has only with KRaft.
+After an unclean start, a broker may lack records that were only in its page cache, so it must leave the ISRs. This
+follows KIP-966, which Kafka has only with KRaft.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Gives Kafka's existing znodes the ACLs of new ones with ``zookeeper.set.acl``, or opens them.
+"""Gives Kafka's existing znodes the ACLs that new znodes get with ``zookeeper.set.acl``, or opens them.
 
 Unlike Kafka's tool, it creates no znode: a ``/migration`` with null data prevents a later migration to KRaft
 (KAFKA-19480). Source: ZkSecurityMigrator.scala and ZkData.SecureRootPaths in Kafka 3.9.
@@ -18,7 +18,7 @@ ROOTS = (
     "/kafka-acl", "/kafka-acl-changes", "/kafka-acl-extended", "/kafka-acl-extended-changes", "/kafka-zk",
     "/latest_producer_id_block", "/log_dir_event_notification", "/migration",
 )  # fmt: skip
-"""All of Kafka's, and ``/kafka-zk``; but ``/consumers`` stays open."""
+"""Kafka's root znodes and ``/kafka-zk``, but not ``/consumers``, which stays open."""
 
 
 class AclClient(RegistryClient, Protocol):
@@ -29,7 +29,7 @@ class AclClient(RegistryClient, Protocol):
 
 
 async def missing_roots(client: RegistryClient) -> list[str]:
-    """The missing ones of PRESENT_IN_EVERY_CLUSTER; one indicates a wrong chroot."""
+    """The missing znodes of PRESENT_IN_EVERY_CLUSTER; a missing one indicates a wrong chroot."""
     stats = await found(client.exists(path) for path in PRESENT_IN_EVERY_CLUSTER)
     return [path for path, stat in zip(PRESENT_IN_EVERY_CLUSTER, stats, strict=True) if stat is None]
 

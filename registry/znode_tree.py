@@ -41,10 +41,10 @@ class Znode(NamedTuple):
 async def read_tree(
     client: RegistryClient, root: str = "/", max_depth: int | None = None, chroot: str = ""
 ) -> list[Znode]:
-    """All from ``root`` down, parents first, siblings by name (numbers by value), without secrets.
+    """All znodes from ``root`` down, parents first, siblings by name (numbers by value), without secrets.
 
-    ``chroot``: secrets are recognised by the whole path. Znodes deleted meanwhile are left out; what an ACL hides has
-    no data and children.
+    ``chroot``: the connection's, because secrets are recognised by the whole path. Znodes deleted meanwhile are left
+    out; a znode that an ACL hides has no data and children.
     Raises: NoNode.
     """
     if await client.exists(root) is None:
@@ -66,7 +66,7 @@ async def read_tree(
         parents = [path for path, (_, stat) in present.items() if stat.num_children]
         if max_depth is not None and depth >= max_depth:
             break
-        listed = await found([client.children(path) for path in parents])  # covers data and children
+        listed = await found([client.children(path) for path in parents])  # never NoAuth: READ covers data and children
         level = [
             f"{parent.rstrip('/')}/{name}"
             for parent, answer in zip(parents, listed, strict=True)

@@ -1,7 +1,7 @@
-"""Loads the native module if it was built and fits; without it, Python code does the same.
+"""Loads the native module if it was built from these sources; without it, Python code does the same.
 
 The environment variable KAFKA_ZK_NATIVE chooses: ``0`` never uses it, ``require`` fails instead of falling back, and
-``1`` (the default) uses it where it is. What is native and why: docs/explanation/native.md.
+``1`` (the default) uses it where it was built. What is native and why: docs/explanation/native.md.
 Tests: tests/kafka_zk/native/test_loading.py.
 """
 
@@ -20,7 +20,7 @@ _FOLDER = Path(__file__).parent
 
 
 class NativeUnusable(Exception):
-    """KAFKA_ZK_NATIVE requires the native module and it cannot be used, or the variable has another value."""
+    """KAFKA_ZK_NATIVE requires the native module, which cannot be used; or the variable has an invalid value."""
 
 
 class Native(Protocol):
@@ -40,7 +40,8 @@ class Native(Protocol):
 
 
 class Implementation(NamedTuple):
-    """What runs. ``problem``: why an existing native module is not used, for a warning."""
+    """What runs: the native module, or Python code if ``native`` is None. ``problem``: why an existing native module is
+    not used, for a warning."""
 
     native: Native | None
     reason: str = ""
@@ -52,12 +53,12 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation() -> Implementation:
-    """What this process runs. Raises: NativeUnusable."""
+    """The implementation that this process runs. Raises: NativeUnusable."""
     return chosen(os.environ.get(VARIABLE) or WHERE_BUILT)
 
 
 def chosen(choice: str, load: Callable[[], Any] = lambda: import_module("._native", __package__)) -> Implementation:
-    """What runs for a value of KAFKA_ZK_NATIVE. Raises: NativeUnusable."""
+    """The implementation for a value of KAFKA_ZK_NATIVE. Raises: NativeUnusable."""
     if choice not in CHOICES:
         raise NativeUnusable(f"{VARIABLE} is {choice!r}; it must be one of {', '.join(CHOICES)}")
     if choice == NEVER:

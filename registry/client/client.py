@@ -49,7 +49,7 @@ class ZnodeStat(NamedTuple):
 
 
 class Create(NamedTuple):
-    """``data`` None is null. Use it for znodes without content, since Kafka parses any other data."""
+    """``data``: None means null data. Use it for znodes without content, since Kafka parses any other data."""
 
     path: str
     data: bytes | None = None
@@ -116,8 +116,8 @@ class RegistryClient(Protocol):
         """
 
     def lease_held(self) -> bool:
-        """True if the session is certainly alive: less than 2/3 of its timeout ago, the client sent the last request
-        that ZooKeeper's leader answered (a write or a heartbeat). Any thread may call this."""
+        """True if the session is certainly alive: the client sent the last request that ZooKeeper's leader answered (a
+        write or a heartbeat) less than 2/3 of the session timeout ago. Any thread may call this."""
 
     def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
         """Call ``work`` on the callbacks' thread. Returns a function that cancels it."""

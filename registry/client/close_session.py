@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.0
 SHORTEST_MS = 1
-"""Requested; ZooKeeper raises it to ``minSessionTimeout``."""
+"""The requested session timeout; ZooKeeper raises it to ``minSessionTimeout``."""
 PASSWORD_BYTES = 16
 _LARGEST_ANSWER_BYTES = 1024
 
@@ -36,7 +36,7 @@ def packet(content: bytes) -> bytes:
 
 
 def connect_request(session_id: int, password: bytes, timeout_ms: int) -> bytes:
-    """Resumes a session."""
+    """The connect request that resumes a session."""
     return packet(_CONNECT_REQUEST.pack(0, 0, timeout_ms, session_id, PASSWORD_BYTES, password, False))
 
 
@@ -58,9 +58,9 @@ def close_session(
     tls: ssl.SSLContext | None = None,
     patience_s: float = PATIENCE_S,
 ) -> bool:
-    """Try once, at the first reachable server, within ``patience_s``.
+    """Try once to close the session, at the first reachable server, within ``patience_s``.
 
-    True if a server confirmed it; otherwise the session had ended, or will expire.
+    Returns True if a server confirmed the close. If not, the session had ended already, or will expire.
     """
     deadline_s = monotonic_s() + patience_s
     for number, (host, port) in enumerate(servers):

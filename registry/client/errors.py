@@ -114,11 +114,12 @@ class GroupNotEmpty(RegistryError):
 
 
 class ControllerMoved(RegistryError):
-    """Nothing was written, and the caller must resign."""
+    """Another controller was elected. The multi wrote nothing, and the caller must resign."""
 
 
 class ControlledByKRaft(RegistryError):
-    """A KRaft controller has taken ``/controller``: the cluster is leaving ZooKeeper, without this broker."""
+    """A KRaft controller has taken ``/controller``: the cluster is migrating to KRaft, in which this broker cannot take
+    part."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(

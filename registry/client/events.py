@@ -44,7 +44,7 @@ class SessionChanged(RegistryEvent):
 
 
 def observe_session(client: RegistryClient, events: EventSource) -> Callable[[], None]:
-    """Report every change. Returns a function that stops the reports."""
+    """Report every session change. Returns a function that stops the reports."""
 
     def changed(state: SessionState) -> None:
         events.emit(SessionChanged, state, client.session_id, cause=f"session {state.value}")

@@ -3,8 +3,8 @@
     with KazooBlockingClient("localhost:2181/kafka") as client:
         names = run_blocking(TopicRegistry(client).names())
 
-Its thread does all work: watches and session listeners are called while it awaits a response or runs ``process``. Only
-responses to writes renew the lease, which expires while the thread does other work.
+The calling thread does all work: watches and session listeners are called while this thread awaits a response or runs
+``process``. Only responses to writes renew the lease, which expires while the thread does other work.
 """
 
 import threading
@@ -65,7 +65,7 @@ class Outcome(Awaitable[T]):
 
 
 class _Timer(NamedTuple):
-    """A call that is due, by the monotonic clock."""
+    """A delayed call. ``due_s``: monotonic clock."""
 
     due_s: float
     work: Callable[[], None]
@@ -74,8 +74,8 @@ class _Timer(NamedTuple):
 class KazooBlockingClient(KazooClientBase):
     """A RegistryClient whose operations block when awaited, for one thread.
 
-    Arguments and exceptions: as of KazooTwistedClient, but operations wait for a connection, up to
-    ``connection_timeout_ms``, then raise ConnectionTimeout.
+    Arguments and exceptions are those of KazooTwistedClient, but an operation waits up to ``connection_timeout_ms`` for
+    a connection, then raises ConnectionTimeout.
     """
 
     def __init__(
@@ -121,7 +121,8 @@ class KazooBlockingClient(KazooClientBase):
         return outcome
 
     def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
-        """Run ``work`` in a waiting thread after ``delay_s``. Returns a function that cancels it."""
+        """Run ``work`` after ``delay_s``, when the thread next waits or runs ``process``. Returns a function that
+        cancels it."""
         timer = _Timer(monotonic_s() + delay_s, work)
         self._timers.append(timer)
 

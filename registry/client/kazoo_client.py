@@ -212,12 +212,12 @@ class KazooClientBase(ABC):
         """Run on the owner's thread."""
 
     def _pulse(self) -> Pulse:
-        """Detects a frozen owner's thread; by default it does not."""
+        """Detects a frozen owner's thread; the default is a pulse that always beats."""
         return Pulse(None)
 
     @abstractmethod
     def _started(self, failure: RegistryError | None) -> None:
-        """The first connection was announced, or the chroot cannot be created."""
+        """Called when the first connection was announced, or when the chroot cannot be created."""
 
     # Requests
 
@@ -270,9 +270,9 @@ class KazooClientBase(ABC):
 
     def _answered(self, request: _Request, answer: Any) -> None:
         if request not in self._outstanding:
-            return  # it failed with its session, or kazoo repeats a result
+            return  # the request failed with its session, or kazoo repeats a result
         if not answer.successful() and is_connection_end(answer.exception):
-            return  # the state change that follows makes it fail
+            return  # the state change that follows makes the request fail
         del self._outstanding[request]
         if answer.successful():
             self._renew_lease(request)

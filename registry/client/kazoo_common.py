@@ -76,7 +76,7 @@ _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
     (exceptions.NotEmptyError, errors.NotEmpty),
     (exceptions.UnimplementedError, errors.Unimplemented),
     (exceptions.NoChildrenForEphemeralsError, errors.NoChildrenForEphemerals),
-    (exceptions.SessionExpiredError, errors.SessionLost),  # ConnectionClosedError is one of these
+    (exceptions.SessionExpiredError, errors.SessionLost),  # includes its subclass ConnectionClosedError
     (exceptions.SessionMovedError, errors.ConnectionLoss),
     (exceptions.ConnectionLoss, errors.ConnectionLoss),
     (exceptions.OperationTimeoutError, errors.ConnectionLoss),
@@ -117,13 +117,13 @@ def check_size(operations: Sequence[Operation]) -> None:
 
 
 def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
-    """Returns kazoo's async result."""
+    """Send a create. Returns kazoo's async result."""
     path, data, ephemeral, sequential = operation
     return kazoo.create_async(path, data, acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
 
 
 def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
-    """Returns kazoo's async result, the stat."""
+    """Send a change of ACL. Returns kazoo's async result, the stat."""
     return kazoo.set_acls_async(path, _ACLS[acl])
 
 
@@ -159,7 +159,8 @@ def multi_results(results: Sequence[Any], operations: Sequence[Operation]) -> li
 
 
 class PostedWatch:
-    """A watch that posts its event to the owner's thread. Equal if the functions are, because kazoo keeps sets."""
+    """A watch that posts its event to the owner's thread. Two are equal if their functions are, because kazoo keeps
+    watches in sets."""
 
     __slots__ = ("_path", "_post", "_watch", "armed")
 
@@ -294,8 +295,8 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
 class KazooSession:
     """One ZooKeeper session from its first connect to its end.
 
-    ``on_state``, on kazoo's thread: CONNECTED and SUSPENDED in turn, then LOST once. ``on_refused``, on that thread:
-    further attempts seem pointless, but continue.
+    ``on_state`` is called on kazoo's thread with CONNECTED and SUSPENDED in turn, then once with LOST. ``on_refused``
+    is called on that thread when further attempts seem pointless; they continue anyway.
     """
 
     def __init__(

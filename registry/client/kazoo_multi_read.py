@@ -58,7 +58,7 @@ class MultiRead:
 
 
 def start_multi_read(kazoo: KazooClient, paths: Sequence[str]) -> Any:
-    """Returns kazoo's async result."""
+    """Send a multi-read. Returns kazoo's async result."""
     result = kazoo.handler.async_result()
     kazoo._call(MultiRead(paths), result)
     return result

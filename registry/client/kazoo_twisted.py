@@ -1,4 +1,4 @@
-"""The ZooKeeper client of brokers and consumers: kazoo has its own thread, all else the reactor's.
+"""The ZooKeeper client of brokers and consumers: kazoo runs on its own thread, everything else on the reactor's.
 
 The threads meet only in ``_wake``.
 

@@ -1,9 +1,9 @@
 """How long a process may act as the owner of its ephemerals.
 
 After a pause, it does not know whether its session has ended. So it acts only within 2/3 of the session timeout after
-sending the last request that ZooKeeper's leader answered: the leader, which expires sessions, cannot have done so by
-then. Other servers' answers to reads prove nothing: they may have lost the leader. Pure. Times: ms on one monotonic
-clock.
+sending the last request that ZooKeeper's leader answered: the leader, which expires sessions, cannot have expired this
+one by then. Other servers' responses to reads prove nothing, because those servers may have lost the leader. Pure.
+Times: ms on one monotonic clock.
 """
 
 
@@ -30,5 +30,5 @@ class Lease:
 
     def remaining_ms(self, now_ms: float) -> float:
         """Remaining duration without further responses; 0 after the end of the lease. Any thread may call this."""
-        last_sent_ms = self._last_sent_ms  # once: another thread may revoke it
+        last_sent_ms = self._last_sent_ms  # read once: another thread may revoke the lease
         return 0.0 if last_sent_ms is None else max(0.0, last_sent_ms + self.duration_ms - now_ms)

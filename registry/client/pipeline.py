@@ -65,7 +65,7 @@ async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found |
 
 
 async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:
-    """Persistent, with null data and their parents, if they do not exist."""
+    """Create the missing znodes among ``paths``, persistent and with null data, and their parents."""
     wanted: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")
@@ -76,7 +76,7 @@ async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:
 
 
 async def create_with_parents(client: RegistryClient, operation: Create) -> str:
-    """Returns the path. Raises NodeExists."""
+    """Create a znode and its missing parents. Returns the path. Raises NodeExists."""
     try:
         return await _create(client, operation)
     except NoNode:

@@ -1,16 +1,16 @@
-"""Does the thread that owns a client still run?
+"""Detects whether the thread that owns a client still runs.
 
-kazoo's thread pings ZooKeeper even if that hangs, so a broker that serves no client would keep its ephemerals. So it
-pings and connects only while the pulse beats: each ping posts a call to the owner's thread, and the next waits until
-that has run. The owner's requests need no pulse.
+kazoo's thread could ping ZooKeeper even if the owner's thread hangs, so a broker that serves no client would keep its
+ephemerals. Therefore kazoo's thread pings and connects only while the pulse beats: each ping posts a call to the
+owner's thread, and the next ping waits until that call has run. The owner's requests need no pulse.
 """
 
 from collections.abc import Callable
 
 
 class Pulse:
-    """Used on kazoo's thread. ``post`` schedules a call on the owner's; without it, the owner has no loop, and the
-    pulse always beats."""
+    """Used on kazoo's thread. ``post`` schedules a call on the owner's thread. None means that the owner has no loop;
+    the pulse then always beats."""
 
     __slots__ = ("_post", "beats")
 

@@ -50,7 +50,7 @@ class Tls:
 class Security:
     """TLS, SASL DIGEST-MD5 and ``digest`` credentials, each optional.
 
-    A session has every identity that it proves, and ``set_acl`` protects its znodes with all.
+    A session has every identity that it proves. With ``set_acl``, the ACLs of its znodes name all of them.
     """
 
     tls: Tls | None = None
@@ -60,7 +60,7 @@ class Security:
 
     @property
     def has_identity(self) -> bool:
-        """True with an identity for ACLs, from SASL, digest or a keystore's certificate."""
+        """True if there is an identity for ACLs, from SASL, digest or a keystore's certificate."""
         return bool(self.sasl or self.digest or (self.tls and self.tls.keystore))
 
     def acl(self, path: str) -> Acl:

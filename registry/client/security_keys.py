@@ -1,9 +1,10 @@
-"""Keys for a secure connection to ZooKeeper, of ``server.properties`` or a tool's ``--zk-tls-config-file``.
+"""Configuration keys for a secure connection to ZooKeeper, from ``server.properties`` or a tool's
+``--zk-tls-config-file``.
 
-Kafka's are ``zookeeper.set.acl`` and ``zookeeper.ssl.*``. Stores must be PEM; for JKS and PKCS12, the error says how to
-convert them. SASL DIGEST-MD5 has a JAAS login file, under Kafka's JVM options: ``java.security.auth.login.config``,
-``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``. Kafka does not have ``zookeeper.auth.digest=user:password``,
-for ZooKeeper's scheme ``digest``.
+The keys ``zookeeper.set.acl`` and ``zookeeper.ssl.*`` are Kafka's. Stores must be PEM; for JKS and PKCS12, the error
+says how to convert them. SASL DIGEST-MD5 uses a JAAS login file; its keys are named like Kafka's JVM options:
+``java.security.auth.login.config``, ``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``. The key
+``zookeeper.auth.digest=user:password``, for ZooKeeper's scheme ``digest``, is not in Kafka.
 
 Source: ZkConfigs.java@3.9, JaasUtils.java@3.9; ZooKeeper's ClientX509Util and ZooKeeperSaslClient@3.9.
 """
@@ -34,7 +35,7 @@ KEYS = frozenset(
         )
     }
 )  # fmt: skip
-"""``zookeeper.clientCnxnSocket`` names a Java class, without effect."""
+"""``zookeeper.clientCnxnSocket`` names a Java class; it is accepted and has no effect."""
 
 _PEM_SUFFIXES = (".pem", ".crt", ".cer", ".key")
 _CONVERSION = {
@@ -105,7 +106,7 @@ def _sasl(properties: Mapping[str, str]) -> Credentials | None:
         raise InvalidSecurity(f"{where}: {error.strerror}") from None
     except (jaas.InvalidJaas, UnicodeDecodeError) as error:
         raise InvalidSecurity(f"{where}: not a JAAS login file: {error}") from None
-    if not modules:  # it is for other logins; Kafka accepts this, too
+    if not modules:  # the file is for other logins; Kafka accepts this, too
         return None
     module = modules[0]
     if module.name != DIGEST_LOGIN_MODULE:

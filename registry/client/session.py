@@ -17,7 +17,7 @@ _log = Logger()
 
 
 def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
-    """``call_later`` for a reactor."""
+    """Implements ``RegistryClient.call_later`` with a reactor."""
     call = clock.callLater(delay_s, work)
 
     def cancel() -> None:
@@ -37,7 +37,7 @@ class _Sessions(Protocol):
 
 
 def complete_when_connected(client: _Sessions, waiting: Any) -> None:
-    """``connected``; ``waiting`` has callback and errback."""
+    """Implements ``RegistryClient.connected``. ``waiting`` has callback and errback."""
 
     def changed(state: SessionState) -> None:
         if state is SessionState.SUSPENDED:
@@ -65,8 +65,8 @@ async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable
 
 
 async def child_names(client: RegistryClient, path: str) -> list[str]:
-    """Sorted, empty if absent, with all that was written before the call. Retries after connection losses. Raises:
-    SessionLost; NoAuth."""
+    """The sorted names of the children, including all that were written before the call; empty if the znode is absent.
+    Retries after connection losses. Raises: SessionLost; NoAuth."""
 
     async def read() -> list[str]:
         await client.sync()
@@ -81,7 +81,7 @@ async def child_names(client: RegistryClient, path: str) -> list[str]:
 def add_listener(
     listeners: list[Callable[[SessionState], None]], listener: Callable[[SessionState], None]
 ) -> Callable[[], None]:
-    """Returns a function that removes it, maybe repeatedly."""
+    """Add a listener. Returns a function that removes it and may be called repeatedly."""
     listeners.append(listener)
 
     def remove() -> None:
@@ -92,7 +92,7 @@ def add_listener(
 
 
 def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
-    """An exception is logged and does not affect others."""
+    """Call each listener. A listener's exception is logged and does not affect the others."""
     for listener in list(listeners):
         try:
             listener(state)

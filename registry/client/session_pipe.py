@@ -5,7 +5,7 @@ See docs/decisions/0016-sessions-of-the-dead-are-closed.md.
     KAFKA_ZK_SESSION_PIPE=7:123456        descriptor and inode of the write end, in the child's environment
     4711 0x100018ebc8b0002 5f3c…\\n        pid, session id and password: a line for each new session
 
-Each start of a process has its own, so lines come from it or its children.
+Each start of a process has its own pipe, so all lines come from that process or its children.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def described(descriptor: int) -> str:
 
 
 class _Sessions(Protocol):
-    """The methods of a client that reports need."""
+    """The client's methods that reporting needs."""
 
     @property
     def session_id(self) -> int | None: ...
@@ -72,9 +72,9 @@ class SessionPipe:
 
     @classmethod
     def inherited(cls, environ: MutableMapping[str, str] = os.environ) -> Self | None:
-        """Named by the environment variable, which is removed; None without a supervisor.
+        """The pipe named by the environment variable, which is removed. None without a supervisor.
 
-        A descriptor of something else is ignored.
+        A descriptor that is not this pipe is ignored.
         """
         number, _, inode = environ.pop(VARIABLE, "").partition(":")
         with contextlib.suppress(OSError, ValueError, OverflowError):

@@ -38,8 +38,8 @@ class Rereader:
 
     ``read`` receives the watch to set and returns (zxids, report); ``report`` is called if the zxids are new. After a
     ConnectionLoss or SessionLost, the next connection reads. After other errors (such as NoAuth: ACLs may change),
-    ``read`` is repeated, with delays from FIRST_RETRY_S to LONGEST_RETRY_S; each error is logged once. ``on_hidden``:
-    called at a first NoAuth.
+    ``read`` is repeated, with delays from FIRST_RETRY_S to LONGEST_RETRY_S; each error is logged once. ``on_hidden`` is
+    called when a NoAuth is logged.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Rereader:
         self._events = events
         self._on_hidden = on_hidden
         self._told: str | None = None  # last logged error
-        self._seen: Zxids | None = None  # None: nothing
+        self._seen: Zxids | None = None  # None: the next read always reports
         self._reading = False
         self._again: str | None = None  # cause of the next read
         self._closed = False
@@ -159,7 +159,8 @@ async def read_or_watch_creation(
 class ChildrenWatcher:
     """Reports a znode's sorted children at the start and after each change.
 
-    An absent znode has none; its creation is a change. A child's deletion and recreation repeats the same names.
+    An absent znode has none; its creation is a change. If a child is deleted and recreated, the same names are reported
+    again.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class ChildrenWatcher:
 class DataWatcher:
     """Reports data and stat (None, None if absent) at the start and after each change.
 
-    ``on_hidden``: an ACL hides the znode. Data that can be read again are a change.
+    ``on_hidden`` is called when an ACL hides the znode. When the data can be read again, they are reported as a change.
     """
 
     def __init__(

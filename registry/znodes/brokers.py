@@ -104,7 +104,7 @@ def encode(info: BrokerInfo) -> bytes:
 
 
 def decode(broker_id: int, data: bytes | None) -> BrokerInfo:
-    """Any historic version; above 5 counts as 5, as in Kafka. Raises InvalidZnode."""
+    """Decode any historic version; a version above 5 counts as 5, as in Kafka. Raises InvalidZnode."""
     path = broker_path(broker_id)
     document = json_codec.decode_object(path, data)
     version = json_codec.version(path, document)

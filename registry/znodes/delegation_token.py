@@ -21,7 +21,7 @@ TOKENS = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
 CHANGE_PREFIX = "token_change_"
 MOST_RENEWERS = 1000
-"""Per token, as in requests; Kafka's limit is the znode's size."""
+"""Maximum number of renewers per token, as in requests; Kafka's limit is the znode's size."""
 
 USER = "User"
 """The type of the principals that can log in."""

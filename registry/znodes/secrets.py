@@ -3,10 +3,11 @@
     /config/users/<user>               SCRAM keys, which allow a login as the user
     /config/brokers/<id>               passwords of key stores (encrypted with a key stored on the brokers)
     /delegation_token/tokens/<id>      the token's HMAC
-    /kafka-zk/secret                   allows to find out which users exist
+    /kafka-zk/secret                   reveals which users exist
 
-Elsewhere in ``/config`` there should be none; keys named like secrets are masked. What cannot be parsed is masked
-completely. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig, DelegationTokens).
+Other znodes in ``/config`` should contain no secrets; their keys that are named like secrets are masked. Data that
+cannot be parsed are masked completely. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig,
+DelegationTokens).
 """
 
 import re
@@ -32,7 +33,7 @@ def may_hold_secrets(path: str) -> bool:
 
 
 def masked(path: str, data: bytes | None) -> bytes | None:
-    """``path``: with the chroot."""
+    """The data with all secrets masked. ``path`` includes the chroot."""
     if data and _ALL_SECRET.search(path):
         return HIDDEN.encode()
     found = _SENSITIVE.search(path)

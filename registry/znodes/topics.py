@@ -23,7 +23,7 @@ from kafka_zk.registry.znodes import json_codec
 TOPICS = "/brokers/topics"
 
 _ENTRIES_A_STEP = 100
-_STEP_COST = 20 * _ENTRIES_A_STEP  # about a step's bytes of JSON
+_STEP_COST = 20 * _ENTRIES_A_STEP  # approximate bytes of JSON per step
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NO_ID = bytes(16)
