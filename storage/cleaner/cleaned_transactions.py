@@ -41,7 +41,8 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
 class TransactionEnds:
     """The outcome of each transaction in one pass over a log.
 
-    ``markers`` yields the markers ascending, when needed; those before ``passed``, where the pass is, may be missing.
+    ``markers`` yields the markers in ascending order, on demand; markers before ``passed``, the offset of the pass, may
+    be missing.
     """
 
     def __init__(self, markers: Callable[["TransactionEnds"], Generator[Marker, None, None]]) -> None:
@@ -54,7 +55,7 @@ class TransactionEnds:
         self._markers.close()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """True if the batch's transaction was aborted, not if it has no end."""
+        """True if the batch's transaction was aborted; False if it has no end."""
         if not header.is_transactional:
             return False
         self.passed = header.base_offset
@@ -79,7 +80,8 @@ class TransactionEnds:
 class CleanedTransactions:
     """Transactions of which the cleaning has found batches, but not the marker.
 
-    ``aborted``: for the ``.txnindex`` being written; ``add_indexed`` receives those of the sources.
+    ``aborted``: entries for the ``.txnindex`` that is being written; ``add_indexed`` receives the source segments'
+    entries.
     """
 
     def __init__(self, ends: TransactionEnds) -> None:
@@ -97,13 +99,13 @@ class CleanedTransactions:
         self._indexed.update(((entry.producer_id, entry.last_offset), entry) for entry in entries)
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """True for a batch of an aborted transaction; the pass must be there."""
+        """True for a batch of an aborted transaction; the pass must be at this batch."""
         if header.is_transactional:
             self._open.setdefault(header.producer_id, header.base_offset)
         return self._ends.is_aborted(header)
 
     def is_needed(self, batch: Buffer, header: BatchHeader) -> bool:
-        """True if batches need this control batch; the pass must be there."""
+        """True if batches need this control batch; the pass must be at this batch."""
         self._ends.pass_marker(header)
         if not header.record_count:
             return False

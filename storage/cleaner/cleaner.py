@@ -68,7 +68,7 @@ class SegmentFile(NamedTuple):
 class CleanedSegment(NamedTuple):
     """Durable ``.cleaned`` files that may replace segments."""
 
-    replaced: tuple[SegmentFile, ...]  # its base offset is that of the first
+    replaced: tuple[SegmentFile, ...]  # the new segment has the first one's base offset
     size_bytes: int
 
     @property
@@ -104,11 +104,11 @@ class CleanWork(NamedTuple):
 
     Args:
         segments: ascending, from the first to the last that may be cleaned.
-        later_segments: those after, in which transactions may end.
+        later_segments: the segments after these, in which transactions may end.
         first_dirty_offset: end of the last cleaning.
         uncleanable_offset: end of ``segments``.
         now_ms: wall clock, ms since the epoch.
-        last_records: of each producer that the log knows.
+        last_records: the last record of each producer that the log knows.
     """
 
     directory: str
@@ -212,10 +212,11 @@ class _Cleaning:
         for segment, next_base in zip(work.segments[slot:], bases, strict=True):
             if not self._fill_from(segment, offsets, loops):
                 return
-            offsets.latest_offset = max(offsets.latest_offset, next_base - 1)  # the segment may end before it
+            offsets.latest_offset = max(offsets.latest_offset, next_base - 1)  # the segment may end before this
 
     def _fill_from(self, segment: SegmentFile, offsets: OffsetMap, loops: RecordLoops) -> bool:
-        """True if the whole segment fits. Batches are added whole, as they are cleaned."""
+        """Returns True if the whole segment fits into the map. Batches are added whole, because they are cleaned
+        whole."""
         start_offset = self._work.first_dirty_offset
         position = self._position_before(segment, start_offset)
         for span, batch in self._batches(segment, position):
@@ -316,7 +317,7 @@ class _Cleaning:
         stats.invalid_records_read += left.keyless_count
 
     def _batches(self, segment: SegmentFile, position: int) -> Iterator[tuple[BatchSpan, bytes]]:
-        """Raises: CorruptRecord if there is no boundary."""
+        """The batches from ``position`` on. Raises: CorruptRecord if ``position`` is not a batch boundary."""
         chunk_bytes, spend = self._work.config.io_buffer_bytes, self._throttler.spend
         with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
             yield from iter_batches_at(descriptor, position, segment.size_bytes, chunk_bytes, spend)
@@ -327,7 +328,7 @@ class _Cleaning:
         ends_at = [*(segment.base_offset for segment in segments[1:]), LONG_MAX]
         for segment, end_offset in zip(segments, ends_at, strict=True):
             if ends.passed >= end_offset:
-                continue  # it may already be replaced
+                continue  # the segment may already be replaced
             with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
                 for span in iter_spans(descriptor, 0, segment.size_bytes):
                     if ends.passed >= end_offset:
@@ -367,7 +368,7 @@ def group_segments(
 ) -> list[tuple[SegmentFile, ...]]:
     """Group adjacent segments that, uncleaned, fit into one.
 
-    ``end_offset``: of the last. Offsets in a segment are relative, so their range is limited, too.
+    ``end_offset``: of the last segment. Offsets in a segment are relative, so their range is limited, too.
     Source: Cleaner.groupSegmentsBySize@3.9.
     """
     groups: list[list[SegmentFile]] = []
@@ -426,7 +427,7 @@ class _CleanedWriter:
         self._pending = bytearray()
 
     def finish(self, modified_ms: int) -> None:
-        """Make all durable; ``modified_ms`` is that of the replaced segments."""
+        """Make all files durable. ``modified_ms``: modification time of the replaced segments."""
         self._write_out()
         files.sync_file(self._descriptor)
         offset_entries, time_entries = self._index.finish()

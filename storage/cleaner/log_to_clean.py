@@ -22,7 +22,7 @@ class LogToClean(NamedTuple):
         uncleanable_offset: of the first segment not to clean.
         clean_bytes: before ``first_dirty_offset``.
         cleanable_bytes: from there to ``uncleanable_offset``.
-        compaction_delay_ms: since ``max.compaction.lag.ms`` has passed, if it has.
+        compaction_delay_ms: how long ago ``max.compaction.lag.ms`` passed; 0 if it has not.
     """
 
     log: Log
@@ -56,7 +56,7 @@ class LogToClean(NamedTuple):
 
 
 def look_at(log: Log, now_ms: int) -> LogToClean:
-    """Raises: OSError, CorruptRecord."""
+    """The log's present state for compaction. Raises: OSError, CorruptRecord."""
     segments = log.segments
     first_dirty = _first_dirty_offset(log)
     limit = max(first_dirty, _first_uncleanable_offset(log, first_dirty, now_ms))
@@ -81,9 +81,10 @@ def _first_dirty_offset(log: Log) -> int:
 
 
 def _first_uncleanable_offset(log: Log, first_dirty: int, now_ms: int) -> int:
-    """Excludes the active segment, records not committed, stable and durable, and too recent ones."""
+    """The offset before which segments may be cleaned. This excludes the active segment, records that are not
+    committed, stable and durable, and segments that are too recent."""
     limits = [log.segments.active.base_offset, log.last_stable_offset, log.recovery_point]
-    if log.producers.producers:  # a start reads those behind their snapshot from batches and markers
+    if log.producers.producers:  # a start reads the newer ones from batches and markers
         limits.append(log.producers.durable_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
@@ -154,7 +155,7 @@ class Cleaning:
         return self.log.segments.replace_steps(replaced, cleaned.size_bytes, self.log.config, now_ms)
 
     def _replaced(self, cleaned: CleanedSegment) -> list[Segment] | None:
-        """The segments that it replaces; None if they have changed."""
+        """The segments that ``cleaned`` replaces; None if they have changed."""
         segments = [self._sources[file.base_offset] for file in cleaned.replaced]
         slot = self.log.segments.slot_of(cleaned.base_offset)
         present = self.log.segments[slot : slot + len(segments)]
@@ -178,7 +179,7 @@ class Cleaning:
 
 
 def last_records(log: Log) -> dict[int, LastRecord]:
-    """Source: UnifiedLog.lastRecordsOfActiveProducers@3.9."""
+    """The last record of each producer. Source: UnifiedLog.lastRecordsOfActiveProducers@3.9."""
     return {
         producer_id: LastRecord(entry.last_offset, entry.producer_epoch)
         for producer_id, entry in log.producers.producers.items()

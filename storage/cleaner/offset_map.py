@@ -2,7 +2,7 @@
 
 A key counts as its digest of 128 bits, so an entry takes 24 bytes, whatever the key's size. Kafka's map uses MD5, for
 which two keys with one digest can be constructed. Here a random secret keeps a key from deleting another's record. When
-an offset is replaced, a bit marks the old one: no need to look up the key again.
+an offset is replaced, a bit marks the old one, so that its key need not be looked up again.
 Source: SkimpyOffsetMap.java@3.9.
 """
 
@@ -48,12 +48,12 @@ class OffsetMap:
     """Open addressing in at most ``memory_bytes``, ``replaced`` included.
 
     Attributes:
-        latest_offset: read up to here; -1 at the beginning.
+        latest_offset: the log was read up to here; -1 at the beginning.
         size: number of keys; add at most ``max_size`` (``load_factor`` of the slots).
         table: digest and offset plus one, in native byte order; a free entry is zeros.
         secret: random, for the digests.
-        replaced: a bit for each of ``offsets``, if that is small compared with the table. Valid only if no offset is
-            added twice and each is its record's; otherwise call ``forget_replaced``.
+        replaced: a bit for each of ``offsets``, if that is small compared with the table. Valid only if each added
+            offset is unique and lies within its batch; otherwise call ``forget_replaced``.
 
     Args:
         offsets: those that may be added, which limits the table.
@@ -145,7 +145,7 @@ class OffsetMap:
 
 
 def _keyed_digest(secret: bytes) -> Callable[[bytes], bytes]:
-    """Keyed BLAKE2s. A copy of an object with the secret takes 0.6 of a new one's time."""
+    """Keyed BLAKE2s. Copying an object that contains the secret takes 0.6 of the time of creating one."""
     try:
         blake2s = import_module("_blake2").blake2s
     except ImportError:

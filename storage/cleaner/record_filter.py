@@ -4,9 +4,9 @@ A batch is copied unchanged if all its records are kept, otherwise rebuilt. Offs
 records stay, as do the batch's first and last offset, producer and codec.
 
 A tombstone is removed in two steps (KIP-534). The first cleaning that finds it as its key's last record sets the
-batch's delete horizon: now plus ``delete.retention.ms``. A cleaning after the horizon removes it, so consumers have
-that long to see it, however old it was. An attribute bit says that the horizon replaces the base timestamp. Batches of
-magic 0 and 1 have none; there the segment's age counts.
+batch's delete horizon: now plus ``delete.retention.ms``. A cleaning after the horizon removes the tombstone, so
+consumers have that long to see it, however old it was. An attribute bit says that the horizon replaces the base
+timestamp. Batches of magic 0 and 1 have none; there the segment's age counts.
 
 Records of aborted transactions are removed immediately; markers in two steps, too, once nothing of their transactions
 is left (``cleaned_transactions``).
@@ -153,7 +153,7 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
 
 
 def _hides_its_timestamps(header: BatchHeader) -> bool:
-    """True if the largest timestamp is below the first: older brokers stored the producer's own."""
+    """True if the largest timestamp is below the first: older brokers stored the producer's own values."""
     base_is_timestamp = not (header.has_delete_horizon or header.attributes & TIMESTAMP_TYPE_FLAG)
     return base_is_timestamp and header.max_timestamp < header.base_timestamp
 

@@ -1,8 +1,8 @@
 """A cleaning's two loops over a batch's records: noting keys in an offset map, choosing what to keep.
 
 The native module has both; ``PythonLoops`` does the same elsewhere, and refuses the same records. Records are passed as
-bytes that end with them, and where they begin.
-All tests of compaction run with either.
+bytes that end with the last record, and the position of the first.
+All tests of compaction run with both.
 """
 
 from functools import partial
@@ -25,11 +25,11 @@ class RecordLoops(Protocol):
 
     @property
     def choose(self) -> Choose:
-        """The choice by the map as it is now."""
+        """``record_filter.choose`` with the map's present content."""
 
 
 def record_loops(offsets: OffsetMap, native: Native | None) -> RecordLoops:
-    """``native``: as for the map."""
+    """The loops for ``offsets``. ``native``: as for ``OffsetMap``."""
     return PythonLoops(offsets) if native is None else NativeLoops(offsets, native)
 
 

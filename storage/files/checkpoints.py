@@ -2,7 +2,8 @@
 
 Entries are (topic, partition, offset) in ``recovery-point-offset-checkpoint``, ``replication-offset-checkpoint``,
 ``log-start-offset-checkpoint`` and ``cleaner-offset-checkpoint``, and (epoch, start offset) in
-``leader-epoch-checkpoint``. Without a checksum, a wrong number could lose records: what no broker writes is rejected.
+``leader-epoch-checkpoint``. The files have no checksum, and a wrong number could lose records, so content that no
+broker writes is rejected.
 Source: CheckpointFile.java, OffsetCheckpointFile.scala@3.9.
 Tests: tests/storage/test_partition_files.py.
 """
@@ -16,7 +17,7 @@ from kafka_zk.storage.files.errors import CorruptCheckpoint
 from kafka_zk.storage.files.files import read_file, write_atomically
 
 MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
-"""The largest at which a log may begin or end, so that one more segment fits."""
+"""The largest offset at which a log may begin or end, so that one more segment fits."""
 MAX_INT = (1 << 31) - 1
 
 CONTIGUOUS = TopicPartition("__kafka_zk_contiguous", 0)

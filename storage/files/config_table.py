@@ -21,7 +21,8 @@ Value = int | float | bool | str | tuple[str, ...]
 
 
 class TopicConfig(NamedTuple):
-    """``type``: Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed``: for people."""
+    """``type``: Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed``: the allowed values, described for
+    people."""
 
     type: str
     default: Value

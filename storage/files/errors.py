@@ -54,7 +54,7 @@ class OutOfOrderSequence(StorageError):
 
 
 class TooManyProducers(StorageError):
-    """The broker cannot remember another one; the client should retry."""
+    """The broker cannot remember another producer; the client should retry."""
 
 
 class InvalidProducerEpoch(StorageError):
@@ -74,11 +74,11 @@ class InconsistentLogDir(StorageError):
 
 
 class CorruptMetaProperties(StorageError, OSError):
-    """An invalid value takes the directory offline, as in Kafka."""
+    """``meta.properties`` has an invalid value, which takes the directory offline, as in Kafka."""
 
 
 class InvalidConfig(StorageError):
-    """The message names the key and the allowed values."""
+    """A configuration value is invalid. The message names the key and the allowed values."""
 
 
 class InvalidTransactionState(StorageError):
@@ -86,7 +86,7 @@ class InvalidTransactionState(StorageError):
 
 
 class TooManyOpenFiles(OSError):
-    """A reader must wait or be disconnected. The disk is fine."""
+    """Readers keep too many files open, so one must wait or be disconnected. The disk is fine."""
 
 
 _SHORTAGES = frozenset((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOBUFS))
@@ -98,8 +98,8 @@ def is_shortage(error: OSError) -> bool:
 
 
 class CorruptCheckpoint(StorageError):
-    """The message names the file."""
+    """A checkpoint file has invalid content. The message names the file."""
 
 
 class CorruptSnapshot(StorageError):
-    """An older snapshot or the log replaces it."""
+    """A producer snapshot is unreadable. An older snapshot or the log replaces it."""

@@ -1,6 +1,6 @@
 """Limits a process's open segment files, and chooses which to close.
 
-Second chance: one that was used since the last look is skipped once. Pinned files stay open.
+The algorithm is second chance: a file that was used since the last look is skipped once. Pinned files stay open.
 Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -41,7 +41,7 @@ class FilePool:
         return len(self._open)
 
     def opened(self, file: PooledFile) -> None:
-        """Closes others above the limit."""
+        """Register an open file, and close others above the limit."""
         self._open[file] = None
         candidates = 2 * len(self._open)  # twice each, for the second chance
         while len(self._open) > self.max_open_files and candidates:

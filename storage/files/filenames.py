@@ -1,8 +1,8 @@
 """Names in a log directory, which only this module builds and parses.
 
 A segment's files have its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``; for deletion
-``<topic>-<partition>.<32 hex digits>-delete``, the topic shortened for at most 255 bytes. An incomplete copy elsewhere
-ends in ``-future``, the topic not shortened.
+``<topic>-<partition>.<32 hex digits>-delete``, the topic shortened for at most 255 bytes. The directory of an
+incomplete copy ends in ``-future``; its topic is not shortened.
 Source: LogFileUtils.java, UnifiedLog.logDeleteDirName, logFutureDirName@3.9.
 """
 

@@ -313,13 +313,13 @@ def set_modified(path: str, modified_ms: int) -> None:
 
 
 def remove_file(path: str) -> None:
-    """Does nothing if it does not exist."""
+    """Remove a file, if it exists."""
     with suppress(FileNotFoundError):
         _system.remove(path)
 
 
 def remove_tree(path: str) -> None:
-    """Does nothing if it does not exist."""
+    """Remove a directory and its contents, if it exists."""
     with suppress(FileNotFoundError):
         _system.remove_tree(path)
 

@@ -1,7 +1,7 @@
 """A helper process for CPU-bound work: ``Helper`` is in the broker, ``main`` in the helper.
 
-It runs one work at a time, and exits at once when the broker dies or closes the socket. A work can be pickled and has
-``run(report)``, or ``run_on(descriptor)`` with an open file. Large buffers are sent uncopied, as
+A helper runs one work at a time, and exits immediately when the broker dies or closes the socket. A work can be pickled
+and has ``run(report)``, or ``run_on(descriptor)`` with an open file. Large buffers are sent uncopied, as
 ``pickle.PickleBuffer``.
 """
 
@@ -26,7 +26,7 @@ PROGRESS, DONE, FAILED = range(3)
 
 
 class Report(Protocol):
-    """Called with the bytes since the last call, or with a cleaning's finished segments."""
+    """Called with the number of bytes since the last call, or with a cleaning's finished segments."""
 
     def __call__(self, size_bytes: Any, /) -> None: ...
 
@@ -81,8 +81,8 @@ class Helper:
 
 
 def _send(connection: "Connection", content: object) -> None:
-    """Not ``Connection.send``: if pickling into its ``BytesIO.getbuffer()`` fails, the traceback refers to the view,
-    and CPython 3.12.0 and 3.12.1 crash when they collect such a cycle (gh-111049)."""
+    """Replaces ``Connection.send``: if pickling into its ``BytesIO.getbuffer()`` fails, the traceback refers to the
+    view, and CPython 3.12.0 and 3.12.1 crash when they collect such a cycle (gh-111049)."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(content, 5, buffer_callback=buffers.append)
     connection.send_bytes(pickle.dumps((len(buffers), data)))

@@ -15,7 +15,7 @@ __all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Kafka's defaults. -1 usually means no limit."""
+    """The fields have Kafka's defaults. -1 usually means no limit."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -56,7 +56,7 @@ class LogConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """``properties``, and for other keys ``defaults`` (None: Kafka's).
+        """The configuration with ``properties``, and for other keys ``defaults`` (None: Kafka's).
 
         Raises: InvalidConfig for an unknown key or an invalid value.
         """
@@ -96,7 +96,8 @@ class LogConfig:
 
     @property
     def timestamp_before_max_ms(self) -> int:
-        """The effective limit: the old combined key applies while the newer key has its default."""
+        """The effective limit for timestamps behind the broker's clock: the old combined key applies while the newer
+        key has its default."""
         bound = self.message_timestamp_before_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
 

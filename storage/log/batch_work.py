@@ -1,6 +1,6 @@
 """Work on single batches in a helper process, which does not block the broker.
 
-It reads its segment by descriptor, even after retention deletes the segment.
+The helper reads the segment by descriptor, even after retention deletes the segment.
 Tests: tests/storage/files/test_helper_process.py.
 """
 
@@ -36,7 +36,7 @@ class ConformWork(NamedTuple):
 
 
 class UpConvertWork(NamedTuple):
-    """Runs ``conversion.up_convert`` on complete messages; returns nothing if there are none."""
+    """Runs ``conversion.up_convert`` on complete messages; returns empty bytes if there are none."""
 
     message_set: Buffer | PickleBuffer
     max_size_bytes: int | None

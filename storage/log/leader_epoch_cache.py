@@ -1,8 +1,8 @@
 """Each leader epoch's start offset, by which followers find where their log diverges.
 
-They are kept in memory and in ``leader-epoch-checkpoint``. An epoch's first append writes the file which, unlike in
-Kafka, becomes durable with the flush of records (``prepare_sync``). After the recovery point, recovery takes the epochs
-from batches.
+Epochs and offsets are kept in memory and in ``leader-epoch-checkpoint``. An epoch's first append writes the file which,
+unlike in Kafka, becomes durable with the flush of records (``prepare_sync``). After the recovery point, recovery takes
+the epochs from batches.
 Source: KIP-101, LeaderEpochFileCache.java@3.9.
 """
 
@@ -22,7 +22,7 @@ _STALE = -2  # written_epoch if the file must be written first
 class LeaderEpochCache:
     """Epochs and their start offsets, both strictly ascending.
 
-    ``written_epoch``: the newest if the file is up to date; call ``assign`` before appending in another.
+    ``written_epoch``: the newest epoch if the file is up to date; call ``assign`` before appending in another epoch.
     """
 
     __slots__ = ("_epochs", "_path", "_starts", "_synced_count", "_write_count", "written_epoch")
@@ -102,14 +102,14 @@ class LeaderEpochCache:
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop epochs from ``end_offset``, the new log end, on."""
+        """Drop epochs that begin at or after ``end_offset``, the new log end."""
         while self._starts and self._starts[-1] >= end_offset:
             self._starts.pop()
             self._epochs.pop()
             self.written_epoch = _STALE
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop epochs that end before ``start_offset``, where the one that contains it now begins."""
+        """Drop epochs that end before ``start_offset``. The epoch that contains this offset now begins there."""
         slot = bisect_right(self._starts, start_offset)
         if slot and (slot > 1 or self._starts[0] != start_offset):
             del self._starts[: slot - 1], self._epochs[: slot - 1]

@@ -76,7 +76,7 @@ class LocalLog:
         self.topic_id, self.has_unwritten_id = topic_id, True
 
     def write_topic_id(self) -> None:
-        """Raises: OSError."""
+        """Write the topic id to ``partition.metadata`` if it is not there yet. Raises: OSError."""
         if self.has_unwritten_id and self.topic_id is not None:
             write_topic_id(self.segments.directory, self.topic_id)
             self.has_unwritten_id, self._has_unsynced_id = False, True
@@ -229,7 +229,7 @@ class LocalLog:
         return flush.run, done
 
     def _mark_flushed(self, offset: int, appended_ms: int) -> None:
-        """Later records were appended at or after ``appended_ms``."""
+        """Move the recovery point to ``offset``. Later records were appended at or after ``appended_ms``."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
         if self.recovery_point == self.log_end_offset:
             self._oldest_unflushed_ms = -1

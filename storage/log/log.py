@@ -445,8 +445,8 @@ class Log(LocalLog):
         """Delete segments by age, size and log start offset; returns how many.
 
         Keeps segments that reach the high watermark, or whose producers still need a snapshot. Snapshots are synced
-        first. Files are renamed now and removed after ``file.delete.delay.ms`` (``LogSegments.take_due``). After the
-        active segment, a new one begins at the log end offset, so that no offset is assigned twice.
+        first. Files are renamed now and removed after ``file.delete.delay.ms`` (``LogSegments.take_due``). If even the
+        active segment is deleted, a new one begins at the log end offset, so that no offset is assigned twice.
         """
         segments = self.segments
         segments.settle()

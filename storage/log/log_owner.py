@@ -19,5 +19,5 @@ class LogOwner(Protocol):
         because other records will follow. Raises: OSError."""
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
-        """Write the recovery point if that on disk is below ``offset``: gaps between segments must be below it
+        """Write the recovery point if the one on disk is below ``offset``: gaps between segments must be below it
         (docs/decisions/0018). Raises: OSError."""

@@ -1,7 +1,7 @@
 """``partition.metadata``: the topic id of a partition.
 
-Two lines, ``version: 0`` and ``topic_id: <22 characters, url-safe base64>``. As in Kafka, it exists before the first
-record is written.
+Two lines, ``version: 0`` and ``topic_id: <22 characters, url-safe base64>``. As in Kafka, the file exists before the
+first record is written.
 Source: PartitionMetadataFile.java, UnifiedLog.maybeFlushMetadataFile@3.9.
 Tests: tests/storage/test_partition_files.py.
 """

@@ -24,7 +24,7 @@ class ProducerIdBudget:
         self._was_full = False
 
     def check_room(self, producer_id: int) -> None:
-        """Raises: TooManyProducers."""
+        """Check that another producer fits. Raises: TooManyProducers."""
         if self.count >= self.limit:
             if not self._was_full:
                 self._was_full = True
@@ -40,4 +40,4 @@ class ProducerIdBudget:
 
 
 UNBOUNDED = ProducerIdBudget(2**62)
-"""Without a limit, for logs outside a broker."""
+"""A budget without a limit, for logs outside a broker."""

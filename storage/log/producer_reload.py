@@ -18,8 +18,8 @@ from kafka_zk.storage.segments.segment import Segment
 RECALLED_BYTES = 1024 * 1024
 """How much of the log is searched for batches that a snapshot lacks."""
 RECALLED_HEADERS = 1_000_000
-"""Read for all producers together, at 1.5 µs each; otherwise a client could cause searches for thousands of producer
-ids."""
+"""Maximum number of headers read for all producers together, at 1.5 µs each; otherwise a client could cause searches
+for thousands of producer ids."""
 
 
 def reload_producers(
@@ -63,7 +63,7 @@ class EarlierBatches:
         self._headers_left = RECALLED_HEADERS
 
     def __call__(self, entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
-        """Readable ones of the producer's epoch in the ``RECALLED_BYTES`` before ``offset``, oldest first."""
+        """The readable batches of the producer's epoch in the ``RECALLED_BYTES`` before ``offset``, oldest first."""
         found: list[ProducedBatch] = []
         for header in _headers_before(self._segments, offset) if self._headers_left else ():
             if not self._headers_left:
@@ -96,5 +96,5 @@ def _headers(segment: Segment, start: int, offset: int) -> Iterator[BatchHeader]
                 return
             if span.magic == 2:
                 yield segment.header_at(span.position)
-    except CorruptRecord:  # for readers
+    except CorruptRecord:  # readers report it
         return

@@ -5,8 +5,8 @@ int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32
 timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C covers everything after it.
 Source: ProducerStateManager.java@3.9.
 
-Encoding many takes seconds, so a roll only lists them (``SnapshotUnderWay``). They are encoded a few at a time, but
-before they change. Until that is complete, a restart loads an older snapshot.
+Encoding many producers takes seconds, so a roll only lists them (``SnapshotUnderWay``). Later they are encoded a few at
+a time, and each at the latest before it changes. Until all are written, a restart loads an older snapshot.
 Tests: tests/storage/log/test_producer_state.py.
 """
 

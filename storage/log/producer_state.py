@@ -88,7 +88,7 @@ class ProducerState:
         self.snapshot_offset = self.durable_offset = -1
         self.under_way: SnapshotUnderWay | None = None
         self._owed_offset = -1  # of the newest incremental snapshot that was requested
-        self._unsynced: set[int] = set()  # of snapshots
+        self._unsynced: set[int] = set()  # offsets of snapshots
 
     # -- what may be appended -----------------------------------------------------------------------------------
 
@@ -422,7 +422,8 @@ class ProducerState:
         """Load the newest readable snapshot with ``low < offset <= high`` that is not after ``newest``.
 
         Unreadable snapshots are discarded. Snapshots after ``high`` are removed durably: they must not reappear beside
-        other records after a power loss. Returns its offset, where ``replay`` must begin; ``low`` if there is none.
+        other records after a power loss. Returns the loaded snapshot's offset, where ``replay`` must begin; ``low`` if
+        there is none.
         """
         self.clear()
         offsets = snapshot_offsets(directory)

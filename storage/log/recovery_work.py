@@ -1,7 +1,7 @@
 """The long parts of opening a log after a crash, for this process or a helper.
 
-Opening is a generator (``Steps``) that yields them; it is resumed with the result, or None to do the part itself. They
-only read files: killing a helper does no harm.
+Opening a log is a generator (``Steps``) that yields each part as a work. It is resumed with the work's result, or None
+to do the work itself. Works only read files, so killing a helper does no harm.
 Tests: tests/storage/manager/test_recovery_helper.py.
 """
 

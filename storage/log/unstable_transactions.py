@@ -45,5 +45,6 @@ class UnstableTransactions:
         del self._open[first_offset]
 
     def oldest_open(self, log_end_offset: int) -> int:
-        """Else ``log_end_offset``: the last stable offset if all records are committed."""
+        """The start of the oldest open transaction, else ``log_end_offset``: the last stable offset if all records are
+        committed."""
         return next(iter(self._open), log_end_offset)

@@ -1,8 +1,8 @@
 """A transaction's verification before its first batch is appended (KIP-890).
 
-A VerificationStateEntry exists from the question to the coordinator to the first batch, whose append passes it as
-proof, or a marker. After a marker, a late confirmation has no effect. It contains the lowest rejected sequence, so that
-no later batch overtakes it.
+A VerificationStateEntry exists from the request to the coordinator until a marker or the first batch, whose append
+passes the entry as proof. After a marker, a late confirmation has no effect. The entry contains the lowest rejected
+sequence, so that no later batch is appended before that one.
 Source: VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
 

@@ -39,7 +39,7 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
     """Yield the rows of a log, index, snapshot or checkpoint file.
 
     Args:
-        records: those in each batch (log files).
+        records: also yield each batch's records (log files).
         verify: compare an index with its log.
     Raises: ValueError for an unknown file name; OSError.
     """

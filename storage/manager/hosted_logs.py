@@ -106,24 +106,25 @@ class HostedLogs:
         self.dirty.setdefault(tp)
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
-        """The owner runs ``large_snapshots.steps`` periodically."""
+        """Schedule the snapshot; the owner runs ``large_snapshots.steps`` periodically."""
         log = self.logs[tp]
         self.large_snapshots.begin(log.producers, log.segments, log.log_end_offset, partial(self.fail_directory, log))
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
-        """Write the recovery points if that on disk is below ``offset``. Raises: OSError."""
+        """Write the recovery points if the one on disk is below ``offset``. Raises: OSError."""
         work = self.prepare_recovery_point(self.logs[tp], offset)
         if work is not None:
             work()
 
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
-        """Write them, and the cleaner's offsets. Raises: OSError."""
+        """Write the recovery points and the cleaner offsets. Raises: OSError."""
         log_dir = self.dir_of[tp]
         log_dir.prepare_recovery_points()()
         log_dir.write_cleaner_offsets()
 
     def prepare_recovery_point(self, log: Log, offset: int) -> Callable[[], None] | None:
-        """Work, for any thread, that raises the recovery point on disk to ``offset`` or more; None if it is there.
+        """Work, for any thread, that raises the recovery point on disk to ``offset`` or more; None if it is that high
+        already.
 
         Raises: OSError.
         """
@@ -133,7 +134,7 @@ class HostedLogs:
     # -- work, and directories that fail -----------------------------------------------------------------------
 
     def run_for(self, log_dir: LogDir, work: Callable[[], None]) -> None:
-        """An OSError takes the directory offline."""
+        """Run ``work``, whose OSError takes the directory offline."""
         self.run(work, partial(self.take_offline, log_dir))
 
     def run(self, work: Callable[[], None], failed: Callable[[OSError], None]) -> None:

@@ -126,7 +126,7 @@ class LogCleanerManager:
             yield from cleaning.swap_steps(cleaned, now_ms)
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
-        """End a cleaning; None: it was abandoned. Returns True if the log is cleaner."""
+        """End a cleaning; ``end_offset`` None: it was abandoned. Returns True if the log is cleaner."""
         log = cleaning.log
         self._cleanings.pop(log.tp, None)
         is_cleaned = cleaning.finish(end_offset if self.wants(cleaning) else None)
@@ -140,12 +140,12 @@ class LogCleanerManager:
         return is_cleaned
 
     def disk_failed(self, log: Log, error: OSError) -> None:
-        """Take the directory offline, unless it is a mere shortage."""
+        """Take the directory offline, unless ``error`` is a mere shortage."""
         if not is_shortage(error):
             self._logs.fail_directory(log, error)
 
     def mark_uncleanable(self, log: Log, reason: str) -> None:
-        """Report it once, and ignore it from now on."""
+        """Report the log once, and ignore it from now on."""
         if log.tp not in self.uncleanable:
             self._uncleanable[log.tp] = log
             self._on_uncleanable(log.tp, reason)

@@ -35,10 +35,10 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.meta_properties import check_meta_properties
 
 LOGS_AT_ONCE = 128
-"""Logs per step: limits its duration, and with the pool the open files of a flush."""
+"""Logs per step. This limits the step's duration and, with the pool, the open files of a flush."""
 
 CLEANER_END_POLLS = 1_000
-"""Checks at a start whether the cleaner process of a killed broker has ended."""
+"""Maximum number of checks, at a start, whether the cleaner process of a killed broker has ended."""
 
 NEVER_REGISTERED = -1
 """Broker epoch in the marker of a broker that never registered."""
@@ -69,7 +69,7 @@ class LogDir:
     """A log directory and its ``logs``, locked by this process from ``open_steps`` to ``close``. Methods that touch
     files raise OSError.
 
-    ``futures``: incomplete copies of logs in other directories, to replace them.
+    ``futures``: incomplete copies in this directory, which will replace logs in other directories.
     """
 
     __slots__ = (
@@ -257,7 +257,7 @@ class LogDir:
         return self._checkpointed_cleaner_offsets
 
     def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
-        """A damaged checkpoint is discarded and counts as empty."""
+        """Read a checkpoint. A damaged one is discarded and counts as empty."""
         path = f"{self.path}/{name}"
         try:
             found = checkpoints.read_offsets(path)
@@ -384,7 +384,7 @@ class LogDir:
     def shut_down_steps(self, broker_epoch: int) -> Iterator[Works]:
         """Close all logs, write what the next start needs, and release the lock; some logs per step.
 
-        The caller finishes a step's works before the next step. If it raises, the next start recovers.
+        The caller finishes a step's works before the next step. If a step raises, the next start recovers.
         """
         yield from close_logs_steps(list(self.logs.values()))
         self.is_contiguous = False  # no records follow the recovery points, and the next broker may be a Java broker

@@ -103,7 +103,8 @@ def create_log(
 
 
 def _first_segment(directory: str, base_offset: int, config: LogConfig, means: Means, now_ms: int) -> Segment:
-    """Unless it begins at 0, its file is created now: the name may be the only record of the next offset."""
+    """The first segment. Unless it begins at offset 0, its file is created now: the name may be the only record of the
+    next offset."""
     first = open_segment(
         directory, base_offset, config, means.pool, now_ms, size_bytes=None, random=means.random, is_first=True
     )
@@ -129,7 +130,7 @@ def load_log_steps(
 
     Args:
         recovery_point, log_start_offset: from the checkpoints, or 0.
-        clean_shutdown: nothing needs a scan.
+        clean_shutdown: if True, normally no segment needs a scan.
         is_contiguous: a gap between segments after the recovery point is lost data (docs/decisions/0018). Otherwise the
             recovery point moves past it, as in Kafka.
     Returns: the log, and the data that recovery dropped, if any.
@@ -200,7 +201,7 @@ def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
 def _reload_steps(
     log: Log, names: Iterable[str], clean_shutdown: bool, has_markers: bool, observe: Observe
 ) -> Steps[None]:
-    """``has_markers``: there are markers among the scanned batches."""
+    """Rebuild the producers. ``has_markers``: there are markers among the scanned batches."""
     sound_end = log.log_end_offset if clean_shutdown else log.recovery_point
     rebuild_from = _unsound_transactions(log, _bases(names, TRANSACTION_INDEX_SUFFIX), sound_end, observe)
     if has_markers and not clean_shutdown:
@@ -249,7 +250,7 @@ def _segment_offsets(directory: str, names: Sequence[str], observe: Observe) -> 
 
 
 def _file_names(directory: str, observe: Observe) -> list[str]:
-    """Renames directories that have the name of a file."""
+    """The names of the files. Directories that have the name of a file are renamed."""
     names = []
     for entry in files.list_directory(directory):
         if not entry.is_directory:

@@ -34,7 +34,7 @@ from kafka_zk.storage.manager.log_upkeep import LogUpkeep
 
 
 class ManagerSettings(NamedTuple):
-    """``max_open_files``: None: from the process's limit. ``recovery_helper_count``: per directory."""
+    """``max_open_files``: None means derived from the process's limit. ``recovery_helper_count``: per directory."""
 
     max_open_files: int | None = None
     producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS
@@ -168,7 +168,7 @@ class LogManager:
         self.hosted.add(opened.tp, opened.log, log_dir)
 
     def _directory_opened(self, log_dir: LogDir) -> None:
-        """Continue deletions when all logs are loaded. After a crash, the next start now recovers."""
+        """Continue deletions when all logs are loaded. From now on, a start after a crash recovers."""
         log_dir.resume_deletions(self.hosted.clock_ms())
         log_dir.claim()
         log_dir.remove_clean_shutdown()
@@ -201,7 +201,7 @@ class LogManager:
     def get_or_create(
         self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
     ) -> Log:
-        """A new log goes to the directory with the fewest partitions.
+        """The partition's log. A new one goes to the preferred directory, or to that with the fewest partitions.
 
         Raises: OSError if the directory fails.
         """
@@ -239,7 +239,8 @@ class LogManager:
 
     @property
     def directory_locks(self) -> list[int]:
-        """Locks that processes which write to log directories inherit: no broker starts while they live."""
+        """Descriptors of locks. Processes that write to log directories inherit them, so that no broker starts while
+        they live."""
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:

@@ -75,12 +75,12 @@ class LogMoves:
         return None if log_dir is None else log_dir.futures[tp]
 
     def future_dir_of(self, tp: TopicPartition) -> Path | None:
-        """Where the log moves, in ``log.dirs``; None without a move."""
+        """The directory in ``log.dirs`` to which the log moves; None without a move."""
         log_dir = self._hosted.futures.get(tp)
         return None if log_dir is None else Path(log_dir.path)
 
     def begin_future(self, tp: TopicPartition, directory: Path) -> Log:
-        """Create an empty log there for the copy.
+        """Create an empty log in ``directory`` for the copy.
 
         Raises: KeyError if ``directory`` is not live; ValueError for too long a topic name; OSError.
         """
@@ -106,7 +106,7 @@ class LogMoves:
         """Replace the log by its complete and durable copy; the old files are deleted later.
 
         First, the checkpoints get the copy's values, which cover its gaps and DeleteRecords. Then the old log is
-        renamed: at a start, a copy without its log is complete. Raises: OSError; that directory is offline.
+        renamed: at a start, a copy without its log is complete. Raises: OSError; the failed directory is then offline.
         """
         old, old_dir = self._hosted.logs[tp], self._hosted.dir_of[tp]
         new_dir = self._hosted.futures.pop(tp)

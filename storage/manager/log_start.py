@@ -61,7 +61,7 @@ class Opening(NamedTuple):
 
 
 class _Loading:
-    """Waits for a helper."""
+    """A log that is being opened, and may wait for a helper."""
 
     __slots__ = ("is_counted", "steps", "tp")
 
@@ -102,7 +102,7 @@ class DirectoryOpening:
         return self._all_begun and not (self._helpers and self._helpers.is_busy)
 
     def step(self) -> list[OpenedLog]:
-        """Resume logs whose helpers are done, or begin one. Returns those that are ready.
+        """Resume logs whose helpers are done, or begin to open another one. Returns the logs that are ready.
 
         Raises: OSError when the directory fails.
         """
@@ -136,7 +136,7 @@ class DirectoryOpening:
         return None
 
     def _goes_to_helper(self, loading: _Loading, work: Work) -> bool:
-        """Count the work, and submit it to a helper if it is large: then True."""
+        """Count the work, and submit it to a helper if it is large. Returns True if it was submitted."""
         if isinstance(work, ScanWork) and not loading.is_counted:
             loading.is_counted = True
             self.bytes_to_scan += work.left_bytes

@@ -14,7 +14,7 @@ from kafka_zk.storage.manager.log_dir import remove_trees
 
 
 class LogUpkeep:
-    """``producer_id_expiration_ms`` may be changed."""
+    """Runs the periodic work. ``producer_id_expiration_ms`` may be changed."""
 
     def __init__(self, hosted: HostedLogs, producer_id_expiration_ms: int) -> None:
         self._hosted = hosted
@@ -69,7 +69,7 @@ class LogUpkeep:
             yield count
 
     def expire_producers_steps(self, now_ms: int) -> Iterator[int]:
-        """One log per step; yields how many were forgotten."""
+        """Forget expired producers, one log per step; yields how many were forgotten."""
         left_count = 0
         for log in list(self._hosted.logs.values()):
             yield log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
@@ -123,7 +123,7 @@ class LogUpkeep:
         self, tps: Iterable[TopicPartition]
     ) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
         """(Work, failed) per directory of these partitions: ``work``, for any thread, makes log start offsets durable.
-        The owner passes its OSError to ``failed``."""
+        The owner passes an OSError of ``work`` to ``failed``."""
         hosted = self._hosted
         log_dirs = {hosted.dir_of[tp]: None for tp in tps if tp in hosted.dir_of}
         return [(log_dir.prepare_log_start_offsets(), partial(hosted.take_offline, log_dir)) for log_dir in log_dirs]

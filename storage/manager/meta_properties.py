@@ -2,7 +2,7 @@
 
 Keys: ``version``, ``broker.id``, ``cluster.id``, and a migrating broker's ``directory.id``, which is kept. All are
 optional, as in Kafka: a file that a power loss emptied or filled with NUL is completed. An invalid value makes the
-directory unusable; another broker, cluster, or KRaft mode stops the broker.
+directory unusable; the id of another broker or cluster, or KRaft mode, stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
 """
 
@@ -80,8 +80,8 @@ def write_meta_properties(directory: str, meta: MetaProperties) -> None:
 def check_meta_properties(directory: str, broker_id: int, cluster_id: str, observe: Observe = ignore) -> None:
     """Claim the directory for this broker.
 
-    ``observe``: the file names no broker and no cluster. Raises like ``read_meta_properties``; InconsistentLogDir for
-    another broker or cluster.
+    ``observe`` is called if the file names no broker and no cluster. Raises like ``read_meta_properties``;
+    InconsistentLogDir for another broker or cluster.
     """
     found = read_meta_properties(directory)
     if found is None:

@@ -34,7 +34,7 @@ class HelperPool:
         self._count = count
         self._helpers: list[_RecoveryHelper] = []
         self._queue: deque[tuple[Any, Work]] = deque()
-        self._left: list[Any] = []  # of works without a process
+        self._left: list[Any] = []  # tokens of works without a process
         self.scanned_bytes = 0
 
     @property
@@ -42,14 +42,14 @@ class HelperPool:
         return bool(self._queue or self._left) or any(helper.work for helper in self._helpers)
 
     def submit(self, token: Any, work: Work) -> None:
-        """``answers`` returns the result with ``token``."""
+        """Queue a work. ``answers`` returns its result with ``token``."""
         self._queue.append((token, work))
         self._hand_out()
 
     def answers(self, timeout_s: float = 0) -> Iterator[tuple[Any, Any]]:
         """(Token, result); waits up to ``timeout_s`` for the first.
 
-        A result may be the helper's OSError; None: it died or could not be started.
+        A result may be the helper's OSError. None means that the helper died or could not be started.
         """
         left, self._left = self._left, []
         for token in left:

@@ -2,7 +2,7 @@
 
 - gzip: RFC 1952, also several members.
 - snappy: written in the framing of Java's ``SnappyOutputStream`` ("xerial": a header of 16 bytes, then blocks of at
-  most 32 KB, each after its length); read in it, or as one plain block, which some clients send.
+  most 32 KB, each after its length); read in this framing, or as one plain block, which some clients send.
 - lz4: frames of independent blocks; linked ones are rejected, as in Java's reader.
 - zstd: one or more frames.
 
@@ -54,7 +54,8 @@ _LZ4_CONTENT_SIZE_FLAG = 0x08
 _LZ4_MOST_GROWTH = 512
 """One byte of input produces at most 255, and the library may allocate twice that."""
 _lz4_contexts: list[Any] = []
-"""Contexts not in use: creating one takes as long as compressing 16 KB. A thread removes an object while it uses it."""
+"""Contexts not in use: creating one takes as long as compressing 16 KB. A thread removes a context from the list while
+it uses the context."""
 _zstd_decompressors: list[Any] = []
 """Like ``_lz4_contexts``: creating one takes longer than decompressing 32 KB. Dropped after damaged data."""
 
@@ -238,8 +239,7 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _lz4_frame(frame: Any, data: memoryview) -> tuple[bytes, int]:
-    """(The first frame, decompressed in one call, its compressed size). In one call, which takes a fifth of the
-    time."""
+    """(The first frame decompressed, its compressed size). One call takes a fifth of the time of many."""
     try:
         chunk, size_bytes = frame.decompress(data, return_bytes_read=True)
     except RuntimeError as error:
@@ -269,7 +269,7 @@ def _zstd_chunks(data: Data, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def library(name: str) -> Any:
-    """Any: two of the three have no types."""
+    """Import a codec's library. The type is Any, because two of the three have no types."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -51,7 +51,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """The content of a control record, whose type may not concern transactions."""
+    """The content of a control record; its type may be one that does not end a transaction."""
     marker_type = _KEY.unpack_from(key)[1] if key is not None and len(key) >= _KEY.size else NO_TYPE
     if value is None or len(value) < _VALUE.size:
         return EndTransactionMarker(marker_type, -1)

@@ -163,7 +163,7 @@ def contradicts_itself(header: BatchHeader) -> bool:
 
 
 def needs_conform(header: BatchHeader, config: LogConfig) -> bool:
-    """True if readable records are not enough."""
+    """True if ``conform`` must check the batch, because readable records are not enough."""
     return bool(header.attributes & TIMESTAMP_TYPE_FLAG) or needs_records(config)
 
 
@@ -212,7 +212,7 @@ def conform(
 
 
 def _with_max_timestamp(batch: Buffer, header: BatchHeader, config: LogConfig, max_timestamp_ms: int) -> Buffer:
-    """Unchanged if the header is correct or the append sets the timestamp."""
+    """The batch with this ``max_timestamp``; unchanged if the header is correct or the append sets the timestamp."""
     is_right = max_timestamp_ms == header.max_timestamp and not header.attributes & TIMESTAMP_TYPE_FLAG
     if is_right or config.message_timestamp_type != "CreateTime":
         return batch

@@ -170,7 +170,7 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Raise CorruptRecord unless it matches."""
+    """Raise CorruptRecord unless the CRC matches."""
     computed = crc32c(memoryview(buffer)[position + CRC_START : position + header.size_bytes])
     if computed != header.crc:
         raise CorruptRecord(
@@ -224,7 +224,7 @@ class RecordBatchBuilder:
         return self._max_timestamp
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Returns the record's offset delta, 0 for the first."""
+        """Add a record. Returns its offset delta, 0 for the first."""
         delta = self.count
         if not delta:
             self._base_timestamp = timestamp_ms
@@ -245,7 +245,7 @@ class RecordBatchBuilder:
         base_offset: int = 0,
         partition_leader_epoch: int = -1,
     ) -> bytes:
-        """These producer fields override the constructor's."""
+        """Build the batch. The producer fields given here override the constructor's."""
         assert self.count, "a batch holds at least one record"
         records = b"".join(self._parts)
         if self._compression:

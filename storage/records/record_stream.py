@@ -30,7 +30,7 @@ def check_count(header: BatchHeader) -> None:
 def batch_chunks(
     batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> Iterator[bytes]:
-    """Raises like ``decompress_chunks``."""
+    """The uncompressed records, in chunks. Raises like ``decompress_chunks``."""
     records = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     if header.attributes & CODEC_MASK:
         return decompress_chunks(header.compression, records, max_uncompressed_bytes)
@@ -40,7 +40,7 @@ def batch_chunks(
 def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
     """Yield the span of each record without decoding the fields after the deltas.
 
-    Raises: InvalidRecord for a malformed record, or another number than ``record_count``; also like ``chunks``.
+    Raises: InvalidRecord for a malformed record, or if there are not ``record_count``; also like ``chunks``.
     """
     data = bytearray()
     position = size = 0

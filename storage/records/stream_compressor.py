@@ -1,7 +1,7 @@
 """Compresses data incrementally, with a limit on the result.
 
-The result is that of ``compression.compress``, but zstd above ``WHOLE_BYTES`` does not contain its size. Tests:
-tests/storage/records/test_compression.py.
+The result is that of ``compression.compress``, but a zstd frame of more than ``WHOLE_BYTES`` does not state its size.
+Tests: tests/storage/records/test_compression.py.
 """
 
 import zlib

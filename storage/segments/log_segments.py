@@ -409,7 +409,8 @@ class LogSegments:
     # -- durability, closing, names -----------------------------------------------------------------------------
 
     def prepare_flush(self, recovery_point: int, up_to: int, replaced_files: Iterable[str] = ()) -> SegmentsFlush:
-        """Prepare a flush from ``recovery_point`` to ``up_to``, with ``replaced_files`` and the directory."""
+        """Prepare a flush from ``recovery_point`` to ``up_to``, which also syncs ``replaced_files`` and the
+        directory."""
         segments = [each for each in self._segments[self.slot_of(recovery_point) :] if each.base_offset < up_to]
         paths = list(replaced_files)
         if paths or (segments and recovery_point <= segments[-1].base_offset):
@@ -425,7 +426,8 @@ class LogSegments:
             segment.close(sync)
 
     def close_files(self) -> None:
-        """Close files without writing, except those pinned by slices. For a deleted log or a failed directory."""
+        """Close files without writing, except those pinned by slices. This is for a deleted log or a failed
+        directory."""
         for segment in (*self._segments, *(removal.segment for removal in self.pending_removals)):
             segment.release_file()
 

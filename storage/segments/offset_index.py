@@ -61,7 +61,7 @@ def _position_of(entry: int) -> int:
 class OffsetIndex:
     """The offset index of one segment, loaded on first use; the file is not kept open.
 
-    ``is_changed``: written by this process.
+    ``is_changed``: this process has written the file.
     """
 
     __slots__ = ("_entries", "_written_count", "base_offset", "is_changed", "path")
@@ -140,7 +140,7 @@ class OffsetIndex:
     def rewrite(self) -> None:
         """Write the file without zeros at the end."""
         data = serialize_offset_index(self.entries)
-        if data != read_file(self.path):  # after a crash, most are
+        if data != read_file(self.path):  # after a crash, most files are up to date
             self.is_changed = True
             files.write_file(self.path, data)
         self._written_count = len(self.entries)
@@ -157,7 +157,7 @@ class OffsetIndex:
 
     def unload(self) -> None:
         """Free the entries in memory. Unwritten entries are written first; if that fails, they stay."""
-        with suppress(OSError):  # another log's turn, maybe; the next flush reports the error
+        with suppress(OSError):  # another log may have caused this call; the next flush reports the error
             self.write_out()
             self._entries = None
 

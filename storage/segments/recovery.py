@@ -1,9 +1,10 @@
 """Scans a segment after an unclean shutdown, and rebuilds its indexes.
 
-Before the recovery point, all is durable, so the scan begins there, or at the segment's start without a usable index.
-From there, every CRC is checked, and the first bad batch ends the log. Durable batches are kept even if damaged;
-readers report them. After a damaged header, the scan continues at the next batch found. Without one, the log continues
-in a new segment at the recovery point. It only reads, so it may run in a helper process.
+Everything before the recovery point is durable, so the scan begins at the last index entry before it, or at the
+segment's start without a usable index. From the recovery point on, every CRC is checked, and the first bad batch ends
+the log. Durable batches are kept even if damaged; readers report them. After a damaged header, the scan continues at
+the next batch found. Without one, the log continues in a new segment at the recovery point. The scan only reads, so it
+may run in a helper process.
 """
 
 from array import array
@@ -38,7 +39,7 @@ def _ignore(size_bytes: int) -> None:
 
 
 class SegmentScan(NamedTuple):
-    """``reason``: why the scan ended before the file."""
+    """``reason``: why the scan ended before the end of the file."""
 
     valid_bytes: int
     next_offset: int
@@ -65,7 +66,7 @@ class IndexBuilder:
         self.last_indexed_position = 0
 
     def enter(self, position: int, offset_before: int) -> None:
-        """Let lookups skip damage before this batch."""
+        """Add an entry so that lookups skip the damage before this batch."""
         self.offset_entries.append((offset_before - self.base_offset) << 32 | position)
         self.last_indexed_position = position
 

@@ -184,7 +184,7 @@ class Segment(SegmentHandle):
         return dropped
 
     def spans(self, position: int = 0, end: int | None = None, chunk_bytes: int = 8192) -> Iterator[BatchSpan]:
-        """The batches from a boundary on, up to the first damaged one: CorruptRecord."""
+        """The batches from a boundary on. Raises CorruptRecord at the first damaged one."""
         end = self.size_bytes if end is None else end
         return segment_scan.iter_spans(self.fileno(), position, end, chunk_bytes) if position < end else iter(())
 
@@ -236,7 +236,7 @@ class Segment(SegmentHandle):
 
     def _position_before(self, slot: int) -> int:
         """The position of the last valid entry among the first ``slot`` index entries, or a position shortly before it.
-        They are checked against the log, so a damaged index causes no wrong result."""
+        Entries are checked against the log, so a damaged index causes no wrong result."""
         step = 1
         while slot > 0:
             indexed_offset, position = self.offset_index.entry(slot - 1)
@@ -254,7 +254,7 @@ class Segment(SegmentHandle):
         return False
 
     def is_indexed_timestamp(self, timestamp_ms: int, offset: int) -> bool:
-        """True if its batch has the entry's timestamp, or cannot be read.
+        """True if the batch at ``offset`` has this timestamp, or cannot be read.
 
         (-1, base offset) stands for an empty index.
         """
@@ -347,10 +347,10 @@ def open_segment(
     random: Random = SYSTEM_RANDOM,
     is_first: bool = False,
 ) -> Segment:
-    """``size_bytes``: of its file; None: create a new segment.
+    """Open a segment. ``size_bytes``: of its file; None: create a new segment.
 
-    ``random``: for ``segment.jitter.ms``. ``is_first``: of a log without records. The first record creates its files,
-    unless only their names preserve an offset other than 0.
+    ``random``: for ``segment.jitter.ms``. ``is_first``: the segment is that of a log without records. The first record
+    creates its files, unless the segment begins at an offset other than 0, which only their names preserve.
     """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(

@@ -141,14 +141,14 @@ class SegmentHandle:
             raise
 
     def header_at(self, position: int) -> BatchHeader:
-        """Raises CorruptRecord after the end of the file."""
+        """The header of the batch there. Raises CorruptRecord after the end of the file."""
         return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         return segment_scan.read_range(self.fileno(), position, size_bytes)
 
     def modified_ms(self) -> int:
-        """Raises: FileNotFoundError."""
+        """The file's modification time. Raises: FileNotFoundError."""
         if self.is_unmade:
             return self.created_ms
         found = files.status(self.path)
@@ -157,7 +157,7 @@ class SegmentHandle:
         return found.modified_ms
 
     def leave(self) -> None:
-        """Leaving the log's directory, stop writes and close the file. Slices stay readable."""
+        """Stop writes and close the file, because the segment leaves the log's directory. Slices stay readable."""
         self.is_active = False
         self.abandon()
         self.release_file()

@@ -1,6 +1,7 @@
 """Scans a segment file's batches with few reads: for an offset, a boundary, or all headers.
 
-A log may be older than its broker: besides magic 2, old message sets, whose entries begin with their *last* offset.
+A log may be older than its broker, so besides magic 2 it may contain old message sets, whose entries begin with their
+*last* offset.
 Tests: tests/storage/log/test_log.py.
 """
 
@@ -119,10 +120,10 @@ def iter_batches_at(
 
 
 def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:
-    """True if the entry may refer to the batch: no later offset is before it.
+    """True if an index entry for ``indexed_offset`` may refer to the batch, which begins at most one offset later.
 
-    Normally it has the batch's last offset; a later one if Kafka appended several batches together; after damage the
-    one before the batch.
+    Normally the entry has the batch's last offset. It has a later one if Kafka appended several batches together, and
+    after damage the one before the batch.
     """
     return span.base_offset <= indexed_offset + 1
 
@@ -149,7 +150,7 @@ def find_offset(
 
 
 def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple[int, int, int]:
-    """The last boundary up to ``limit``, which is below ``end``; ``position`` must be one, too.
+    """The last boundary up to ``limit``, which is below ``end``; ``position`` must be a boundary, too.
 
     Returns: (its position, first offset after it, size of the next batch, which ends after ``limit``).
     """

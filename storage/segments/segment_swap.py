@@ -1,4 +1,4 @@
-"""Replaces segments by their cleaned one. After a crash, either the old or the new is valid.
+"""Replaces segments by their cleaned one. After a crash, either the old segments or the new one are valid.
 
 File names record the progress. A ``.log.cleaned`` file is ignored; when complete and durable, it becomes ``.log.swap``,
 which is valid. Then the old segments become ``.deleted``, and the new one gets its final name. The directory is synced
@@ -118,9 +118,9 @@ def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[s
 
 
 def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
-    """``.deleted``, ``.cleaned``, and ``.swap`` at or after the lowest ``.cleaned``.
+    """Remove ``.deleted`` and ``.cleaned`` files, and ``.swap`` files at or after the lowest ``.cleaned`` one.
 
-    ``.swap`` first: without the ``.cleaned`` file, it would seem valid after another crash.
+    ``.swap`` files are removed first: without the ``.cleaned`` file, they would seem valid after another crash.
     """
     cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
     lowest = min(cleaned, default=None)

@@ -2,7 +2,7 @@
 
 Recovery and truncation may rely on wrong evidence: a checkpoint, or a leader that lost its disk. The folder is
 ``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. In it are whole segments, and a
-cut segment's end as ``<offset>.log.tail``. Kafka's brokers ignore it; it goes with the partition.
+cut segment's end as ``<offset>.log.tail``. Kafka's brokers ignore the folder; it is deleted with the partition.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def set_aside(
 
     Args:
         end_offset: names the folder.
-        segments: the log's last, ascending; closed unless readers hold them.
+        segments: the log's last, ascending; their files are closed unless readers pin them.
         tail: (segment, position): copy what follows, unless it is zeros; the caller then truncates.
     Returns: the folder, or None without anything to move.
     Raises: OSError; nothing is lost, but files may be in both places.
@@ -57,7 +57,7 @@ def set_aside(
 
 
 def _holds_bytes(segment: Segment, position: int) -> bool:
-    """True if not only zeros follow."""
+    """True if bytes other than zero follow ``position``."""
     for start in range(position, segment.size_bytes, _CHUNK_BYTES):
         if files.pread(segment.fileno(), _CHUNK_BYTES, start).strip(b"\0"):
             return True

@@ -48,7 +48,7 @@ def _read_end(path: str) -> tuple[int, bytes]:
 class TimeIndex:
     """The time index of one segment; the file is opened for each use.
 
-    ``is_changed``: written by this process.
+    ``is_changed``: this process has written the file.
     """
 
     __slots__ = ("_last", "_tail", "_written_count", "base_offset", "is_changed", "path")
@@ -115,7 +115,7 @@ class TimeIndex:
         self.replace(kept)
 
     def replace(self, data: bytes) -> None:
-        if data != read_file(self.path):  # after a crash, most are
+        if data != read_file(self.path):  # after a crash, most files are up to date
             self.is_changed = True
             files.write_file(self.path, data)
         self._tail = b""

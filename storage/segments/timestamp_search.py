@@ -1,8 +1,8 @@
 """Finds a segment's first record at or after a timestamp.
 
 ``search_segment`` does a bounded part (``AT_ONCE``) on the calling thread and yields the rest as ``SearchWork`` for a
-helper process. That is bounded, too (``AT_MOST``): a header may claim a timestamp that no record has. At its bounds, a
-search returns the first offset that it did not examine: reading from there misses no match.
+helper process. The helper's part is bounded, too (``AT_MOST``), because a header may claim a timestamp that no record
+has. At its bounds, a search returns the first offset that it did not examine: reading from there misses no match.
 Tests: tests/storage/segments/test_timestamp_search.py, tests/storage/log/test_log.py.
 """
 
@@ -37,7 +37,8 @@ AT_MOST = SearchBounds(2_000_000, MAX_RECORDS, MAX_UNCOMPRESSED_BYTES)
 
 
 class Beyond(NamedTuple):
-    """The search reached its bounds. ``position``: the first unexamined batch. ``answer``: if the search ends here."""
+    """The search reached its bounds. ``position``: the first unexamined batch. ``answer``: the result if the search
+    ends here."""
 
     position: int
     answer: TimestampOffset
@@ -121,7 +122,7 @@ def search_segment(segment: Segment, work: SearchWork) -> Search:
     """Yields the work beyond ``AT_ONCE``."""
     result = work.within(AT_ONCE, segment.fileno())
     if isinstance(result, Beyond):
-        segment.pin_for_reader()  # retention may delete it before
+        segment.pin_for_reader()  # retention may delete the segment before the work runs
         try:
             result = yield segment, work._replace(position=result.position)
         finally:
