@@ -29,7 +29,7 @@ class WatchFired(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class Reread(RegistryEvent):
-    """``changed``: ``path`` differs from the last read."""
+    """``changed``: True if the znode differs from the last read."""
 
     path: str
     changed: bool

@@ -1,8 +1,8 @@
 """One kazoo session, its errors and results: what is specific to kazoo in both clients.
 
 kazoo serves only as a connection: no recipes, retries, chroot or worker threads. These properties matter:
-- After a session expires, a kazoo client creates a new one, which could run requests for the old. So a KazooSession
-  ends with its session, and the client creates another.
+- After a session expires, a kazoo client creates a new one, which could run requests for the old session. So a
+  KazooSession ends with its session, and the client creates another.
 - A server may silently grant a new session instead of resuming the old one. Every connect compares ids.
 - Every disconnect drops watches and reports a NONE event.
 - While requests are sent regularly, kazoo sends no pings and does not notice a silent server. The client notices it,

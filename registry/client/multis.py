@@ -46,7 +46,7 @@ def _told(outcome: Results | RegistryError) -> Results | RegistryError:
 
 
 def in_batches(items: Iterable[T], size_bytes: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Lists of at most ``most`` items and BATCH_SIZE_BYTES. An item that is larger gets a list of its own."""
+    """Lists of at most ``most`` items and BATCH_SIZE_BYTES. An item above BATCH_SIZE_BYTES gets a list of its own."""
     batch: list[T] = []
     batch_size = 0
     for item in items:

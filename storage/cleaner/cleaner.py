@@ -221,7 +221,7 @@ class _Cleaning:
         position = self._position_before(segment, start_offset)
         for span, batch in self._batches(segment, position):
             if span.last_offset >= start_offset:
-                if span.magic < 2 or span.base_offset <= offsets.latest_offset:  # no unique offsets
+                if span.magic < 2 or span.base_offset <= offsets.latest_offset:  # offsets may repeat
                     offsets.forget_replaced()
                 if not self._note_keys(span, batch, offsets, loops):
                     if offsets.latest_offset < start_offset:

@@ -179,7 +179,7 @@ class LocalLog:
 
     def distrust_snapshots(self) -> None:
         """After a crash, let a flush sync the snapshots that may not be durable: those that the recovery point has not
-        passed, and large ones, which it passes before they are written."""
+        passed, and large ones, because the recovery point passes a large snapshot before it is written."""
         is_large = len(self.producers.producers) > WRITTEN_AT_ONCE
         offsets = snapshot_offsets(self.segments.directory)
         self.producers.distrust(offset for offset in offsets if is_large or offset >= self.recovery_point)
@@ -242,7 +242,7 @@ class LocalLog:
         """Write a producer snapshot and the indexes durably after a ``flush``, and close the files.
 
         ``sync`` makes a path durable, now or later. A log without records writes no ``partition.metadata``: thousands
-        would delay a shutdown, and the controller sends the topic id again.
+        of these files would delay a shutdown, and the controller sends the topic id again.
         """
         if self.log_end_offset:
             self.write_topic_id()

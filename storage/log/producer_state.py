@@ -1,9 +1,9 @@
 """A log's idempotent and transactional producers: sequences, epochs and open transactions.
 
 Rules (KIP-98, ProducerAppendInfo.java@3.9): A repetition of one of the producer's last five batches is a duplicate, and
-the append returns its first offsets. A lower epoch is fenced. Within an epoch, sequences have no gap (0 follows
-2^31-1). A new epoch starts at 0. An unknown producer may start anywhere: retention may have removed its batches.
-Entries expire ``producer.id.expiration.ms`` after their last batch.
+the append returns the offsets of the first append. A lower epoch is fenced. Within an epoch, sequences have no gap (0
+follows 2^31-1). A new epoch starts at 0. An unknown producer may start anywhere: retention may have removed its
+batches. Entries expire ``producer.id.expiration.ms`` after their last batch.
 
 A transaction lasts from the producer's first transactional batch to the marker. The broker's own batches (markers, a
 group's offsets) have no sequences. A marker with an older producer or coordinator epoch is fenced. A client's first

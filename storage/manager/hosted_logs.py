@@ -45,7 +45,7 @@ def _nothing(log_dir: LogDir, lost: Iterable[TopicPartition]) -> None: ...
 
 
 class HostedLogs:
-    """The working directories' logs, by partition; the ``LogOwner`` of each.
+    """The logs of all working directories, by partition. This object is the ``LogOwner`` of each log.
 
     ``live_dirs``: usable ones of ``log.dirs``. ``futures``: where copies will replace logs. ``dirty``: to flush,
     longest waiting first. ``directory_lost``: called before ``on_directory_failure``.

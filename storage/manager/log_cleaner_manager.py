@@ -17,8 +17,8 @@ Uncleanable = Callable[[TopicPartition, str], None]
 
 
 class LogCleanerManager:
-    """``on_uncleanable``: called once with a log and the reason; the log is then ignored until a restart. From the last
-    ``look_steps``: ``dirtiest_ratio``; ``looked_ms``, its time; ``compaction_delay_ms``, the longest."""
+    """``on_uncleanable``: called once with a log and the reason; the log is then ignored until a restart. The last
+    ``look_steps`` set ``dirtiest_ratio``, ``looked_ms`` (their time) and ``compaction_delay_ms`` (the longest)."""
 
     def __init__(self, logs: LogManager, on_uncleanable: Uncleanable) -> None:
         self._logs = logs

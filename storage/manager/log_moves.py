@@ -62,7 +62,7 @@ class LogMoves:
         self._preferred[tp] = self._live(directory)
 
     def take_preferred(self, tp: TopicPartition) -> LogDir | None:
-        """The directory for a log that is created now; None without a choice or if it has failed."""
+        """The directory for a log that is created now; None if none was chosen, or if the chosen one has failed."""
         log_dir = self._preferred.pop(tp, None)
         return log_dir if log_dir in self._hosted.live_dirs else None
 

@@ -15,7 +15,7 @@ def count_deletable(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """How many to delete, oldest first, but never an empty active segment.
+    """How many segments to delete, oldest first, but never an empty active segment.
 
     Age and size apply only to ``cleanup.policy=delete``, the log start offset to every policy. Each rule stops at the
     first segment that it keeps. Segments beyond ``high_watermark`` are kept.

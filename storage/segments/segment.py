@@ -154,7 +154,7 @@ class Segment(SegmentHandle):
         self.update_index_is_full()
 
     def update_index_is_full(self) -> None:
-        """Update whether the next append must roll because an index is full. The time index reserves one entry."""
+        """Set ``index_is_full``: the next append must then roll. The time index reserves one entry."""
         self.index_is_full = (
             self.offset_index.count >= self.max_index_bytes // OFFSET_ENTRY_SIZE
             or self.time_index.count >= self.max_index_bytes // TIME_ENTRY_SIZE - 1
@@ -247,7 +247,7 @@ class Segment(SegmentHandle):
         return 0
 
     def is_indexed_batch(self, position: int, indexed_offset: int) -> bool:
-        """True if the log has a batch there that matches the offset."""
+        """True if the log has a batch at ``position`` that matches the offset."""
         with suppress(CorruptRecord, StopIteration):
             span = next(self.spans(position, chunk_bytes=HEADER_SIZE))
             return span.base_offset >= self.base_offset and segment_scan.is_indexed(span, indexed_offset)

@@ -141,7 +141,7 @@ class SegmentHandle:
             raise
 
     def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch there. Raises CorruptRecord after the end of the file."""
+        """The header of the batch at ``position``. Raises CorruptRecord after the end of the file."""
         return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
 
     def read(self, position: int, size_bytes: int) -> bytes:

@@ -114,8 +114,9 @@ class TransactionIndex:
         self._entries = []
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
-        """The file, if any, to fsync with its directory before its records count as durable, and a function to call
-        afterwards. Until that call, each further flush must sync the file, too, because that flush may end first."""
+        """(File, done): the index file, if it must be fsynced with its directory before the segment's records count as
+        durable, and a function to call afterwards. Until that call, each further flush must sync the file, too, because
+        that flush may end first."""
         count = self._write_count
         path = self.path if self._synced_count < count else None
 
