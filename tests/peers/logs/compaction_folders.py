@@ -157,6 +157,7 @@ def open_log(folder: Folder, now_ms: int) -> Log:
         )
     )
     assert dropped is None
+    log.producers.write_snapshot(str(folder.path), log.log_end_offset)  # nothing after the newest one is cleaned
     log.flush()
     log.cleaned_offset = folder.cleaned_offset
     return log
