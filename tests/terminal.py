@@ -46,6 +46,7 @@ except OSError:
     pass  # the terminal was hung up
 os.close(ended)
 os.read(end, 1)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal is hung up now, maybe before this program has ended
 if code < 0:
     signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
