@@ -205,7 +205,7 @@ def test_the_digest_is_siphash(native: Native) -> None:
 
 @pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
 def test_a_digest_depends_on_a_random_secret(is_native: bool, request: pytest.FixtureRequest) -> None:
-    """Otherwise somebody could construct two keys of which one deletes the other's record."""
+    """Otherwise a client could construct two keys of which one deletes the other's record."""
     native = request.getfixturevalue("native") if is_native else None
     tables = []
     for _ in range(2):
