@@ -10,6 +10,7 @@ import click
 from kafka_zk.broker.process.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, LogFile
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.properties import KEY_VALUE, read_properties
+from kafka_zk.network.twisted_tcp import without_pyopenssl
 
 _LOGIN_FILE = "java.security.auth.login.config"
 
@@ -76,11 +77,10 @@ def command(
     for warning in warnings:
         note(f"warning: {warning}")
 
-    from kafka_zk.broker.process.lean_imports import import_lean
-
-    import_lean(tls_listeners=config.has_tls_listeners)
     from kafka_zk.broker.process import logs
-    from kafka_zk.broker.process.server import run_broker
+
+    with without_pyopenssl():
+        from kafka_zk.broker.process.server import run_broker
 
     logs.configure(level=log_level, as_json=log_format == "json", log_file=log)
     if trace is None:
