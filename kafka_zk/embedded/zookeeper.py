@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -147,8 +147,10 @@ class EmbeddedZooKeeper:
     def alive(self) -> bool:
         return self._process is not None and self._process.alive
 
-    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+    def start(self, timeout_s: float = START_TIMEOUT_S, meanwhile: Callable[[], None] = lambda: None) -> Self:
         """Returns when the server serves requests.
+
+        ``meanwhile`` is called while the server starts, when its address is known; again if it needs another port.
 
         Raises: JavaNotFound, JarsNotFound, ProcessFailed.
         """
@@ -160,7 +162,7 @@ class EmbeddedZooKeeper:
             if self._security and self._security.tls:
                 self.tls_port = self.tls_port or free_port()
             try:
-                self._start_once(timeout_s)
+                self._start_once(timeout_s, meanwhile)
                 return self
             except ProcessFailed:
                 taken = "Address already in use" in self.process.output()
@@ -171,7 +173,7 @@ class EmbeddedZooKeeper:
                 self.tls_port = 0
         raise AssertionError("unreachable")
 
-    def _start_once(self, timeout_s: float) -> None:
+    def _start_once(self, timeout_s: float, meanwhile: Callable[[], None]) -> None:
         files = self.data_dir
         (files / "data").mkdir(parents=True, exist_ok=True)
         (files / "zoo.cfg").write_text(properties_text(self._settings()))
@@ -183,6 +185,7 @@ class EmbeddedZooKeeper:
         self._process = ChildProcess("ZooKeeper", command, files / "zookeeper.log", zookeeper_environ())
         self._process.start()
         begun_s = monotonic_s()
+        meanwhile()
         self._process.wait_until(lambda: self._serves_itself(monotonic_s() - begun_s), timeout_s, "answer")
         if self._force_sync:
             sync_snapshots(Path(str(self._settings()["dataDir"])))
