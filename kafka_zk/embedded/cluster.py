@@ -149,8 +149,8 @@ class EmbeddedCluster:
         return self
 
     def start_zookeeper(self) -> None:
-        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running. Meanwhile the brokers'
-        processes load their modules.
+        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running. Meanwhile the
+        brokers' processes load their modules.
 
         Raises: EmbeddedError, also if a broker's port is taken, or if a secured cluster should no longer be secured.
             Nothing was started then.

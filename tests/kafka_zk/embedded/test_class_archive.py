@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.embedded import class_archive
 from kafka_zk.embedded.class_archive import ABANDONED_AFTER_S, archive_to_use_or_write, cache_folder, existing_archive
 from kafka_zk.embedded.java import Java
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
@@ -90,7 +89,7 @@ def test_a_relative_cache_folder_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp
     def no_home() -> Path:
         raise RuntimeError
 
-    monkeypatch.setattr(class_archive.Path, "home", no_home)
+    monkeypatch.setattr(Path, "home", no_home)
     assert cache_folder({}) is None
 
 
