@@ -48,7 +48,11 @@ NO_ARCHIVE = ClassArchive(Path(), ())
 def existing_archive(java: Java, jars: Iterable[Path]) -> ClassArchive:
     """An archive to start with; without one, no flags."""
     path = _path(java, jars)
-    return _in_use(path) if path is not None and path.exists() else NO_ARCHIVE
+    return NO_ARCHIVE if path is None else use_if_there(path)
+
+
+def use_if_there(path: Path) -> ClassArchive:
+    return _in_use(path) if path.exists() else NO_ARCHIVE
 
 
 def archive_to_use_or_write(java: Java, jars: Iterable[Path]) -> ClassArchive:
@@ -57,8 +61,11 @@ def archive_to_use_or_write(java: Java, jars: Iterable[Path]) -> ClassArchive:
     A cache that cannot be written is no error: the archive is then left out.
     """
     path = _path(java, jars)
-    if path is None:
-        return NO_ARCHIVE
+    return NO_ARCHIVE if path is None else use_or_write(path)
+
+
+def use_or_write(path: Path) -> ClassArchive:
+    """The archive at this path, which a JVM with the same class path has written or will write."""
     if path.exists():
         return _in_use(path)
     claim = path.with_suffix(".part")
