@@ -5,15 +5,14 @@ project inside its functions.
 """
 
 import importlib
-import sys
 from typing import NamedTuple
 
 import click
 
 from kafka_zk import __version__
-from kafka_zk.broker.process.lean_imports import import_lean
 from kafka_zk.cli.terminal.command_group import CommandGroup, with_narrow_examples
 from kafka_zk.embedded import interrupts
+from kafka_zk.network.twisted_tcp import without_pyopenssl
 
 
 class _Entry(NamedTuple):
@@ -21,7 +20,7 @@ class _Entry(NamedTuple):
 
     module: str
     help: str
-    is_client: bool = False  # connects only to brokers and ZooKeeper, so its imports can be lean
+    is_client: bool = False  # connects only to brokers and ZooKeeper, so it needs no TLS of Twisted
 
 
 COMMANDS = {
@@ -66,13 +65,11 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The imports of a client's process are lean, unless only help is requested or another program calls this one.
-        """
+        """A client does without pyOpenSSL, unless only help is requested."""
         name, command, rest = super().resolve_command(ctx, args)
         is_client = name in COMMANDS and COMMANDS[name].is_client and not set(ctx.help_option_names) & set(rest)
-        if is_client and "twisted" not in sys.modules:
-            with interrupts.held():
-                import_lean()
+        if is_client:
+            ctx.with_resource(without_pyopenssl())
         return name, command, rest
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -11,6 +11,7 @@ from kafka_zk.embedded.private_files import write_private
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.process import ChildProcess, python_command
 from kafka_zk.embedded.properties_file import properties_text
+from kafka_zk.embedded.start_gate import StartGate
 from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
@@ -55,6 +56,7 @@ class BrokerProcess:
         traced = () if trace is None else ("--trace", trace)
         command, environ = python_command("broker", self.properties_file, "--log-file", log, *traced)
         self.process = ChildProcess(f"broker {broker_id}", command, log, environ, supervisor=supervisor)
+        self._gate: StartGate | None = None
 
     @property
     def pid(self) -> int:
@@ -72,11 +74,25 @@ class BrokerProcess:
     def bootstrap(self) -> str:
         return f"{LOCALHOST}:{self.port}"
 
+    def load(self) -> None:
+        """Start the process, which loads its modules and then waits for ``start``."""
+        gate = StartGate()
+        try:
+            self.process.start(gate)
+        except BaseException:
+            gate.abandon()
+            raise
+        self._gate = gate
+
     def start(self) -> None:
         """Does not wait until the broker serves (see ``EmbeddedCluster.wait_ready``)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_private(self.properties_file, properties_text(self._properties))
-        self.process.start()
+        gate, self._gate = self._gate, None
+        if gate:
+            gate.open()
+        else:
+            self.process.start()
 
     def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
         """None if the broker does not respond or refuses the login."""
@@ -89,6 +105,9 @@ class BrokerProcess:
     def kill(self) -> None:
         """Send SIGKILL. As in a crash, the session remains until it expires, or with a supervisor for about 20 ms."""
         self.process.kill()
+        if self._gate:
+            self._gate.abandon()
+            self._gate = None
 
     def pause(self) -> None:
         self.process.pause()

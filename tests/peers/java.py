@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.embedded.class_archive import use_if_there, use_or_write
 from kafka_zk.embedded.process import tied
 from tests.locks import alone
 from tests.peers import jars
@@ -39,18 +40,36 @@ class ToolRun:
 
 
 def tool_command(version: str, main_class: str, arguments: Sequence[str] = ()) -> list[str]:
-    """The command line of one short-lived tool of a Kafka version."""
-    return ["java", *_SHORT_LIVED, *_log_flags(), "-cp", jars.class_path(version), main_class, *arguments]
+    """The command line of one short-lived tool of a Kafka version, which uses the classes' archive if there is one."""
+    return _tool_command(version, main_class, arguments, use_if_there(_archive(version)).java_flags)
+
+
+def _tool_command(version: str, main_class: str, arguments: Sequence[str], archive_flags: Sequence[str]) -> list[str]:
+    flags = [*_SHORT_LIVED, *archive_flags, *_log_flags()]
+    return ["java", *flags, "-cp", jars.class_path(version), main_class, *arguments]
+
+
+def _archive(version: str) -> Path:
+    """Where the classes of a version are archived, for this Java: half of a tool's processor time is their loading."""
+    java = Path(shutil.which("java") or "java").resolve()
+    made = [file.stat().st_mtime_ns for file in (java, jars.jars(version)) if file.exists()]
+    stamp = hashlib.sha256(f"{java} {made}".encode()).hexdigest()[:16]
+    return jars.CACHE / "archives" / f"{version}-{stamp}.jsa"
 
 
 def run_tool(
     version: str, main_class: str, arguments: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _TOOL_TIMEOUT_S
 ) -> ToolRun:
-    """Run a command-line tool to its end.
+    """Run a command-line tool to its end. The first one of a version leaves the archive of its classes.
 
     Raises: JavaFailed with the whole output if it ends with another code than 0 or runs too long.
     """
-    return run_to_its_end(tool_command(version, main_class, arguments), stdin=stdin, timeout_s=timeout_s)
+    archive = use_or_write(_archive(version))
+    try:
+        command = _tool_command(version, main_class, arguments, archive.java_flags)
+        return run_to_its_end(command, stdin=stdin, timeout_s=timeout_s)
+    finally:
+        archive.close()
 
 
 def run_to_its_end(command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _TOOL_TIMEOUT_S) -> ToolRun:
@@ -101,8 +120,9 @@ def driver_command(
     version: str, main_class: str, arguments: Sequence[str] = (), flags: Sequence[str] = ()
 ) -> list[str]:
     """The command line of one of our classes under tests/peers/java, with the JVM flags `flags`."""
-    class_path = jars.class_path(version, compiled(version))
-    return ["java", *flags, *_log_flags(), "-cp", class_path, main_class, *arguments]
+    class_path = f"{jars.class_path(version)}:{compiled(version)}"  # an archive must begin like the class path
+    archive_flags = use_if_there(_archive(version)).java_flags
+    return ["java", *flags, *archive_flags, *_log_flags(), "-cp", class_path, main_class, *arguments]
 
 
 def _log_flags() -> list[str]:

@@ -119,10 +119,6 @@ class KafkaConfig(BrokerKeys):
         return explicit + [listener for listener in self.listener_list if listener.name not in named]
 
     @property
-    def has_tls_listeners(self) -> bool:
-        return any(listener.security_protocol.endswith("SSL") for listener in self.listener_list)
-
-    @property
     def inter_broker_listener(self) -> str:
         """From ``inter.broker.listener.name``, else ``security.inter.broker.protocol``, else the first listener."""
         if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:

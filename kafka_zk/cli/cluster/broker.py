@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -10,6 +11,8 @@ import click
 from kafka_zk.broker.process.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, LogFile
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.properties import KEY_VALUE, read_properties
+from kafka_zk.embedded import start_gate
+from kafka_zk.network.twisted_tcp import without_pyopenssl
 
 _LOGIN_FILE = "java.security.auth.login.config"
 
@@ -22,6 +25,13 @@ def jvm_login_file(kafka_opts: str) -> dict[str, str]:
     except ValueError:  # an unbalanced quotation mark
         found = []
     return {_LOGIN_FILE: found[-1]} if found else {}
+
+
+def _load() -> Callable[..., int]:
+    """Load a broker's modules, half a second's work, and return ``run_broker``."""
+    with without_pyopenssl():
+        from kafka_zk.broker.process.server import run_broker
+    return run_broker
 
 
 @click.command("broker", short_help="Run one broker from a server.properties file.")
@@ -68,6 +78,9 @@ def command(
     """
     if metrics_host is not None and metrics_port is None:
         raise click.UsageError("--metrics-host needs --metrics-port")
+    if start_gate.is_held():
+        _load()
+        start_gate.wait()
     log = LogFile(log_file) if log_file is not None else None
     from kafka_zk.broker.config.kafka_config import KafkaConfig
 
@@ -76,11 +89,8 @@ def command(
     for warning in warnings:
         note(f"warning: {warning}")
 
-    from kafka_zk.broker.process.lean_imports import import_lean
-
-    import_lean(tls_listeners=config.has_tls_listeners)
+    run_broker = _load()
     from kafka_zk.broker.process import logs
-    from kafka_zk.broker.process.server import run_broker
 
     logs.configure(level=log_level, as_json=log_format == "json", log_file=log)
     if trace is None:

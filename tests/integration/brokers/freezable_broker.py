@@ -12,13 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kafka_zk.broker.process.lean_imports import import_lean
-
-import_lean()
-
-from kafka_zk.broker.handlers.table import MESSAGE_HANDLERS  # noqa: E402
-from kafka_zk.cli.main import main  # noqa: E402  (after import_lean, as in the command line)
-from kafka_zk.protocol.api_keys import ApiKey  # noqa: E402
+from kafka_zk.broker.handlers.table import MESSAGE_HANDLERS
+from kafka_zk.cli.main import main
+from kafka_zk.protocol.api_keys import ApiKey
 
 POLL_INTERVAL_S = 0.02
 THAW = "thaw"

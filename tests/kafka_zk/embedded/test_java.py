@@ -70,3 +70,11 @@ def test_the_probe_asks_for_no_more_memory_than_zookeeper_does(tmp_path: Path) -
     modest = "*-Xmx256m*-XX:+UseSerialGC*-version"
     path.write_text(f'#!/bin/sh\ncase "$*" in {modest}) echo \'version "17"\' ;; *) exit 1 ;; esac\n')
     assert java.find_java({"JAVA_HOME": str(tmp_path), "PATH": ""}) == java.Java(path, 17, "JAVA_HOME")
+
+
+def test_a_java_whose_folder_says_its_version_is_not_run(tmp_path: Path) -> None:
+    path = fake_java(tmp_path, "it ran", exit_code=1)
+    (tmp_path / "release").write_text('IMPLEMENTOR="N/A"\nJAVA_VERSION="17.0.15"\n')
+    assert java.find_java({"JAVA_HOME": str(tmp_path), "PATH": ""}) == java.Java(path, 17, "JAVA_HOME")
+    (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
+    assert java.find_java({"JAVA_HOME": str(tmp_path), "PATH": ""}, oldest_version=8).major_version == 8
