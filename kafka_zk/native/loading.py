@@ -33,6 +33,10 @@ class Native(Protocol):
         secret: bytes, table: Any, size: int, max_size: int, first_offset: int, replaced: bytearray, /,
     ) -> tuple[int, bool, bool]: ...  # fmt: skip
 
+    def check_records(self, data: Any, start: int, count: int, base_timestamp: int, /) -> tuple[int, int, bool]: ...
+
+    def handled(self) -> dict[str, int]: ...
+
     def choose(
         self, data: bytes, start: int, count: int, base_offset: int, latest_offset: int, keeps_tombstones: bool,
         secret: bytes, table: Any, first_offset: int, replaced: bytearray, /,

@@ -4,6 +4,12 @@
 #include <Python.h>
 
 #include "compaction.h"
+#include "record_check.h"
+
+/* How often each function did its work, by name, for the metric; see `handled`. */
+static unsigned long long checked_batches;
+
+/* -- compaction ------------------------------------------------------------------------------------------------------ */
 
 static int is_map(const Py_buffer *secret, const Py_buffer *table)
 {
@@ -153,10 +159,72 @@ release:
     return found;
 }
 
+/* -- produce: hot functions, whose arguments arrive as an array ------------------------------------------------------ */
+
+static int has_arguments(Py_ssize_t count, Py_ssize_t wanted)
+{
+    if (count == wanted)
+        return 1;
+    PyErr_Format(PyExc_TypeError, "%zd arguments instead of %zd", count, wanted);
+    return 0;
+}
+
+/* False with an exception if the number is none, or outside of the range. */
+static int get_number(PyObject *from, long long least, long long most, long long *number)
+{
+    *number = PyLong_AsLongLong(from);
+    if (*number == -1 && PyErr_Occurred())
+        return 0;
+    if (*number >= least && *number <= most)
+        return 1;
+    PyErr_Format(PyExc_ValueError, "%lld is not between %lld and %lld", *number, least, most);
+    return 0;
+}
+
+PyDoc_STRVAR(check_records_doc,
+    "check_records(data, start, count, base_timestamp) -> (end, largest timestamp, counts up)\n\n"
+    "Check that `count` records are readable. Raises ValueError.");
+
+/* Holds the GIL: reading the records that a turn of the reactor may read takes less than 1 ms. */
+static PyObject *py_check_records(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
+{
+    Py_buffer data;
+    long long start, count, base_timestamp;
+    CheckedRecords found;
+    PyObject *result = NULL;
+    if (!has_arguments(arg_count, 4) || !get_number(args[2], INT32_MIN, INT32_MAX, &count)
+        || !get_number(args[3], INT64_MIN, INT64_MAX, &base_timestamp))
+        return NULL;
+    if (PyObject_GetBuffer(args[0], &data, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (get_number(args[1], 0, data.len, &start)) {
+        const uint8_t *bytes = data.buf;
+        if (check_records(bytes + start, bytes + data.len, (int32_t)count, base_timestamp, &found)) {
+            checked_batches++;
+            result = Py_BuildValue(
+                "(nLO)", (Py_ssize_t)(found.end - bytes), (long long)found.largest_timestamp,
+                found.counts_up ? Py_True : Py_False);
+        } else {
+            malformed();
+        }
+    }
+    PyBuffer_Release(&data);
+    return result;
+}
+
+PyDoc_STRVAR(handled_doc, "handled() -> dict\n\nHow often each function did its work since the process began.");
+
+static PyObject *py_handled(PyObject *module, PyObject *unused)
+{
+    return Py_BuildValue("{s:K}", "check_records", checked_batches);
+}
+
 static PyMethodDef methods[] = {
     {"digest", py_digest, METH_VARARGS, digest_doc},
     {"note_keys", py_note_keys, METH_VARARGS, note_keys_doc},
     {"choose", py_choose, METH_VARARGS, choose_doc},
+    {"check_records", (PyCFunction)(void (*)(void))py_check_records, METH_FASTCALL, check_records_doc},
+    {"handled", py_handled, METH_NOARGS, handled_doc},
     {NULL, NULL, 0, NULL},
 };
 

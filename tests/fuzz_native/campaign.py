@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafka_zk.native.sources import SOURCES
 from kafka_zk.storage.records.record_batch import encode_record
 from tests.integration.processes import ROOT
 
@@ -59,7 +60,7 @@ def can_build() -> bool:
 
 
 def _build(program: Path, *options: str) -> Path:
-    sources = [str(NATIVE / "compaction.c"), str(HARNESS)]
+    sources = [str(NATIVE / name) for name in SOURCES if name != "module.c"] + [str(HARNESS)]
     command = [COMPILER, "-std=c11", "-Wall", "-Wextra", f"-I{NATIVE}", *options, *sources, "-o", str(program)]
     subprocess.run(command, cwd=program.parent, check=True)
     return program

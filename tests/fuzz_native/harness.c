@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "compaction.h"
+#include "record_check.h"
 
 #define REPLACED_BYTES 5
 
@@ -72,7 +73,15 @@ static Case damaged(const Case *original)
     return copy;
 }
 
-static bool run(const Case *input)
+static bool run_check(const Case *input)
+{
+    CheckedRecords found;
+    bool accepted = check_records(input->bytes, input->bytes + input->size, input->count, (int64_t)random_below(9), &found);
+    ensure(!accepted || (found.end >= input->bytes && found.end <= input->bytes + input->size), "the end is inside");
+    return accepted;
+}
+
+static bool run_compaction(const Case *input)
 {
     static const int64_t bases[] = {0, 7, INT64_MAX - INT32_MAX - 1, INT64_MAX - 2, -5};
     static const uint64_t primes[] = {2, 3, 5, 11};
@@ -113,7 +122,7 @@ int main(int argument_count, char **arguments)
     do {
         for (unsigned block = 0; block < 1000; block++, runs++) {
             Case input = damaged(&cases[random_below(count)]);
-            accepted += run(&input);
+            accepted += run_check(&input) | run_compaction(&input);
             free(input.bytes);
         }
     } while (time(NULL) < end);

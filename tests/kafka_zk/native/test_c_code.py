@@ -28,7 +28,7 @@ def test_damaged_records_do_no_harm(tmp_path: Path) -> None:
     runs, accepted = fuzz(tmp_path, 2, seed=0)
     assert runs > accepted > 1000
     covered = covered_percent(tmp_path, seed=0)
-    assert set(covered) == {"compaction.c", "records.h", "siphash.h"}
+    assert set(covered) == {"compaction.c", "record_check.c", "records.h", "siphash.h"}
     assert min(covered.values()) >= 95
 
 
@@ -39,6 +39,7 @@ def test_calls_and_refusals_leak_nothing(native: Native) -> None:
 
     def call(data: bytes, key: bytes) -> None:
         native.digest(key, b"key")
+        native.check_records(data, 0, 20, 0)
         native.note_keys(data, 0, 20, 0, 19, 0, key, table, 0, 100, 0, replaced)
         native.choose(data, 0, 20, 0, 5, True, key, table, 0, replaced)
 
