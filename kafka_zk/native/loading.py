@@ -33,6 +33,16 @@ class Native(Protocol):
         secret: bytes, table: Any, size: int, max_size: int, first_offset: int, replaced: bytearray, /,
     ) -> tuple[int, bool, bool]: ...  # fmt: skip
 
+    def check_records(self, data: Any, start: int, count: int, base_timestamp: int, /) -> tuple[int, int, bool]: ...
+
+    def read_produce(self, version: int, body: memoryview, /) -> tuple[Any, ...] | None: ...
+
+    def write_produce(
+        self, version: int, correlation_id: int, topics: Any, throttle_time_ms: int, /
+    ) -> bytes | None: ...
+
+    def handled(self) -> dict[str, int]: ...
+
     def choose(
         self, data: bytes, start: int, count: int, base_offset: int, latest_offset: int, keeps_tombstones: bool,
         secret: bytes, table: Any, first_offset: int, replaced: bytearray, /,

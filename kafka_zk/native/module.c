@@ -4,6 +4,15 @@
 #include <Python.h>
 
 #include "compaction.h"
+#include "produce.h"
+#include "record_check.h"
+
+#define RESPONSE_BYTES 4096 /* longer ones are written in Python */
+
+/* How often each function did its work, for the metric; see `handled`. */
+static unsigned long long checked_batches, read_requests, written_responses;
+
+/* -- compaction ------------------------------------------------------------------------------------------------------ */
 
 static int is_map(const Py_buffer *secret, const Py_buffer *table)
 {
@@ -153,10 +162,231 @@ release:
     return found;
 }
 
+/* -- produce: hot functions, whose arguments arrive as an array ------------------------------------------------------ */
+
+static int has_arguments(Py_ssize_t count, Py_ssize_t wanted)
+{
+    if (count == wanted)
+        return 1;
+    PyErr_Format(PyExc_TypeError, "%zd arguments instead of %zd", count, wanted);
+    return 0;
+}
+
+/* False with an exception if the number is none, or outside of the range. */
+static int get_number(PyObject *from, long long least, long long most, long long *number)
+{
+    *number = PyLong_AsLongLong(from);
+    if (*number == -1 && PyErr_Occurred())
+        return 0;
+    if (*number >= least && *number <= most)
+        return 1;
+    PyErr_Format(PyExc_ValueError, "%lld is not between %lld and %lld", *number, least, most);
+    return 0;
+}
+
+PyDoc_STRVAR(check_records_doc,
+    "check_records(data, start, count, base_timestamp) -> (end, largest timestamp, counts up)\n\n"
+    "Check that `count` records are readable. Raises ValueError.");
+
+/* Holds the GIL: reading the records that a turn of the reactor may read takes less than 1 ms. */
+static PyObject *py_check_records(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
+{
+    Py_buffer data;
+    long long start, count, base_timestamp;
+    CheckedRecords found;
+    PyObject *result = NULL;
+    if (!has_arguments(arg_count, 4) || !get_number(args[2], INT32_MIN, INT32_MAX, &count)
+        || !get_number(args[3], INT64_MIN, INT64_MAX, &base_timestamp))
+        return NULL;
+    if (PyObject_GetBuffer(args[0], &data, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (get_number(args[1], 0, data.len, &start)) {
+        const uint8_t *bytes = data.buf;
+        if (check_records(bytes + start, bytes + data.len, (int32_t)count, base_timestamp, &found)) {
+            checked_batches++;
+            result = Py_BuildValue(
+                "(nLO)", (Py_ssize_t)(found.end - bytes), (long long)found.largest_timestamp,
+                found.counts_up ? Py_True : Py_False);
+        } else {
+            malformed();
+        }
+    }
+    PyBuffer_Release(&data);
+    return result;
+}
+
+/* A text as Python's decoder reads it, or None. */
+static PyObject *text_of(Bytes bytes)
+{
+    if (!bytes.start)
+        return Py_NewRef(Py_None);
+    return PyUnicode_DecodeUTF8((const char *)bytes.start, (Py_ssize_t)bytes.size, "replace");
+}
+
+/* The same bytes as a view of `body`, whose first byte is at `start`. */
+static PyObject *view_of(PyObject *body, const uint8_t *start, Bytes bytes)
+{
+    PyObject *from = PyLong_FromSsize_t(bytes.start - start);
+    PyObject *to = PyLong_FromSsize_t(bytes.start - start + (Py_ssize_t)bytes.size);
+    PyObject *slice = from && to ? PySlice_New(from, to, NULL) : NULL;
+    PyObject *view = slice ? PyObject_GetItem(body, slice) : NULL;
+    Py_XDECREF(from);
+    Py_XDECREF(to);
+    Py_XDECREF(slice);
+    return view;
+}
+
+/* Append and release an item; false with an exception, also if `item` is NULL because of one. */
+static int append(PyObject *list, PyObject *item)
+{
+    int is_appended = item && PyList_Append(list, item) == 0;
+    Py_XDECREF(item);
+    return is_appended;
+}
+
+/* The partitions of the next topic, as a list; NULL without an exception if the request is not ordinary. */
+static PyObject *partitions_of(RequestReader *reader, PyObject *body, const uint8_t *start, int32_t count)
+{
+    PyObject *partitions = PyList_New(0);
+    int is_ordinary = partitions != NULL;
+    for (int32_t index = 0; is_ordinary && index < count; index++) {
+        int32_t number;
+        Bytes records;
+        is_ordinary = next_partition(reader, &number, &records)
+            && append(partitions, Py_BuildValue("(iN)", (int)number, view_of(body, start, records)));
+    }
+    if (!is_ordinary || !end_topic(reader))
+        Py_CLEAR(partitions);
+    return partitions;
+}
+
+/* All topics, as a list; NULL as above. */
+static PyObject *topics_of(RequestReader *reader, PyObject *body, const uint8_t *start, int32_t count)
+{
+    PyObject *topics = PyList_New(0);
+    int is_ordinary = topics != NULL;
+    for (int32_t index = 0; is_ordinary && index < count; index++) {
+        Bytes name;
+        int32_t partition_count;
+        PyObject *partitions = NULL;
+        is_ordinary = next_topic(reader, &name, &partition_count)
+            && (partitions = partitions_of(reader, body, start, partition_count))
+            && append(topics, Py_BuildValue("(NN)", text_of(name), partitions));
+    }
+    if (!is_ordinary)
+        Py_CLEAR(topics);
+    return topics;
+}
+
+PyDoc_STRVAR(read_produce_doc,
+    "read_produce(version, body) -> (transactional id, acks, timeout in ms, topics), or None\n\n"
+    "topics: a list of (name, list of (partition, view of its records)). None: the request is not ordinary.");
+
+static PyObject *py_read_produce(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
+{
+    Py_buffer body;
+    long long version;
+    if (!has_arguments(arg_count, 2) || !get_number(args[0], 0, INT16_MAX, &version)
+        || PyObject_GetBuffer(args[1], &body, PyBUF_SIMPLE) < 0)
+        return NULL;
+    RequestReader reader;
+    ProduceStart found;
+    PyObject *topics = NULL, *request = NULL;
+    if (begin_request(&reader, (int)version, body.buf, (size_t)body.len, &found)
+        && (topics = topics_of(&reader, args[1], body.buf, found.topic_count)) && end_topic(&reader)) {
+        request = Py_BuildValue(
+            "(NiiO)", text_of(found.transactional_id), (int)found.acks, (int)found.timeout_ms, topics);
+        read_requests += request != NULL;
+    }
+    Py_XDECREF(topics);
+    PyBuffer_Release(&body);
+    return request || PyErr_Occurred() ? request : Py_NewRef(Py_None);
+}
+
+/* False, maybe with an exception, if the result has details or a number that does not fit. */
+static int get_result(PyObject *from, PartitionResult *result)
+{
+    long long partition, error_code, base_offset, log_append_time_ms, log_start_offset;
+    if (!PyTuple_Check(from) || PyTuple_Size(from) != 8 || PyTuple_GetItem(from, 6) != Py_None
+        || PyTuple_GetItem(from, 7) != Py_None || PyObject_IsTrue(PyTuple_GetItem(from, 5))
+        || !get_number(PyTuple_GetItem(from, 0), INT32_MIN, INT32_MAX, &partition)
+        || !get_number(PyTuple_GetItem(from, 1), INT16_MIN, INT16_MAX, &error_code)
+        || !get_number(PyTuple_GetItem(from, 2), INT64_MIN, INT64_MAX, &base_offset)
+        || !get_number(PyTuple_GetItem(from, 3), INT64_MIN, INT64_MAX, &log_append_time_ms)
+        || !get_number(PyTuple_GetItem(from, 4), INT64_MIN, INT64_MAX, &log_start_offset))
+        return 0;
+    *result = (PartitionResult){
+        (int32_t)partition, (int16_t)error_code, base_offset, log_append_time_ms, log_start_offset,
+    };
+    return 1;
+}
+
+/* False, maybe with an exception, if the topic is not ordinary: not (name, list of results). */
+static int write_one_topic(Writer *writer, int version, PyObject *topic)
+{
+    PyObject *results = PyTuple_Check(topic) && PyTuple_Size(topic) == 2 ? PyTuple_GetItem(topic, 1) : NULL;
+    Py_ssize_t size;
+    if (!results || !PyList_Check(results))
+        return 0;
+    const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(topic, 0), &size);
+    if (!name || size > RESPONSE_BYTES || PyList_Size(results) > RESPONSE_BYTES)
+        return 0;
+    write_topic(writer, version, (Bytes){(const uint8_t *)name, (size_t)size}, (int32_t)PyList_Size(results));
+    for (Py_ssize_t index = 0; index < PyList_Size(results); index++) {
+        PartitionResult result;
+        if (!get_result(PyList_GetItem(results, index), &result))
+            return 0;
+        write_result(writer, version, &result);
+    }
+    write_topic_end(writer, version);
+    return !writer->is_full;
+}
+
+PyDoc_STRVAR(write_produce_doc,
+    "write_produce(version, correlation_id, topics, throttle_time_ms) -> bytes, or None\n\n"
+    "The response with its header. None: it is long, or has details of errors.");
+
+static PyObject *py_write_produce(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
+{
+    long long version, correlation_id, throttle_time_ms;
+    if (!has_arguments(arg_count, 4) || !get_number(args[0], 0, INT16_MAX, &version)
+        || !get_number(args[1], INT32_MIN, INT32_MAX, &correlation_id)
+        || !get_number(args[3], INT32_MIN, INT32_MAX, &throttle_time_ms))
+        return NULL;
+    uint8_t response[RESPONSE_BYTES];
+    Writer writer = {response, response + sizeof response, false};
+    int is_ordinary = version >= FIRST_VERSION && version <= LAST_VERSION && PyList_Check(args[2])
+        && PyList_Size(args[2]) <= RESPONSE_BYTES;
+    if (is_ordinary)
+        write_response_start(&writer, (int)version, (int32_t)correlation_id, (int32_t)PyList_Size(args[2]));
+    for (Py_ssize_t index = 0; is_ordinary && index < PyList_Size(args[2]); index++)
+        is_ordinary = write_one_topic(&writer, (int)version, PyList_GetItem(args[2], index));
+    write_response_end(&writer, (int)version, (int32_t)throttle_time_ms);
+    if (!is_ordinary || writer.is_full) {
+        PyErr_Clear(); /* Python meets the same problem, and raises its error */
+        return Py_NewRef(Py_None);
+    }
+    written_responses++;
+    return PyBytes_FromStringAndSize((const char *)response, writer.position - response);
+}
+
+PyDoc_STRVAR(handled_doc, "handled() -> dict\n\nHow often each function did its work since the process began.");
+
+static PyObject *py_handled(PyObject *module, PyObject *unused)
+{
+    return Py_BuildValue(
+        "{s:K,s:K,s:K}", "check_records", checked_batches, "read_produce", read_requests, "write_produce",
+        written_responses);
+}
+
 static PyMethodDef methods[] = {
     {"digest", py_digest, METH_VARARGS, digest_doc},
     {"note_keys", py_note_keys, METH_VARARGS, note_keys_doc},
     {"choose", py_choose, METH_VARARGS, choose_doc},
+    {"check_records", (PyCFunction)(void (*)(void))py_check_records, METH_FASTCALL, check_records_doc},
+    {"read_produce", (PyCFunction)(void (*)(void))py_read_produce, METH_FASTCALL, read_produce_doc},
+    {"write_produce", (PyCFunction)(void (*)(void))py_write_produce, METH_FASTCALL, write_produce_doc},
+    {"handled", py_handled, METH_NOARGS, handled_doc},
     {NULL, NULL, 0, NULL},
 };
 

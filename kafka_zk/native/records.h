@@ -27,6 +27,11 @@ typedef struct {
 static inline bool read_varint(const uint8_t **position, const uint8_t *end, int64_t *value)
 {
     uint64_t bits = 0;
+    if (*position < end && **position < 0x80) { /* most are short */
+        bits = *(*position)++;
+        *value = (int64_t)(bits >> 1) ^ -(int64_t)(bits & 1);
+        return true;
+    }
     for (unsigned index = 0; index < MAX_VARINT_BYTES && *position < end; index++) {
         uint8_t byte = *(*position)++;
         bits |= (uint64_t)(byte & 0x7F) << (7 * index);

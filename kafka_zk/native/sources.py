@@ -8,8 +8,8 @@ Tests: tests/kafka_zk/native/test_loading.py.
 import zlib
 from pathlib import Path
 
-SOURCES = ("compaction.c", "module.c")
-HEADERS = ("compaction.h", "records.h", "siphash.h")
+SOURCES = ("compaction.c", "module.c", "produce.c", "record_check.c")
+HEADERS = ("compaction.h", "produce.h", "record_check.h", "records.h", "siphash.h")
 
 
 def fingerprint(folder: str | Path) -> str:

@@ -5,6 +5,8 @@ partition its number (int32) and the records. Response body: per topic its name 
 ``error_code`` int16, ``base_offset`` int64, ``log_append_time_ms`` int64 (2+), ``log_start_offset`` int64 (5+),
 ``record_errors`` and ``error_message`` (8+), ``CurrentLeader`` tagged (10+); then ``throttle_time_ms`` int32 (1+) and
 ``NodeEndpoints`` tagged (10+). Versions from 9 on are flexible.
+
+The native module reads ordinary requests, and writes responses without details of errors. Python does all of that, too.
 """
 
 import struct
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafka_zk.base.types import new_tuple
+from kafka_zk.native.loading import implementation
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.leader_hint import (
@@ -51,6 +54,8 @@ _NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"  # version 8: no record errors, no mess
 _NO_DETAILS = ((), None, None)  # the last three fields of a PartitionResult without details
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # the same, and no tagged fields
 
+_native = implementation().native
+
 
 class PartitionData(NamedTuple):
     partition: int
@@ -63,12 +68,12 @@ class TopicData(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """``records``: views of the request's frame, writable if the frame is."""
+    """As read, ``topics`` are plain tuples. ``records``: views of the request's frame, writable if the frame is."""
 
     transactional_id: str | None
     acks: int
     timeout_ms: int
-    topics: list[TopicData]
+    topics: Sequence[tuple[str, Sequence[tuple[int, Buffer | None]]]]
 
 
 class PartitionResult(NamedTuple):
@@ -97,6 +102,10 @@ class ProduceResponse(NamedTuple):
 
 def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
     """``body``: the frame without its header. Raises ProtocolError."""
+    if _native is not None:
+        found = _native.read_produce(version, body)
+        if found is not None:
+            return new_tuple(ProduceRequest, found)
     try:
         return _read_request(version, body)
     except MALFORMED as error:
@@ -130,10 +139,10 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
                 position = end
             if flexible:
                 position = position + 1 if not body[position] else skip_tagged_fields(body, position)
-            partitions.append(new_tuple(PartitionData, (partition, records)))
+            partitions.append((partition, records))
         if flexible:
             position = position + 1 if not body[position] else skip_tagged_fields(body, position)
-        topics.append(new_tuple(TopicData, (topic, partitions)))
+        topics.append((topic, partitions))
     if flexible and body[position]:
         skip_tagged_fields(body, position)
     return new_tuple(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
@@ -167,6 +176,10 @@ def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]
 
 
 def write_produce_response(version: int, correlation_id: int, response: ProduceResponse) -> bytes:
+    if _native is not None and not response.node_endpoints:
+        written = _native.write_produce(version, correlation_id, response.topics, response.throttle_time_ms)
+        if written is not None:
+            return written
     flexible = version >= FLEXIBLE_SINCE
     out = [response_header(_PRODUCE, version, correlation_id), length(len(response.topics), flexible)]
     for topic, partitions in response.topics:

@@ -33,7 +33,7 @@ from kafka_zk.storage.records.record_batch import (
     Buffer,
     read_header,
 )
-from kafka_zk.storage.records.record_check import check_batch, unreadable
+from kafka_zk.storage.records.record_check import check_batch, is_checked_quickly, unreadable
 from kafka_zk.storage.records.record_stream import batch_chunks, check_count, key_and_value, walk
 from kafka_zk.storage.records.varint import as_long
 
@@ -129,7 +129,7 @@ def check_at_once(
     Raises: NotConformed above the limits, or if a compressed batch must be rebuilt; InvalidRecord,
         UnsupportedCompression.
     """
-    if header.record_count > max_records:
+    if header.record_count > max_records and not is_checked_quickly(header):
         raise NotConformed(header, config)
     try:
         max_timestamp_ms, counts_up = check_batch(batch, header, max_uncompressed_bytes)

@@ -1,8 +1,10 @@
 """Checks that a produced batch's records are readable, and finds the largest timestamp, without creating objects.
 
 Unlike ``record_stream.walk``, it yields nothing. It runs for every produced batch, so short varints are decoded inline.
+The native module does the same, with the same results and errors.
 """
 
+from kafka_zk.native.loading import implementation
 from kafka_zk.storage.files.config_table import LONG_MAX
 from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, UnpacksTooBig
 from kafka_zk.storage.records.compression import decompress
@@ -18,6 +20,16 @@ _FIELD_BYTES = tuple(1 + (0 if byte & 1 else byte >> 1) for byte in range(0x80))
 
 Found = tuple[int, bool]
 """The largest timestamp in ms (-1 if there is none), and whether the offset deltas are 0, 1, 2, …"""
+
+NATIVE_RECORDS = 20_000
+"""The native module checks this many records in less than 1 ms."""
+
+_native = implementation().native
+
+
+def is_checked_quickly(header: BatchHeader) -> bool:
+    """True if the native module checks the batch in less than 1 ms; compressed ones take longer."""
+    return _native is not None and not header.attributes & CODEC_MASK and header.record_count <= NATIVE_RECORDS
 
 
 def check_batch(batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int) -> Found:
@@ -42,16 +54,26 @@ def unreadable(error: CorruptRecord) -> InvalidRecord:
 
 def check_records(records: Buffer, position: int, record_count: int, base_timestamp: int) -> Found:
     """Check that exactly ``record_count`` records fill ``records`` from ``position``. Raises: InvalidRecord."""
+    check = _check_in_python if _native is None else _native.check_records
     try:
-        end, newest, misplaced = _walk(records, position, record_count)
-    except IndexError:
+        end, largest_ms, counts_up = check(records, position, record_count, base_timestamp)
+    except (IndexError, InvalidRecord, ValueError):  # the last: from the native module
         raise InvalidRecord("a record of the batch is malformed or missing") from None
     if end != len(records):
         raise InvalidRecord(f"the batch holds more than the {record_count} records that its header declares")
+    return largest_ms, counts_up
+
+
+def _check_in_python(records: Buffer, position: int, record_count: int, base_timestamp: int) -> tuple[int, int, bool]:
+    """(Position after the records, largest timestamp, whether offset deltas are 0, 1, 2, …). Raises: IndexError,
+    InvalidRecord."""
+    end, newest, misplaced = _walk(records, position, record_count)
+    if end > len(records):  # the last header's value
+        raise IndexError
     largest_ms = base_timestamp + (newest >> 1)
     if newest & 1 or base_timestamp < NO_TIMESTAMP or largest_ms > LONG_MAX:
         largest_ms = _largest_timestamp(records, position, record_count, base_timestamp)
-    return largest_ms, not misplaced
+    return end, largest_ms, not misplaced
 
 
 def _walk(records: Buffer, position: int, record_count: int) -> tuple[int, int, int]:

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafka_zk.native.sources import SOURCES
+from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
 from kafka_zk.storage.records.record_batch import encode_record
 from tests.integration.processes import ROOT
 
@@ -33,8 +35,19 @@ def corpus() -> Iterator[tuple[int, bytes]]:
         for headers in ((), [("header", b"x")])
     ]
     yield from ((1, kind) for kind in kinds)
+    yield from ((0, request) for request in requests())
     for count in (0, 2, 7, 50):
         yield count, b"".join(encode_record(delta, delta, KEYS[delta % 6], VALUES[delta % 3]) for delta in range(count))
+
+
+def requests() -> Iterator[bytes]:
+    """Bodies of Produce, which say nothing of their version: the harness reads each as any of them."""
+    for version in (3, 9):
+        for transactional_id in (None, "an-id"):
+            for names in (("t",), ("a", "b" * 200)):
+                topics = [TopicData(name, [PartitionData(number, b"records") for number in range(2)]) for name in names]
+                request = ProduceRequest(transactional_id, -1, 30_000, topics)
+                yield b"".join(bytes(part) for part in write_produce_request(version, request))
 
 
 def fuzz(folder: Path, seconds: int, seed: int) -> tuple[int, int]:
@@ -59,7 +72,7 @@ def can_build() -> bool:
 
 
 def _build(program: Path, *options: str) -> Path:
-    sources = [str(NATIVE / "compaction.c"), str(HARNESS)]
+    sources = [str(NATIVE / name) for name in SOURCES if name != "module.c"] + [str(HARNESS)]
     command = [COMPILER, "-std=c11", "-Wall", "-Wextra", f"-I{NATIVE}", *options, *sources, "-o", str(program)]
     subprocess.run(command, cwd=program.parent, check=True)
     return program

@@ -9,6 +9,8 @@
 #include <time.h>
 
 #include "compaction.h"
+#include "produce.h"
+#include "record_check.h"
 
 #define REPLACED_BYTES 5
 
@@ -72,7 +74,56 @@ static Case damaged(const Case *original)
     return copy;
 }
 
-static bool run(const Case *input)
+static bool run_check(const Case *input)
+{
+    CheckedRecords found;
+    bool accepted = check_records(input->bytes, input->bytes + input->size, input->count, (int64_t)random_below(9), &found);
+    ensure(!accepted || (found.end >= input->bytes && found.end <= input->bytes + input->size), "the end is inside");
+    return accepted;
+}
+
+static bool is_inside(const Case *input, Bytes bytes)
+{
+    return !bytes.start || (bytes.start >= input->bytes && bytes.start + bytes.size <= input->bytes + input->size);
+}
+
+/* Reads a request, and writes a response to it into a buffer that may be too short. */
+static bool run_produce(const Case *input)
+{
+    int version = FIRST_VERSION - 1 + (int)random_below(LAST_VERSION - FIRST_VERSION + 3);
+    size_t room = random_below(200);
+    uint8_t *response = malloc(room + 1);
+    Writer writer = {response, response + room, false};
+    RequestReader reader;
+    ProduceStart found;
+    bool accepted = begin_request(&reader, version, input->bytes, input->size, &found)
+        && is_inside(input, found.transactional_id);
+    if (accepted)
+        write_response_start(&writer, version, 7, found.topic_count);
+    for (int32_t topic = 0; accepted && topic < found.topic_count; topic++) {
+        Bytes name, records;
+        int32_t partition_count, number;
+        accepted = next_topic(&reader, &name, &partition_count);
+        ensure(!accepted || is_inside(input, name), "the name is inside");
+        if (accepted)
+            write_topic(&writer, version, name, partition_count);
+        for (int32_t index = 0; accepted && index < partition_count; index++) {
+            accepted = next_partition(&reader, &number, &records);
+            ensure(!accepted || is_inside(input, records), "the records are inside");
+            if (accepted)
+                write_result(&writer, version, &(PartitionResult){number, 0, INT64_MAX, -1, 0});
+        }
+        accepted = accepted && end_topic(&reader);
+        write_topic_end(&writer, version);
+    }
+    accepted = accepted && end_topic(&reader);
+    write_response_end(&writer, version, 0);
+    ensure(writer.position <= response + room, "the response fits");
+    free(response);
+    return accepted;
+}
+
+static bool run_compaction(const Case *input)
 {
     static const int64_t bases[] = {0, 7, INT64_MAX - INT32_MAX - 1, INT64_MAX - 2, -5};
     static const uint64_t primes[] = {2, 3, 5, 11};
@@ -113,7 +164,7 @@ int main(int argument_count, char **arguments)
     do {
         for (unsigned block = 0; block < 1000; block++, runs++) {
             Case input = damaged(&cases[random_below(count)]);
-            accepted += run(&input);
+            accepted += run_check(&input) | run_produce(&input) | run_compaction(&input);
             free(input.bytes);
         }
     } while (time(NULL) < end);

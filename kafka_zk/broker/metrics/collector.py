@@ -64,8 +64,16 @@ class BrokerCollector(Collector):
         yield from self._zookeeper()
         yield from self._reactor()
         yield from self._authorizer()
-        is_native = implementation().native is not None
-        yield GaugeMetricFamily("kafka_zk_native", "1 if the native module runs, 0 if Python does the same.", is_native)
+        yield from self._native()
+
+    def _native(self) -> Iterator[Metric]:
+        native = implementation().native
+        name = "kafka_zk_native"
+        yield GaugeMetricFamily(name, "1 if the native module runs, 0 if Python does the same.", native is not None)
+        handled = CounterMetricFamily(name + "_handled", "What the native module has done.", labels=["function"])
+        for function, count in ({} if native is None else native.handled()).items():
+            handled.add_metric([function], count)
+        yield handled
 
     def _logs(self) -> list[tuple[TopicPartition, Any]]:
         partitions = self._services.replicas.partitions

@@ -2,7 +2,8 @@
 
 Reading records in Python costs more than all else. Every batch is checked while the checks take at most SHARE of the
 time. Above that, only some batches are checked, so that a saturated broker loses at most a tenth of its throughput.
-Costs, and the effects of an unchecked batch: docs/decisions/0006.
+The native module is quick: what it checks is always checked. Costs, and the effects of an unchecked batch:
+docs/decisions/0006.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.records.log_validator import check_at_once, contradicts_itself
 from kafka_zk.storage.records.record_batch import BatchHeader
+from kafka_zk.storage.records.record_check import is_checked_quickly
 
 SHARE = 0.06
 MAX_CREDIT_S = 0.25
@@ -30,10 +32,12 @@ class RecordChecks:
         self.unchecked_count = 0
 
     def check(self, batch: bytearray | memoryview, header: BatchHeader, config: LogConfig) -> int:
-        """``log_validator.check_at_once``, with credit or for a header that contradicts itself.
+        """``log_validator.check_at_once``, with credit, by the native module, or for a header that contradicts itself.
 
         Returns the largest timestamp. Raises: like ``check_at_once``.
         """
+        if is_checked_quickly(header):
+            return check_at_once(batch, header, config)
         now_s = self._seconds()
         credit_s = self._credit_s + (now_s - self._then_s) * SHARE
         if credit_s > MAX_CREDIT_S:

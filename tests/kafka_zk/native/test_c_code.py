@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.native.loading import Native
+from kafka_zk.protocol.produce import (
+    PartitionData,
+    PartitionResult,
+    ProduceRequest,
+    TopicData,
+    write_produce_request,
+)
 from kafka_zk.storage.cleaner.offset_map import ENTRY_SIZE
 from kafka_zk.storage.records.record_batch import encode_record
 from tests.fuzz_native.campaign import can_build, covered_percent, fuzz
@@ -28,17 +35,24 @@ def test_damaged_records_do_no_harm(tmp_path: Path) -> None:
     runs, accepted = fuzz(tmp_path, 2, seed=0)
     assert runs > accepted > 1000
     covered = covered_percent(tmp_path, seed=0)
-    assert set(covered) == {"compaction.c", "records.h", "siphash.h"}
+    assert set(covered) == {"compaction.c", "produce.c", "record_check.c", "records.h", "siphash.h"}
     assert min(covered.values()) >= 95
 
 
 @pytest.mark.slow
 def test_calls_and_refusals_leak_nothing(native: Native) -> None:
     good = b"".join(encode_record(0, delta, b"%d" % delta, b"x" * 500) for delta in range(20))
+    topics = [TopicData("t", [PartitionData(0, good)])]
+    body = b"".join(bytes(part) for part in write_produce_request(9, ProduceRequest("id", 1, 1, topics)))
+    results = [("t", [PartitionResult(0)])]
     secret, table, replaced = bytes(16), bytearray(ENTRY_SIZE * 101), bytearray(8)
 
     def call(data: bytes, key: bytes) -> None:
+        cut = len(body) - len(key) % 16  # as long as the secret is right
+        native.read_produce(9, memoryview(body)[:cut])
+        native.write_produce(9, 7, results if len(key) == 16 else [*results, data], 0)
         native.digest(key, b"key")
+        native.check_records(data, 0, 20, 0)
         native.note_keys(data, 0, 20, 0, 19, 0, key, table, 0, 100, 0, replaced)
         native.choose(data, 0, 20, 0, 5, True, key, table, 0, replaced)
 

@@ -1,12 +1,17 @@
-"""Produce in every version, both directions, against kafka-python and kio."""
+"""Produce in every version, both directions, against kafka-python and kio.
+
+Requests are read, and responses written, in Python and, where it is built, in the native module.
+"""
 
 import contextlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_zk.native.loading import Native, implementation
 from kafka_zk.protocol import produce
 from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, ApiKey
 from kafka_zk.protocol.errors import ProtocolError
@@ -35,6 +40,34 @@ from tests.kafka_zk.protocol.strategies import (
 )
 
 VERSIONS = st.integers(0, 11)
+
+T = TypeVar("T")
+
+
+def both(call: Callable[[], T]) -> T:
+    """What both implementations return. Raises: ProtocolError."""
+    outcomes: list[T | ProtocolError] = []
+    for native in (None, implementation().native):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(produce, "_native", native)
+            try:
+                outcomes.append(call())
+            except ProtocolError as error:
+                outcomes.append(error)
+    said, found = outcomes
+    if isinstance(said, ProtocolError):
+        assert str(found) == str(said) and isinstance(found, ProtocolError)
+        raise said
+    assert found == said and type(found) is type(said)
+    return said
+
+
+def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
+    return both(lambda: produce.read_produce_request(version, body))
+
+
+def write_produce_response(version: int, correlation_id: int, response: ProduceResponse) -> bytes:
+    return both(lambda: produce.write_produce_response(version, correlation_id, response))
 
 
 @st.composite
@@ -81,13 +114,13 @@ def test_request_equals_kafka_python_and_kio_byte_for_byte(case: tuple[int, Prod
 def test_request_reads_back_what_was_written(case: tuple[int, ProduceRequest]) -> None:
     version, request = case
     body = bytearray(b"".join(produce.write_produce_request(version, request)))
-    assert produce.read_produce_request(version, memoryview(body)) == request
+    assert read_produce_request(version, memoryview(body)) == request
 
 
 @given(responses())
 def test_response_equals_kafka_python_and_kio_byte_for_byte(case: tuple[int, ProduceResponse]) -> None:
     version, response = case
-    frame = produce.write_produce_response(version, 7, response)
+    frame = write_produce_response(version, 7, response)
     header = response_header(ApiKey.PRODUCE, version, 7)
     assert frame.startswith(header)
     body = frame[len(header) :]
@@ -99,7 +132,7 @@ def test_response_equals_kafka_python_and_kio_byte_for_byte(case: tuple[int, Pro
 def test_response_reads_back_what_was_written(case: tuple[int, ProduceResponse]) -> None:
     version, response = case
     header_size = len(response_header(ApiKey.PRODUCE, version, 7))
-    body = memoryview(produce.write_produce_response(version, 7, response))[header_size:]
+    body = memoryview(write_produce_response(version, 7, response))[header_size:]
     read = produce.read_produce_response(version, body)
     plain = [
         TopicResult(topic, [result._replace(record_errors=list(result.record_errors)) for result in partitions])
@@ -111,8 +144,8 @@ def test_response_reads_back_what_was_written(case: tuple[int, ProduceResponse])
 def test_records_are_writable_views_of_the_frame() -> None:
     """The broker patches offsets where the records lie."""
     body = bytearray(b"".join(produce.write_produce_request(9, ProduceRequest(None, 1, 1, [_one(b"records")]))))
-    request = produce.read_produce_request(9, memoryview(body))
-    view = request.topics[0].partitions[0].records
+    request = read_produce_request(9, memoryview(body))
+    view = request.topics[0][1][0][1]
     assert isinstance(view, memoryview)
     view[0:1] = b"R"
     assert b"Records" in body
@@ -130,12 +163,12 @@ def test_a_cut_request_is_a_protocol_error(case: tuple[int, ProduceRequest], dat
     body = b"".join(produce.write_produce_request(version, request))
     cut = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(ProtocolError):
-        produce.read_produce_request(version, memoryview(body)[:cut])
+        read_produce_request(version, memoryview(body)[:cut])
 
 
 @given(VERSIONS, st.binary(max_size=200))
 def test_garbage_is_read_or_a_protocol_error(version: int, body: bytes) -> None:
-    for read in (produce.read_produce_request, produce.read_produce_response):
+    for read in (read_produce_request, produce.read_produce_response):
         with contextlib.suppress(ProtocolError):
             read(version, memoryview(body))
 
@@ -146,3 +179,37 @@ def test_flexible_since_the_version_of_the_table() -> None:
 
 def _one(data: bytes | bytearray) -> TopicData:
     return TopicData("t", [PartitionData(0, data)])
+
+
+@pytest.mark.parametrize("version", range(3, 12))
+def test_what_is_ordinary_is_native(native: Native, version: int) -> None:
+    """The requests of today's clients, and the responses to them."""
+    topics = [TopicData(name, [PartitionData(number, b"records") for number in range(3)]) for name in ("a", "b" * 249)]
+    body = bytearray(b"".join(produce.write_produce_request(version, ProduceRequest("id", -1, 30_000, topics))))
+    results = [TopicResult(name, [PartitionResult(number, 0, 1 << 40, -1, 3) for number in range(3)]) for name in "ab"]
+    before = native.handled()
+    assert read_produce_request(version, memoryview(body)).topics == topics
+    assert write_produce_response(version, -7, ProduceResponse(results, 9))
+    after = native.handled()
+    for function in ("read_produce", "write_produce"):
+        assert after[function] == before[function] + 1
+
+
+def test_what_is_not_ordinary_falls_through(native: Native) -> None:
+    def body(records: bytes | None) -> memoryview:
+        topics = [TopicData("t", [PartitionData(0, records)])]
+        return memoryview(b"".join(produce.write_produce_request(9, ProduceRequest(None, 1, 1, topics))))
+
+    whole = body(b"r")
+    tagged = bytes(whole[:-1]) + b"\x01\x00\x00"
+    many = b"".join(produce.write_produce_request(9, ProduceRequest(None, 1, 1, [_one(b"r")] * 501)))
+    for refused in (body(None), whole[:-1], memoryview(tagged), memoryview(many)):
+        assert native.read_produce(9, refused) is None
+    for version in (2, 12):
+        assert native.read_produce(version, whole) is None
+        assert native.write_produce(version, 7, [], 0) is None
+    details = PartitionResult(0, 2, error_message="no")
+    too_large = PartitionResult(1 << 31)
+    for topics in ([TopicResult("t", [details])], [TopicResult("t", [too_large])], ["t"], [("t", [1])], 7):
+        assert native.write_produce(9, 7, topics, 0) is None
+    assert native.write_produce(9, 7, [TopicResult("t", [PartitionResult(0)] * 200)], 0) is None, "it is long"

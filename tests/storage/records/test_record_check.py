@@ -1,13 +1,21 @@
-"""Records that readers can read pass, everything else is refused; the largest timestamp comes from the records."""
+"""Records that readers can read pass, everything else is refused; the largest timestamp comes from the records.
+
+Every check runs in Python and, where it is built, in the native module, with the same results and errors.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_zk.storage.files.errors import InvalidRecord, UnpacksTooBig
+from kafka_zk.native.loading import Native, implementation
+from kafka_zk.storage.files.errors import InvalidRecord, StorageError, UnpacksTooBig
+from kafka_zk.storage.records import record_check
 from kafka_zk.storage.records.compression import Compression, compress
 from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, assemble_batch, encode_record, read_header
-from kafka_zk.storage.records.record_check import check_batch, check_records
+from kafka_zk.storage.records.record_check import is_checked_quickly
 from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.records.varint import encode_varint
 from tests.storage.records.test_record_stream import RECORDS, Records
@@ -16,8 +24,31 @@ LIMIT_BYTES = 1 << 20
 LONG_MAX = 2**63 - 1
 
 
+def outcome(native: Native | None, call: Callable[[], tuple[int, bool]]) -> tuple[int, bool] | Exception:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_check, "_native", native)
+        try:
+            return call()
+        except StorageError as error:
+            return error
+
+
+def both(call: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
+    """What both implementations say. Raises: StorageError."""
+    said = outcome(None, call)
+    found = outcome(implementation().native, call)
+    assert (type(found), str(found)) == (type(said), str(said))
+    if isinstance(said, Exception):
+        raise said
+    return said
+
+
 def check(batch: bytes | bytearray) -> tuple[int, bool]:
-    return check_batch(batch, read_header(batch), LIMIT_BYTES)
+    return both(lambda: record_check.check_batch(batch, read_header(batch), LIMIT_BYTES))
+
+
+def check_records(records: bytes, position: int, record_count: int, base_timestamp: int) -> tuple[int, bool]:
+    return both(lambda: record_check.check_records(records, position, record_count, base_timestamp))
 
 
 def encoded(records: Records, base_ms: int = 0) -> bytes:
@@ -145,3 +176,40 @@ def test_only_the_batch_is_read() -> None:
     header = read_header(batch)
     assert isinstance(header, BatchHeader) and len(batch) == header.size_bytes > HEADER_SIZE
     assert check(batch) == (0, True)
+
+
+@given(st.binary(max_size=60), st.integers(1, 4), st.integers(-(2**63), 2**63 - 1))
+@settings(max_examples=300)
+def test_garbage_is_refused_alike(data: bytes, record_count: int, base_ms: int) -> None:
+    with suppress(InvalidRecord):
+        check_records(data, 0, record_count, base_ms)
+
+
+@given(RECORDS, st.data())
+def test_damage_is_refused_alike(records: Records, data: st.DataObject) -> None:
+    body = bytearray(encoded(records))
+    for _ in range(data.draw(st.integers(0, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.sampled_from((0, 1, 2, 0x7F, 0x80, 0x81, 0xFF)))
+    start = data.draw(st.integers(0, 2))
+    with suppress(InvalidRecord):
+        check_records(bytes(start) + body, start, len(records), 0)
+
+
+def test_the_native_module_checks_many_records_in_the_turn_of_the_append(native: Native) -> None:
+    counts = (1_000, 1_001, record_check.NATIVE_RECORDS, record_check.NATIVE_RECORDS + 1)
+    for checker, at_once in ((native, counts[:3]), (None, ())):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record_check, "_native", checker)
+            headers = [read_header(batch_with(b"", count)) for count in counts]
+            assert [header.record_count for header in headers if is_checked_quickly(header)] == list(at_once)
+            assert not is_checked_quickly(read_header(batch_with(b"", 1, Compression.lz4)))
+
+
+def test_the_module_counts_the_batches_that_it_read(native: Native) -> None:
+    before = native.handled()["check_records"]
+    body = encode_record(0, 0, None, b"v")
+    assert native.check_records(body, 0, 1, 5) == (len(body), 5, True)
+    for bad in (body[:-1], b""):
+        with pytest.raises(ValueError):
+            native.check_records(bad, 0, 1, 5)
+    assert native.handled()["check_records"] == before + 1

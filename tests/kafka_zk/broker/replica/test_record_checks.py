@@ -4,8 +4,10 @@ import pytest
 
 from kafka_zk.broker.replica import record_checks
 from kafka_zk.broker.replica.record_checks import MAX_CREDIT_S, SHARE, RecordChecks
+from kafka_zk.native.loading import Native
 from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.records import record_check
 from kafka_zk.storage.records.log_validator import check_at_once
 from kafka_zk.storage.records.record_batch import BatchHeader, read_header, set_crc
 from tests.storage.helpers import T0, batch
@@ -17,6 +19,7 @@ class World:
     """A clock, and checks that take COST_S."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(record_check, "_native", None)
         self.now_s = 100.0
         self.checked = 0
         self.checks = RecordChecks(lambda: self.now_s)
@@ -114,3 +117,15 @@ def test_a_header_that_contradicts_itself_is_always_checked(world: World, positi
     except Exception as refused:
         assert position == 57, refused
     assert (world.checked, world.checks.unchecked_count) == (1, 0)
+
+
+def test_what_the_native_module_checks_is_always_checked(
+    world: World, native: Native, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.exhaust()
+    monkeypatch.setattr(record_check, "_native", native)
+    for _ in range(100):
+        world.check(batch())
+    assert (world.checked, world.checks.unchecked_count) == (100, 0)
+    with pytest.raises(InvalidRecord):
+        world.check(malformed())

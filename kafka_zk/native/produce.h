@@ -1,0 +1,60 @@
+/* Ordinary Produce requests and responses, versions 3 to 11, as bytes, without Python objects.
+ *
+ * A request is read in the order of its bytes: begin_request, and for each topic next_topic, next_partition for each of
+ * its partitions, end_topic. Each function returns false for what is not ordinary: malformed, null where the protocol
+ * allows it, tagged fields, more than MOST_ELEMENTS. protocol/produce.py then reads the whole request, or refuses it.
+ * Source: ProduceRequest.json, ProduceResponse.json@3.9.
+ */
+#ifndef KAFKA_ZK_PRODUCE_H
+#define KAFKA_ZK_PRODUCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FIRST_VERSION 3
+#define FLEXIBLE_SINCE 9
+#define LAST_VERSION 11
+#define MOST_ELEMENTS 1000 /* topics and partitions */
+
+typedef struct {
+    const uint8_t *start; /* NULL: null */
+    size_t size;
+} Bytes;
+
+typedef struct {
+    const uint8_t *position, *end;
+    bool flexible;
+    int32_t element_count;
+} RequestReader;
+
+typedef struct {
+    Bytes transactional_id;
+    int16_t acks;
+    int32_t timeout_ms, topic_count;
+} ProduceStart;
+
+bool begin_request(RequestReader *reader, int version, const uint8_t *body, size_t size, ProduceStart *found);
+bool next_topic(RequestReader *reader, Bytes *name, int32_t *partition_count);
+bool next_partition(RequestReader *reader, int32_t *number, Bytes *records);
+bool end_topic(RequestReader *reader);
+
+/* Writes to memory with an end. After `is_full` becomes true, nothing is written. */
+typedef struct {
+    uint8_t *position, *end;
+    bool is_full;
+} Writer;
+
+typedef struct {
+    int32_t partition;
+    int16_t error_code;
+    int64_t base_offset, log_append_time_ms, log_start_offset;
+} PartitionResult;
+
+void write_response_start(Writer *writer, int version, int32_t correlation_id, int32_t topic_count);
+void write_topic(Writer *writer, int version, Bytes name, int32_t partition_count);
+void write_result(Writer *writer, int version, const PartitionResult *result);
+void write_topic_end(Writer *writer, int version);
+void write_response_end(Writer *writer, int version, int32_t throttle_time_ms);
+
+#endif
