@@ -31,6 +31,7 @@ PURPOSES = {
     "embedded": "up, demo and the fixtures",
     "java": "a Java for the embedded ZooKeeper",
     "containers": "pytest --containers",
+    "terminal": "the live screen of watch",
     "security": "key stores of type PKCS12",
     "gssapi": "Kerberos (Debian: needs libkrb5-dev)",
     "spark": "extract, lake and the Spark source",
@@ -41,8 +42,8 @@ FOR_DEVELOPERS = frozenset(("test", "dev", "docs"))
 
 
 class Finding(NamedTuple):
-    """``found``: a version or a state; None if it is missing. ``advice``: how to get what is missing; empty if that is not
-    needed."""
+    """``found``: a version or a state; None if it is missing. ``advice``: how to get it, and what it is for; empty if
+    nothing is to be done."""
 
     name: str
     found: str | None
