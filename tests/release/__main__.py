@@ -91,8 +91,7 @@ def built(released: Path, temporary: Path, target: Path) -> list[Path]:
 def describe(files: list[Path], target: Path, epoch: str) -> None:
     """Check what an index shows of the distributions, and write their bills of materials and checksums."""
     bill.run(sys.executable, "-m", "twine", "check", "--strict", *files)
-    wheels = {path.name.partition("-")[0]: path for path in files if path.suffix == ".whl"}
-    bills = [bill.write_bill(wheel, target, epoch) for wheel in wheels.values()]
+    bills = [bill.write_bill(wheel, target, epoch) for wheel in distributions.installable(files)]
     sums = distributions.digests([*files, *bills])
     (target / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
     print(f"Built twice with equal results; checked by twine; bills of materials: {', '.join(b.name for b in bills)}")

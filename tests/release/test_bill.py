@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.release.bill import jars, metadata, root_component, with_parts
+from tests.release.bill import jars, metadata, root_component
 
 
 def zipped(**files: bytes) -> bytes:
@@ -23,7 +23,8 @@ def zipped(**files: bytes) -> bytes:
 @pytest.fixture
 def wheel(tmp_path: Path) -> Path:
     named = zipped(**{"META-INF/maven/org.example/named-jar/pom.properties": b""})
-    about = b"Name: jars\nVersion: 1\nSummary: Some jars\nLicense-Expression: MIT\nProject-URL: Source, https://example.org\n"
+    about = b"Name: jars\nVersion: 1\nSummary: Some jars\nLicense-Expression: MIT\n"
+    about += b"Project-URL: Source, https://example.org\nRequires-Dist: twisted>=24.7\nRequires-Dist: a; extra == 'b'\n"
     path = tmp_path / "jars-1-py3-none-any.whl"
     path.write_bytes(
         zipped(**{"jars/named-jar-1.2.jar": named, "jars/plain-3.jar": zipped(), "jars-1.dist-info/METADATA": about})
@@ -42,13 +43,6 @@ def test_each_jar_is_a_component_with_its_digest_and_its_coordinates(wheel: Path
     assert "purl" not in plain
 
 
-def test_jars_are_parts_of_the_distribution_that_contains_them(wheel: Path) -> None:
-    bill = with_parts({"components": [{"name": "other"}, {"name": "jars"}]}, "jars", jars(wheel))
-    assert [len(each.get("components", [])) for each in bill["components"]] == [0, 2]
-    with pytest.raises(AssertionError, match="lists jars"):
-        with_parts({"components": []}, "jars", jars(wheel))
-
-
 def test_the_distribution_itself_is_described_by_its_metadata(wheel: Path) -> None:
     project = tomllib.loads(root_component(metadata(wheel)))["project"]
     assert project == {
@@ -56,6 +50,7 @@ def test_the_distribution_itself_is_described_by_its_metadata(wheel: Path) -> No
         "version": "1",
         "description": "Some jars",
         "license": "MIT",
+        "dependencies": ["twisted>=24.7"],
         "urls": {"Source": "https://example.org"},
     }
 
