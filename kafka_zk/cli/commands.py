@@ -8,6 +8,7 @@ import importlib
 from typing import NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from kafka_zk import __version__
 from kafka_zk.cli.terminal.command_group import CommandGroup, with_narrow_examples
@@ -52,6 +53,8 @@ COMMANDS = {
     "lake": _Entry("spark.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
     "lesson": _Entry("cluster.lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
+    "env": _Entry("env", "What is installed, what is missing, and what to do."),
+    "completion": _Entry("completion", "Print the script with which bash, zsh or fish completes commands."),
     "demo": _Entry("cluster.demo", "336,776 flights through a real cluster and back, checked.", is_client=True),
 }
 
@@ -65,10 +68,10 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A client does without pyOpenSSL, unless only help is requested."""
+        """A client does without pyOpenSSL, unless only help or completions are requested."""
         name, command, rest = super().resolve_command(ctx, args)
         is_client = name in COMMANDS and COMMANDS[name].is_client and not set(ctx.help_option_names) & set(rest)
-        if is_client:
+        if is_client and not ctx.resilient_parsing:
             ctx.with_resource(without_pyopenssl())
         return name, command, rest
 
@@ -79,6 +82,12 @@ class LazyGroup(CommandGroup):
         with interrupts.held():
             command: click.Command = importlib.import_module(f"kafka_zk.cli.{entry.module}").command
         return with_narrow_examples(command)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Click would import every command to ask whether it is hidden."""
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=COMMANDS[name].help) for name in names]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

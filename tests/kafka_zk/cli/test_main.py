@@ -21,7 +21,7 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     assert run([name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: kafka-zk {name}")
-    assert "--json" in shown or name in ("broker", "zookeeper", *GROUPS)
+    assert "--json" in shown or name in ("broker", "completion", "zookeeper", *GROUPS)
 
 
 def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,95 @@
+"""What git and the files of a repository say, and the commit of a release."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.release.refusals import Facts, tag_of
+
+_IMAGE = re.compile(r"kafka-zk:(\d[\w.]*)")
+_NAMES_THE_IMAGE = ("docker/*.yml", "docs/how-to/containers.md")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What ``git`` prints. Raises: CalledProcessError."""
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def facts(folder: Path, asked: str | None, repository: str | None) -> Facts:
+    """``asked``: None for the version that the code declares. ``repository``: None for that of the remote origin."""
+    declared = declared_version(folder)
+    return Facts(
+        asked=asked or declared,
+        declared=declared,
+        quoted=list(_quoted(folder)),
+        changed=git(folder, "status", "--porcelain").splitlines(),
+        tags=git(folder, "tag").split(),
+        tags_of_head=git(folder, "tag", "--points-at", "HEAD").split(),
+        changelog=(folder / "CHANGELOG.md").read_text(),
+        readme=(folder / "README.md").read_text(),
+        repository=repository or address(_origin(folder)),
+    )
+
+
+def declared_version(folder: Path) -> str:
+    found = re.search(r'^__version__ = "(.+)"$', (folder / "kafka_zk" / "__init__.py").read_text(), re.MULTILINE)
+    assert found is not None, "kafka_zk/__init__.py has a version"
+    return found[1]
+
+
+def _quoted(folder: Path) -> Iterator[tuple[str, str]]:
+    for pattern in _NAMES_THE_IMAGE:
+        for file in sorted(folder.glob(pattern)):
+            for version in sorted(set(_IMAGE.findall(file.read_text()))):
+                yield str(file.relative_to(folder)), version
+
+
+def _origin(folder: Path) -> str:
+    if "origin" not in git(folder, "remote").split():
+        return ""
+    return git(folder, "remote", "get-url", "origin")
+
+
+def address(remote: str) -> str:
+    """The address for a browser of a remote that git reaches by HTTPS or SSH: ``git@host:owner/name.git``."""
+    by_ssh = re.fullmatch(r"(?:ssh://)?git@([^:/]+)[:/](.+)", remote)
+    found = f"https://{by_ssh[1]}/{by_ssh[2]}" if by_ssh else remote
+    return re.sub(r"^https://[^@/]*@", "https://", found).removesuffix("/").removesuffix(".git")
+
+
+def clone(folder: Path, target: Path) -> Path:
+    """The committed files of ``folder``, with nothing else, and with its author for new commits."""
+    git(folder, "clone", "--quiet", "--no-hardlinks", "--no-tags", str(folder), str(target))
+    for key in ("user.name", "user.email"):
+        git(target, "config", key, git(folder, "config", key))
+    return target
+
+
+def with_address(folder: Path, repository: str) -> None:
+    """Write the repository's address into setup.cfg, from which the build takes all of the project's addresses."""
+    file = folder / "setup.cfg"
+    text = re.sub(r"^url = .*\n", "", file.read_text(), flags=re.MULTILINE)
+    file.write_text(text.replace("name = kafka-zk\n", f"name = kafka-zk\nurl = {repository}\n", 1))
+
+
+def commit_all(folder: Path, version: str) -> None:
+    """Commit everything, if anything has changed."""
+    git(folder, "add", "--all")
+    if git(folder, "status", "--porcelain"):
+        reason = "The changelog has its section, and the build knows where the repository is."
+        git(folder, "commit", "--quiet", "--message", f"Release {version}", "--message", reason)
+
+
+def adopt(folder: Path, released: Path, version: str, notes: str) -> None:
+    """Let the branch of ``folder`` have the commit of ``released``, and give it the tag with these notes."""
+    git(folder, "fetch", "--quiet", "--no-tags", str(released), "HEAD")
+    git(folder, "merge", "--quiet", "--ff-only", "FETCH_HEAD")
+    message = f"kafka-zk {version}\n\n{notes}"
+    git(folder, "tag", "--annotate", "--cleanup=whitespace", tag_of(version), "--message", message)
+
+
+def committed_at(folder: Path) -> str:
+    """Seconds since the epoch at which the checked-out commit was made: the time of every file in a build."""
+    return git(folder, "log", "-1", "--format=%ct")
