@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include "compaction.h"
+#include "plain_commit_module.h"
 #include "record_check.h"
 
 /* How often each function did its work, by name, for the metric; see `handled`. */
@@ -216,7 +217,7 @@ PyDoc_STRVAR(handled_doc, "handled() -> dict\n\nHow often each function did its 
 
 static PyObject *py_handled(PyObject *module, PyObject *unused)
 {
-    return Py_BuildValue("{s:K}", "check_records", checked_batches);
+    return Py_BuildValue("{s:K,s:K}", "check_records", checked_batches, "plain_commit", plain_commits_handled());
 }
 
 static PyMethodDef methods[] = {
@@ -225,6 +226,7 @@ static PyMethodDef methods[] = {
     {"choose", py_choose, METH_VARARGS, choose_doc},
     {"check_records", (PyCFunction)(void (*)(void))py_check_records, METH_FASTCALL, check_records_doc},
     {"handled", py_handled, METH_NOARGS, handled_doc},
+    {"plain_commit", (PyCFunction)(void (*)(void))py_plain_commit, METH_FASTCALL, plain_commit_doc},
     {NULL, NULL, 0, NULL},
 };
 
