@@ -14,6 +14,7 @@ from kafka_zk.storage.records.record_batch import (
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
     assemble_batch,
+    set_crc,
 )
 from kafka_zk.storage.records.varint import encode_varint, encode_varints
 
@@ -30,12 +31,19 @@ _LONGEST_CACHED = 255  # of a group id; topic names are shorter
 
 
 class OffsetsBatch:
-    """``offsets``: the offsets added, without those whose metadata exceed ``metadata_max_bytes``."""
+    """The records of one commit.
+
+    Attributes:
+        offsets: those added, without those whose metadata exceed ``metadata_max_bytes``.
+        metadata_bytes: length of their metadata.
+        now_ms: timestamp of the records.
+    """
 
     def __init__(self, group_id: str, now_ms: int, metadata_max_bytes: int) -> None:
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.metadata_bytes = 0
+        self.now_ms = now_ms
         self._group_id = group_id
-        self._now_ms = now_ms
         self._metadata_max_bytes = metadata_max_bytes
         self._parts: list[bytes] = []
 
@@ -57,6 +65,7 @@ class OffsetsBatch:
                 end = _PARTITION_AND_VALUE.pack(partition, _VALUE_BEGINS, offset, leader_epoch, commit_ms)
             elif len(metadata) <= self._metadata_max_bytes:
                 value = encode_offset_value(committed)
+                self.metadata_bytes += len(metadata)
                 end = b"".join((_PARTITION.pack(partition), encode_varint(len(value)), value, b"\0"))
             else:
                 continue
@@ -94,9 +103,24 @@ class OffsetsBatch:
             attributes=0 if producer is None else TRANSACTIONAL_FLAG,
             producer=_NO_PRODUCER if producer is None else (*producer, _SEQUENCE),
             record_count=len(self.offsets),
-            base_timestamp=self._now_ms,
-            max_timestamp=self._now_ms,
+            base_timestamp=self.now_ms,
+            max_timestamp=self.now_ms,
         )
+
+
+class EncodedBatch(OffsetsBatch):
+    """Offsets without metadata whose batch the native module has written. ``batch``: without a CRC."""
+
+    def __init__(self, offsets: dict[TopicPartition, OffsetAndMetadata], now_ms: int, batch: bytearray) -> None:
+        self.offsets = offsets
+        self.metadata_bytes = 0
+        self.now_ms = now_ms
+        self._batch = batch
+
+    def build(self, producer: Producer | None = None) -> bytearray:
+        assert producer is None, "commits in transactions have batches of their own"
+        set_crc(self._batch)
+        return self._batch
 
 
 def _front(group_id: str, topic: str) -> bytes:
