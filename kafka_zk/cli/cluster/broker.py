@@ -10,6 +10,7 @@ import click
 from kafka_zk.broker.process.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, LogFile
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.properties import KEY_VALUE, read_properties
+from kafka_zk.embedded.fault_token import FAULTS_TOKEN_VARIABLE, SHORTEST_TOKEN
 
 _LOGIN_FILE = "java.security.auth.login.config"
 
@@ -30,6 +31,12 @@ def jvm_login_file(kafka_opts: str) -> dict[str, str]:
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics on it, at /metrics.")
 @click.option("--metrics-host", help="Address for the metrics; 0.0.0.0 for all.  [default: the first listener's]")
 @click.option(
+    "--faults-port",
+    type=click.IntRange(1, 65535),
+    help=f"Take named faults on it, for tests; needs a token in {FAULTS_TOKEN_VARIABLE}.",
+)
+@click.option("--faults-host", default="127.0.0.1", show_default=True, help="Address for the faults.")
+@click.option(
     "--log-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help=f"Log to this file instead of stderr; rotated, {LOG_FILE_COUNT} files of {LOG_FILE_BYTES >> 20} MB at most.",
@@ -48,6 +55,8 @@ def command(
     overrides: tuple[tuple[str, str], ...],
     metrics_port: int | None,
     metrics_host: str | None,
+    faults_port: int | None,
+    faults_host: str,
     log_file: Path | None,
     log_level: str,
     trace: Path | None,
@@ -68,6 +77,9 @@ def command(
     """
     if metrics_host is not None and metrics_port is None:
         raise click.UsageError("--metrics-host needs --metrics-port")
+    token = os.environ.pop(FAULTS_TOKEN_VARIABLE, "")  # helper processes need it not
+    if faults_port is not None and len(token) < SHORTEST_TOKEN:
+        raise click.UsageError(f"--faults-port needs a token of {SHORTEST_TOKEN} characters in {FAULTS_TOKEN_VARIABLE}")
     log = LogFile(log_file) if log_file is not None else None
     from kafka_zk.broker.config.kafka_config import KafkaConfig
 
@@ -80,11 +92,12 @@ def command(
 
     import_lean(tls_listeners=config.has_tls_listeners)
     from kafka_zk.broker.process import logs
-    from kafka_zk.broker.process.server import run_broker
+    from kafka_zk.broker.process.server import FaultsAddress, run_broker
 
     logs.configure(level=log_level, as_json=log_format == "json", log_file=log)
+    faults = None if faults_port is None else FaultsAddress(faults_host, faults_port, token)
     if trace is None:
-        sys.exit(run_broker(config, metrics_port, metrics_host))
+        sys.exit(run_broker(config, metrics_port, metrics_host, faults=faults))
     from kafka_zk.recorder.timeline.trace_file import TraceWriter
 
-    sys.exit(run_broker(config, metrics_port, metrics_host, TraceWriter(trace, f"broker-{config.broker_id}")))
+    sys.exit(run_broker(config, metrics_port, metrics_host, TraceWriter(trace, f"broker-{config.broker_id}"), faults))
