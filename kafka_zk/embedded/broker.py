@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.fault_token import FAULTS_TOKEN_VARIABLE, new_token
+from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.private_files import write_private
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.process import ChildProcess, python_command
@@ -26,6 +27,10 @@ class BrokerProcess:
         trace: a file or directory for its events.
         supervisor: closes the broker's session when the process has ended; without one, the session expires.
         login: the security of ``view``'s connections.
+        takes_faults: open the broker's JSON API for faults (see ``faults``) on a free port.
+
+    Attributes:
+        faults_port, faults_token: of the JSON API for faults; None and empty without one.
     """
 
     def __init__(
@@ -38,8 +43,12 @@ class BrokerProcess:
         trace: Path | None = None,
         supervisor: Supervisor | None = None,
         login: ClientSecurity = NO_SECURITY,
+        *,
+        takes_faults: bool = False,
     ) -> None:
         self._login = login
+        self.faults_port = free_port() if takes_faults else None
+        self.faults_token = new_token() if takes_faults else ""
         self.folder = folder.resolve()
         self.broker_id = broker_id
         self.port = port
@@ -54,7 +63,10 @@ class BrokerProcess:
         }
         log = self.folder / "broker.log"
         traced = () if trace is None else ("--trace", trace)
-        command, environ = python_command("broker", self.properties_file, "--log-file", log, *traced)
+        faults = ("--faults-port", str(self.faults_port)) if takes_faults else ()
+        command, environ = python_command("broker", self.properties_file, "--log-file", log, *traced, *faults)
+        if takes_faults:
+            environ[FAULTS_TOKEN_VARIABLE] = self.faults_token
         self.process = ChildProcess(f"broker {broker_id}", command, log, environ, supervisor=supervisor)
         self._gate: StartGate | None = None
 

@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Self
 
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.base.types import TopicPartition
@@ -39,6 +39,9 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
+
+if TYPE_CHECKING:
+    from kafka_zk.embedded.faults import ClusterFaults
 
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30
@@ -68,6 +71,7 @@ class EmbeddedCluster:
         trace: a directory, created if absent, for the events of every broker.
         supervised: close the session of a dead broker (see ``supervisor``) instead of letting it expire.
         secured: brokers and clients must log in over TLS (see ``cluster_security``).
+        takes_faults: the brokers take named faults, see ``faults``.
     Raises: UnusableDataDir; EmbeddedError if ``properties`` contradict ``secured``.
 
     Attributes:
@@ -89,7 +93,10 @@ class EmbeddedCluster:
         trace: Path | None = None,
         supervised: bool = True,
         secured: bool = False,
+        takes_faults: bool = False,
     ) -> None:
+        self._takes_faults = takes_faults
+        self._faults: ClusterFaults | None = None
         self.data_dir = data_dir.resolve()
         self.security: ClusterSecurity | None = None
         self.newly_secured = False
@@ -211,8 +218,9 @@ class EmbeddedCluster:
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
         properties = {**self._secured_listeners(broker_id, {PROTOCOL: port}), **self._properties}
         return BrokerProcess(
-            folder, broker_id, port, self.zookeeper_connect, properties, self.trace, self._supervisor(), self.login
-        )
+            folder, broker_id, port, self.zookeeper_connect, properties, self.trace, self._supervisor(), self.login,
+            takes_faults=self._takes_faults,
+        )  # fmt: skip
 
     def _secured_listeners(self, broker_id: int, ports: Mapping[str, int]) -> dict[str, str]:
         """The properties for listeners, of which the first is for brokers; empty without security."""
@@ -328,6 +336,17 @@ class EmbeddedCluster:
         """The controller's broker id according to the first responsive broker; -1 if unknown."""
         views = (broker.view() for broker in self.brokers if broker.alive)
         return next((view.controller_id for view in views if view), -1)
+
+    @property
+    def faults(self) -> "ClusterFaults":
+        """Named faults of the cluster. Raises: EmbeddedError if its brokers take none."""
+        if not self._takes_faults:
+            raise EmbeddedError("the brokers of this cluster take no faults: it was started without takes_faults")
+        if self._faults is None:
+            from kafka_zk.embedded.faults import ClusterFaults  # it loads an HTTP client
+
+            self._faults = ClusterFaults(self)
+        return self._faults
 
     def stop(self) -> list[str]:
         """Stop all brokers, then ZooKeeper. Returns a sentence for each broker that did not end cleanly."""

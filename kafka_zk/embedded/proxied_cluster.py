@@ -109,8 +109,9 @@ class ProxiedCluster(EmbeddedCluster):
         }
         connect = zookeeper.address + chroot
         return BrokerProcess(
-            folder, broker_id, port, connect, properties, self.trace, self._supervisor(), self.login
-        )
+            folder, broker_id, port, connect, properties, self.trace, self._supervisor(), self.login,
+            takes_faults=self._takes_faults,
+        )  # fmt: skip
 
     def _comes_from_a_cut_broker(self, port: int) -> bool:
         cut = [broker_id for broker_id, links in self._cut.items() if Link.BROKERS in links]

@@ -1,8 +1,8 @@
 """A cluster for tests and scripts without pytest.
 
-    with Cluster(brokers=3) as cluster:
-        cluster.create_topic("orders", partitions=4)
-        ...connect to cluster.bootstrap
+with Cluster(brokers=3) as cluster:
+    cluster.create_topic("orders", partitions=4)
+    ...connect to cluster.bootstrap
 """
 
 import shutil
@@ -51,6 +51,7 @@ class Cluster(EmbeddedCluster):
             tick_time_ms=TICK_TIME_MS,
             force_sync=False,
             secured=security,
+            takes_faults=True,
         )
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:

@@ -18,6 +18,7 @@ This module imports only pytest and two numbers, so a run without these fixtures
 """
 
 import itertools
+import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
@@ -98,6 +99,24 @@ def _server_logs(request: pytest.FixtureRequest) -> "ServerLogs":
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if _LOGS in item.config.stash:
         item.config.stash[_LOGS].begin_test()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """End the test's faults. One that never fired fails the test, unless it failed before."""
+    try:
+        result = yield
+    except BaseException:
+        _end_faults(check=False)
+        raise
+    _end_faults(check=True)
+    return result
+
+
+def _end_faults(*, check: bool) -> None:
+    faults = sys.modules.get("kafka_zk.embedded.faults")  # a run without faults does not load it
+    if faults is not None:
+        faults.end_all(check=check)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,6 +37,7 @@ def quick_cluster(
         properties=merged,
         supervised=supervised,
         secured=secured,
+        takes_faults=True,
     )
 
 

@@ -61,6 +61,21 @@ def test_variables_that_are_no_keys_are_left_alone(entrypoint: ModuleType) -> No
     assert set(entrypoint.server_properties(environ, {})) == {"log.dirs", "listeners"}
 
 
+@pytest.mark.parametrize(
+    ("port", "options"), [("9600", ["--faults-port", "9600", "--faults-host", "0.0.0.0"]), ("", [])]
+)
+def test_faults_are_taken_only_if_a_port_is_named(
+    entrypoint: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, port: str, options: list[str]
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(entrypoint.os, "execvp", lambda file, arguments: started.append(arguments))
+    monkeypatch.setattr(entrypoint, "WRITTEN", tmp_path / "server.properties")
+    monkeypatch.setenv("KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181")
+    monkeypatch.setenv("KAFKA_ZK_FAULTS_PORT", port)
+    entrypoint.main()
+    assert started[0][3:] == options
+
+
 def test_options_of_the_jvm_that_secure_zookeeper_are_taken_over(entrypoint: ModuleType) -> None:
     environ = {"KAFKA_OPTS": "-Djava.security.auth.login.config=/run/secrets/jaas.conf -Dother=x -ea"}
     made = entrypoint.server_properties(environ, {})

@@ -72,6 +72,9 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 Response = list[Part] | None
 RawHandler = Callable[[Services, RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 
+Wrap = Callable[[RawHandler], RawHandler]
+"""Makes another handler of an API's handler."""
+
 RAW_HANDLERS: dict[int, RawHandler] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
@@ -176,6 +179,15 @@ def _acts_for_the_cluster(services: Services, context: RequestContext, api_key: 
     return takes_alter and authorizer.may(context, Operation.ALTER, CLUSTER)
 
 
+def _decoding(handler: MessageHandler) -> RawHandler:
+    def handle(
+        services: Services, context: RequestContext, header: RequestHeader, body: memoryview
+    ) -> Coroutine[Any, Any, Response]:
+        return answer(services, context, header, body, handler)
+
+    return handle
+
+
 async def _exempt(answering: Coroutine[Any, Any, list[Part]]) -> ExemptAnswer:
     return ExemptAnswer(await answering)
 
@@ -185,12 +197,31 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._raw_handlers = RAW_HANDLERS | {key: _of_brokers(MESSAGE_HANDLERS[key]) for key in EXEMPT}
+        self._usual_handlers = RAW_HANDLERS | {key: _of_brokers(MESSAGE_HANDLERS[key]) for key in EXEMPT}
+        self._wraps: dict[int, Wrap] = {}
+        self._raw_handlers = dict(self._usual_handlers)
         self._raw_handler = self._raw_handlers.get
 
     def limit_fetches(self, clients: Clients | None) -> None:
         """Apply the fetch quotas in ``clients``; None: no quotas."""
-        self._raw_handlers[ApiKey.FETCH] = fetch.handle if clients is None else _limited_fetch(clients)
+        self._usual_handlers[ApiKey.FETCH] = fetch.handle if clients is None else _limited_fetch(clients)
+        self._install(ApiKey.FETCH)
+
+    def wrap(self, api_key: int, wrap: Wrap | None) -> None:
+        """Put a handler around that of an API, instead of an earlier one; None: none. Other APIs cost what they did."""
+        self._wraps.pop(api_key, None)
+        if wrap is not None:
+            self._wraps[api_key] = wrap
+        self._install(api_key)
+
+    def _install(self, api_key: int) -> None:
+        usual, wrap = self._usual_handlers.get(api_key), self._wraps.get(api_key)
+        if wrap is not None:
+            self._raw_handlers[api_key] = wrap(usual or _decoding(MESSAGE_HANDLERS[api_key]))
+        elif usual is not None:
+            self._raw_handlers[api_key] = usual
+        else:
+            self._raw_handlers.pop(api_key, None)
 
     def dispatch(
         self, context: RequestContext, header: RequestHeader, body: memoryview

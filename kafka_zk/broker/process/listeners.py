@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
-from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.authorization import with_api_key
 from kafka_zk.broker.process.machine import Machine
@@ -48,9 +48,8 @@ def listener_maker(
     machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, stats: RequestStats | None
 ) -> NewListener:
     """``stats``: counts the listeners' requests."""
-    dispatcher = Dispatcher(parts.services)
-    parts.services.client_quotas.limit_fetches_by(dispatcher.limit_fetches)
-    dispatch: Dispatch = with_api_key(parts.services.authorizer, dispatcher.dispatch)
+    parts.services.client_quotas.limit_fetches_by(parts.dispatcher.limit_fetches)
+    dispatch: Dispatch = with_api_key(parts.services.authorizer, parts.dispatcher.dispatch)
     if stats is not None:
         dispatch = stats.measure(dispatch)
     return partial(_new_listener, machine, parts, quotas, dispatch)

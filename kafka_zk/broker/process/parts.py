@@ -23,6 +23,7 @@ from kafka_zk.broker.group.coordinator import GroupCoordinator
 from kafka_zk.broker.group.offsets_topic import OffsetsTopic
 from kafka_zk.broker.group.reporter import GroupReporter
 from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.table import Dispatcher
 from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.process.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.process.controller_channel import ControllerChannel
@@ -122,6 +123,7 @@ class BrokerParts:
             replicas.standing_of, machine.start_helper,
         )  # fmt: skip
         self.services = self._new_services(replicas, metadata, topics, coordinator)
+        self.dispatcher = Dispatcher(self.services)
         self._transactions.serve(self.services)
         self.connection_rates = ConnectionRates(_window(config))
         self.client_quotas = QuotaConfigs(self.services.client_quotas, base.configs, machine.run_in_thread)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
@@ -15,6 +15,7 @@ from twisted.logger import Logger, LogLevel
 
 from kafka_zk.base.events import Observe, ignore
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.broker.faults.stepped_clock import SteppedClock
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.broker.process.broker import Broker
@@ -24,6 +25,7 @@ from kafka_zk.broker.process.signals import ending_signals
 from kafka_zk.native.loading import NativeUnusable, implementation
 from kafka_zk.network.reactor import install
 from kafka_zk.registry import cluster_id
+from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, RegistryError, SessionLost
 from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.client.session_pipe import SessionPipe
@@ -41,20 +43,30 @@ GC_THRESHOLDS = (10_000, 20, 20)
 counting frees nearly all garbage."""
 
 
+class FaultsAddress(NamedTuple):
+    """Where the broker takes faults from, and the token for it."""
+
+    host: str
+    port: int
+    token: str
+
+
 def run_broker(
     config: KafkaConfig,
     metrics_port: int | None = None,
     metrics_host: str | None = None,
     observe: Observe = ignore,
+    faults: FaultsAddress | None = None,
 ) -> int:
     """Run a broker until a signal (``signals``) or a fatal error ends it. Returns the exit code, 0 after a clean stop.
 
-    ``metrics_port``: for Prometheus; None: no metrics. ``metrics_host``: default: the first listener's.
+    ``metrics_port``: for Prometheus; None: no metrics. ``metrics_host``: default: the first listener's. ``faults``: see
+    ``broker.faults.control_channel``; None: off.
     """
     _raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     host = config.listener_list[0].host if metrics_host is None else metrics_host
-    process = _Process(install(), config, None if metrics_port is None else (host, metrics_port), observe)
+    process = _Process(install(), config, None if metrics_port is None else (host, metrics_port), observe, faults)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # imported modules stay: no need to examine them
     process.run()
@@ -76,8 +88,14 @@ def helper_holding(
 
 class _Process:
     def __init__(
-        self, reactor: Any, config: KafkaConfig, metrics_address: tuple[str, int] | None, observe: Observe
+        self,
+        reactor: Any,
+        config: KafkaConfig,
+        metrics_address: tuple[str, int] | None,
+        observe: Observe,
+        faults_address: FaultsAddress | None = None,
     ) -> None:
+        self._faults_address = faults_address
         self._observe = observe
         self._metrics_address = metrics_address
         self._reactor = reactor
@@ -115,9 +133,13 @@ class _Process:
             await client.start()
             stats = None if self._metrics_address is None else RequestStats()
             machine = replace(Machine.of(self._reactor), start_helper=partial(helper_holding, self._session_pipe))
+            if self._faults_address is not None:
+                machine = replace(machine, clock=SteppedClock(self._reactor))
             self._broker = Broker(machine, config, client, self._fatal, stats, self._observe)
             await self._broker.start()
             client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
+            if self._faults_address is not None:
+                self._take_faults(self._faults_address, self._broker, machine, client)
             if stats is not None and self._metrics_address is not None:
                 from kafka_zk.broker.metrics import endpoint
 
@@ -132,6 +154,16 @@ class _Process:
         except Exception:
             _log.failure("the broker cannot start", level=LogLevel.error)
             self._fatal("the broker cannot start because of a bug; see the traceback above")
+
+    def _take_faults(self, address: FaultsAddress, broker: Broker, machine: Machine, client: RegistryClient) -> None:
+        from kafka_zk.broker.faults import control_channel
+        from kafka_zk.broker.faults.faults import Faults, Seams
+
+        assert isinstance(machine.clock, SteppedClock)
+        parts = broker.parts
+        faults = Faults(Seams(parts.services, parts.dispatcher, client, machine.clock, machine.run_in_thread))
+        control_channel.listen(self._reactor, faults, *address)
+        _log.warn("faults can be injected at {host}:{port}", host=address.host, port=address.port)
 
     def _fatal(self, reason: str) -> None:
         """Stop the broker and exit with code 1."""

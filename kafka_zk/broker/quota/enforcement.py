@@ -69,6 +69,7 @@ class Enforcement:
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
         self._limit_fetches: LimitFetches = lambda clients: None
+        self._throttles_others = False
         self.on_change: Callable[[], None] = lambda: None
         """Called after quotas have changed."""
 
@@ -87,6 +88,12 @@ class Enforcement:
         self._limit_fetches = limit
         self.changed()
 
+    def throttle_others(self, *, on: bool) -> None:
+        """Also mute peers after a ``ThrottledAnswer`` that comes from no quota."""
+        if on != self._throttles_others:
+            self._throttles_others = on
+            self.changed()
+
     def changed(self) -> None:
         """Apply changed quotas by wrapping only the requests that need it."""
         self._limit_fetches(self._known if self.quotas.table.has(QuotaKey.FETCH) else None)
@@ -96,7 +103,7 @@ class Enforcement:
 
     def _apply(self, settings: ConnectionSettings, dispatch: Dispatch) -> None:
         table = self.quotas.table
-        settings.on_response = None if table.is_empty else self.mute_ms
+        settings.on_response = None if table.is_empty and not self._throttles_others else self.mute_ms
         settings.unheard = None if table.has(QuotaKey.MUTATION) else list
         if table.has(QuotaKey.PRODUCE):
             dispatch = self._counting(dispatch)

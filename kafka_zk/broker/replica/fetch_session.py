@@ -72,7 +72,6 @@ class FetchContext(NamedTuple):
         changed = session.changes(fetched)
         return FetchResponse(_by_topic(changed if self.is_incremental else fetched), session_id=session.session_id)
 
-
     def empty_response(self) -> FetchResponse:
         """The response for a throttled client: no partitions, and the session stays unchanged."""
         session_id = self.session.session_id if self.session is not None and self.is_incremental else NO_SESSION
@@ -259,6 +258,18 @@ class FetchSessions:
                 session = self._begin(wanted, uses_topic_ids, now_ms, is_follower)
             return FetchContext(wanted, session, False)
         return self._continue(request, uses_topic_ids, now_ms)
+
+    def peek(self, request: FetchRequest) -> Wanted:
+        """The partitions that ``open`` would return for a request without errors, but the session stays as it is."""
+        session = self._sessions.get(request.session_id)
+        if session is None or request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            return _wanted(request)
+        forgotten = {
+            (_topic_key(topic, topic_id), partition)
+            for topic, topic_id, partitions in request.forgotten_topics
+            for partition in partitions
+        }
+        return {key: wanted for key, wanted in (session.wanted | _wanted(request)).items() if key not in forgotten}
 
     def take_back(self, context: FetchContext) -> None:
         """Remove the session that the request began, because the response is empty."""

@@ -12,6 +12,7 @@ from kafka_zk.broker.process.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, Log
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.properties import KEY_VALUE, read_properties
 from kafka_zk.embedded import start_gate
+from kafka_zk.embedded.fault_token import FAULTS_TOKEN_VARIABLE, SHORTEST_TOKEN
 from kafka_zk.network.twisted_tcp import without_pyopenssl
 
 _LOGIN_FILE = "java.security.auth.login.config"
@@ -40,6 +41,12 @@ def _load() -> Callable[..., int]:
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics on it, at /metrics.")
 @click.option("--metrics-host", help="Address for the metrics; 0.0.0.0 for all.  [default: the first listener's]")
 @click.option(
+    "--faults-port",
+    type=click.IntRange(1, 65535),
+    help=f"Take named faults on it, for tests; needs a token in {FAULTS_TOKEN_VARIABLE}.",
+)
+@click.option("--faults-host", default="127.0.0.1", show_default=True, help="Address for the faults.")
+@click.option(
     "--log-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help=f"Log to this file instead of stderr; rotated, {LOG_FILE_COUNT} files of {LOG_FILE_BYTES >> 20} MB at most.",
@@ -58,6 +65,8 @@ def command(
     overrides: tuple[tuple[str, str], ...],
     metrics_port: int | None,
     metrics_host: str | None,
+    faults_port: int | None,
+    faults_host: str,
     log_file: Path | None,
     log_level: str,
     trace: Path | None,
@@ -78,6 +87,9 @@ def command(
     """
     if metrics_host is not None and metrics_port is None:
         raise click.UsageError("--metrics-host needs --metrics-port")
+    token = os.environ.pop(FAULTS_TOKEN_VARIABLE, "")  # helper processes need it not
+    if faults_port is not None and len(token) < SHORTEST_TOKEN:
+        raise click.UsageError(f"--faults-port needs a token of {SHORTEST_TOKEN} characters in {FAULTS_TOKEN_VARIABLE}")
     if start_gate.is_held():
         _load()
         start_gate.wait()
@@ -91,10 +103,12 @@ def command(
 
     run_broker = _load()
     from kafka_zk.broker.process import logs
+    from kafka_zk.broker.process.server import FaultsAddress
 
     logs.configure(level=log_level, as_json=log_format == "json", log_file=log)
+    faults = None if faults_port is None else FaultsAddress(faults_host, faults_port, token)
     if trace is None:
-        sys.exit(run_broker(config, metrics_port, metrics_host))
+        sys.exit(run_broker(config, metrics_port, metrics_host, faults=faults))
     from kafka_zk.recorder.timeline.trace_file import TraceWriter
 
-    sys.exit(run_broker(config, metrics_port, metrics_host, TraceWriter(trace, f"broker-{config.broker_id}")))
+    sys.exit(run_broker(config, metrics_port, metrics_host, TraceWriter(trace, f"broker-{config.broker_id}"), faults))

@@ -1,0 +1,63 @@
+"""The arguments of faults: names, numbers, APIs and error codes, checked."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+
+MOST_MS = 600_000
+MOST_STEP_MS = 10 * 366 * 86_400_000
+_MOST_COUNT = 1_000_000
+
+
+def _number(lowest: int, highest: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if type(value) is not int or not lowest <= value <= highest:
+            raise ValueError(f"{value!r} is not a number from {lowest} to {highest}")
+        return value
+
+    return read
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is not a name")
+    return value
+
+
+def read_api(value: Any) -> ApiKey:
+    """An API by its number or by its name in either of Kafka's spellings: ``JoinGroup``, ``JOIN_GROUP``.
+
+    Raises: ValueError.
+    """
+    wanted = str(value).replace("_", "").upper()
+    for key in ApiKey:
+        if wanted in (key.name.replace("_", ""), str(int(key))):
+            return key
+    raise ValueError(f"there is no API {value!r}; JoinGroup is one")
+
+
+def read_code(value: Any) -> ErrorCode:
+    """An error by its number or name. Raises: ValueError."""
+    wanted = str(value).upper()
+    for code in ErrorCode:
+        if wanted in (code.name, str(int(code))) and code is not ErrorCode.NONE:
+            return code
+    raise ValueError(f"there is no error {value!r}; NOT_COORDINATOR is one")
+
+
+ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
+    "api": read_api,
+    "code": read_code,
+    "times": _number(1, _MOST_COUNT),
+    "nth": _number(1, _MOST_COUNT),
+    "ms": _number(1, MOST_MS),
+    "step_ms": _number(-MOST_STEP_MS, MOST_STEP_MS),
+    "partition": _number(0, 2**31 - 1),
+    "client_id": _name,
+    "topic": _name,
+    "group": _name,
+    "transactional_id": _name,
+}
+"""Reads and checks an argument. Each raises ValueError."""

@@ -1,0 +1,191 @@
+"""The faults of one broker: begins and ends them at their seams.
+
+=================================================== =====================================
+error, drop_answer, throttle, slow_fetch            a handler around that of the API
+rebalance_amid_commit, out_of_order_sequence        the same, and the group or the log
+coordinator_moves, leader_moves                     the controller
+fence                                               the transaction coordinator
+expire_session                                      ZooKeeper
+disk_full                                           RLIMIT_FSIZE of the process
+clock_step                                          the wall clock
+=================================================== =====================================
+"""
+
+import resource
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.base.turns import after
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.faults.errors import InvalidFault, WrongBroker
+from kafka_zk.broker.faults.fault import Fault, read_fault
+from kafka_zk.broker.faults.moves import coordinators_partitions, move_leaders
+from kafka_zk.broker.faults.request_faults import REQUEST_FAULTS, around
+from kafka_zk.broker.faults.stepped_clock import SteppedClock
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher, RawHandler
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from kafka_zk.embedded.session_expiry import SessionUnknown, expire_session
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.client import RegistryClient
+
+_FENCE_ATTEMPTS = 100
+_FENCE_INTERVAL_S = 0.02
+_ELSEWHERE = frozenset(
+    (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+)
+
+MOST_FAULTS = 100
+
+
+class Seams(NamedTuple):
+    """Where a broker's faults act. ``zookeeper``: the client whose session can expire."""
+
+    services: Services
+    dispatcher: Dispatcher
+    zookeeper: RegistryClient
+    clock: SteppedClock
+    run_in_thread: RunInThread
+
+
+class Faults:
+    """Each fault has a number until the broker ends; at most MOST_FAULTS have not ended."""
+
+    def __init__(self, seams: Seams) -> None:
+        self._seams = seams
+        self._count = 0
+        self._is_full = False
+        self._counters: dict[int, Callable[[], int]] = {}  # by number, of faults that do not count themselves
+        self.open: dict[int, Fault] = {}
+        self._at_once: Mapping[str, Callable[[Fault], Awaitable[None]]] = {
+            "coordinator_moves": self._coordinator_moves,
+            "leader_moves": self._leader_moves,
+            "fence": self._fence,
+            "expire_session": self._expire_session,
+        }
+        self._counted: Mapping[str, Callable[[], int]] = {
+            "disk_full": lambda: -len(seams.services.replicas.logs.live_directories),
+            "clock_step": lambda: seams.clock.read_count,
+        }
+
+    async def begin(self, document: Any) -> Fault:
+        """Returns when the fault acts; one that happens at once has fired then. Raises: InvalidFault, WrongBroker."""
+        if len(self.open) >= MOST_FAULTS:
+            raise InvalidFault(f"{MOST_FAULTS} faults have not ended")
+        fault = read_fault(self._count + 1, document)
+        if unknown := [key for key in fault.apis if key not in OFFERED_VERSIONS]:
+            raise InvalidFault(f"this broker has no API {ApiKey(unknown[0]).name}")
+        self._count += 1
+        self.open[fault.number] = fault
+        try:
+            if fault.kind in self._at_once:
+                await self._at_once[fault.kind](fault)
+                fault.fired = 1
+            elif fault.kind in self._counted:
+                self._counters[fault.number] = _since_now(self._counted[fault.kind])
+            self._apply()
+        except BaseException:
+            self.end(fault.number)
+            raise
+        return fault
+
+    def end(self, number: int) -> Fault:
+        """End a fault and undo what lasts. Raises: KeyError if it has ended or never was."""
+        fault = self._count_of(self.open[number])
+        del self.open[number]
+        self._counters.pop(number, None)
+        self._apply(*fault.apis)
+        return fault
+
+    def told(self, fault: Fault) -> dict[str, Any]:
+        """The fault as JSON, with its current count."""
+        return self._count_of(fault).told()
+
+    def _count_of(self, fault: Fault) -> Fault:
+        if fault.number in self._counters:
+            fault.fired = self._counters[fault.number]()
+        return fault
+
+    def _apply(self, *ended: int) -> None:
+        """Make handlers, quotas, the clock and the limit of files agree with the open faults. ``ended``: the APIs of a
+        fault that has ended."""
+        faults = list(self.open.values())
+        on_requests = [fault for fault in faults if fault.kind in REQUEST_FAULTS]
+        for api_key in {*ended, *(key for fault in on_requests for key in fault.apis)}:
+            wraps = [around(fault) for fault in on_requests if api_key in fault.apis]
+            self._seams.dispatcher.wrap(api_key, partial(_nested, wraps) if wraps else None)
+        kinds = {fault.kind for fault in faults}
+        self._seams.services.client_quotas.throttle_others(on="throttle" in kinds)
+        self._seams.clock.step_ms = sum(fault.arguments["step_ms"] for fault in faults if fault.kind == "clock_step")
+        if ("disk_full" in kinds) != self._is_full:
+            self._is_full = not self._is_full
+            _limit_files(0 if self._is_full else None)
+
+    async def _coordinator_moves(self, fault: Fault) -> None:
+        services = self._seams.services
+        await move_leaders(services, coordinators_partitions(services, fault.arguments.get("group")))
+
+    async def _leader_moves(self, fault: Fault) -> None:
+        tp = TopicPartition(fault.arguments["topic"], fault.arguments["partition"])
+        await move_leaders(self._seams.services, [tp])
+
+    async def _fence(self, fault: Fault) -> None:
+        """Initialise the transactional id, as another producer with the same id would."""
+        transactions, wanted = self._seams.services.transactions, fault.arguments["transactional_id"]
+        if TRANSACTION_STATE_TOPIC not in self._seams.services.metadata.topics:
+            raise InvalidFault("no transactional id has been used yet")
+        known = transactions.describe(wanted)
+        if not isinstance(known, TransactionMetadata):
+            reason = f"transactional id {wanted!r}: {known.name}"
+            raise WrongBroker(reason) if known in _ELSEWHERE else InvalidFault(reason)
+        for _ in range(_FENCE_ATTEMPTS):
+            code = (await transactions.init_producer_id(wanted, known.timeout_ms, None)).error
+            if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # otherwise the open one is being aborted
+                break
+            await after(self._seams.services.clock, _FENCE_INTERVAL_S)
+        if code is not ErrorCode.NONE:
+            raise InvalidFault(f"transactional id {wanted!r} cannot be fenced: {code.name}")
+
+    async def _expire_session(self, fault: Fault) -> None:
+        config, session_id = self._seams.services.config, self._seams.zookeeper.session_id
+        if session_id is None:
+            raise InvalidFault("this broker has no session")
+        if config.zookeeper_security.tls is not None:
+            raise InvalidFault("a session of a ZooKeeper with TLS cannot be ended from outside")
+        expired: list[bool] = []
+        errors: list[str] = []
+
+        def expire() -> None:
+            for host, port in connect_string.parse(config.zookeeper_connect).servers:
+                try:
+                    expire_session(host, port, session_id)
+                    expired.append(True)
+                    return
+                except (OSError, SessionUnknown) as error:
+                    errors.append(str(error))
+
+        await self._seams.run_in_thread(expire)
+        if not expired:
+            raise InvalidFault(f"the session cannot be ended: {'; '.join(errors)}")
+
+
+def _since_now(count: Callable[[], int]) -> Callable[[], int]:
+    begin = count()
+    return lambda: count() - begin
+
+
+def _limit_files(limit_bytes: int | None) -> None:
+    """Limit the size of the files that this process writes; None: no limit."""
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard if limit_bytes is None else limit_bytes, hard))
+
+
+def _nested(wraps: list[Callable[[RawHandler], RawHandler]], handler: RawHandler) -> RawHandler:
+    for wrap in wraps:
+        handler = wrap(handler)
+    return handler

@@ -1,0 +1,162 @@
+"""Faults on the path of a request: each is a handler around the API's own.
+
+A handler exists only while a fault needs it, so an API without faults costs nothing.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, NamedTuple
+
+from kafka_zk.base.client_gone import ClientGone
+from kafka_zk.base.turns import pause
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.faults.fault import Fault
+from kafka_zk.broker.faults.request_names import is_of_broker, names_in
+from kafka_zk.broker.group.coordinator import MemberIdentity
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.table import RawHandler, Response, Wrap
+from kafka_zk.broker.quota.enforcement import ThrottledAnswer
+from kafka_zk.broker.replica.fetch_session import FetchContext
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.error_response import error_response
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, write_fetch_response
+from kafka_zk.protocol.fetch_request import read_fetch_request
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.storage.log.producer_snapshot import ProducerEntry
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, NO_PRODUCER_ID, read_header
+
+_REASON = "a fault of the test"
+_OF_SESSIONS = frozenset(
+    (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    )
+)
+"""A Fetch response has these codes at the top, and others in its partitions."""
+
+
+class Asked(NamedTuple):
+    """One request; ``handle`` passes it to its usual handler."""
+
+    services: Services
+    header: RequestHeader
+    body: memoryview
+    request: Any
+    handle: Callable[[], Awaitable[Response]]
+
+
+class _Seam(NamedTuple):
+    """``applies``: the request is of the kind that the fault needs, whatever its names."""
+
+    act: Callable[[Fault, Asked], Awaitable[Response]]
+    applies: Callable[[Asked], bool] = lambda asked: True
+
+
+def around(fault: Fault) -> Wrap:
+    """The handler that applies a fault, around another one."""
+    seam = REQUEST_FAULTS[fault.kind]
+
+    def wrap(handler: RawHandler) -> RawHandler:
+        async def handle(
+            services: Services, context: RequestContext, header: RequestHeader, body: memoryview
+        ) -> Response:
+            def on() -> Coroutine[Any, Any, Response]:
+                return handler(services, context, header, body)
+
+            request = codec.decode_request(header.api_key, header.api_version, body)
+            asked = Asked(services, header, body, request, on)
+            if is_of_broker(services, header, request) or not seam.applies(asked):
+                return await on()
+            if not fault.hits(names_in(services, header, body, request)):
+                return await on()
+            return await seam.act(fault, asked)
+
+        return handle
+
+    return wrap
+
+
+async def _error(fault: Fault, asked: Asked) -> Response:
+    """Answer with an error; the request has no effect."""
+    header, code = asked.header, fault.arguments["code"]
+    if header.api_key == ApiKey.FETCH:
+        return write_fetch_response(header.api_version, header.correlation_id, _failed_fetch(asked, code))
+    response = error_response(header.api_key, header.api_version, asked.request, code, _REASON)
+    return None if response is None else [codec.encode_response(*header[:3], response)]
+
+
+def _failed_fetch(asked: Asked, code: ErrorCode) -> FetchResponse:
+    """A response without a session: the client begins another one."""
+    if code in _OF_SESSIONS:
+        return FetchResponse([], error_code=code)
+    wanted = asked.services.fetch_sessions.peek(read_fetch_request(asked.header.api_version, asked.body))
+    return FetchContext(wanted, None, False).response(
+        [(topic, FetchedPartition(partition, code)) for topic, partition in wanted]
+    )
+
+
+async def _drop_answer(fault: Fault, asked: Asked) -> Response:
+    """Let the request take effect, and close the connection instead of answering."""
+    await asked.handle()
+    raise ClientGone
+
+
+async def _throttle(fault: Fault, asked: Asked) -> Response:
+    """Answer as a quota does: with a throttle time, for which the connection is not read."""
+    parts = await asked.handle()
+    return None if parts is None else ThrottledAnswer(parts, fault.arguments["ms"])
+
+
+async def _slow_fetch(fault: Fault, asked: Asked) -> Response:
+    """Read later, as from a slow disk."""
+    await pause(asked.services.clock, fault.arguments["ms"] / 1000)
+    return await asked.handle()
+
+
+async def _rebalance_amid_commit(fault: Fault, asked: Asked) -> Response:
+    """Remove the member from its group before its commit is handled, as the end of its session would."""
+    request = asked.request
+    member = MemberIdentity(request.member_id, request.group_instance_id, _REASON)
+    asked.services.coordinator.leave(request.group_id, [member])
+    return await asked.handle()
+
+
+async def _out_of_order_sequence(fault: Fault, asked: Asked) -> Response:
+    """Forget the last batch of the producer before its next one is checked, as a leader that lacks it would."""
+    entry = next(_continued(asked))
+    batches = entry.batches[:-1]
+    entry.forget_batches()
+    for batch in batches:
+        entry.add(batch)
+    return await asked.handle()
+
+
+def _continued(asked: Asked) -> Iterator[ProducerEntry]:
+    """The idempotent producers of a Produce request whose next batches it brings."""
+    for topic in asked.request.topic_data:
+        for data in topic.partition_data:
+            if data.records is None or len(data.records) < HEADER_SIZE:
+                continue
+            header = read_header(data.records)
+            partition = asked.services.replicas.partitions.get(TopicPartition(topic.name, data.index))
+            if header.producer_id == NO_PRODUCER_ID or partition is None or partition.log is None:
+                continue
+            entry = partition.log.producers.producers.get(header.producer_id)
+            if entry is not None and 0 < header.base_sequence == entry.last_sequence + 1:
+                yield entry
+
+
+def _is_answered(asked: Asked) -> bool:
+    return bool(asked.header.api_key != ApiKey.PRODUCE or asked.request.acks != 0)
+
+
+REQUEST_FAULTS = {
+    "error": _Seam(_error),
+    "drop_answer": _Seam(_drop_answer, _is_answered),
+    "throttle": _Seam(_throttle, _is_answered),
+    "slow_fetch": _Seam(_slow_fetch),
+    "rebalance_amid_commit": _Seam(_rebalance_amid_commit, lambda asked: bool(asked.request.member_id)),
+    "out_of_order_sequence": _Seam(_out_of_order_sequence, lambda asked: any(_continued(asked))),
+}

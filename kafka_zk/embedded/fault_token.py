@@ -1,0 +1,10 @@
+"""The token of a broker's JSON API for faults. It is passed in the environment, which no other user can read."""
+
+FAULTS_TOKEN_VARIABLE = "KAFKA_ZK_FAULTS_TOKEN"
+SHORTEST_TOKEN = 16
+
+
+def new_token() -> str:
+    from secrets import token_hex  # only brokers with faults need it
+
+    return token_hex(16)

@@ -1,0 +1,251 @@
+"""Named faults of a cluster, for tests of applications that use any client.
+
+    with cluster.faults.error("JoinGroup", "NOT_COORDINATOR", group="orders") as fault:
+        ...
+    assert fault.fired == 1
+
+A fault acts from its call on and ends with its ``with`` block, which fails with ``NeverFired`` if it did nothing.
+Without a block it ends with pytest's test, which fails in the same way, or with ``end``.
+
+Every broker that takes part counts for itself: ``times=1`` lets each broker fire once, so name a ``broker`` where that
+matters. Brokers' own requests are never hit.
+"""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kafka_zk.embedded.errors import EmbeddedError
+from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, FaultClient
+
+if TYPE_CHECKING:
+    from kafka_zk.embedded.broker import BrokerProcess
+    from kafka_zk.embedded.cluster import EmbeddedCluster
+
+STOP_TIMEOUT_S = 10
+
+_open: "list[FaultHandle]" = []
+
+
+class NeverFired(AssertionError):
+    """The fault ended without having fired, so the test did not test it."""
+
+
+class FaultHandle:
+    """One fault, at one broker or several."""
+
+    def __init__(self, cluster: "EmbeddedCluster", kind: str, arguments: dict[str, Any]) -> None:
+        self._cluster = cluster
+        self._kind = kind
+        self._arguments = {key: value for key, value in arguments.items() if value is not None}
+        self._numbers: dict[int, int] = {}  # broker id -> the fault's number there
+        self._fired: dict[int, int] = {}
+
+    @property
+    def fired(self) -> int:
+        """How often the fault has fired, at all brokers together. A broker that has ended keeps its last count."""
+        for broker_id, number in self._numbers.items():
+            try:
+                self._fired[broker_id] = client_of(self._cluster.brokers[broker_id]).fault(number)["fired"]
+            except BrokerGone:
+                self._ended_itself(broker_id)
+        return sum(self._fired.values())
+
+    def begin(self, brokers: "Iterator[BrokerProcess]", *, at_one: bool) -> Self:
+        """Begin at all ``brokers``, or at the first that can carry it out. Raises: FaultRefused."""
+        refusal: CarriedOutElsewhere | None = None
+        request = {"fault": self._kind, **self._arguments}
+        try:
+            for broker in brokers:
+                try:
+                    told = client_of(broker).begin(request)
+                except CarriedOutElsewhere as error:
+                    refusal = error
+                    continue
+                self._numbers[broker.broker_id], self._fired[broker.broker_id] = told["id"], told["fired"]
+                if at_one:
+                    break
+        except BaseException:
+            self.end()
+            raise
+        if not self._numbers:
+            raise refusal or EmbeddedError("no broker runs")
+        _open.append(self)
+        return self
+
+    def end(self) -> None:
+        """End the fault; returns when the cluster is whole again. No effect if it has ended."""
+        if self in _open:
+            _open.remove(self)
+        numbers, self._numbers = self._numbers, {}
+        for broker_id, number in numbers.items():
+            broker = self._cluster.brokers[broker_id]
+            try:
+                self._fired[broker_id] = client_of(broker).end(number)["fired"]
+            except BrokerGone:
+                self._ended_itself(broker_id)
+            if self._kind == "disk_full" and self._fired[broker_id]:
+                broker.stop(STOP_TIMEOUT_S)  # it ends by itself
+                self._cluster.restart_broker(broker_id)
+        if numbers and self._kind == "expire_session":
+            self._cluster.wait_ready()
+
+    def check_fired(self) -> None:
+        """Raises NeverFired. For a fault that has ended."""
+        if not self.fired:
+            raise NeverFired(f"the fault {self} never fired")
+
+    def _ended_itself(self, broker_id: int) -> None:
+        if self._kind == "disk_full":
+            self._fired[broker_id] = 1
+
+    def __str__(self) -> str:
+        return f"{self._kind}({', '.join(f'{key}={value!r}' for key, value in self._arguments.items())})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+        if kind is None:
+            self.check_fired()
+
+
+def client_of(broker: "BrokerProcess") -> FaultClient:
+    """Raises: EmbeddedError if the broker takes no faults."""
+    if broker.faults_port is None:
+        raise EmbeddedError(f"broker {broker.broker_id} takes no faults")
+    return FaultClient(broker.faults_port, broker.faults_token)
+
+
+def end_all(*, check: bool) -> None:
+    """End all faults of this process; ``check``: then raise NeverFired for the first that never fired."""
+    handles = list(_open)
+    for handle in handles:
+        handle.end()
+    if check:
+        for handle in handles:
+            handle.check_fired()
+
+
+class ClusterFaults:
+    """The faults of a running cluster. All raise FaultRefused with the reason if they cannot be carried out.
+
+    Where there are filters, the fault hits only requests of that ``client_id``, requests that name the ``topic``, or
+    those that name the ``group``; ``broker`` is the id of the only broker that applies it.
+    """
+
+    def __init__(self, cluster: "EmbeddedCluster") -> None:
+        self._cluster = cluster
+
+    def error(
+        self,
+        api: str,
+        code: str | int,
+        times: int | None = 1,
+        *,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        broker: int | None = None,
+    ) -> FaultHandle:
+        """Answer requests with an error instead of carrying them out.
+
+        ``api``, ``code``: Kafka's names or numbers, such as ``"JoinGroup"`` and ``"NOT_COORDINATOR"``.
+        """
+        return self._begin(
+            "error", broker, api=api, code=code, times=times, client_id=client_id, topic=topic, group=group
+        )
+
+    def drop_answer(
+        self,
+        api: str,
+        nth: int = 1,
+        *,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        broker: int | None = None,
+    ) -> FaultHandle:
+        """Carry out the ``nth`` request from now on, and close its connection instead of answering."""
+        return self._begin("drop_answer", broker, api=api, nth=nth, client_id=client_id, topic=topic, group=group)
+
+    def throttle(
+        self,
+        ms: int,
+        *,
+        api: str | None = None,
+        times: int | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        broker: int | None = None,
+    ) -> FaultHandle:
+        """Throttle for ``ms`` milliseconds after each request, by default Produce and Fetch, as a quota does."""
+        return self._begin(
+            "throttle", broker, ms=ms, api=api, times=times, client_id=client_id, topic=topic, group=group
+        )
+
+    def slow_fetch(
+        self,
+        ms: int,
+        *,
+        times: int | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        broker: int | None = None,
+    ) -> FaultHandle:
+        """Begin each Fetch ``ms`` milliseconds late, as with a slow disk."""
+        return self._begin("slow_fetch", broker, ms=ms, times=times, client_id=client_id, topic=topic)
+
+    def coordinator_moves(self, group: str | None = None) -> FaultHandle:
+        """Move the coordinator of a group, or of all groups, to another broker. Returns when it has moved."""
+        return self._begin_at_one("coordinator_moves", group=group)
+
+    def leader_moves(self, topic: str, partition: int = 0) -> FaultHandle:
+        """Move the leader of a partition to another broker. Returns when it has moved."""
+        return self._begin_at_one("leader_moves", topic=topic, partition=partition)
+
+    def rebalance_amid_commit(self, group: str, *, times: int = 1, client_id: str | None = None) -> FaultHandle:
+        """Remove the member that commits from its group before the commit is carried out, so that it is refused."""
+        return self._begin("rebalance_amid_commit", None, group=group, times=times, client_id=client_id)
+
+    def fence(self, transactional_id: str) -> FaultHandle:
+        """Fence the producer with this transactional id, as another one with the same id does."""
+        return self._begin_at_one("fence", transactional_id=transactional_id)
+
+    def out_of_order_sequence(
+        self, *, topic: str | None = None, times: int = 1, client_id: str | None = None
+    ) -> FaultHandle:
+        """Let a leader forget the last batch of an idempotent producer, whose next batch then has a gap before it."""
+        return self._begin("out_of_order_sequence", None, topic=topic, times=times, client_id=client_id)
+
+    def expire_session(self, broker: int = 0) -> FaultHandle:
+        """End a broker's ZooKeeper session. At the end of the fault the broker is registered again."""
+        return self._begin("expire_session", broker)
+
+    def disk_full(self, broker: int = 0) -> FaultHandle:
+        """No file of a broker can grow: it gives up its log directory at the next write. If that was its last one, it
+        ends, and is started again at the end of the fault."""
+        return self._begin("disk_full", broker)
+
+    def clock_step(self, step_ms: int, broker: int | None = None) -> FaultHandle:
+        """Move the wall clock of brokers by ``step_ms`` milliseconds, which may be negative, until the fault ends.
+        It counts how often the clock was read."""
+        return self._begin("clock_step", broker, step_ms=step_ms)
+
+    def _begin(self, kind: str, broker: int | None, **arguments: Any) -> FaultHandle:
+        return FaultHandle(self._cluster, kind, arguments).begin(self._brokers(broker), at_one=False)
+
+    def _begin_at_one(self, kind: str, **arguments: Any) -> FaultHandle:
+        return FaultHandle(self._cluster, kind, arguments).begin(self._brokers(None), at_one=True)
+
+    def _brokers(self, broker_id: int | None) -> "Iterator[BrokerProcess]":
+        brokers = self._cluster.brokers
+        if broker_id is None:
+            return (broker for broker in brokers if broker.alive)
+        if not 0 <= broker_id < len(brokers):
+            raise EmbeddedError(f"there is no broker {broker_id}")
+        return iter([brokers[broker_id]])
