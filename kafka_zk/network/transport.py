@@ -105,7 +105,7 @@ def _copied(part: Slice) -> memoryview:
     return memoryview(data)
 
 
-def _release(items: Iterable[memoryview | _SliceInQueue]) -> None:
+def release_slices(items: Iterable[memoryview | _SliceInQueue]) -> None:
     for item in items:
         if isinstance(item, _SliceInQueue):
             item.file_slice.release()
@@ -202,7 +202,7 @@ class FrameTransport(_Base):
                     is_small = self.queued_size_bytes + size_bytes <= _COPY_BELOW_BYTES
                     queued.append(_copied(part) if is_small else _SliceInQueue(part))
                 except OSError:
-                    _release(queued)
+                    release_slices(queued)
                     raise
         prefix = _FRAME_SIZE.pack(size_bytes)
         first = queued[0] if queued else None
@@ -376,7 +376,7 @@ class FrameTransport(_Base):
 
     def connectionLost(self, reason: Any) -> None:
         """Release the slices and close. Clears references to the protocol, to free it without garbage collection."""
-        _release(self._queue)
+        release_slices(self._queue)
         self._queue.clear()
         self.queued_size_bytes = 0
         self.on_drained = None
