@@ -29,6 +29,7 @@ from kafka_zk.network.transport import (
     SEND_LIMIT_BYTES,
     FrameConnector,
     FrameTransport,
+    SliceInQueue,
     receive_buffer,
     release_slices,
 )
@@ -60,6 +61,14 @@ def _plain_buffer(reactor: Any) -> memoryview:
     if buffer is None:
         buffer = _plain_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
     return buffer
+
+
+def _read(item: SliceInQueue, size_bytes: int) -> bytes:
+    """Raises OSError, also if the slice's file was truncated."""
+    data = os.pread(item.file_slice.fileno(), size_bytes, item.position)
+    if len(data) < size_bytes:
+        raise OSError("a file is shorter than the slice of it that was promised")
+    return data
 
 
 class ClosedEarly(ConnectionLost):
@@ -220,16 +229,16 @@ class TlsFrameTransport(FrameTransport):
 
     def _head(self) -> bytes | memoryview:
         """The beginning of the queue, at most ENCRYPT_BYTES."""
+        first = self._queue[0]
+        if not isinstance(first, memoryview) and first.remaining_bytes >= ENCRYPT_BYTES:
+            return _read(first, ENCRYPT_BYTES)
         pieces: list[bytes | memoryview] = []
         room_bytes = ENCRYPT_BYTES
         for item in islice(self._queue, MAX_RUN):
             if isinstance(item, memoryview):
                 piece: bytes | memoryview = item if len(item) <= room_bytes else item[:room_bytes]
             else:
-                wanted_bytes = min(item.remaining_bytes, room_bytes)
-                piece = os.pread(item.file_slice.fileno(), wanted_bytes, item.position)
-                if len(piece) < wanted_bytes:
-                    raise OSError("a file is shorter than the slice of it that was promised")
+                piece = _read(item, min(item.remaining_bytes, room_bytes))
             pieces.append(piece)
             room_bytes -= len(piece)
             if not room_bytes:
@@ -244,6 +253,11 @@ class TlsFrameTransport(FrameTransport):
         if not self.queued_size_bytes:
             release_slices(queue)
             queue.clear()
+            return
+        first = queue[0]
+        if not isinstance(first, memoryview) and count < first.remaining_bytes:
+            first.position += count
+            first.remaining_bytes -= count
             return
         while count:
             item = queue[0]
