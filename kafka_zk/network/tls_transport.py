@@ -29,7 +29,9 @@ from kafka_zk.network.transport import (
     SEND_LIMIT_BYTES,
     FrameConnector,
     FrameTransport,
+    SliceInQueue,
     receive_buffer,
+    release_slices,
 )
 from kafka_zk.security.tls import client_context, closed_early, handshake_failure
 from kafka_zk.security.tls_settings import TlsSettings
@@ -37,13 +39,19 @@ from kafka_zk.security.tls_settings import TlsSettings
 ENCRYPT_BYTES = 64 * 1024
 """Maximum part of the queue that is encrypted at a time."""
 
-_RECEIVE_BYTES = 64 * 1024
+_RECEIVE_BYTES = 96 * 1024
+"""Holds the five batches of 16 KB that a producer may have in flight, encrypted."""
+
+_DECRYPT_BYTES = 32 * 1024
+"""Maximum that OpenSSL gets at a time of what was received: its buffer keeps its largest size as long as the connection
+lives, and a small one stays in the processor's cache."""
+
 _HANDSHAKE_RECEIVE_BYTES = 16 * 1024
 _MOST_CONTROL_BYTES = 16 * 1024
 """Maximum of OpenSSL's own unsent messages, to which a peer could add by requesting new keys (KeyUpdate) without
 reading."""
 
-_NO_CIPHERTEXT = memoryview(b"")
+_NOTHING = memoryview(b"")
 _log = Logger()
 _plain_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one per thread
 
@@ -53,6 +61,14 @@ def _plain_buffer(reactor: Any) -> memoryview:
     if buffer is None:
         buffer = _plain_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
     return buffer
+
+
+def _read(item: SliceInQueue, size_bytes: int) -> bytes:
+    """Raises OSError, also if the slice's file was truncated."""
+    data = os.pread(item.file_slice.fileno(), size_bytes, item.position)
+    if len(data) < size_bytes:
+        raise OSError("a file is shorter than the slice of it that was promised")
+    return data
 
 
 class ClosedEarly(ConnectionLost):
@@ -80,7 +96,8 @@ class TlsFrameTransport(FrameTransport):
         self._is_paused = False
         self._has_received = False  # application data
         self._has_failed = False  # OpenSSL reports an error, or the peer's end, at the next read
-        self._ciphertext = _NO_CIPHERTEXT  # not accepted by the socket yet
+        self._received_ciphertext = _NOTHING  # of this turn, in the shared buffer: OpenSSL has not got it yet
+        self._ciphertext = _NOTHING  # not accepted by the socket yet
         self._encrypted_bytes = 0  # plaintext bytes at the queue's head, in ``_ciphertext``
         self._control_bytes = 0  # of the ciphertext: OpenSSL's own messages
 
@@ -128,7 +145,7 @@ class TlsFrameTransport(FrameTransport):
         sent = self.socket.send(self._ciphertext)
         self._ciphertext = self._ciphertext[sent:]
         if not self._ciphertext:
-            self._ciphertext = _NO_CIPHERTEXT
+            self._ciphertext = _NOTHING
             self._control_bytes = 0
         return sent
 
@@ -212,21 +229,20 @@ class TlsFrameTransport(FrameTransport):
 
     def _head(self) -> bytes | memoryview:
         """The beginning of the queue, at most ENCRYPT_BYTES."""
+        first = self._queue[0]
+        if not isinstance(first, memoryview) and first.remaining_bytes >= ENCRYPT_BYTES:
+            return _read(first, ENCRYPT_BYTES)
         pieces: list[bytes | memoryview] = []
-        size_bytes = 0
+        room_bytes = ENCRYPT_BYTES
         for item in islice(self._queue, MAX_RUN):
-            room_bytes = ENCRYPT_BYTES - size_bytes
-            if room_bytes <= 0:
-                break
             if isinstance(item, memoryview):
-                piece: bytes | memoryview = item[:room_bytes]
+                piece: bytes | memoryview = item if len(item) <= room_bytes else item[:room_bytes]
             else:
-                wanted_bytes = min(item.remaining_bytes, room_bytes)
-                piece = os.pread(item.file_slice.fileno(), wanted_bytes, item.position)
-                if len(piece) < wanted_bytes:
-                    raise OSError("a file is shorter than the slice of it that was promised")
+                piece = _read(item, min(item.remaining_bytes, room_bytes))
             pieces.append(piece)
-            size_bytes += len(piece)
+            room_bytes -= len(piece)
+            if not room_bytes:
+                break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _remove(self, count: int) -> None:
@@ -234,6 +250,15 @@ class TlsFrameTransport(FrameTransport):
         self.queued_size_bytes -= count
         self._sent_bytes += count
         queue = self._queue
+        if not self.queued_size_bytes:
+            release_slices(queue)
+            queue.clear()
+            return
+        first = queue[0]
+        if not isinstance(first, memoryview) and count < first.remaining_bytes:
+            first.position += count
+            first.remaining_bytes -= count
+            return
         while count:
             item = queue[0]
             size_bytes = len(item) if isinstance(item, memoryview) else item.remaining_bytes
@@ -271,7 +296,7 @@ class TlsFrameTransport(FrameTransport):
 
     @property
     def _has_rest(self) -> bool:
-        return bool(self._incoming.pending or self._tls.pending() or self._has_failed)
+        return bool(self._incoming.pending or self._received_ciphertext or self._tls.pending() or self._has_failed)
 
     def _deliver_rest(self) -> None:
         self._run_guarded(self._received)
@@ -303,8 +328,16 @@ class TlsFrameTransport(FrameTransport):
             return self._lost()
         if not count:
             return self._lost()
-        self._incoming.write(buffer[:count])
-        return self._received()
+        received = buffer[:count]
+        if self._handshaking or count <= _DECRYPT_BYTES:
+            self._incoming.write(received)
+            return self._received()
+        self._received_ciphertext = received
+        try:
+            return self._received()
+        finally:
+            self._incoming.write(self._received_ciphertext)  # after a pause; the buffer is others' in the next turn
+            self._received_ciphertext = _NOTHING
 
     def _received(self) -> Exception | None:
         """Returns the exception that closes the connection, or None."""
@@ -355,15 +388,24 @@ class TlsFrameTransport(FrameTransport):
 
     def _decrypt(self, target: memoryview) -> int:
         """Decrypt into ``target`` until it is full or no record is left."""
+        tls, incoming = self._tls, self._incoming
         filled = 0
         try:
-            while filled < len(target) and (not filled or self._has_rest):
-                count = self._tls.read(len(target) - filled, target[filled:])
+            while True:
+                if not incoming.pending and self._received_ciphertext:
+                    incoming.write(self._received_ciphertext[:_DECRYPT_BYTES])
+                    self._received_ciphertext = self._received_ciphertext[_DECRYPT_BYTES:]
+                try:
+                    count = tls.read(len(target) - filled, target[filled:])
+                except ssl.SSLWantReadError:
+                    if not self._received_ciphertext:
+                        break
+                    continue
                 if not count:  # close_notify
                     raise ssl.SSLZeroReturnError
                 filled += int(count)
-        except ssl.SSLWantReadError:
-            pass
+                if filled == len(target) or not self._has_rest:
+                    break
         except ssl.SSLError:
             self._has_failed = True
             if not filled:  # otherwise the next call raises it, after these data

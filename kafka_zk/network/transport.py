@@ -77,7 +77,7 @@ def receive_buffer(reactor: Any) -> memoryview:
     return buffer
 
 
-class _SliceInQueue:
+class SliceInQueue:
     __slots__ = ("file_slice", "position", "remaining_bytes")
 
     def __init__(self, file_slice: Slice) -> None:
@@ -86,7 +86,7 @@ class _SliceInQueue:
         self.remaining_bytes = file_slice.size_bytes
 
 
-def _bytes_at_head(queue: deque[memoryview | _SliceInQueue]) -> Iterator[memoryview]:
+def _bytes_at_head(queue: deque[memoryview | SliceInQueue]) -> Iterator[memoryview]:
     """The byte buffers before the first slice, at most MAX_RUN."""
     for item in islice(queue, MAX_RUN):
         if not isinstance(item, memoryview):
@@ -105,9 +105,9 @@ def _copied(part: Slice) -> memoryview:
     return memoryview(data)
 
 
-def _release(items: Iterable[memoryview | _SliceInQueue]) -> None:
+def release_slices(items: Iterable[memoryview | SliceInQueue]) -> None:
     for item in items:
-        if isinstance(item, _SliceInQueue):
+        if isinstance(item, SliceInQueue):
             item.file_slice.release()
 
 
@@ -121,7 +121,7 @@ class FrameTransport(_Base):
     on_drained: Callable[[], None] | None = None
     """Called once in the reactor, when the queue is at most half of QUEUE_FULL_BYTES."""
 
-    _queue: deque[memoryview | _SliceInQueue]
+    _queue: deque[memoryview | SliceInQueue]
     _buffer: memoryview
     _decoder: FrameDecoder | None = None
     _pool: MemoryPool
@@ -189,7 +189,7 @@ class FrameTransport(_Base):
 
     def _enqueue(self, parts: Sequence[Part]) -> None:
         size_bytes = 0
-        queued: list[memoryview | _SliceInQueue] = []
+        queued: list[memoryview | SliceInQueue] = []
         for part in parts:
             if isinstance(part, bytes | bytearray | memoryview):
                 if part:
@@ -200,9 +200,9 @@ class FrameTransport(_Base):
                 try:
                     part.retain()
                     is_small = self.queued_size_bytes + size_bytes <= _COPY_BELOW_BYTES
-                    queued.append(_copied(part) if is_small else _SliceInQueue(part))
+                    queued.append(_copied(part) if is_small else SliceInQueue(part))
                 except OSError:
-                    _release(queued)
+                    release_slices(queued)
                     raise
         prefix = _FRAME_SIZE.pack(size_bytes)
         first = queued[0] if queued else None
@@ -324,7 +324,7 @@ class FrameTransport(_Base):
             left -= len(item)
         return sent
 
-    def _send_slice(self, item: _SliceInQueue, count: int) -> int:
+    def _send_slice(self, item: SliceInQueue, count: int) -> int:
         """Returns the number of bytes sent, 0 if the file is shorter than the slice."""
         sent = os.sendfile(self.socket.fileno(), item.file_slice.fileno(), item.position, count)
         item.position += sent
@@ -376,7 +376,7 @@ class FrameTransport(_Base):
 
     def connectionLost(self, reason: Any) -> None:
         """Release the slices and close. Clears references to the protocol, to free it without garbage collection."""
-        _release(self._queue)
+        release_slices(self._queue)
         self._queue.clear()
         self.queued_size_bytes = 0
         self.on_drained = None

@@ -4,7 +4,8 @@ After tokens have established a context, the broker offers its security layers, 
 client names a user to act as, that has no effect, as in Kafka.
 
 Needs ``pip install 'kafka-zk[gssapi]'``, keytabs and /etc/krb5.conf (KRB5_CONFIG). As in Kafka, clients try again after
-a replayed or not yet valid ticket.
+a replayed or not yet valid ticket. Without a valid ticket, a client's first login fails for good; later ones try again,
+because ``kinit`` may be late.
 Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin, KerberosError@3.9; GssKrb5Server (Java 17).
 Tests with a KDC: tests/peers/secured/test_kerberos.py.
 """
@@ -23,12 +24,15 @@ _NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # no buffer either: messages are no
 _KRB5_ERRORS = -1765328384  # first of krb5's error codes
 _RETRIABLE = frozenset((_KRB5_ERRORS + code) % 2**32 for code in (21, 33, 34))  # client or ticket not yet valid, replay
 _KDC_UNREACHABLE = (_KRB5_ERRORS + 156) % 2**32
+_TICKET_EXPIRED = (_KRB5_ERRORS + 32) % 2**32
+_WITHOUT_CREDENTIALS = (7, 11)  # GSS_S_NO_CRED, GSS_S_CREDENTIALS_EXPIRED (RFC 2744)
 _cache_numbers = itertools.count()
 _free_caches: dict[tuple[str, str], deque[str]] = defaultdict(deque)  # by keytab and principal
+_had_ticket: set[KerberosLogin] = set()
 
 
 class TicketUnavailable(ConnectionError):
-    """The Kerberos server is unreachable, or the ticket not valid yet; retrying may help."""
+    """The Kerberos server is unreachable, or the ticket is not valid yet or not any more; retrying may help."""
 
 
 def gssapi_module() -> Any:
@@ -128,7 +132,8 @@ def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, No
             )  # fmt: skip
             first = bytes(context.step() or b"")  # the ticket from the cache or the Kerberos server
     except gssapi.exceptions.GSSError as error:
-        raise _client_failure(error, "") from None
+        raise _client_failure(error, "", had_ticket=login in _had_ticket) from None
+    _had_ticket.add(login)
     return _messages(gssapi, context, first)
 
 
@@ -145,9 +150,11 @@ def _messages(gssapi: Any, context: Any, token: bytes) -> Generator[bytes, bytes
     yield bytes(context.wrap(_NONE_OFFERED, False).message)
 
 
-def _client_failure(error: Any, what: str) -> Exception:
+def _client_failure(error: Any, what: str, *, had_ticket: bool = False) -> Exception:
     said = f"GSSAPI: {what}{error}"
-    if error.min_code % 2**32 in _RETRIABLE | {_KDC_UNREACHABLE}:
+    code = error.min_code % 2**32
+    is_without_ticket = code == _TICKET_EXPIRED or error.maj_code >> 16 & 0xFF in _WITHOUT_CREDENTIALS
+    if code in _RETRIABLE | {_KDC_UNREACHABLE} or (had_ticket and is_without_ticket):
         return TicketUnavailable(said)
     return SaslAuthenticationFailed(said)
 

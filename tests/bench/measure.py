@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _BYTES_PER_KIB = 1024
+_JCMD_TIMEOUT_S = 120
 
 
 class Memory(NamedTuple):
@@ -43,6 +45,16 @@ def cpu_seconds(pid: int) -> float:
             continue
         ticks += sum(map(int, fields[11:15]))
     return ticks / _TICKS_PER_SECOND
+
+
+def live_heap_bytes(pid: int) -> int:
+    """Objects in use in the heap of a JVM, after a full collection.
+
+    Source: the last line of jcmd's GC.class_histogram, "Total", instances, bytes. Raises: OSError, CalledProcessError.
+    """
+    command = ["jcmd", str(pid), "GC.class_histogram"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_JCMD_TIMEOUT_S).stdout
+    return int(told.split()[-1])
 
 
 def written_bytes(pid: int) -> int:

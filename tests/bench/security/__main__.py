@@ -6,6 +6,8 @@ clients. Each row of records is measured in plaintext, too: its ratio there is w
 
 from __future__ import annotations
 
+import resource
+
 from confluent_kafka import KafkaException
 
 from tests.bench.pairs import Bench, Plan, Samples
@@ -25,10 +27,13 @@ def run(plan: Plan, samples: Samples) -> None:
     brokers.make_certificates(files)
     zookeeper = apache_kafka.start_zookeeper(plan.folder / "zookeeper")
     up: dict[str, brokers.SecuredBroker] = {}
+    lives: dict[str, Security] = {}
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     try:
         for name in plan.names:
             up[name] = brokers.start(name, zookeeper.connect_string, plan.folder / name, files, cores=plan.cores)
-        lives = {name: Security(broker, plan.scale, plan.cores) for name, broker in up.items()}
+            lives[name] = Security(up[name], plan.scale, plan.cores)
         if "records" in plan.parts:
             for life in lives.values():
                 life.prepare()
@@ -39,6 +44,8 @@ def run(plan: Plan, samples: Samples) -> None:
     except (BenchFailed, KafkaException, OSError) as failure:
         raise Refused(str(failure)) from failure
     finally:
+        for life in lives.values():
+            life.close()
         for broker in up.values():
             broker.target.stop()
         zookeeper.stop()

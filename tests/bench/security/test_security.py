@@ -3,15 +3,19 @@
 import ssl
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from kafka_zk.testing.certificates import CertificateAuthority
+from tests.bench import measure
 from tests.bench.partition_wire import Refused
 from tests.bench.security import peers
 from tests.bench.security.brokers import MECHANISM, PASSWORD, USER, SecuredBroker
-from tests.bench.security.life import FIGURES, ROWS
-from tests.peers.targets import KAFKA_ZK, Target
+from tests.bench.security.life import FIGURES, ROWS, Security
+from tests.peers.processes import ServerProcess
+from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
 from tests.secure_broker import SecureBroker
 
 
@@ -35,6 +39,23 @@ def test_connections_are_over_tls(tmp_path: Path) -> None:
     with SecureBroker(context).running() as broker, ExitStack() as stack:
         made = peers.connections(stack, broker.port, trusted, 2)
         assert [each.version() for each in made] == ["TLSv1.3"] * 2
+
+
+def test_connections_stay_open_and_of_a_jvm_its_objects_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, closed, heap_bytes = list[int](), list[int](), iter([1000, 3000, 3000, 7000])
+
+    def connections(stack: ExitStack, port: int, authority: Path, count: int) -> None:
+        opened.append(count)
+        stack.callback(closed.append, count)
+
+    monkeypatch.setattr(peers, "connections", connections)
+    monkeypatch.setattr(measure, "live_heap_bytes", lambda pid: next(heap_bytes))
+    kafka = Target(APACHE_KAFKA, "", [1], [], [cast(ServerProcess, SimpleNamespace(pid=7))])
+    life = Security(SecuredBroker(kafka, {"EC": 2}, tmp_path), 0.02, "")
+    assert [life.connections(number)["connection_bytes"] for number in range(2)] == [100, 200]
+    assert (opened, closed) == ([2, 20, 2, 20], [])
+    life.close()
+    assert sum(closed) == sum(opened)
 
 
 def test_a_row_over_sasl_ssl_has_more_keys(tmp_path: Path) -> None:

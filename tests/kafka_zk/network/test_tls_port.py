@@ -1,9 +1,11 @@
 """A listener over TLS: our client and OpenSSL's against it, storms of handshakes, and peers that never finish one."""
 
 import contextlib
+import fcntl
 import socket
 import ssl
 import struct
+import termios
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from kafka_zk.security.listener_security import listener_security
 from kafka_zk.security.tls import server_context
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor
 from tests.kafka_zk.network.server import answer, request
+from tests.peers.processes import wait_until
 from tests.secure_broker import Files, make_files
 from tests.secure_broker import server_context as renewed_context
 
@@ -256,6 +259,45 @@ def test_a_connection_that_pauses_again_and_again_keeps_little(make_server: Call
         kept.append(connection.transport._incoming.pending)  # type: ignore[union-attr]
         answer_next(server)
     assert max(kept) <= tls_transport._RECEIVE_BYTES + ONE_RECORD_BYTES
+
+
+def test_five_batches_of_a_producer_are_received_in_one_turn(
+    make_server: Callable[..., TlsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL gets them in small pieces: its buffer never shrinks."""
+    server = make_server()
+    peer = server.connect()
+    (connection,) = server.listener.connections
+    transport: Any = connection.transport
+    server.reactor.until(lambda: not transport._handshaking)
+    server.reactor.turn()
+    transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    fed: list[int] = []
+    incoming = transport._incoming
+
+    class Counting:
+        @property
+        def pending(self) -> int:
+            return int(incoming.pending)
+
+        def write(self, data: memoryview) -> int:
+            fed.append(len(data))
+            return int(incoming.write(data))
+
+    monkeypatch.setattr(transport, "_incoming", Counting())
+    batch = request(1, bytes(16 * 1024))
+    for _ in range(5):
+        peer.sendall(batch)
+    wait_until(lambda: waiting_bytes(transport.socket) > 5 * len(batch), 10, "the batches")
+    server.reactor.doIteration(0)
+    assert len(server.principals) == 5
+    assert max(fed) <= 2 * len(batch)
+    monkeypatch.undo()
+
+
+def waiting_bytes(receiver: socket.socket) -> int:
+    (count,) = struct.unpack("i", fcntl.ioctl(receiver, termios.FIONREAD, bytes(4)))
+    return int(count)
 
 
 def test_a_handshake_that_waits_for_its_turn_receives_nothing(make_server: Callable[..., TlsServer]) -> None:

@@ -1,5 +1,6 @@
 """The broker's side of a login with Kerberos, without the library: tests/peers/secured/test_kerberos.py has a KDC."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,13 +13,16 @@ from kafka_zk.security.kerberos import GssapiServer, TicketUnavailable, gssapi_c
 from kafka_zk.security.listener_sasl import KerberosListener, ListenerSasl
 from kafka_zk.security.sasl_server import Credentials, SaslListener, SaslServer, SaslState
 
+NO_CRED, CREDENTIALS_EXPIRED, FAILURE = 7, 11, 13  # RFC 2744
+EXPIRED = -1765328352
 REPLAY, NOT_YET_VALID, WRONG_KEY, UNREACHABLE = -1765328350, 2**32 - 1765328351, -1765328353, -1765328228
 
 
 class GSSError(Exception):
-    def __init__(self, said: str, min_code: int = WRONG_KEY) -> None:
+    def __init__(self, said: str, min_code: int = WRONG_KEY, maj_code: int = FAILURE << 16) -> None:
         super().__init__(said)
         self.min_code = min_code
+        self.maj_code = maj_code
 
 
 class RefusingContext:
@@ -90,7 +94,42 @@ def test_a_client_tries_again_if_the_ticket_may_come_later(
     def step(token: bytes = b"") -> bytes:
         raise GSSError("not now", min_code)
 
-    gssapi = SimpleNamespace(
+    monkeypatch.setattr(kerberos, "gssapi_module", lambda: library(step))
+    with pytest.raises(kind, match="not now"):
+        gssapi_client(KerberosLogin("kafka", "alice@REALM.COM", ""), "broker")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [GSSError("no ticket", 0, NO_CRED << 16), GSSError("no ticket", 0, CREDENTIALS_EXPIRED << 16),
+     GSSError("no ticket", EXPIRED)],
+)  # fmt: skip
+def test_a_client_that_had_a_ticket_waits_for_another(monkeypatch: pytest.MonkeyPatch, error: GSSError) -> None:
+    """A client that never had one fails at once, as Java's fails at its start; KerberosError@3.9."""
+    failing: list[GSSError] = [error]
+
+    def step(token: bytes = b"") -> bytes:
+        if failing:
+            raise failing[0]
+        return b"ticket"
+
+    monkeypatch.setattr(kerberos, "gssapi_module", lambda: library(step))
+    monkeypatch.setattr(kerberos, "_had_ticket", set())
+    login = KerberosLogin("kafka", cache="/tmp/cache")
+    with pytest.raises(SaslAuthenticationFailed, match="no ticket"):
+        gssapi_client(login, "broker")
+    failing.clear()
+    gssapi_client(login, "broker")
+    failing.append(error)
+    with pytest.raises(TicketUnavailable, match="no ticket"):
+        gssapi_client(login, "broker")
+    with pytest.raises(SaslAuthenticationFailed):
+        gssapi_client(KerberosLogin("kafka", cache="/tmp/another"), "broker")
+
+
+def library(step: Callable[[], bytes]) -> SimpleNamespace:
+    """What ``gssapi`` offers to a client whose tickets are those of ``step``."""
+    return SimpleNamespace(
         Name=lambda *_: None,
         NameType=SimpleNamespace(kerberos_principal=None, hostbased_service=None),
         MechType=SimpleNamespace(kerberos=None),
@@ -99,9 +138,6 @@ def test_a_client_tries_again_if_the_ticket_may_come_later(
         SecurityContext=lambda **_: SimpleNamespace(step=step),
         exceptions=SimpleNamespace(GSSError=GSSError),
     )
-    monkeypatch.setattr(kerberos, "gssapi_module", lambda: gssapi)
-    with pytest.raises(kind, match="not now"):
-        gssapi_client(KerberosLogin("kafka", "alice@REALM.COM", ""), "broker")
 
 
 def test_logins_use_the_ticket_caches_of_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from kafka_zk.network.sasl_authentication import SaslAuthentication
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import kerberos as library
 from kafka_zk.security.client_security import KerberosLogin
+from kafka_zk.security.errors import SaslAuthenticationFailed
 from kafka_zk.security.kerberos import gssapi_client
 from kafka_zk.spark_jobs.session import spark_session
 from tests.integration.spark.sessions import stop_shared
@@ -139,6 +140,25 @@ def test_our_clients_log_in_with_a_ticket(kerberos: Kerberos) -> None:
             "sasl.jaas.config": f"{_MODULE} required useTicketCache=true;"}  # fmt: skip
     with BlockingProducer(None, **{"bootstrap.servers": kerberos.bootstrap, **keys}) as producer:
         producer.send(_TOPIC, b"ticket").result(_TIMEOUT_S)
+
+
+def test_a_client_that_had_a_ticket_waits_for_another(kerberos: Kerberos, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    login = KerberosLogin("kafka", cache=cache)
+    kinit = ["kinit", "-k", "-t", str(kerberos.folder / "alice.keytab"), "-c", cache]
+    with pytest.raises(SaslAuthenticationFailed):
+        gssapi_client(login, _HOST)
+    subprocess.run([*kinit, "-l", "2s", kerberos.alice], check=True)
+    assert next(gssapi_client(login, _HOST))
+    is_expired = ["klist", "-s", "-c", cache]
+    wait_until(lambda: subprocess.run(is_expired, check=False).returncode != 0, _TIMEOUT_S, "the end of the ticket")
+    with pytest.raises(library.TicketUnavailable):
+        gssapi_client(login, _HOST)
+    Path(cache).unlink()
+    with pytest.raises(library.TicketUnavailable):
+        gssapi_client(login, _HOST)
+    subprocess.run([*kinit, kerberos.alice], check=True)
+    assert next(gssapi_client(login, _HOST))
 
 
 def test_who_has_no_key_is_not_let_in(kerberos: Kerberos) -> None:
