@@ -36,6 +36,8 @@ from kafka_zk.protocol.errors import ErrorCode
 
 _log = Logger()
 
+_MAX_KEPT = 1000
+
 
 class GroupMetadataManager:
     """The groups by id, from partitions that this broker leads and has loaded."""
@@ -44,6 +46,7 @@ class GroupMetadataManager:
         self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, metadata: MetadataCache, tell: Tell
     ) -> None:
         self.groups: dict[str, LiveGroup] = {}
+        self._kept: dict[str, None] = {}  # in the order of their creation
         self.replies = Replies()
         self.memory = HeldMemory("the members of all groups", config.members_max_bytes)
         self.offsets_memory = HeldMemory("the committed offsets of all groups", config.offsets_max_bytes)
@@ -98,8 +101,20 @@ class GroupMetadataManager:
             live = self.groups[group_id] = self._live(group, self.partition_for(group_id))
         return live
 
+    def get_or_keep(self, group_id: str) -> LiveGroup:
+        """As ``get_or_create``. A new group stays until the next cleanup, even without offsets and members; Kafka lists
+        it for so long. Only the newest 1,000 do: a client may send any number of ids."""
+        if group_id not in self.groups:
+            self._kept[group_id] = None
+            if len(self._kept) > _MAX_KEPT:
+                oldest = next(iter(self._kept))
+                del self._kept[oldest]
+                self.groups[oldest].carry_out([])
+        return self.get_or_create(group_id)
+
     def forget(self, live: LiveGroup, error: ErrorCode) -> None:
         """Drop a group; its waiting requests get ``error``."""
+        self._kept.pop(live.group.group_id, None)
         del self.groups[live.group.group_id]
         live.close(error)
 
@@ -198,6 +213,7 @@ class GroupMetadataManager:
         self.open_transactions.unload(partition)
         given_away = [live for live in self.groups.values() if live.partition == partition]
         for live in given_away:
+            self._kept.pop(live.group.group_id, None)
             del self.groups[live.group.group_id]
         ensureDeferred(in_slices(self._clock, _closing_steps(given_away))).addErrback(_log_bug)
 
@@ -212,7 +228,8 @@ class GroupMetadataManager:
         self.memory.changed(size_bytes - live.counted_bytes)
         live.counted_bytes = size_bytes
         self.count_offsets(live)
-        if _is_blank(group) and self.groups.get(group.group_id) is live:
+        is_known = self.groups.get(group.group_id) is live
+        if is_known and _is_blank(group) and group.group_id not in self._kept:
             self.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def has_room_for(self, group_id: str, offsets: Offsets) -> bool:

@@ -50,6 +50,7 @@ class TransactionalCommits:
         error = self._manager.refusal(group_id)
         guard = None
         if error is _NONE:
+            self._manager.get_or_keep(group_id)
             guard, error = await self._verified(self._manager.partition_for(group_id), transaction)
         if error is _NONE:
             error = self._manager.refusal(group_id)  # the group may have changed
@@ -58,7 +59,7 @@ class TransactionalCommits:
         if error is not _NONE:
             return dict.fromkeys(offsets, error)
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
-        live = self._manager.get_or_create(group_id)
+        live = self._manager.get_or_keep(group_id)
         batch = OffsetsBatch(group_id, self._clock.wall_ms(), self._config.metadata_max_bytes)
         error = live.group.commit_refusal(*committer, transactional=True)
         if error is _NONE:
@@ -67,7 +68,7 @@ class TransactionalCommits:
                 live.group.extend_session(committer.member_id, now_of(self._clock))
             if batch.offsets:
                 error = await to_completion(self._store(live, producer, batch, guard))
-        live.carry_out([])  # drops a group created for a rejected commit
+        live.carry_out([])  # counts the offsets
         return codes_of(offsets, batch, error) if error is _NONE or batch.offsets else dict.fromkeys(offsets, error)
 
     async def _verified(

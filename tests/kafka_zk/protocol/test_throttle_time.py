@@ -51,6 +51,29 @@ def test_the_field_of_any_response_is_set_and_nothing_else(api_key: ApiKey, vers
     assert not (has_one and api_key in _NONE_IN_ANY)
 
 
+@pytest.mark.parametrize(("version", "has_time"), [(1, False), (2, False), (3, False), (4, True), (6, True)])
+def test_a_refusal_of_one_coordinator_keeps_a_zero(version: int, has_time: bool) -> None:
+    """FindCoordinatorRequest.getErrorResponse: the time is set in an object that is not sent."""
+    response = codec.response(ApiKey.FIND_COORDINATOR)
+    for code in (0, 15):
+        coordinator = response.Coordinator(key="g", node_id=-1, host="", port=-1, error_code=code)
+        message = response(error_code=code, node_id=-1, host="", port=-1, coordinators=[coordinator])
+        parts: list[Any] = [codec.encode_response(ApiKey.FIND_COORDINATOR, version, 7, message)]
+        assert set_throttle_time(ApiKey.FIND_COORDINATOR, version, 7, parts, 99) == (has_time or not code)
+        after = decoded(ApiKey.FIND_COORDINATOR, version, parts)
+        assert after.throttle_time_ms == (99 if has_time or not code else 0)
+
+
+@pytest.mark.parametrize(("code", "has_time"), [(0, True), (91, True), (31, False), (41, False)])
+def test_a_refusal_of_all_scram_changes_keeps_a_zero(code: int, has_time: bool) -> None:
+    response = codec.response(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+    result = response.AlterUserScramCredentialsResult(user="u", error_code=code, error_message=None)
+    parts: list[Any] = [codec.encode_response(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 7, response(results=[result]))]
+    assert set_throttle_time(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 7, parts, 99) == has_time
+    after = decoded(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, parts)
+    assert after.throttle_time_ms == (99 if has_time else 0)
+
+
 def _fields(api_key: int, version: int) -> set[str]:
     return {field.name for field in codec.response(api_key).table.fields if field.versions.include(version)}
 

@@ -121,10 +121,30 @@ def test_offsets_of_an_aborted_transaction_never_count(world: World) -> None:
     assert fetch(world, T0, stable=True) == {T0: 3}
 
 
-def test_a_group_that_only_had_an_aborted_transaction_is_none(world: World) -> None:
+def listed(world: World) -> list[str]:
+    return [each.group_id for each in done(world.coordinator.list_groups())[1]]
+
+
+def test_a_group_that_only_had_an_aborted_transaction_is_listed_until_the_cleanup(world: World) -> None:
     commit(world, {T0: committed(7)})
     end(world, is_committed=False)
-    assert done(world.coordinator.list_groups())[1] == []
+    assert listed(world) == ["g"]
+    done(world.coordinator.offsets.remove_expired())
+    assert listed(world) == []
+
+
+def test_of_the_groups_that_no_transaction_committed_the_newest_1000_are_listed(world: World) -> None:
+    """A client may send any number of ids. A group with offsets always stays."""
+    refused = ErrorCode.UNKNOWN_MEMBER_ID
+    commit(world, {T0: committed(7)})
+    end(world)
+    for number in range(1_100):
+        assert commit(world, {T0: committed(1)}, "m", None, 1, group=f"g{number}") == {T0: refused}
+    assert sorted(listed(world)) == sorted(["g", *(f"g{number}" for number in range(100, 1_100))])
+    assert world.coordinator._manager.memory.used_bytes == 0
+    world.lead(leader=1, epoch=1)
+    world.turns()
+    assert world.coordinator._manager.groups == {} == world.coordinator._manager._kept
 
 
 def test_records_are_a_batch_of_the_transaction(world: World) -> None:
@@ -182,7 +202,7 @@ def test_only_members_of_the_generation_commit(world: World) -> None:
     assert commit(world, wanted) == {T0: NONE}
     assert commit(world, wanted, "m", None, 1, group="new") == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
     assert commit(world, wanted, group="") == {T0: ErrorCode.INVALID_GROUP_ID}
-    assert [each.group_id for each in done(world.coordinator.list_groups())[1]] == ["g"]
+    assert listed(world) == ["g", "new"]
 
 
 def test_long_metadata_are_refused_and_the_rest_is_stored(world: World) -> None:
