@@ -1,12 +1,13 @@
 """A broker as a child process."""
 
 import contextlib
+import json
 import resource
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kafka_zk.embedded.fault_token import FAULTS_TOKEN_VARIABLE, new_token
+from kafka_zk.embedded.fault_token import FAULTS_FILE, FAULTS_TOKEN_VARIABLE, new_token
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.private_files import write_private
 from kafka_zk.embedded.probe import ClusterView, ask_broker
@@ -21,7 +22,8 @@ class BrokerProcess:
     """One broker process on 127.0.0.1.
 
     Args:
-        folder: contains ``server.properties``, ``broker.log`` (with rotated ``broker.log.1`` …) and the log directory
+        folder: contains ``server.properties``, ``faults.json`` (the port and token of the API for faults, if there is
+            one), ``broker.log`` (with rotated ``broker.log.1`` …) and the log directory
             ``data``.
         properties: Kafka's keys, which override the default id, listener, log directory and ZooKeeper.
         trace: a file or directory for its events.
@@ -100,6 +102,11 @@ class BrokerProcess:
         """Does not wait until the broker serves (see ``EmbeddedCluster.wait_ready``)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_private(self.properties_file, properties_text(self._properties))
+        faults_file = self.folder / FAULTS_FILE
+        if self.faults_port is None:
+            faults_file.unlink(missing_ok=True)
+        else:
+            write_private(faults_file, json.dumps({"port": self.faults_port, "token": self.faults_token}))
         gate, self._gate = self._gate, None
         if gate:
             gate.open()

@@ -2,6 +2,8 @@
 
 FAULTS_TOKEN_VARIABLE = "KAFKA_ZK_FAULTS_TOKEN"
 SHORTEST_TOKEN = 16
+FAULTS_FILE = "faults.json"
+"""In a broker's folder, for its owner: the port and token of its API."""
 
 
 def new_token() -> str:

@@ -47,6 +47,9 @@ def read_code(value: Any) -> ErrorCode:
     raise ValueError(f"there is no error {value!r}; NOT_COORDINATOR is one")
 
 
+NUMBERS = frozenset({"times", "nth", "ms", "step_ms", "partition"})
+"""Arguments that are numbers."""
+
 ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
     "api": read_api,
     "code": read_code,

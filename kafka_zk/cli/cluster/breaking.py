@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kafka_zk.cli.cluster.named_faults import end_faults, fault, faults
 from kafka_zk.cli.cluster.running_cluster import RunningCluster, find_cluster
 from kafka_zk.cli.cluster.workload import BROKER, MOST_RATE, ZOOKEEPER
 from kafka_zk.cli.terminal.command_group import CommandGroup
@@ -31,6 +32,10 @@ def command() -> None:
     kafka-zk break produce flights --rate 10
     kafka-zk break join board --topic flights
     kafka-zk break crash board/anna
+
+    \b
+    kafka-zk up --faults                             also takes named faults
+    kafka-zk break fault drop_answer api=Produce topic=flights
     """
 
 
@@ -199,6 +204,11 @@ def produce(topic: str, rate: int, data: Path | None, zookeeper: str | None, as_
     """Have a producer write numbered records to a topic, created if it does not exist; repeat to change the rate."""
     state = find_cluster(data, zookeeper).ask({"action": "produce", "topic": topic, "rate": rate})
     _print_expected(as_json, state, f"{rate} records a second to {topic}")
+
+
+command.add_command(fault)
+command.add_command(faults)
+command.add_command(end_faults)
 
 
 @command.command("mend")

@@ -83,6 +83,7 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     show_default=True,
     help="Close the ZooKeeper session of a broker that has died, instead of waiting for its timeout.",
 )
+@click.option("--faults", is_flag=True, help="Take named faults: for break fault.")
 @click.option(
     "--secure",
     is_flag=True,
@@ -100,6 +101,7 @@ def command(
     proxies: bool | None,
     web_port: int | None,
     supervise: bool,
+    faults: bool,
     secure: bool,
     as_json: bool,
 ) -> None:
@@ -149,6 +151,7 @@ def command(
             trace=folder / TRACE if trace is None and web_port is not None else trace,
             supervised=supervise,
             secured=secure,
+            takes_faults=faults,
         )
         _run(cluster, as_json, may_choose, web_port)
 

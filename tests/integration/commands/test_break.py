@@ -9,6 +9,7 @@ from subprocess import Popen
 from typing import Any
 
 import pytest
+from kafka import KafkaProducer
 
 from kafka_zk.embedded.ports import free_ports
 from kafka_zk.embedded.probe import ask_broker
@@ -281,3 +282,23 @@ def test_up_lives_on_when_its_only_broker_is_killed_by_request(tmp_path: Path) -
         alone.process.communicate()
     done = kafka_zk("break", "kill", "0", "--data", tmp_path)
     assert done.stderr == f"Error: no cluster of kafka-zk up runs in {tmp_path}\n"
+
+
+def test_named_faults_begin_fire_and_end(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 1, "--faults")
+    try:
+        assert cluster.refusal("fault", "error", "api=Produce") == "Error: error needs 'code'"
+        assert cluster.refusal("fault", "disk_full") == "Error: disk_full needs --broker"
+        leaderless = cluster.refusal("fault", "leader_moves", "topic=t", "partition=0")
+        assert leaderless == "Error: partition t-0 has no leader"
+        said = cluster.broken("fault", "error", "api=Produce", "code=NOT_LEADER_OR_FOLLOWER", "topic=t", "times=2")
+        assert said.startswith("broker 0: fault 2, error api=PRODUCE code=NOT_LEADER_OR_FOLLOWER topic=t times=2, has")
+        with KafkaProducer(bootstrap_servers=f"127.0.0.1:{cluster.ports[0]}") as producer:
+            assert producer.send("t", b"a").get(timeout=20).offset == 0
+        assert cluster.broken("faults").endswith("has fired 2 times")
+        assert cluster.broken("end-faults").endswith("has fired 2 times")
+        assert cluster.broken("faults") == "there are no faults"
+        assert cluster.end() == 0
+    finally:
+        cluster.process.kill()
+        cluster.process.communicate()

@@ -1,0 +1,147 @@
+"""``kafka-zk break fault``, ``faults`` and ``end-faults``: named faults at the brokers of ``kafka-zk up --faults``."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafka_zk.broker.faults.arguments import NUMBERS
+from kafka_zk.broker.faults.errors import InvalidFault
+from kafka_zk.broker.faults.fault import KINDS, read_fault
+from kafka_zk.cli.cluster.running_cluster import RunningCluster, find_cluster
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import json_option, zookeeper_option
+from kafka_zk.cli.terminal.output import print_json, say
+from kafka_zk.cli.terminal.properties import KEY_VALUE
+from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, FaultClient
+from kafka_zk.embedded.fault_token import FAULTS_FILE
+
+_OF_ONE_BROKER = frozenset({"expire_session", "disk_full"})
+
+Document = dict[str, Any]
+
+
+def _on_a_cluster(function: Callable[..., None]) -> Callable[..., None]:
+    where = click.option(
+        "--data", type=click.Path(path_type=Path, file_okay=False), help="The data directory of the cluster."
+    )
+    which = zookeeper_option("The cluster with this ZooKeeper.", envvar="KAFKA_ZK_ZOOKEEPER")
+    return which(where(json_option(function)))
+
+
+@click.command("fault", short_help="Begin a named fault, such as error or fence.")
+@click.argument("name", metavar="FAULT", type=click.Choice(list(KINDS)))
+@click.argument("arguments", metavar="[KEY=VALUE]...", type=KEY_VALUE, nargs=-1)
+@click.option("--broker", type=int, help="Only at the broker with this id.  [default: at all]")
+@_on_a_cluster
+def fault(
+    name: str,
+    arguments: tuple[tuple[str, str], ...],
+    broker: int | None,
+    data: Path | None,
+    zookeeper: str | None,
+    as_json: bool,
+) -> None:
+    """Begin a named fault: coordinator_moves, leader_moves, error, drop_answer, throttle, slow_fetch, fence,
+    rebalance_amid_commit, out_of_order_sequence, expire_session, disk_full or clock_step.
+
+    Their arguments and filters are in docs/how-to/testing.md. A fault acts until kafka-zk break end-faults, unless it
+    happens at once or has fired as often as it should. Only for clusters of kafka-zk up --faults.
+
+    \b
+    kafka-zk break fault error api=Produce code=NOT_LEADER_OR_FOLLOWER topic=flights times=3
+    kafka-zk break fault slow_fetch ms=500 client_id=app
+    kafka-zk break fault coordinator_moves
+    """
+    request = {"fault": name, **{key: _value(key, text) for key, text in arguments}}
+    try:
+        read_fault(1, request)
+    except InvalidFault as error:
+        raise CommandFailed(str(error)) from None
+    if name in _OF_ONE_BROKER and broker is None:
+        raise CommandFailed(f"{name} needs --broker")
+    told = list(_begun(_clients(find_cluster(data, zookeeper)), request, broker))
+    _tell(as_json, told, "kafka-zk break faults shows how often it fires; kafka-zk break end-faults ends it")
+
+
+@click.command("faults", short_help="The named faults that have not ended.")
+@_on_a_cluster
+def faults(data: Path | None, zookeeper: str | None, as_json: bool) -> None:
+    """Show the named faults of each broker that have not ended, and how often they have fired."""
+    found = []
+    for broker_id, client in _clients(find_cluster(data, zookeeper)).items():
+        try:
+            found += [{"broker": broker_id, **told} for told in client.open_faults()]
+        except BrokerGone:
+            continue  # it has no faults
+    _tell(as_json, found, "" if found else "there are no faults")
+
+
+@click.command("end-faults", short_help="End all named faults.")
+@_on_a_cluster
+def end_faults(data: Path | None, zookeeper: str | None, as_json: bool) -> None:
+    """End all named faults, and show how often each has fired."""
+    ended = []
+    for broker_id, client in _clients(find_cluster(data, zookeeper)).items():
+        try:
+            ended += [{"broker": broker_id, **client.end(told["id"])} for told in client.open_faults()]
+        except BrokerGone:
+            continue
+    _tell(as_json, ended, "" if ended else "there are no faults")
+
+
+def _value(key: str, text: str) -> str | int:
+    try:
+        return int(text) if key in NUMBERS else text
+    except ValueError:
+        return text  # refused as no number
+
+
+def _clients(cluster: RunningCluster) -> dict[int, FaultClient]:
+    """The brokers' APIs. Raises: CommandFailed."""
+    clients = {}
+    for broker_id in cluster.broker_ids:
+        try:
+            document = json.loads(Path(cluster.data, f"broker-{broker_id}", FAULTS_FILE).read_text())
+        except FileNotFoundError:
+            raise CommandFailed("this cluster takes no named faults: start it with kafka-zk up --faults") from None
+        clients[broker_id] = FaultClient(document["port"], document["token"])
+    return clients
+
+
+def _begun(clients: dict[int, FaultClient], request: Document, broker_id: int | None) -> Iterator[Document]:
+    """Begin at each broker, until one has carried out what happens at once. Raises: FaultRefused, CommandFailed."""
+    if broker_id is not None and broker_id not in clients:
+        raise CommandFailed(f"there is no broker {broker_id}: this cluster has {', '.join(map(str, clients))}")
+    refusal: CarriedOutElsewhere | BrokerGone | None = None
+    count = 0
+    for number, client in clients.items():
+        if broker_id not in (None, number):
+            continue
+        try:
+            told = client.begin(request)
+        except (CarriedOutElsewhere, BrokerGone) as error:
+            refusal = error
+            continue
+        count += 1
+        yield {"broker": number, **told}
+        if told["fired"]:
+            return
+    if refusal is not None and not count:
+        raise refusal
+
+
+def _tell(as_json: bool, told: list[Document], sentence: str) -> None:
+    if as_json:
+        print_json(told)
+        return
+    for each in told:
+        arguments = "".join(f" {key}={value}" for key, value in each.items() if key not in _SHOWN)
+        say(f"broker {each['broker']}: fault {each['id']}, {each['fault']}{arguments}, has fired {each['fired']} times")
+    if sentence:
+        say(sentence)
+
+
+_SHOWN = ("broker", "id", "fault", "fired")
