@@ -31,6 +31,8 @@ from kafka_zk.storage.records.log_validator import (
 from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
+    LAST_OFFSET_DELTA,
+    LAST_OFFSET_DELTA_POSITION,
     LOG_OVERHEAD,
     MAX_CODEC,
     PLACE,
@@ -211,9 +213,9 @@ class Log(LocalLog):
                 self.producers.update(header, first, max_timestamp_ms)
         return new_tuple(LogAppendInfo, (first, last, append_time_ms, self.log_start_offset, size_bytes, False))
 
-    def append_own_record(self, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
-        """Append one uncompressed record of the broker, without a producer and with the timestamp ``now_ms``. Only its
-        size is checked.
+    def append_own_records(self, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
+        """Append an uncompressed batch of the broker, without a producer, whose records have the timestamp ``now_ms``.
+        Only its size is checked.
 
         Raises: RecordTooLarge, RecordBatchTooLarge.
         """
@@ -226,10 +228,11 @@ class Log(LocalLog):
         if self._stamps_append_time:
             append_time_ms = now_ms
             stamp_append_time(batch, read_header(batch), now_ms)
-        at = self.log_end_offset
-        PLACE.pack_into(batch, 0, at, size_bytes - LOG_OVERHEAD, leader_epoch)
-        self._write(batch, size_bytes, leader_epoch, at, at, at, now_ms, now_ms)
-        return new_tuple(LogAppendInfo, (at, at, append_time_ms, self.log_start_offset, size_bytes, False))
+        first = self.log_end_offset
+        last: int = first + LAST_OFFSET_DELTA.unpack_from(batch, LAST_OFFSET_DELTA_POSITION)[0]
+        PLACE.pack_into(batch, 0, first, size_bytes - LOG_OVERHEAD, leader_epoch)
+        self._write(batch, size_bytes, leader_epoch, first, last, last, now_ms, now_ms)
+        return new_tuple(LogAppendInfo, (first, last, append_time_ms, self.log_start_offset, size_bytes, False))
 
     def append_own_batch(
         self, batch: bytearray, *, leader_epoch: int, now_ms: int, guard: VerificationStateEntry | None = None

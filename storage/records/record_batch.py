@@ -43,6 +43,8 @@ Buffer = bytes | bytearray | memoryview
 _HEADER = Struct(">qiibIhiqqqhii")
 PLACE = Struct(">qii")
 """Base offset, batch length and leader epoch: the start of a batch, which the leader sets."""
+LAST_OFFSET_DELTA = Struct(">i")
+LAST_OFFSET_DELTA_POSITION = 23
 _CRC = Struct(">I")
 _PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
 _PRODUCER_POSITION = 43

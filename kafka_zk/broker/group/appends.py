@@ -4,14 +4,14 @@ Appends begin in call order and wait for acks=all, up to ``offsets.commit.timeou
 Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupGroupMetadata@3.9.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.base.clock import Clock
-from kafka_zk.base.types import LogAppendInfo, TopicPartition
+from kafka_zk.base.types import LogAppendInfo, TopicPartition, new_tuple
 from kafka_zk.broker.coordinator.append_errors import COORDINATOR_ERRORS, code_of
 from kafka_zk.broker.coordinator.tombstones import batches_of_tombstones
 from kafka_zk.broker.group.offsets_batch import OffsetsBatch
@@ -36,6 +36,7 @@ _OFFSET_ERRORS = {**COORDINATOR_ERRORS, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.I
 _SETTLED = (LogAppendInfo, Exception)
 
 _KeyAndValue = tuple[bytes, bytes | None]
+Write = Callable[..., LogAppendInfo]
 
 
 class OffsetsWritten(NamedTuple):
@@ -72,7 +73,11 @@ class Appends:
             producer: the transaction's producer, if the offsets belong to a transaction.
             guard: the guard that the transaction's verification returned.
         """
-        appended = self._append_batch(partition, batch.build(producer), guard)
+        if producer is None:
+            write: Write = Log.append_own_records
+        else:
+            write = partial(Log.append_own_batch, guard=guard)
+        appended = self._append_batch(partition, batch.build(producer), batch.now_ms, write)
         return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
 
     async def remove(
@@ -96,15 +101,14 @@ class Appends:
         batch = RecordBatchBuilder()
         for key, value in records:
             batch.append(now_ms, key, value)
-        appended = self._append_batch(partition, bytearray(batch.build()))
+        appended = self._append_batch(partition, bytearray(batch.build()), now_ms, Log.append_own_records)
         return appended if isinstance(appended, _SETTLED) else await appended
 
     def _append_batch(
-        self, partition: int, batch: bytearray, guard: VerificationStateEntry | None = None
+        self, partition: int, batch: bytearray, now_ms: int, write: Write
     ) -> AppendResult | Awaitable[AppendResult]:
-        tp = TopicPartition(OFFSETS_TOPIC, partition)
-        write = Log.append_own_batch if guard is None else partial(Log.append_own_batch, guard=guard)
-        return self._replicas.append_own(tp, write, batch, self._clock.wall_ms(), self._timeout_ms)
+        tp = new_tuple(TopicPartition, (OFFSETS_TOPIC, partition))
+        return self._replicas.append_own(tp, write, batch, now_ms, self._timeout_ms)
 
 
 async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWritten:

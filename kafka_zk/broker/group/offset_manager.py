@@ -70,7 +70,7 @@ class OffsetManager:
         else:
             error = written.error
             if error is _NONE:
-                live.group.offsets.stored(batch.offsets, written.record_offset)
+                live.group.offsets.stored(batch.offsets, written.record_offset, batch.metadata_bytes)
                 self._manager.count_offsets(live)
             else:
                 live.carry_out([])  # drops a group created for this commit

@@ -86,10 +86,17 @@ class GroupOffsets:
                 self._transactional.load(producer_id, {tp: written.offset}, written.record_offset)
         self._record_offsets.update(open_transactions.committed)
 
-    def stored(self, offsets: Offsets, record_offset: int) -> None:
-        """Commit offsets that were appended at the end of the log."""
-        self.size_bytes += self.growth_bytes(offsets)
-        self._committed.update(offsets)
+    def stored(self, offsets: Offsets, record_offset: int, metadata_bytes: int) -> None:
+        """Commit offsets that were appended at the end of the log. ``metadata_bytes``: the length of their metadata.
+
+        Usually no offset has metadata, and then the time does not depend on how many a commit replaces.
+        """
+        committed = self._committed
+        known_bytes = OFFSET_BYTES * len(committed)
+        if self.size_bytes != known_bytes:
+            metadata_bytes -= _metadata_bytes(filter(None, map(committed.get, offsets)))
+        committed.update(offsets)
+        self.size_bytes += OFFSET_BYTES * len(committed) - known_bytes + metadata_bytes
         if self._pending_count or self._transactional:  # replaces earlier commits in progress
             self._record_offsets.update(dict.fromkeys(offsets, record_offset))
             for tp in offsets:

@@ -30,12 +30,19 @@ _LONGEST_CACHED = 255  # of a group id; topic names are shorter
 
 
 class OffsetsBatch:
-    """``offsets``: the offsets added, without those whose metadata exceed ``metadata_max_bytes``."""
+    """The records of one commit.
+
+    Attributes:
+        offsets: those added, without those whose metadata exceed ``metadata_max_bytes``.
+        metadata_bytes: length of their metadata.
+        now_ms: timestamp of the records.
+    """
 
     def __init__(self, group_id: str, now_ms: int, metadata_max_bytes: int) -> None:
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.metadata_bytes = 0
+        self.now_ms = now_ms
         self._group_id = group_id
-        self._now_ms = now_ms
         self._metadata_max_bytes = metadata_max_bytes
         self._parts: list[bytes] = []
 
@@ -57,6 +64,7 @@ class OffsetsBatch:
                 end = _PARTITION_AND_VALUE.pack(partition, _VALUE_BEGINS, offset, leader_epoch, commit_ms)
             elif len(metadata) <= self._metadata_max_bytes:
                 value = encode_offset_value(committed)
+                self.metadata_bytes += len(metadata)
                 end = b"".join((_PARTITION.pack(partition), encode_varint(len(value)), value, b"\0"))
             else:
                 continue
@@ -94,8 +102,8 @@ class OffsetsBatch:
             attributes=0 if producer is None else TRANSACTIONAL_FLAG,
             producer=_NO_PRODUCER if producer is None else (*producer, _SEQUENCE),
             record_count=len(self.offsets),
-            base_timestamp=self._now_ms,
-            max_timestamp=self._now_ms,
+            base_timestamp=self.now_ms,
+            max_timestamp=self.now_ms,
         )
 
 

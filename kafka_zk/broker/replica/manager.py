@@ -193,7 +193,7 @@ class ReplicaManager:
         self, tp: TopicPartition, write: Callable[..., LogAppendInfo], batch: bytearray, now_ms: int, timeout_ms: int
     ) -> AppendResult | Awaitable[AppendResult]:
         """Append the broker's batch before the first await. Returns the outcome, or an awaitable that waits like
-        acks=all. ``write``: ``Log.append_own_batch`` or ``append_own_record``."""
+        acks=all. ``write``: ``Log.append_own_batch`` or ``append_own_records``."""
         try:
             partition = self.partitions.get(tp) or self.partition(tp)
             log = partition.leader_log()

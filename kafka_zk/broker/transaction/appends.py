@@ -41,7 +41,7 @@ class TransactionLog:
         """Append a record. Returns NONE or the client's error, or an awaitable of it if the append is not complete."""
         batch = encode_batch(transactional_id, metadata, now_ms)
         return _outcome(
-            self._replicas.append_own(tp, Log.append_own_record, batch, now_ms, max(1, metadata.timeout_ms))
+            self._replicas.append_own(tp, Log.append_own_records, batch, now_ms, max(1, metadata.timeout_ms))
         )
 
     def remove(self, tp: TopicPartition, transactional_ids: Iterable[str]) -> ErrorCode | Awaitable[ErrorCode]:

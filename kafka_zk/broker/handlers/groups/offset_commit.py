@@ -3,11 +3,13 @@
 Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoordinatorAdapter.commitOffsets@3.9.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import repeat
 from operator import itemgetter
 
 from kafka_zk.base.turns import Turns
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, new_tuple
 from kafka_zk.broker.group.offset_manager import Committer
 from kafka_zk.broker.group.records import NO_EXPIRY, OffsetAndMetadata
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
@@ -93,14 +95,13 @@ _cached_tps = lru_cache(maxsize=1000)(_tps)
 """Partitions are cached, because clients commit the same ones repeatedly."""
 
 
-def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata]:
+def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> Iterator[OffsetAndMetadata]:
     if rows.metadata is None:  # usual
-        plain = zip(rows.offsets, rows.leader_epochs, strict=True)
-        new = tuple.__new__  # faster than calling the class
-        return [new(OffsetAndMetadata, (offset, epoch, "", now_ms, expires_ms)) for offset, epoch in plain]
+        columns = zip(rows.offsets, rows.leader_epochs, repeat(""), repeat(now_ms), repeat(expires_ms), strict=False)
+        return map(new_tuple, repeat(OffsetAndMetadata), columns)
     times_ms = [now_ms if each == _DEFAULT_TIMESTAMP else each for each in rows.timestamps_ms]
-    columns = zip(rows.offsets, rows.leader_epochs, rows.metadata, times_ms, strict=True)
-    return [OffsetAndMetadata(*row, expires_ms) for row in columns]
+    columns = zip(rows.offsets, rows.leader_epochs, rows.metadata, times_ms, repeat(expires_ms), strict=False)
+    return map(new_tuple, repeat(OffsetAndMetadata), columns)
 
 
 def _expires_ms(request: OffsetCommitRequest, now_ms: int) -> int:

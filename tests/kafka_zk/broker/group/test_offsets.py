@@ -1,8 +1,12 @@
 """Commits of a partition that are written at the same time: their order in the log counts, whoever is told first."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kafka_zk.broker.group.offsets import GroupOffsets, Offsets
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.offsets import OFFSET_BYTES, GroupOffsets, Offsets
+from kafka_zk.broker.group.records import OffsetAndMetadata
 from tests.kafka_zk.broker.group.coordinated import T0, T1, committed
 
 EARLIER, MIDDLE, LATEST = ({T0: committed(offset)} for offset in (1, 2, 3))
@@ -44,7 +48,7 @@ def test_one_that_is_told_late_does_not_replace_one_that_nobody_waited_for() -> 
     """The replicas in sync have changed in between."""
     offsets = GroupOffsets()
     offsets.begin(EARLIER)
-    offsets.stored(MIDDLE, 20)
+    offsets.stored(MIDDLE, 20, 0)
     offsets.begin(LATEST)
     offsets.written(EARLIER, 10)
     assert offset_of(offsets) == 2
@@ -62,3 +66,19 @@ def test_what_is_removed_while_it_is_written_stays_away() -> None:
     offsets.written(EARLIER, 10)
     assert offset_of(offsets) is None
     assert not offsets
+
+
+_tps = st.builds(TopicPartition, st.just("t"), st.integers(0, 5))
+_values = st.builds(OffsetAndMetadata, st.just(1), st.just(-1), st.sampled_from(["", "", "ab", "é" * 9]), st.just(0))
+
+
+@given(st.lists(st.tuples(st.booleans(), st.dictionaries(_tps, _values, max_size=4)), max_size=8))
+def test_the_memory_is_that_of_the_offsets_in_effect(steps: list[tuple[bool, Offsets]]) -> None:
+    offsets = GroupOffsets()
+    for is_stored, part in steps:
+        if is_stored:
+            offsets.stored(part, 0, sum(len(each.metadata) for each in part.values()))
+        else:
+            offsets.remove(part)
+    held = [found for tp in offsets if (found := offsets.get(tp)) is not None]
+    assert offsets.size_bytes == sum(OFFSET_BYTES + len(each.metadata) for each in held)
