@@ -48,6 +48,10 @@ class Native(Protocol):
         secret: bytes, table: Any, first_offset: int, replaced: bytearray, /,
     ) -> tuple[int, int, bool, int, bytes]: ...  # fmt: skip
 
+    def plain_commit(
+        self, version: int, correlation_id: int, body: memoryview, now_ms: int, committed: type, /
+    ) -> Any: ...  # kafka_zk.broker.group.plain_commit.PlainCommit | None
+
 
 class Implementation(NamedTuple):
     """What runs: the native module, or Python code if ``native`` is None. ``problem``: why an existing native module is

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include "compaction.h"
+#include "plain_commit_module.h"
 #include "produce.h"
 #include "record_check.h"
 
@@ -375,8 +376,8 @@ PyDoc_STRVAR(handled_doc, "handled() -> dict\n\nHow often each function did its 
 static PyObject *py_handled(PyObject *module, PyObject *unused)
 {
     return Py_BuildValue(
-        "{s:K,s:K,s:K}", "check_records", checked_batches, "read_produce", read_requests, "write_produce",
-        written_responses);
+        "{s:K,s:K,s:K,s:K}", "check_records", checked_batches, "read_produce", read_requests, "write_produce",
+        written_responses, "plain_commit", plain_commits_handled());
 }
 
 static PyMethodDef methods[] = {
@@ -387,6 +388,7 @@ static PyMethodDef methods[] = {
     {"read_produce", (PyCFunction)(void (*)(void))py_read_produce, METH_FASTCALL, read_produce_doc},
     {"write_produce", (PyCFunction)(void (*)(void))py_write_produce, METH_FASTCALL, write_produce_doc},
     {"handled", py_handled, METH_NOARGS, handled_doc},
+    {"plain_commit", (PyCFunction)(void (*)(void))py_plain_commit, METH_FASTCALL, plain_commit_doc},
     {NULL, NULL, 0, NULL},
 };
 

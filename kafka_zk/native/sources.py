@@ -8,8 +8,12 @@ Tests: tests/kafka_zk/native/test_loading.py.
 import zlib
 from pathlib import Path
 
-SOURCES = ("compaction.c", "module.c", "produce.c", "record_check.c")
-HEADERS = ("compaction.h", "produce.h", "record_check.h", "records.h", "siphash.h")
+SOURCES = (
+    "compaction.c", "module.c", "plain_commit.c", "plain_commit_module.c", "produce.c", "record_check.c",
+)  # fmt: skip
+HEADERS = (
+    "compaction.h", "plain_commit.h", "plain_commit_module.h", "produce.h", "record_check.h", "records.h", "siphash.h",
+)  # fmt: skip
 
 
 def fingerprint(folder: str | Path) -> str:

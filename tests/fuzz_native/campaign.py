@@ -5,9 +5,12 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from kafka_zk.native.sources import SOURCES
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
 from kafka_zk.storage.records.record_batch import encode_record
 from tests.integration.processes import ROOT
@@ -25,7 +28,7 @@ _COVERED = re.compile(r"File '[^']*?([^/']+)'\nLines executed:([\d.]+)% of")
 
 
 def corpus() -> Iterator[tuple[int, bytes]]:
-    """(Number of records, their bytes): each kind alone, and many together."""
+    """(Number of records, their bytes): each kind alone, and many together; (version, OffsetCommit)."""
     kinds = [
         encode_record(timestamp_delta, delta, key, value, headers)
         for timestamp_delta in (0, -(1 << 63), (1 << 63) - 1)
@@ -38,6 +41,22 @@ def corpus() -> Iterator[tuple[int, bytes]]:
     yield from ((0, request) for request in requests())
     for count in (0, 2, 7, 50):
         yield count, b"".join(encode_record(delta, delta, KEYS[delta % 6], VALUES[delta % 3]) for delta in range(count))
+    yield from commits()
+
+
+def commits() -> Iterator[tuple[int, bytes]]:
+    """(Version, OffsetCommit request), plain and others."""
+    commit = codec.request(ApiKey.OFFSET_COMMIT)
+    topic = commit.OffsetCommitRequestTopic
+    row = topic.OffsetCommitRequestPartition
+    for version, count in product(range(5, 10), (0, 1, 70, 100, 101)):
+        for group_id, instance_id, metadata in (("g", None, ""), ("g" * 200, "i", None), ("é", "i", "m")):
+            rows = [row(partition_index=each, committed_offset=7, committed_metadata=metadata) for each in range(count)]
+            request = commit(
+                group_id=group_id, member_id="", group_instance_id=instance_id,
+                topics=[topic(name="t" * 100, partitions=rows)] * (2 if count == 1 else 1),
+            )  # fmt: skip
+            yield version, bytes(codec.encode_body(request, ApiKey.OFFSET_COMMIT, version))
 
 
 def requests() -> Iterator[bytes]:
@@ -72,7 +91,7 @@ def can_build() -> bool:
 
 
 def _build(program: Path, *options: str) -> Path:
-    sources = [str(NATIVE / name) for name in SOURCES if name != "module.c"] + [str(HARNESS)]
+    sources = [str(NATIVE / name) for name in SOURCES if not name.endswith("module.c")] + [str(HARNESS)]
     command = [COMPILER, "-std=c11", "-Wall", "-Wextra", f"-I{NATIVE}", *options, *sources, "-o", str(program)]
     subprocess.run(command, cwd=program.parent, check=True)
     return program

@@ -1,7 +1,8 @@
 /* Calls the native module's parsers with damaged copies of a corpus, without Python. tests/fuzz_native builds it with
  * sanitizers, which end it at the first access outside of the bytes; every buffer is exactly as large as it says.
  *
- * harness CORPUS SECONDS SEED; the corpus is a list of: size, number of records (32 bits each), bytes.
+ * harness CORPUS SECONDS SEED; the corpus is a list of: size, number of records or version of an OffsetCommit (32 bits
+ * each), bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 
 #include "compaction.h"
+#include "plain_commit.h"
 #include "produce.h"
 #include "record_check.h"
 
@@ -153,6 +155,28 @@ static bool run_compaction(const Case *input)
     return status == DONE;
 }
 
+/* `count` is the version of an OffsetCommit. */
+static bool run_commit(const Case *input)
+{
+    PlainCommit commit;
+    if (!read_plain_commit(input->count, input->bytes, input->size, &commit))
+        return false;
+    size_t batch_room = most_batch_bytes(&commit), response_room = most_response_bytes(input->size);
+    uint8_t *batch = malloc(batch_room), *response = malloc(response_room);
+    size_t batch_size = write_commit_batch(&commit, (int64_t)random_below(1u << 20), batch);
+    size_t response_size = write_commit_response(&commit, input->count, response);
+    ensure(batch_size <= batch_room && response_size <= response_room, "what is written fits");
+    Reader topics = commit.topics;
+    CommittedTopic topic;
+    for (uint32_t index = 0; index < commit.topic_count; index++) {
+        ensure(read_committed_topic(&topics, &topic), "what was read can be read again");
+        committed_row(&topic, topic.row_count - 1);
+    }
+    free(batch);
+    free(response);
+    return true;
+}
+
 int main(int argument_count, char **arguments)
 {
     ensure(argument_count == 4, "three arguments");
@@ -164,7 +188,7 @@ int main(int argument_count, char **arguments)
     do {
         for (unsigned block = 0; block < 1000; block++, runs++) {
             Case input = damaged(&cases[random_below(count)]);
-            accepted += run_check(&input) | run_produce(&input) | run_compaction(&input);
+            accepted += run_check(&input) | run_produce(&input) | run_compaction(&input) | run_commit(&input);
             free(input.bytes);
         }
     } while (time(NULL) < end);

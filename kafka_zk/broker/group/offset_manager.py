@@ -63,18 +63,26 @@ class OffsetManager:
         batch.add(offsets.items())
         if not batch.offsets:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        return codes_of(offsets, batch, await self._store(group_id, committer, batch))
+
+    async def commit_batch(self, group_id: str, committer: Committer, batch: OffsetsBatch) -> ErrorCode | None:
+        """Commit a batch of at most 100 offsets; None if it is refused. Otherwise like ``commit``."""
+        is_refused = self._refusal(group_id, committer) is not _NONE
+        if is_refused or not self._manager.has_room_for(group_id, batch.offsets):
+            return None
+        return await self._store(group_id, committer, batch)
+
+    async def _store(self, group_id: str, committer: Committer, batch: OffsetsBatch) -> ErrorCode:
         live = self._live_group(group_id, committer)
         written = self._manager.appends.store_offsets(live.partition, batch)
         if not isinstance(written, OffsetsWritten):
-            error = await to_completion(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
+            return await to_completion(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
+        if written.error is _NONE:
+            live.group.offsets.stored(batch.offsets, written.record_offset, batch.metadata_bytes)
+            self._manager.count_offsets(live)
         else:
-            error = written.error
-            if error is _NONE:
-                live.group.offsets.stored(batch.offsets, written.record_offset, batch.metadata_bytes)
-                self._manager.count_offsets(live)
-            else:
-                live.carry_out([])  # drops a group created for this commit
-        return codes_of(offsets, batch, error)
+            live.carry_out([])  # drops a group created for this commit
+        return written.error
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
         live = self._manager.groups.get(group_id)

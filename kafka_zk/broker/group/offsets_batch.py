@@ -14,6 +14,7 @@ from kafka_zk.storage.records.record_batch import (
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
     assemble_batch,
+    set_crc,
 )
 from kafka_zk.storage.records.varint import encode_varint, encode_varints
 
@@ -105,6 +106,21 @@ class OffsetsBatch:
             base_timestamp=self.now_ms,
             max_timestamp=self.now_ms,
         )
+
+
+class EncodedBatch(OffsetsBatch):
+    """Offsets without metadata whose batch the native module has written. ``batch``: without a CRC."""
+
+    def __init__(self, offsets: dict[TopicPartition, OffsetAndMetadata], now_ms: int, batch: bytearray) -> None:
+        self.offsets = offsets
+        self.metadata_bytes = 0
+        self.now_ms = now_ms
+        self._batch = batch
+
+    def build(self, producer: Producer | None = None) -> bytearray:
+        assert producer is None, "commits in transactions have batches of their own"
+        set_crc(self._batch)
+        return self._batch
 
 
 def _front(group_id: str, topic: str) -> bytes:

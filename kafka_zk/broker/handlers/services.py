@@ -22,6 +22,7 @@ from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterL
 from kafka_zk.broker.security.authorizer import Authorizer
 from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
+from kafka_zk.native.loading import Native, implementation
 from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.controller_epoch import ControllerEpochs
@@ -61,6 +62,7 @@ class Services:
         group_offsets: a group's offset registry in ZooKeeper.
         delegation_tokens: None without delegation.token.secret.key.
         unconfirmed_peers: the addresses whose unconfirmed controller epochs were logged.
+        native: None where Python does the same.
     """
 
     broker_id: int
@@ -89,3 +91,4 @@ class Services:
     delegation_tokens: "DelegationTokens | None" = None
     random: Random = SYSTEM_RANDOM
     unconfirmed_peers: ForeignPeers = field(default_factory=ForeignPeers)
+    native: Native | None = field(default_factory=lambda: implementation().native)

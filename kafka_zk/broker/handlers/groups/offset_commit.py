@@ -4,7 +4,6 @@ Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoor
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import repeat
 from operator import itemgetter
 
@@ -13,6 +12,8 @@ from kafka_zk.base.types import TopicPartition, new_tuple
 from kafka_zk.broker.group.offset_manager import Committer
 from kafka_zk.broker.group.records import NO_EXPIRY, OffsetAndMetadata
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.groups import plain_commit
+from kafka_zk.broker.handlers.groups.plain_commit import cached_tps, tps_of_topic
 from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import Operation, group, topic
@@ -48,6 +49,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     version = header.api_version
     turns: Turns | None = None
     if len(body) <= LARGE_BODY_BYTES:
+        done = await plain_commit.commit(services, context, header, body)
+        if done is not None:
+            return [done if isinstance(done, bytes) else await _failed(header, done)]
         request = read_offset_commit_request(version, body)
     else:
         steps = read_offset_commit_request_in_steps(version, body)
@@ -64,7 +68,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     for name, pieces in request.topics:
         error = group_error or topic_error(services, context, name)
         known = () if error else services.metadata.topics.get(name, ())
-        tps_of = _cached_tps if known else _tps
+        tps_of = cached_tps if known else tps_of_topic
         asked_pieces: list[tuple[TopicPartition, ...]] = []
         asked.append((name, asked_pieces))
         for rows in pieces:
@@ -87,12 +91,11 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     return [write_offset_commit_response(version, header.correlation_id, results)]
 
 
-def _tps(topic: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic, partition) for partition in partitions)
-
-
-_cached_tps = lru_cache(maxsize=1000)(_tps)
-"""Partitions are cached, because clients commit the same ones repeatedly."""
+async def _failed(header: RequestHeader, failed: plain_commit.Failed) -> bytes:
+    asked: Asked = [(name, [cached_tps(name, partitions)]) for name, partitions, _ in failed.topics]
+    codes = {tp: failed.error for _, [tps] in asked for tp in tps}
+    results = await _results(header.api_version, None, asked, codes)
+    return write_offset_commit_response(header.api_version, header.correlation_id, results)
 
 
 def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> Iterator[OffsetAndMetadata]:

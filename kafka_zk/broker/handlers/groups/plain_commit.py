@@ -1,0 +1,101 @@
+"""OffsetCommit requests that the native module reads: few partitions, neither metadata nor tagged fields.
+
+A request that is refused, or only in part accepted, has no effect here; ``offset_commit`` handles it again and writes
+the response. Tests: tests/kafka_zk/broker/handlers/groups/test_plain_commit.py.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from kafka_zk.base.types import TopicPartition, new_tuple
+from kafka_zk.broker.group.offset_manager import Committer
+from kafka_zk.broker.group.offsets_batch import EncodedBatch
+from kafka_zk.broker.group.records import OffsetAndMetadata
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, group, topic
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+_NONE = ErrorCode.NONE
+_READ = Operation.READ
+
+Topics = Sequence[tuple[str, tuple[int, ...], tuple[OffsetAndMetadata, ...]]]
+
+
+class PlainCommit(NamedTuple):
+    """What ``plain_commit`` of the native module returns.
+
+    Attributes:
+        topics: each name with its partitions, and what is committed for each.
+        batch: the records, without a CRC.
+        response: says that everything is committed.
+    """
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    topics: Topics
+    batch: bytearray
+    response: bytes
+
+
+class Failed(NamedTuple):
+    """The batch could not be written. ``topics``: as in ``PlainCommit``."""
+
+    error: ErrorCode
+    topics: Topics
+
+
+def tps_of_topic(name: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(name, partition) for partition in partitions)
+
+
+cached_tps = lru_cache(maxsize=1000)(tps_of_topic)
+"""Partitions are cached, because clients commit the same ones repeatedly. Only for topics that exist."""
+
+
+async def commit(
+    services: Services, context: RequestContext, header: RequestHeader, body: memoryview
+) -> bytes | Failed | None:
+    """The response after a commit; None if nothing was done."""
+    native = services.native
+    if native is None:
+        return None
+    now_ms = services.clock.wall_ms()
+    read = native.plain_commit(header.api_version, header.correlation_id, body, now_ms, OffsetAndMetadata)
+    if read is None:
+        return None
+    group_id, generation_id, member_id, group_instance_id, topics, batch, response = read
+    offsets = _allowed(services, context, group_id, topics)
+    if offsets is None:
+        return None
+    committer = new_tuple(Committer, (member_id, group_instance_id, generation_id))
+    encoded = EncodedBatch(offsets, now_ms, batch)
+    error = await services.coordinator.offsets.commit_batch(group_id, committer, encoded)
+    if error is _NONE:
+        return response  # type: ignore[no-any-return]
+    return None if error is None else Failed(error, topics)
+
+
+def _allowed(
+    services: Services,
+    context: RequestContext,
+    group_id: str,
+    topics: Topics,
+) -> dict[TopicPartition, OffsetAndMetadata] | None:
+    """What is committed; None if the client may not commit, or a partition does not exist or is there twice."""
+    may = services.authorizer.may
+    if not may(context, _READ, group(group_id)):
+        return None
+    known_topics = services.metadata.topics
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+    count = 0
+    for name, partitions, committed in topics:
+        known = known_topics.get(name)
+        if known is None or not all(map(known.__contains__, partitions)) or not may(context, _READ, topic(name)):
+            return None
+        offsets.update(zip(cached_tps(name, partitions), committed, strict=False))
+        count += len(partitions)
+    return offsets if len(offsets) == count else None

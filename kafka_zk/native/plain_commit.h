@@ -1,0 +1,65 @@
+/* A plain OffsetCommit request as bytes: its record batch for __consumer_offsets, and its response. No Python objects.
+ *
+ * Plain means: version 6 to 9, at most MAX_ROWS partitions, names in ASCII, and neither metadata nor tagged fields. That
+ * is what consumers send all the time; Python reads everything else, and refuses what is malformed.
+ *
+ * Source: OffsetCommitRequest.json, OffsetCommitResponse.json, OffsetCommitKey.json, OffsetCommitValue.json@3.9.
+ */
+#ifndef KAFKA_ZK_PLAIN_COMMIT_H
+#define KAFKA_ZK_PLAIN_COMMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_ROWS 100
+#define ROW_BYTES 18 /* partition, offset, leader epoch, and two bytes that say: no metadata */
+
+typedef struct {
+    const uint8_t *start; /* NULL for null */
+    size_t size;
+} Text;
+
+typedef struct {
+    const uint8_t *position, *end;
+    bool flexible;
+} Reader;
+
+typedef struct {
+    Text group_id, member_id, group_instance_id;
+    int32_t generation_id;
+    uint32_t topic_count, row_count;
+    Reader topics; /* at the first one */
+    size_t key_bytes; /* an upper limit of what the keys take in the batch */
+} PlainCommit;
+
+typedef struct {
+    Text name;
+    uint32_t row_count;
+    const uint8_t *rows;
+} CommittedTopic;
+
+/* Read the whole request; false if it is not plain, or malformed. */
+bool read_plain_commit(int version, const uint8_t *body, size_t size, PlainCommit *commit);
+
+/* Read the next topic and move the reader behind it; false as above. */
+bool read_committed_topic(Reader *topics, CommittedTopic *topic);
+
+typedef struct {
+    int32_t partition, leader_epoch;
+    int64_t offset;
+} CommittedRow;
+
+CommittedRow committed_row(const CommittedTopic *topic, uint32_t index);
+
+/* Room that the two functions below need. */
+size_t most_batch_bytes(const PlainCommit *commit);
+size_t most_response_bytes(size_t body_size);
+
+/* Write the batch without its CRC, and return its size. The base offset and leader epoch are not set. */
+size_t write_commit_batch(const PlainCommit *commit, int64_t now_ms, uint8_t *out);
+
+/* Write the response that everything is committed, and return its size. */
+size_t write_commit_response(const PlainCommit *commit, int32_t correlation_id, uint8_t *out);
+
+#endif
