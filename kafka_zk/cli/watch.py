@@ -1,5 +1,6 @@
 """``kafka-zk watch``: a group's rebalances, live."""
 
+import importlib.util
 import sys
 import time
 from contextlib import ExitStack
@@ -128,6 +129,13 @@ def _show(group: str, seen: "WatchedGroup", *, verbose: bool, as_json: bool) -> 
 
     if as_json:
         return JsonLines(seen.timeline)
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and _has_rich():
         return LiveScreen(group, seen.timeline, seen.lag_meter(), verbose=verbose)
     return TextLines(group, seen.timeline, verbose=verbose)
+
+
+def _has_rich() -> bool:
+    if importlib.util.find_spec("rich"):
+        return True
+    note("lines instead of a live screen, which needs rich: pip install 'kafka-zk[terminal]'")
+    return False

@@ -1,6 +1,6 @@
 """A certificate authority for local clusters and tests; files are PEM of mode 0600.
 
-Needs the package ``cryptography``: ``pip install 'kafka-zk[embedded]'``.
+Needs the package ``cryptography``: ``pip install 'kafka-zk[security]'``.
 
 Certificates contain the extensions that RFC 5280 (section 4.2.1) requires, because Python 3.13 and later verify them
 (``ssl.VERIFY_X509_STRICT``).

@@ -72,7 +72,7 @@ class ClusterSecurity:
             from kafka_zk.embedded.certificates import CertificateAuthority
         except ImportError as error:
             raise EmbeddedError(
-                f"a secured cluster needs the package {error.name}: pip install 'kafka-zk[embedded]'"
+                f"a secured cluster needs the package {error.name}: pip install 'kafka-zk[security]'"
             ) from None
         private_folder(folder)
         path = folder / _AUTHORITY

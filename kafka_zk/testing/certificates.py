@@ -1,4 +1,4 @@
-"""A certificate authority for tests; needs ``pip install 'kafka-zk[embedded]'``."""
+"""A certificate authority for tests; needs ``pip install 'kafka-zk[security]'``."""
 
 from kafka_zk.embedded.certificates import CertificateAuthority
 

@@ -48,7 +48,7 @@ def _tls(folder: Path, hosts: Sequence[str], *, client_certificates: bool) -> Se
     try:
         from kafka_zk.embedded.certificates import CertificateAuthority
     except ImportError as error:
-        raise EmbeddedError(f"ZooKeeper with TLS needs {error.name}: pip install 'kafka-zk[embedded]'") from None
+        raise EmbeddedError(f"ZooKeeper with TLS needs {error.name}: pip install 'kafka-zk[security]'") from None
     authority = CertificateAuthority()
     authority.write_keystore(folder / KEYSTORE, "zookeeper", hosts)
     truststore = authority.write_truststore(folder / TRUSTSTORE)

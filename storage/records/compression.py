@@ -10,6 +10,7 @@
 first use.
 """
 
+import sys
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
@@ -56,8 +57,8 @@ _LZ4_MOST_GROWTH = 512
 _lz4_contexts: list[Any] = []
 """Contexts not in use: creating one takes as long as compressing 16 KB. A thread removes a context from the list while
 it uses the context."""
-_zstd_decompressors: list[Any] = []
-"""Like ``_lz4_contexts``: creating one takes longer than decompressing 32 KB. Dropped after damaged data."""
+_ZSTD_INPUT_BYTES = 64 * 1024
+"""The library copies the input behind a frame, so the input is passed in small pieces."""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
@@ -79,7 +80,7 @@ def compress(codec: Compression | int, data: Data, level: int | None = None) -> 
 
 def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     """Raises: UnpacksTooBig above the limit, CorruptRecord for damaged or truncated data, UnsupportedCompression for an
-        unknown codec or without its library."""
+    unknown codec or without its library."""
     chunks = list(decompress_chunks(codec, data, max_size_bytes, max_size_bytes + 1))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -104,7 +105,7 @@ def decompress_chunks(
         case Compression.lz4:
             chunks = _lz4_chunks(memoryview(data), chunk_bytes)
         case Compression.zstd:
-            chunks = _zstd_chunks(data, chunk_bytes)
+            chunks = _zstd_chunks(memoryview(data), chunk_bytes)
         case _:
             raise UnsupportedCompression(f"unknown compression codec {codec}")
     size_bytes = 0
@@ -248,29 +249,36 @@ def _lz4_frame(frame: Any, data: memoryview) -> tuple[bytes, int]:
 
 
 def _compress_zstd(data: Data, level: int | None) -> bytes:
-    zstandard = library("zstandard")
-    compressed: bytes = zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+    compressed: bytes = zstd_library().compress(data, 3 if level is None else level)
     return compressed
 
 
-def _zstd_chunks(data: Data, chunk_bytes: int) -> Iterator[bytes]:
-    zstandard = library("zstandard")
-    try:
-        decompressor = _zstd_decompressors.pop()
-    except IndexError:
-        decompressor = zstandard.ZstdDecompressor()
-    try:
-        with decompressor.stream_reader(data, read_across_frames=True) as reader:
-            while chunk := reader.read(chunk_bytes):
-                yield chunk
-    except zstandard.ZstdError as error:
-        raise CorruptRecord(f"zstd: {error}") from error
-    _zstd_decompressors.append(decompressor)
+def _zstd_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
+    zstd = zstd_library()
+    position = 0
+    while position < len(data):
+        frame = zstd.ZstdDecompressor()
+        while not frame.eof:
+            rest = data[position : position + _ZSTD_INPUT_BYTES] if frame.needs_input else b""
+            if frame.needs_input and not rest:
+                raise CorruptRecord("zstd: the data end in the middle")
+            position += len(rest)
+            try:
+                chunk = frame.decompress(rest, chunk_bytes)
+            except zstd.ZstdError as error:
+                raise CorruptRecord(f"zstd: {error}") from error
+            yield chunk
+        position -= len(frame.unused_data)
+
+
+def zstd_library() -> Any:
+    """Python has one since 3.14; before, the package ``backports.zstd`` is the same."""
+    return library("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
 def library(name: str) -> Any:
-    """Import a codec's library. The type is Any, because two of the three have no types."""
+    """Import a codec's library. The type is Any, because some have no types."""
     try:
         return import_module(name)
     except ImportError as error:
-        raise UnsupportedCompression(f"the library {name.partition('.')[0]} is not installed") from error
+        raise UnsupportedCompression(f"the library {name.removesuffix('.frame')} is not installed") from error

@@ -8,13 +8,13 @@ import zlib
 from collections.abc import Callable
 
 from kafka_zk.storage.files.errors import RecordTooLarge
-from kafka_zk.storage.records.compression import Compression, Data, compress, library
+from kafka_zk.storage.records.compression import Compression, Data, compress, library, zstd_library
 
 WHOLE_BYTES = 256 * 1024
 _STEP_BYTES = 32 * 1024  # snappy's blocks
 _SNAPPY_HEADER_SIZE = 16
-_ZSTD_SOURCE_BYTES = 4 * 1024 * 1024
-"""Assumed source size: with more, the highest levels need hundreds of MB in the writer and every reader."""
+_ZSTD_FIRST_BIG_LEVEL, _ZSTD_WINDOW_LOG = 17, 22
+"""From this level on, the window is limited to 4 MB: otherwise the writer and every reader need hundreds of MB."""
 
 _Engine = tuple[Callable[[bytes], bytes], Callable[[], bytes]]  # compress, flush
 
@@ -76,10 +76,11 @@ def _begin(codec: Compression, level: int | None, out: bytearray) -> _Engine:
             out += lz4.begin()
             return lz4.compress, lz4.flush
         case Compression.zstd:
-            zstandard = library("zstandard")
-            fitted = zstandard.ZstdCompressionParameters.from_level(
-                3 if level is None else level, source_size=_ZSTD_SOURCE_BYTES, write_content_size=False
-            )
-            zstd = zstandard.ZstdCompressor(compression_params=fitted).compressobj()
+            module = zstd_library()
+            keys, chosen = module.CompressionParameter, 3 if level is None else level
+            options = {keys.compression_level: chosen}
+            if chosen >= _ZSTD_FIRST_BIG_LEVEL:
+                options[keys.window_log] = _ZSTD_WINDOW_LOG
+            zstd = module.ZstdCompressor(options=options)
             return zstd.compress, zstd.flush
     return bytes, bytes

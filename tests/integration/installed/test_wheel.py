@@ -156,7 +156,8 @@ def test_readme_from_top_to_bottom(
 
 def needs(block: Block) -> set[str]:
     """The extras that a block installs."""
-    return {extra for text in block.requirements for extra in re.findall(r"^kafka-zk\[(\w+)\]", text)}
+    found = (re.match(r"kafka-zk\[([\w,]+)\]", text) for text in block.requirements)
+    return {extra for extras in found if extras for extra in extras[1].split(",")}
 
 
 def test_without_an_extra_up_says_what_to_install(tmp_path: Path, make_environment: MakeEnvironment) -> None:

