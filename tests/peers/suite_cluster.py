@@ -29,7 +29,6 @@ _TOXIPROXY_PORT = 8474
 _AUTHORIZER = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
-    "super.users": "User:ANONYMOUS",
 }
 _JAAS = (
     "KafkaServer {\n"
