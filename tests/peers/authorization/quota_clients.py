@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,11 +27,11 @@ from tests.peers import targets
 from tests.peers.processes import wait_until
 
 TOPIC = "limited"
-APPLIED_S = 4.0
-"""A broker follows ZooKeeper within this time."""
-
 _STEP_MS = 1_500
 """The throttle times of two brokers differ by the age of a sample, and by how long they take."""
+
+LAST = "last-"
+"""Begins the client ids by which is seen that quotas apply."""
 
 PATIENT_MS = 60_000
 _TIMED_OUT = 7  # a busy machine may take longer than the request waits, and the topic is made all the same
@@ -135,7 +136,14 @@ class Broker:
 
     def limit(self, entity: Entity, **values: float) -> None:
         assert self.alter(entity, **values) == (0, None)
-        time.sleep(APPLIED_S)
+        self.wait_until_applied()
+
+    def wait_until_applied(self) -> None:
+        """Until the broker knows all changes so far: it follows them in their order, and a last one holds a client of
+        its own back."""
+        name = f"{LAST}{uuid.uuid4()}"
+        assert self.alter({"user": "ANONYMOUS", "client_id": name}, producer_byte_rate=1) == (0, None)
+        wait_until(lambda: self.client(name).produce(10) > 0, PATIENT_MS / 1000, "the quotas", interval_s=0.2)
 
     def wait_for_coordinator(self, group: str) -> None:
         """Until the group has one: the first request creates its topic."""

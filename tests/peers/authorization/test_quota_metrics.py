@@ -14,7 +14,7 @@ from kafka_zk.broker.metrics.client_quotas import client_quota_metrics
 from kafka_zk.broker.quota.client_quotas import ClientQuotas
 from kafka_zk.broker.quota.enforcement import Enforcement
 from tests.peers import jars, java, targets
-from tests.peers.authorization.quota_clients import TOPIC, Broker
+from tests.peers.authorization.quota_clients import LAST, TOPIC, Broker
 from tests.peers.processes import free_port
 
 pytestmark = pytest.mark.peers
@@ -58,7 +58,8 @@ def _names_at_apache_kafka(url: str) -> set[tuple[str, str, str]]:
     for kind, tags, attribute in _BEAN.findall(shown):
         labels = dict(each.split("=") for each in tags.strip(",").split(",") if each)
         name = f"kafka_server_{kind}_{attribute}".lower().replace("-", "_")
-        names.add((name, labels.get("user", ""), labels.get("client-id", "")))
+        if not labels.get("client-id", "").startswith(LAST):
+            names.add((name, labels.get("user", ""), labels.get("client-id", "")))
     return names
 
 

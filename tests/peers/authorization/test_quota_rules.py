@@ -18,7 +18,7 @@ import pytest
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header
 from tests.peers import targets
-from tests.peers.authorization.quota_clients import APPLIED_S, TOPIC, Broker, Entity, about, told
+from tests.peers.authorization.quota_clients import TOPIC, Broker, Entity, about, told
 
 pytestmark = pytest.mark.peers
 
@@ -46,7 +46,7 @@ def precedence(broker: Broker) -> Any:
         broker.limit(level, producer_byte_rate=_LOW)
         throttled.append(broker.client(_CLIENT).produce(1_000) > 0)
         broker.alter(level, producer_byte_rate=None)
-    time.sleep(APPLIED_S)
+    broker.wait_until_applied()
     return throttled, broker.client(_CLIENT).produce(1_000)
 
 
@@ -56,7 +56,7 @@ def partitions_created(broker: Broker) -> Any:
         broker.client("admin").create(f"more-{name}", 1, 7)
     for name in ("strict", "permissive"):
         broker.alter({"client_id": f"more-{name}"}, controller_mutation_rate=0.001)
-    time.sleep(APPLIED_S)
+    broker.wait_until_applied()
     return [
         [_more(broker, name, count, version) for count in (3, 5)]
         for name, version in (("strict", 3), ("permissive", 2), ("unbounded", 3))
@@ -157,7 +157,7 @@ def shared_and_own(broker: Broker) -> Any:
     broker.limit({"user": _USER, "client_id": None}, producer_byte_rate=10_000)
     own = [broker.client(each).produce(_BATCH_BYTES) for each in ("own-1", "own-2")]
     broker.alter({"user": _USER, "client_id": None}, producer_byte_rate=None)
-    time.sleep(APPLIED_S)
+    broker.wait_until_applied()
     return [about(each) for each in shared], [about(each) for each in own]
 
 
@@ -207,6 +207,7 @@ def created_by_metadata(broker: Broker) -> Any:
 _VERSIONS: list[tuple[ApiKey, dict[str, Any], tuple[int, ...]]] = [
     (ApiKey.METADATA, {"topics": []}, (0, 2, 3, 5, 6, 12)),
     (ApiKey.FIND_COORDINATOR, {"key": "g"}, (0, 1, 2, 3)),
+    (ApiKey.FIND_COORDINATOR, {"key": "g:u:0", "key_type": 2}, (1, 2, 3)),  # refused: share groups come later
     (ApiKey.LIST_GROUPS, {}, (0, 1, 2, 4)),
     (ApiKey.DESCRIBE_GROUPS, {"groups": []}, (0, 1, 2, 5)),
     (ApiKey.API_VERSIONS, {}, (0, 1, 2, 3)),
@@ -226,14 +227,18 @@ _VERSIONS: list[tuple[ApiKey, dict[str, Any], tuple[int, ...]]] = [
 def throttles_by_version(broker: Broker) -> Any:
     """Where each version has throttle_time_ms; those without it are muted, too."""
     cases = [(key, values, version) for key, values, versions in _VERSIONS for version in versions]
-    for key, _, version in cases:
-        assert broker.alter({"client_id": f"{key.name} {version}"}, request_percentage=0.00001) == (0, None)
+
+    def client_id(key: ApiKey, values: dict[str, Any], version: int) -> str:
+        return f"{key.name} {version} {values.get('key_type', '')}"
+
+    for case in cases:
+        assert broker.alter({"client_id": client_id(*case)}, request_percentage=0.00001) == (0, None)
     broker.wait_for_coordinator("g")
-    time.sleep(APPLIED_S)
+    broker.wait_until_applied()
 
     def throttled(case: tuple[ApiKey, dict[str, Any], int]) -> tuple[str, int, bool, bool]:
         key, values, version = case
-        client = broker.client(f"{key.name} {version}")
+        client = broker.client(client_id(*case))
         client.ask(key, version, values)
         began_s = time.monotonic()
         answer = client.ask(key, version, values)

@@ -18,7 +18,7 @@ import pytest
 
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from tests.peers import jars, targets
-from tests.peers.authorization.quota_clients import APPLIED_S, PATIENT_MS, TOPIC, Broker, Entity, about, told
+from tests.peers.authorization.quota_clients import PATIENT_MS, TOPIC, Broker, Entity, about, told
 from tests.peers.tool_script import CONFIGS, Said, Step, ToolRunner, said_to_each
 
 pytestmark = pytest.mark.peers
@@ -212,7 +212,7 @@ def test_a_quota_of_nothing_is_refused_here(brokers: list[Broker]) -> None:
         code, message = broker.alter({"client_id": "nothing"}, producer_byte_rate=0)
         assert code == (42 if broker.is_ours else 0)
         if not broker.is_ours:
-            time.sleep(APPLIED_S)
+            broker.wait_until_applied()
             assert broker.client("nothing").produce(150_000) == 0
         else:
             assert message is not None and "must be above 0" in message
@@ -227,7 +227,7 @@ def _write(broker: Broker, entity_type: str, name: str, values: Mapping[str, str
         run_blocking(client.create(f"/config/{entity_type}/{name}", data))
         note = json.dumps({"version": 2, "entity_path": f"{entity_type}/{name}"}).encode()
         run_blocking(client.create("/config/changes/config_change_", note, sequential=True))
-    time.sleep(APPLIED_S)
+    broker.wait_until_applied()
 
 
 _ALTER, _DESCRIBE = "--alter", "--describe"
