@@ -1,20 +1,13 @@
-"""Declares the native module and the project's addresses; everything else is in setup.cfg.
+"""Declares the native module; everything else about the project is in setup.cfg. Read: docs/explanation/native.md.
 
-The native module (docs/explanation/native.md) is optional: without a compiler, or on a free-threaded Python, the
-installation is pure Python. The environment variable KAFKA_ZK_NATIVE=0 leaves it out of a build; =require fails if it
-does not compile.
-
-A release writes the repository's address into setup.cfg (``url``). With it, the description that an index shows has
-links to the files of that version, and the project has its other addresses.
+It is optional: without a compiler, or on a free-threaded Python, the installation is pure Python. The environment
+variable KAFKA_ZK_NATIVE=0 leaves it out of a build; =require fails if it does not compile.
 """
 
-import configparser
 import os
-import re
 import runpy
 import sys
 import sysconfig
-from pathlib import Path
 
 from setuptools import Extension, setup
 
@@ -35,33 +28,4 @@ native = Extension(
 )
 left_out = WISH == "0" or IS_FREE_THREADED
 options = {} if left_out else {"bdist_wheel": {"py_limited_api": "cp311"}}
-
-RELATIVE_LINK = re.compile(r"(?P<image>!?)(?P<words>\[[^\]]*\])\((?![a-z]+:|#)(?P<path>[^)\s]+)\)")
-
-
-def description(address: str, version: str) -> str:
-    """README for readers who are not in the repository."""
-
-    def absolute(link: re.Match[str]) -> str:
-        kind = "raw" if link["image"] else "blob"
-        return f"{link['image']}{link['words']}({address}/{kind}/v{version}/{link['path']})"
-
-    text = Path("README.md").read_text(encoding="utf-8")
-    return RELATIVE_LINK.sub(absolute, text) if address else text
-
-
-def addresses(address: str) -> dict[str, str]:
-    pages = {"Documentation": "tree/main/docs", "Changelog": "blob/main/CHANGELOG.md", "Issues": "issues"}
-    return {"Source": address, **{name: f"{address}/{page}" for name, page in pages.items()}} if address else {}
-
-
-about = configparser.ConfigParser()
-about.read("setup.cfg", encoding="utf-8")
-url = about["metadata"].get("url", "")
-[version] = re.findall(r'^__version__ = "(.+)"', Path("kafka_zk/__init__.py").read_text(encoding="utf-8"), re.MULTILINE)
-setup(
-    ext_modules=[] if left_out else [native],
-    options=options,
-    long_description=description(url, version),
-    project_urls=addresses(url),
-)
+setup(ext_modules=[] if left_out else [native], options=options)

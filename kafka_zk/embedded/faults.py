@@ -13,16 +13,24 @@ matters. Brokers' own requests are never hit.
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
+from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, FaultClient
 
-if TYPE_CHECKING:
-    from kafka_zk.embedded.broker import BrokerProcess
-    from kafka_zk.embedded.cluster import EmbeddedCluster
-
 STOP_TIMEOUT_S = 10
+
+
+class FaultyCluster(Protocol):
+    """What faults need of a cluster."""
+
+    brokers: list[BrokerProcess]
+
+    def restart_broker(self, broker_id: int, /) -> None: ...
+
+    def wait_ready(self) -> None: ...
+
 
 _open: "list[FaultHandle]" = []
 
@@ -34,7 +42,7 @@ class NeverFired(AssertionError):
 class FaultHandle:
     """One fault, at one broker or several."""
 
-    def __init__(self, cluster: "EmbeddedCluster", kind: str, arguments: dict[str, Any]) -> None:
+    def __init__(self, cluster: FaultyCluster, kind: str, arguments: dict[str, Any]) -> None:
         self._cluster = cluster
         self._kind = kind
         self._arguments = {key: value for key, value in arguments.items() if value is not None}
@@ -51,7 +59,7 @@ class FaultHandle:
                 self._ended_itself(broker_id)
         return sum(self._fired.values())
 
-    def begin(self, brokers: "Iterator[BrokerProcess]", *, at_one: bool) -> Self:
+    def begin(self, brokers: Iterator[BrokerProcess], *, at_one: bool) -> Self:
         """Begin at all ``brokers``, or at the first that can carry it out. Raises: FaultRefused."""
         refusal: CarriedOutElsewhere | None = None
         request = {"fault": self._kind, **self._arguments}
@@ -113,7 +121,7 @@ class FaultHandle:
             self.check_fired()
 
 
-def client_of(broker: "BrokerProcess") -> FaultClient:
+def client_of(broker: BrokerProcess) -> FaultClient:
     """Raises: EmbeddedError if the broker takes no faults."""
     if broker.faults_port is None:
         raise EmbeddedError(f"broker {broker.broker_id} takes no faults")
@@ -137,7 +145,7 @@ class ClusterFaults:
     those that name the ``group``; ``broker`` is the id of the only broker that applies it.
     """
 
-    def __init__(self, cluster: "EmbeddedCluster") -> None:
+    def __init__(self, cluster: FaultyCluster) -> None:
         self._cluster = cluster
 
     def error(
@@ -242,7 +250,7 @@ class ClusterFaults:
     def _begin_at_one(self, kind: str, **arguments: Any) -> FaultHandle:
         return FaultHandle(self._cluster, kind, arguments).begin(self._brokers(None), at_one=True)
 
-    def _brokers(self, broker_id: int | None) -> "Iterator[BrokerProcess]":
+    def _brokers(self, broker_id: int | None) -> Iterator[BrokerProcess]:
         brokers = self._cluster.brokers
         if broker_id is None:
             return (broker for broker in brokers if broker.alive)

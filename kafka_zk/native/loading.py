@@ -50,7 +50,7 @@ class Native(Protocol):
 
     def plain_commit(
         self, version: int, correlation_id: int, body: memoryview, now_ms: int, committed: type, /
-    ) -> Any: ...  # kafka_zk.broker.group.plain_commit.PlainCommit | None
+    ) -> Any: ...  # None if it is not plain
 
 
 class Implementation(NamedTuple):

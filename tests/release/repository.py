@@ -67,13 +67,6 @@ def clone(folder: Path, target: Path) -> Path:
     return target
 
 
-def with_address(folder: Path, repository: str) -> None:
-    """Write the repository's address into setup.cfg, from which the build takes all of the project's addresses."""
-    file = folder / "setup.cfg"
-    text = re.sub(r"^url = .*\n", "", file.read_text(), flags=re.MULTILINE)
-    file.write_text(text.replace("name = kafka-zk\n", f"name = kafka-zk\nurl = {repository}\n", 1))
-
-
 def commit_all(folder: Path, version: str) -> None:
     """Commit everything, if anything has changed."""
     git(folder, "add", "--all")

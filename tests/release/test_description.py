@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk import __version__
+from tests.release.description import write_absolute_links, write_addresses
 
 ROOT = Path(__file__).parents[2]
 WHERE = "https://example.org/someone/kafka-zk"
@@ -42,8 +43,9 @@ def metadata(project: Path) -> tuple[Message, str]:
 
 
 def test_with_an_address_every_link_leads_to_a_file_of_the_version(project: Path) -> None:
-    text = (project / "setup.cfg").read_text()
-    (project / "setup.cfg").write_text(text.replace("name = kafka-zk\n", f"name = kafka-zk\nurl = {WHERE}\n"))
+    write_addresses(project, "https://example.org/before")
+    write_addresses(project, WHERE)
+    write_absolute_links(project)
     about, shown = metadata(project)
     links = LINK.findall(shown)
     assert len(links) > 20
@@ -59,6 +61,7 @@ def test_with_an_address_every_link_leads_to_a_file_of_the_version(project: Path
 
 def test_without_an_address_the_description_is_readme(project: Path) -> None:
     """As in a clone, where nothing says where the repository is."""
+    write_absolute_links(project)
     about, shown = metadata(project)
     assert shown.strip() == (ROOT / "README.md").read_text().strip()
     assert about["Description-Content-Type"] == "text/markdown"

@@ -77,7 +77,7 @@ def test_a_release_is_a_commit_with_a_tag_whose_notes_are_its_section(project: P
     assert git(project, "rev-parse", "v0.1.0^{}") == git(project, "rev-parse", "HEAD")
     notes = git(project, "tag", "--list", "--format=%(contents)", "v0.1.0")
     assert notes == "kafka-zk 0.1.0\n\nThe first.\n\n### Added\n\n- A thing."
-    assert f"url = {WHERE}\n" in (project / "setup.cfg").read_text()
+    assert f"    Source = {WHERE}\n" in (project / "setup.cfg").read_text()
     assert git(project, "status", "--porcelain") == ""
 
 

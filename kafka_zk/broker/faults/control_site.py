@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from kafka_zk.broker.faults.control_channel import FaultsApi, Reply
+from kafka_zk.broker.faults.faults_api import FaultsApi, Reply
 from kafka_zk.network.bounded_site import BoundedSite
 
 _log = Logger()

@@ -21,28 +21,11 @@ _NONE = ErrorCode.NONE
 _READ = Operation.READ
 
 Topics = Sequence[tuple[str, tuple[int, ...], tuple[OffsetAndMetadata, ...]]]
-
-
-class PlainCommit(NamedTuple):
-    """What ``plain_commit`` of the native module returns.
-
-    Attributes:
-        topics: each name with its partitions, and what is committed for each.
-        batch: the records, without a CRC.
-        response: says that everything is committed.
-    """
-
-    group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None
-    topics: Topics
-    batch: bytearray
-    response: bytes
+"""Each name with its partitions, and what is committed for each."""
 
 
 class Failed(NamedTuple):
-    """The batch could not be written. ``topics``: as in ``PlainCommit``."""
+    """The batch could not be written."""
 
     error: ErrorCode
     topics: Topics

@@ -7,9 +7,9 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred
 from twisted.internet.task import Clock
 
-from kafka_zk.broker.faults.control_channel import FaultsApi
 from kafka_zk.broker.faults.errors import InvalidFault, WrongBroker
 from kafka_zk.broker.faults.faults import MOST_FAULTS, Faults, Seams
+from kafka_zk.broker.faults.faults_api import FaultsApi
 from kafka_zk.broker.faults.stepped_clock import SteppedClock
 from kafka_zk.broker.handlers.data import fetch, produce
 from kafka_zk.broker.handlers.table import Dispatcher
