@@ -4,7 +4,7 @@ import contextlib
 import datetime
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,8 +71,8 @@ class Secured:
         return [line for line in self.siege.victim.log(position).splitlines() if word in line]
 
 
-def secured(make_siege: Callable[..., Siege], folder: Path) -> Secured:
-    """The siege of a new broker."""
+def secured(make_siege: Callable[..., Siege], folder: Path, more: Mapping[str, str] | None = None) -> Secured:
+    """The siege of a new broker; ``more``: further properties."""
     authority, other = CertificateAuthority("the broker's"), CertificateAuthority("another")
     files = Certificates(
         authority.write_truststore(folder / "authority.pem"),
@@ -87,6 +87,7 @@ def secured(make_siege: Callable[..., Siege], folder: Path) -> Secured:
         "ssl.truststore.type": "PEM", "ssl.truststore.location": str(files.authority),
         "listener.name.ssl.ssl.client.auth": "required", "sasl.enabled.mechanisms": "PLAIN",
         **{f"listener.name.{name}.plain.sasl.jaas.config": _PLAIN for name in ("sasl_plaintext", "sasl_ssl")},
+        **(more or {}),
     }  # fmt: skip
     return Secured(make_siege(properties=properties, secured_ports=ports), ports, files)
 

@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.attack, pytest.mark.embedded]
 
 STORM = 400
 THREADS = 4
+RATE = 50
+WINDOWS = 2
 HALF = 300
 TOKENS = 1_000
 TOKEN_BYTES = 512 * 1024
@@ -46,8 +48,8 @@ def until_closed(connections: list[socket.socket], deadline_s: float) -> None:
             raise AssertionError("a connection is not closed") from None
 
 
-def test_a_storm_of_handshakes(broker: Secured) -> None:
-    """Each is let in: that others wait is no reason to refuse it."""
+def storm(broker: Secured) -> None:
+    """Make STORM handshakes and assert that each is let in."""
     context = broker.context()
 
     def shake_hands() -> int:
@@ -57,10 +59,31 @@ def test_a_storm_of_handshakes(broker: Secured) -> None:
                 made += 1
         return made
 
-    def attack() -> None:
-        assert sum(side_by_side([shake_hands] * THREADS)) == STORM
+    assert sum(side_by_side([shake_hands] * THREADS)) == STORM
 
-    broker.siege(f"T {STORM} handshakes", attack, deadline_s=60)
+
+def test_a_storm_of_handshakes(broker: Secured) -> None:
+    """Each is let in: that others wait is no reason to refuse it."""
+    broker.siege(f"T {STORM} handshakes", lambda: storm(broker), deadline_s=60)
+
+
+def test_a_storm_at_a_listener_with_a_rate(make_siege: Callable[..., Siege], tmp_path: Path) -> None:
+    """The listener accepts RATE connections a second, however many come (KAFKA-10023)."""
+    broker = secured(
+        make_siege,
+        tmp_path,
+        {
+            "listener.name.sasl_ssl.max.connection.creation.rate": str(RATE),
+            "quota.window.num": str(WINDOWS), "quota.window.size.seconds": "1",
+        },
+    )  # fmt: skip
+
+    def attack() -> None:
+        began_s = time.monotonic()
+        storm(broker)
+        assert time.monotonic() - began_s > STORM / RATE - WINDOWS
+
+    broker.siege(f"T {STORM} handshakes, {RATE} a second", attack, deadline_s=60)
 
 
 @pytest.mark.parametrize("part", ["half a hello", "a hello"])
