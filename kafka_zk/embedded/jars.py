@@ -1,6 +1,6 @@
-"""The real ZooKeeper's jars, which two packages have: ``kafka_zk_zookeeper`` and, among many others, ``pyspark``.
+"""Finds the real ZooKeeper's jars in the package ``kafka_zk_zookeeper``, or among the many jars of ``pyspark``.
 
-Both are found without an import. Read: docs/decisions/0002-real-zookeeper-from-pyspark-jars.md.
+Neither package is imported. Read: docs/decisions/0002-real-zookeeper-from-pyspark-jars.md.
 """
 
 import importlib.util
@@ -35,9 +35,9 @@ TLS_ARTIFACTS = (
 
 
 def find_zookeeper_jars() -> list[Path]:
-    """Those of the package ``kafka_zk_zookeeper``, or else of ``pyspark``.
+    """The jars of the package ``kafka_zk_zookeeper`` if it is installed, otherwise those of ``pyspark``.
 
-    Raises: JarsNotFound if neither is installed, or one is incomplete.
+    Raises: JarsNotFound if neither is installed, or if the package lacks jars.
     """
     if (folder := _package("kafka_zk_zookeeper")) is not None:
         return _all_jars(folder / "jars")
