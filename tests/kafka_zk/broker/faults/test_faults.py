@@ -1,4 +1,4 @@
-"""What an installed fault changes in a broker, and that its end leaves no trace."""
+"""A fault changes a broker's behaviour while it lasts, and leaves no trace when it ends."""
 
 from collections.abc import Coroutine
 from typing import Any, cast
