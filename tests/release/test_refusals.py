@@ -1,4 +1,4 @@
-"""What a release refuses, and in which words."""
+"""Each reason to refuse a release, and its sentence."""
 
 import pytest
 

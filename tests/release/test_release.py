@@ -1,4 +1,4 @@
-"""The whole of ``make release`` on a small repository, but for the builds."""
+"""Runs all of ``make release`` on a small repository, except the builds."""
 
 import shutil
 from pathlib import Path
@@ -39,7 +39,7 @@ def commit(folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Changelogs of the trees that were built; what a build makes is its own text."""
+    """The changelogs of the trees that were built. Builds are replaced by a file that contains text."""
     seen: list[str] = []
 
     def build(folder: Path, target: Path) -> list[Path]:
