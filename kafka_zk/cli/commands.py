@@ -54,7 +54,7 @@ COMMANDS = {
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
     "lesson": _Entry("cluster.lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
     "env": _Entry("env", "What is installed, what is missing, and what to do."),
-    "completion": _Entry("completion", "Print the script with which bash, zsh or fish completes commands."),
+    "completion": _Entry("completion", "Print the completion script of bash, zsh or fish."),
     "demo": _Entry("cluster.demo", "336,776 flights through a real cluster and back, checked.", is_client=True),
 }
 

@@ -10,7 +10,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command("completion", short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print the script with which SHELL completes commands, options and their values.
+    """Print SHELL's script for completing commands, options and their values.
 
     Add the line below to your shell's startup file. Completion runs kafka-zk, but never contacts a broker or ZooKeeper.
 

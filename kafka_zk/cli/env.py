@@ -38,7 +38,7 @@ def command(required: tuple[str, ...], as_json: bool) -> None:
     names = [each.name for each in found]
     for name in required:
         if name not in names:
-            raise click.UsageError(f"--require {name}: is none of {', '.join(names)}{did_you_mean(name, names)}")
+            raise click.UsageError(f"--require {name}: must be one of {', '.join(names)}{did_you_mean(name, names)}")
     if as_json:
         print_json([each._asdict() for each in found])
     else:

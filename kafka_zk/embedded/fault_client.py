@@ -53,7 +53,7 @@ class FaultClient:
             response = connection.getresponse()
             answer: Document = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise BrokerGone(f"the broker's faults at {self._address[0]}:{self._address[1]}: {error}") from error
+            raise BrokerGone(f"the fault API at {self._address[0]}:{self._address[1]} failed: {error}") from error
         finally:
             connection.close()
         if response.status == _ELSEWHERE:

@@ -43,7 +43,7 @@ def find_zookeeper_jars() -> list[Path]:
         return _all_jars(folder / "jars")
     if (folder := _package("pyspark")) is not None:
         return _chosen_jars(folder / "jars")
-    raise JarsNotFound("no ZooKeeper: `pip install 'kafka-zk[embedded]'` brings it")
+    raise JarsNotFound("ZooKeeper is not installed: `pip install 'kafka-zk[embedded]'` installs it")
 
 
 def _package(name: str) -> Path | None:
@@ -54,7 +54,7 @@ def _package(name: str) -> Path | None:
 def _all_jars(folder: Path) -> list[Path]:
     jars = sorted(folder.glob("*.jar"))
     if not jars:
-        raise JarsNotFound(f"no ZooKeeper: {folder} has no jars; install kafka-zk-zookeeper again")
+        raise JarsNotFound(f"{folder} has no jars: install kafka-zk-zookeeper again")
     return jars
 
 

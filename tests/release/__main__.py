@@ -102,7 +102,7 @@ def make_image(released: Path, files: list[Path], version: str) -> None:
     if image.has_engine():
         print(f"Image: {image.build_image(released, files, version, repository.committed_at(released))}")
     else:
-        print("Image: not built, because no Docker engine answers; the workflow builds it.")
+        print("Image: not built, because no Docker engine responds; the workflow builds it.")
 
 
 def ending(version: str, *, tagged: bool, at_tag: bool) -> str:

@@ -57,12 +57,12 @@ def refusals(facts: Facts, *, at_tag: bool = False) -> Iterator[str]:
     if not at_tag and tag in facts.tags:
         yield f"The tag {tag} exists: a version is released once, so choose the next one."
     if not at_tag and f"## {facts.asked} " in facts.changelog.replace(heading_of(facts.asked), ""):
-        yield f"CHANGELOG.md has a section of {facts.asked} already: choose the next version."
+        yield f"CHANGELOG.md already has a section for {facts.asked}: choose the next version."
 
 
 def reminders(facts: Facts) -> Iterator[str]:
     """Problems that make ``--tag`` fail, but that are only reminders in a rehearsal."""
     if NOT_ON_THE_INDEX in " ".join(facts.readme.split()):
-        yield f"README.md says that kafka-zk {NOT_ON_THE_INDEX}: describe how it is installed from there."
+        yield f"README.md says that kafka-zk {NOT_ON_THE_INDEX}: describe how to install it from there."
     if not facts.repository.startswith("https://"):
-        yield "Nothing says where the repository is: add the remote origin, or give --repository https://..."
+        yield "The repository's address is unknown: add the remote origin, or use --repository https://..."

@@ -95,7 +95,7 @@ def _build_native(tag: str, source: Path, work: Path, folder: Path) -> None:
     audit = (sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "--ldpaths", libraries)
     run(*audit, "-w", folder, wheel, cwd=work)
     if not list(folder.glob(f"*{tag}*.whl")):
-        raise BuildFailed(f"auditwheel does not find {wheel.name} fit for {tag}")
+        raise BuildFailed(f"auditwheel rejects {wheel.name} for {tag}")
 
 
 def _musl(compiler: str, machine: str, folder: Path) -> str:

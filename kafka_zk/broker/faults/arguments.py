@@ -35,7 +35,7 @@ def read_api(value: Any) -> ApiKey:
     for key in ApiKey:
         if wanted in (key.name.replace("_", ""), str(int(key))):
             return key
-    raise ValueError(f"there is no API {value!r}; JoinGroup is one")
+    raise ValueError(f"there is no API {value!r}: use a name such as JoinGroup")
 
 
 def read_code(value: Any) -> ErrorCode:
@@ -44,7 +44,7 @@ def read_code(value: Any) -> ErrorCode:
     for code in ErrorCode:
         if wanted in (code.name, str(int(code))) and code is not ErrorCode.NONE:
             return code
-    raise ValueError(f"there is no error {value!r}; NOT_COORDINATOR is one")
+    raise ValueError(f"there is no error {value!r}: use a name such as NOT_COORDINATOR")
 
 
 NUMBERS = frozenset({"times", "nth", "ms", "step_ms", "partition"})

@@ -82,7 +82,7 @@ class Faults:
         Raises: InvalidFault, WrongBroker.
         """
         if len(self.open) >= MOST_FAULTS:
-            raise InvalidFault(f"{MOST_FAULTS} faults have not ended")
+            raise InvalidFault(f"{MOST_FAULTS} faults are open, the maximum: end one first")
         fault = read_fault(self._count + 1, document)
         if unknown := [key for key in fault.apis if key not in OFFERED_VERSIONS]:
             raise InvalidFault(f"this broker has no API {ApiKey(unknown[0]).name}")
@@ -160,7 +160,7 @@ class Faults:
     async def _expire_session(self, fault: Fault) -> None:
         config, session_id = self._seams.services.config, self._seams.zookeeper.session_id
         if session_id is None:
-            raise InvalidFault("this broker has no session")
+            raise InvalidFault("this broker has no ZooKeeper session")
         if config.zookeeper_security.tls is not None:
             raise InvalidFault("a session of a ZooKeeper with TLS cannot be ended from outside")
         expired: list[bool] = []
@@ -177,7 +177,7 @@ class Faults:
 
         await self._seams.run_in_thread(expire)
         if not expired:
-            raise InvalidFault(f"the session cannot be ended: {'; '.join(errors)}")
+            raise InvalidFault(f"the ZooKeeper session cannot be expired: {'; '.join(errors)}")
 
 
 def _since_now(count: Callable[[], int]) -> Callable[[], int]:

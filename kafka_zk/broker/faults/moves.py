@@ -30,7 +30,7 @@ async def move_leaders(services: Services, tps: Collection[TopicPartition]) -> N
         _raise_first(await services.controller.carry_out(AlterPartitionReassignments(targets)))
         await services.controller.carry_out(ElectLeaders(elected, unclean=False))
     except ApiError as error:
-        raise WrongBroker(f"broker {services.broker_id} is the controller no longer: {error.code.name}") from error
+        raise WrongBroker(f"broker {services.broker_id} is no longer the controller: {error.code.name}") from error
     if not await _are_known(services, {tp: replicas[0] for tp, replicas in targets.items()}):
         raise InvalidFault(f"the leaders of {_named(tps)} did not move within {_TIMEOUT_MS // 1000} s")
 

@@ -26,7 +26,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.log.producer_snapshot import ProducerEntry
 from kafka_zk.storage.records.record_batch import HEADER_SIZE, NO_PRODUCER_ID, read_header
 
-_REASON = "a fault of the test"
+_REASON = "a fault injected by a test"
 _OF_SESSIONS = frozenset(
     (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,

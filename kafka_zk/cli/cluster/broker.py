@@ -94,7 +94,7 @@ def command(
         raise click.UsageError("--metrics-host needs --metrics-port")
     token = os.environ.pop(FAULTS_TOKEN_VARIABLE, "")  # helper processes do not need it
     if faults_port is not None and len(token) < SHORTEST_TOKEN:
-        raise click.UsageError(f"--faults-port needs a token of {SHORTEST_TOKEN} characters in {FAULTS_TOKEN_VARIABLE}")
+        raise click.UsageError(f"--faults-port needs {SHORTEST_TOKEN} or more characters in {FAULTS_TOKEN_VARIABLE}")
     if start_gate.is_held():
         _load()
         start_gate.wait()

@@ -66,7 +66,7 @@ def test_an_engine_is_found_by_its_socket(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["ssh://someone@elsewhere", "tcp://127.0.0.1", "nonsense"])
 def test_an_engine_that_cannot_be_tried_is_missing(host: str) -> None:
-    assert "cannot be tried" in docker({"DOCKER_HOST": host, "PATH": ""}).advice
+    assert "is not supported" in docker({"DOCKER_HOST": host, "PATH": ""}).advice
 
 
 class OneExtra(Distribution):
