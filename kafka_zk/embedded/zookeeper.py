@@ -1,4 +1,4 @@
-"""The real ZooKeeper server, run from the jars in the pyspark wheel."""
+"""Runs the real ZooKeeper server from the installed jars (see ``jars``)."""
 
 import os
 import shlex

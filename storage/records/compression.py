@@ -80,7 +80,7 @@ def compress(codec: Compression | int, data: Data, level: int | None = None) -> 
 
 def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     """Raises: UnpacksTooBig above the limit, CorruptRecord for damaged or truncated data, UnsupportedCompression for an
-    unknown codec or without its library."""
+        unknown codec or without its library."""
     chunks = list(decompress_chunks(codec, data, max_size_bytes, max_size_bytes + 1))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
