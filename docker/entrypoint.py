@@ -39,7 +39,7 @@ def main() -> int:
     WRITTEN.write_text("".join(f"{key}={escape(value)}\n" for key, value in properties.items()))
     metrics_port = os.environ.get("KAFKA_METRICS_PORT")
     metrics = ["--metrics-port", metrics_port] if metrics_port else []
-    faults_port = os.environ.get("KAFKA_ZK_FAULTS_PORT")  # all interfaces: others do not reach a container's own
+    faults_port = os.environ.get("KAFKA_ZK_FAULTS_PORT")  # on all interfaces: 127.0.0.1 is the container's own
     faults = ["--faults-port", faults_port, "--faults-host", "0.0.0.0"] if faults_port else []
     os.execvp("kafka-zk", ["kafka-zk", "broker", str(WRITTEN), *metrics, *faults])
 

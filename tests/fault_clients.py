@@ -1,4 +1,4 @@
-"""Three foreign clients behind one small interface, so that one test can say what each does under a fault."""
+"""Three other clients behind one small interface, so that one test can check how each one reacts to a fault."""
 
 import asyncio
 import uuid
@@ -14,7 +14,7 @@ TIMEOUT_S = 20
 
 
 class Sent(NamedTuple):
-    """What a producer learned of a record."""
+    """The result that a producer gets for a record."""
 
     offset: int
     timestamp_ms: int
@@ -22,7 +22,7 @@ class Sent(NamedTuple):
 
 class Producer(Protocol):
     def send(self, topic: str, value: bytes) -> Sent:
-        """Returns when it is acknowledged. Raises what the client raises."""
+        """Send a record and return when it is acknowledged. Raises the client's own errors."""
 
     def begin(self) -> None: ...
 
@@ -33,7 +33,7 @@ class Consumer(Protocol):
     def next_value(self) -> bytes: ...
 
     def commit(self) -> None:
-        """Commit the position. Raises what the client raises."""
+        """Commit the position. Raises the client's own errors."""
 
 
 class Client(NamedTuple):

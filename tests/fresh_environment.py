@@ -63,7 +63,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def copy_source(folder: Path) -> None:
-    """Copy what distributions are built from, without what was built in the tree."""
+    """Copy the sources of the distributions, without earlier build results."""
     for package in PACKAGES:
         ignore = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / package, folder / package, symlinks=True, ignore=ignore)

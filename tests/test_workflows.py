@@ -1,4 +1,4 @@
-"""The workflows of GitHub Actions: pinned actions, and a job for every Python that the package names.
+"""The workflows of GitHub Actions pin their actions, and there is a job for every Python in the classifiers.
 
 ``make lint`` runs actionlint and zizmor on them.
 """
@@ -43,7 +43,7 @@ def test_every_python_that_the_package_names_has_a_job() -> None:
 
 
 def test_only_the_jobs_that_need_it_may_write() -> None:
-    """The jobs that run code of this repository may only read it."""
+    """Jobs that run this repository's code have read-only access."""
     for name in ("ci.yml", "release.yml"):
         found = workflow(name)
         assert found["permissions"] == {}

@@ -1,5 +1,5 @@
-"""Puts the jars of jars.txt into the wheel: from Maven's local repository, else from Maven Central. Each must have the
-SHA-256 that is written there. Metadata: setup.cfg."""
+"""Puts the jars of jars.txt into the wheel, from Maven's local repository or else from Maven Central. Each jar must
+have the SHA-256 in jars.txt. Metadata: setup.cfg."""
 
 import hashlib
 import shutil

@@ -21,7 +21,7 @@ class _Entry(NamedTuple):
 
     module: str
     help: str
-    is_client: bool = False  # connects only to brokers and ZooKeeper, so it needs no TLS of Twisted
+    is_client: bool = False  # connects only to brokers and ZooKeeper, so it does not need Twisted's TLS
 
 
 COMMANDS = {
@@ -54,7 +54,7 @@ COMMANDS = {
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
     "lesson": _Entry("cluster.lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
     "env": _Entry("env", "What is installed, what is missing, and what to do."),
-    "completion": _Entry("completion", "Print the script with which bash, zsh or fish completes commands."),
+    "completion": _Entry("completion", "Print the completion script of bash, zsh or fish."),
     "demo": _Entry("cluster.demo", "336,776 flights through a real cluster and back, checked.", is_client=True),
 }
 
@@ -68,7 +68,7 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A client does without pyOpenSSL, unless only help or completions are requested."""
+        """Run a client command without pyOpenSSL, unless only help or completions are requested."""
         name, command, rest = super().resolve_command(ctx, args)
         is_client = name in COMMANDS and COMMANDS[name].is_client and not set(ctx.help_option_names) & set(rest)
         if is_client and not ctx.resilient_parsing:
@@ -84,7 +84,7 @@ class LazyGroup(CommandGroup):
         return with_narrow_examples(command)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Click would import every command to ask whether it is hidden."""
+        """List the commands without importing them; click would import each one to see whether it is hidden."""
         names = [name for name in COMMANDS if name.startswith(incomplete)]
         items = [CompletionItem(name, help=COMMANDS[name].help) for name in names]
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]

@@ -1,18 +1,18 @@
-"""``kafka-zk completion``: the script with which a shell completes commands, options and their values."""
+"""``kafka-zk completion``: prints a shell's script for completing commands, options and their values."""
 
 import click
 
 VARIABLE = "_KAFKA_ZK_COMPLETE"
-"""The variable that click derives from the program's name; a shell's script sets it to ask for completions."""
+"""The variable that a shell's script sets to request completions. Click derives its name from the program's name."""
 SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command("completion", short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print the script with which SHELL completes commands, options and their values.
+    """Print SHELL's script for completing commands, options and their values.
 
-    The shell runs it when it starts. Completion asks kafka-zk, but never a broker or ZooKeeper.
+    Add the line below to your shell's startup file. Completion runs kafka-zk, but never contacts a broker or ZooKeeper.
 
     \b
     bash, in ~/.bashrc:                     eval "$(kafka-zk completion bash)"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kafka_zk.cli.installation import Finding
 
 TOOLS = ("native", "java", "zookeeper", "pyspark", "docker", "podman", "kcat")
-"""What ``--require`` takes besides the names of extras."""
+"""Names that ``--require`` takes besides those of extras."""
 
 
 @click.command("env", short_help="What is installed, what is missing, and what to do.")
@@ -23,8 +23,8 @@ TOOLS = ("native", "java", "zookeeper", "pyspark", "docker", "podman", "kcat")
 def command(required: tuple[str, ...], as_json: bool) -> None:
     """Show what kafka-zk finds on this machine, and how to get what is missing.
 
-    Java and ZooKeeper are the ones that up, demo and the fixtures would start. The exit code is 0, whatever is missing,
-    unless --require asks for it.
+    Java and ZooKeeper are those that up, demo and the fixtures would start. The exit code is 1 if something named by
+    --require is missing, otherwise 0.
 
     \b
     kafka-zk env
@@ -38,7 +38,7 @@ def command(required: tuple[str, ...], as_json: bool) -> None:
     names = [each.name for each in found]
     for name in required:
         if name not in names:
-            raise click.UsageError(f"--require {name}: is none of {', '.join(names)}{did_you_mean(name, names)}")
+            raise click.UsageError(f"--require {name}: must be one of {', '.join(names)}{did_you_mean(name, names)}")
     if as_json:
         print_json([each._asdict() for each in found])
     else:

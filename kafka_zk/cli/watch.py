@@ -137,5 +137,5 @@ def _show(group: str, seen: "WatchedGroup", *, verbose: bool, as_json: bool) -> 
 def _has_rich() -> bool:
     if importlib.util.find_spec("rich"):
         return True
-    note("lines instead of a live screen, which needs rich: pip install 'kafka-zk[terminal]'")
+    note("printing lines, because the live screen needs rich: pip install 'kafka-zk[terminal]'")
     return False

@@ -22,17 +22,17 @@ class BrokerProcess:
     """One broker process on 127.0.0.1.
 
     Args:
-        folder: contains ``server.properties``, ``faults.json`` (the port and token of the API for faults, if there is
-            one), ``broker.log`` (with rotated ``broker.log.1`` …) and the log directory
-            ``data``.
+        folder: contains ``server.properties``, ``broker.log`` (with rotated ``broker.log.1`` …), the log directory
+            ``data`` and, with ``takes_faults``, ``faults.json``: the port and token of the API for faults.
         properties: Kafka's keys, which override the default id, listener, log directory and ZooKeeper.
         trace: a file or directory for its events.
         supervisor: closes the broker's session when the process has ended; without one, the session expires.
         login: the security of ``view``'s connections.
-        takes_faults: open the broker's JSON API for faults (see ``faults``) on a free port.
+        takes_faults: serve the JSON API for faults (see ``faults``) on a free port.
 
     Attributes:
-        faults_port, faults_token: of the JSON API for faults; None and empty without one.
+        faults_port: port of the JSON API for faults; None without ``takes_faults``.
+        faults_token: its token; empty without ``takes_faults``.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class BrokerProcess:
         return f"{LOCALHOST}:{self.port}"
 
     def load(self) -> None:
-        """Start the process, which loads its modules and then waits for ``start``."""
+        """Start the process early: it loads its modules and then waits until ``start`` is called."""
         gate = StartGate()
         try:
             self.process.start(gate)

@@ -1,8 +1,8 @@
-"""ZooKeeper's classes in an archive that the JVM maps instead of reading, verifying and linking them: a start takes two
-thirds of the time, and the server 16 MB less.
+"""An archive of ZooKeeper's classes. The JVM maps it into memory instead of reading, verifying and linking classes, so
+a start takes two thirds of the time, and the server uses 16 MB less.
 
-A JVM writes the archive when it ends. So the first server that is stopped on a machine makes the archive, and later
-ones start with it. Archives are in the user's cache folder, by the Java and the jars that they were made from.
+A JVM writes the archive when it exits. So the first server that stops on a machine creates the archive, and later
+servers start from it. Archives are in the user's cache folder; each combination of Java and jars has its own.
 Source: JEP 350.
 """
 
@@ -18,12 +18,16 @@ from kafka_zk.embedded.java_release import version_in_release_file
 
 OLDEST_JAVA = 13
 ABANDONED_AFTER_S = 3600
-"""A claim of this age is of a server that was killed."""
+"""A claim this old belongs to a server that was killed."""
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 class ClassArchive:
-    """The archive of one Java and its jars; ``java_flags`` are for the command line."""
+    """The archive for one Java and set of jars.
+
+    ``java_flags``: arguments with which the JVM uses or writes the archive. ``claim``: the file that this JVM writes,
+    which also keeps other JVMs from writing it; None if it does not write one.
+    """
 
     def __init__(self, path: Path, java_flags: Sequence[str], claim: Path | None = None) -> None:
         self._path = path
@@ -31,7 +35,7 @@ class ClassArchive:
         self.java_flags = tuple(java_flags)
 
     def close(self) -> None:
-        """Call this when the JVM has ended: an archive that it has written becomes the one of later starts."""
+        """Publish the archive that the JVM has written, for later starts. Call this after the JVM has exited."""
         claim, self._claim = self._claim, None
         if claim is None:
             return
@@ -46,7 +50,7 @@ NO_ARCHIVE = ClassArchive(Path(), ())
 
 
 def existing_archive(java: Java, jars: Iterable[Path]) -> ClassArchive:
-    """An archive to start with; without one, no flags."""
+    """The archive for this Java and these jars if it exists, otherwise NO_ARCHIVE."""
     path = _path(java, jars)
     return NO_ARCHIVE if path is None else use_if_there(path)
 
@@ -56,16 +60,16 @@ def use_if_there(path: Path) -> ClassArchive:
 
 
 def archive_to_use_or_write(java: Java, jars: Iterable[Path]) -> ClassArchive:
-    """Like ``existing_archive``, but without an archive the JVM is to write it, unless another one already does.
+    """Like ``existing_archive``, but if there is no archive, the JVM writes one, unless another JVM already does.
 
-    A cache that cannot be written is no error: the archive is then left out.
+    Returns NO_ARCHIVE if the cache is not writable.
     """
     path = _path(java, jars)
     return NO_ARCHIVE if path is None else use_or_write(path)
 
 
 def use_or_write(path: Path) -> ClassArchive:
-    """The archive at this path, which a JVM with the same class path has written or will write."""
+    """The archive at this path. All JVMs that use the path must have the same class path."""
     if path.exists():
         return _in_use(path)
     claim = path.with_suffix(".part")
@@ -81,7 +85,7 @@ def use_or_write(path: Path) -> ClassArchive:
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """``$XDG_CACHE_HOME/kafka-zk``, by default ``~/.cache/kafka-zk``; None for a user without a home.
+    """``$XDG_CACHE_HOME/kafka-zk``, by default ``~/.cache/kafka-zk``; None for a user without a home directory.
 
     Source: XDG Base Directory Specification: a relative path is ignored.
     """
@@ -99,7 +103,7 @@ def _in_use(path: Path) -> ClassArchive:
 
 
 def _path(java: Java, jars: Iterable[Path]) -> Path | None:
-    """None if this Java cannot write archives, or if there is no place for one."""
+    """The path of the archive; None if this Java cannot write archives, or if there is no cache folder."""
     folder = cache_folder()
     if folder is None or java.major_version < OLDEST_JAVA:
         return None

@@ -71,7 +71,7 @@ class EmbeddedCluster:
         trace: a directory, created if absent, for the events of every broker.
         supervised: close the session of a dead broker (see ``supervisor``) instead of letting it expire.
         secured: brokers and clients must log in over TLS (see ``cluster_security``).
-        takes_faults: the brokers take named faults, see ``faults``.
+        takes_faults: the brokers take named faults (see ``faults``).
     Raises: UnusableDataDir; EmbeddedError if ``properties`` contradict ``secured``.
 
     Attributes:
@@ -156,8 +156,8 @@ class EmbeddedCluster:
         return self
 
     def start_zookeeper(self) -> None:
-        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running. Meanwhile the
-        brokers' processes load their modules.
+        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running. While ZooKeeper
+        starts, the brokers' processes load their modules.
 
         Raises: EmbeddedError, also if a broker's port is taken, or if a secured cluster should no longer be secured.
             Nothing was started then.
@@ -178,7 +178,7 @@ class EmbeddedCluster:
                 raise
 
     def _load_brokers(self) -> None:
-        self._kill_loading()  # if ZooKeeper needed another port
+        self._kill_loading()  # of an earlier attempt, if ZooKeeper needed another port
         self._loading = self._new_brokers()
         for broker in self._loading:
             broker.load()
@@ -339,11 +339,11 @@ class EmbeddedCluster:
 
     @property
     def faults(self) -> "ClusterFaults":
-        """Named faults of the cluster. Raises: EmbeddedError if its brokers take none."""
+        """The named faults of the cluster. Raises: EmbeddedError if its brokers take no faults."""
         if not self._takes_faults:
             raise EmbeddedError("the brokers of this cluster take no faults: it was started without takes_faults")
         if self._faults is None:
-            from kafka_zk.embedded.faults import ClusterFaults  # it loads an HTTP client
+            from kafka_zk.embedded.faults import ClusterFaults  # loads an HTTP client
 
             self._faults = ClusterFaults(self)
         return self._faults

@@ -1,4 +1,4 @@
-"""Asks a broker's JSON API for faults."""
+"""A client of a broker's JSON API for faults."""
 
 import http.client
 import json
@@ -14,11 +14,11 @@ Document = dict[str, Any]
 
 
 class FaultRefused(EmbeddedError):
-    """A broker did not carry out a fault; ``str()`` is its reason."""
+    """A broker did not carry out a fault; ``str()`` is the broker's reason."""
 
 
 class CarriedOutElsewhere(FaultRefused):
-    """Another broker of the cluster must carry it out."""
+    """Another broker of the cluster must carry out the fault."""
 
 
 class BrokerGone(FaultRefused):
@@ -26,7 +26,7 @@ class BrokerGone(FaultRefused):
 
 
 class FaultClient:
-    """``port``, ``token``: of a broker's API. Raises: FaultRefused."""
+    """``port``, ``token``: those of the broker's API. All methods raise FaultRefused."""
 
     def __init__(self, port: int, token: str, host: str = LOCALHOST) -> None:
         self._address = (host, port)
@@ -53,7 +53,7 @@ class FaultClient:
             response = connection.getresponse()
             answer: Document = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise BrokerGone(f"the broker's faults at {self._address[0]}:{self._address[1]}: {error}") from error
+            raise BrokerGone(f"the fault API at {self._address[0]}:{self._address[1]} failed: {error}") from error
         finally:
             connection.close()
         if response.status == _ELSEWHERE:

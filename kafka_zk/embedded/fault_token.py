@@ -1,9 +1,9 @@
-"""The token of a broker's JSON API for faults. It is passed in the environment, which no other user can read."""
+"""The token of a broker's JSON API for faults. It is passed in the environment, which other users cannot read."""
 
 FAULTS_TOKEN_VARIABLE = "KAFKA_ZK_FAULTS_TOKEN"
 SHORTEST_TOKEN = 16
 FAULTS_FILE = "faults.json"
-"""In a broker's folder, for its owner: the port and token of its API."""
+"""File in a broker's folder with the port and token of its API, readable only by its owner."""
 
 
 def new_token() -> str:

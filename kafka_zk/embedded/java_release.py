@@ -1,13 +1,13 @@
-"""The version of a Java, from the file ``release`` of its folder: nothing is started."""
+"""Reads the version of a Java from the file ``release`` in its folder, without running Java."""
 
 import re
 from pathlib import Path
 
 
 def version_in_release_file(java: Path) -> str | None:
-    """The version ("17.0.15") of the Java with this ``bin/java``, links followed; None if it has no such file.
+    """The version ("17.0.15") of the Java with this ``bin/java``, which may be a link; None if it has no such file.
 
-    Source: the file that every JDK since 8 has, and that ``jlink`` writes.
+    Every JDK since 8 has the file, and ``jlink`` writes it.
     """
     try:
         text = (java.resolve().parents[1] / "release").read_text()

@@ -73,7 +73,7 @@ class ChildProcess:
         return None if self._process is None else self._process.poll()
 
     def start(self, gate: StartGate | None = None) -> None:
-        """The log file keeps the output of earlier starts. ``gate``: holds the process until it is opened.
+        """The log file keeps the output of earlier starts. ``gate``: the process waits at it until it is opened.
 
         Raises: ProcessFailed if gevent or eventlet have replaced this process's threads.
         """

@@ -1,8 +1,8 @@
-"""Holds a process that is being started until its parent is ready: meanwhile it loads its modules.
+"""Lets a child process load its modules and then wait until its parent is ready.
 
-    KAFKA_ZK_START_GATE=9        the read end of a pipe, in the child's environment
+    KAFKA_ZK_START_GATE=9        in the child's environment: the descriptor of a pipe's read end
 
-The parent writes one byte to open the gate. If the parent ends instead, so does the child.
+The parent writes one byte to open the gate. If the parent exits first, the child exits too.
 """
 
 import contextlib
@@ -14,18 +14,18 @@ _OPEN = b"1"
 
 
 class StartGate:
-    """The parent's side, from before the start of one child."""
+    """The parent's side. Create one gate for each child, before starting the child."""
 
     def __init__(self) -> None:
         self.descriptor, self._write_end = os.pipe()  # neither is inherited by default
         self.environ = {VARIABLE: str(self.descriptor)}
 
     def child_started(self) -> None:
-        """Call this when the child has inherited ``descriptor``, or could not be started."""
+        """Close the parent's copy of ``descriptor``. Call this after starting the child, even if that failed."""
         os.close(self.descriptor)
 
     def open(self) -> None:
-        """Without effect on a child that has ended. Call this or ``abandon``, once."""
+        """Let the child continue. No effect on a child that has exited. Call either this or ``abandon``, once."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._write_end, _OPEN)
         self.abandon()
@@ -39,7 +39,8 @@ def is_held() -> bool:
 
 
 def wait() -> None:
-    """In the child: return when the parent opens the gate; exits if it never will. Without a gate, returns at once."""
+    """Wait in the child until the parent opens the gate. Exits if the parent exits or abandons the gate. Returns
+    immediately without a gate."""
     descriptor = os.environ.pop(VARIABLE, None)
     if descriptor is None:
         return

@@ -1,4 +1,4 @@
-"""The real ZooKeeper server, run from the jars in the pyspark wheel."""
+"""Runs the real ZooKeeper server from the installed jars (see ``jars``)."""
 
 import os
 import shlex
@@ -41,7 +41,7 @@ def zookeeper_command(
     """One server in the foreground, which logs to its output.
 
     With ``force_sync=False`` the server confirms writes before they are on disk: faster, and safe if only processes are
-    killed. ``jaas_file``: users and passwords for SASL. ``archive``: None for one that exists already, if any.
+    killed. ``jaas_file``: users and passwords for SASL. ``archive``: None to use an existing archive, if any.
 
     Raises: JavaNotFound, JarsNotFound.
     """
@@ -150,7 +150,7 @@ class EmbeddedZooKeeper:
     def start(self, timeout_s: float = START_TIMEOUT_S, meanwhile: Callable[[], None] = lambda: None) -> Self:
         """Returns when the server serves requests.
 
-        ``meanwhile`` is called while the server starts, when its address is known; again if it needs another port.
+        ``meanwhile`` is called while the server starts, once its address is known, and again if it needs another port.
 
         Raises: JavaNotFound, JarsNotFound, ProcessFailed.
         """
@@ -218,7 +218,7 @@ class EmbeddedZooKeeper:
         return probe(self.port, timeout_s=timeout_s).health is Health.SERVING
 
     def stop(self) -> int:
-        """Returns the exit code (143: SIGTERM). A server that writes a class archive takes a second for that."""
+        """Returns the exit code (143: SIGTERM). If the server writes a class archive, this takes a second longer."""
         code = self.process.stop() if self._process else 0
         self._archive.close()
         return code

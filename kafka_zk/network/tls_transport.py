@@ -40,11 +40,11 @@ ENCRYPT_BYTES = 64 * 1024
 """Maximum part of the queue that is encrypted at a time."""
 
 _RECEIVE_BYTES = 96 * 1024
-"""Holds the five batches of 16 KB that a producer may have in flight, encrypted."""
+"""Enough for the five encrypted batches of 16 KB that a producer may have in flight."""
 
 _DECRYPT_BYTES = 32 * 1024
-"""Maximum that OpenSSL gets at a time of what was received: its buffer keeps its largest size as long as the connection
-lives, and a small one stays in the processor's cache."""
+"""Maximum part of the received bytes that OpenSSL gets at a time. OpenSSL's buffer never shrinks while the connection
+is open, and a small buffer stays in the processor's cache."""
 
 _HANDSHAKE_RECEIVE_BYTES = 16 * 1024
 _MOST_CONTROL_BYTES = 16 * 1024
@@ -64,7 +64,7 @@ def _plain_buffer(reactor: Any) -> memoryview:
 
 
 def _read(item: SliceInQueue, size_bytes: int) -> bytes:
-    """Raises OSError, also if the slice's file was truncated."""
+    """Read the next ``size_bytes`` of the slice. Raises OSError, also if its file was truncated."""
     data = os.pread(item.file_slice.fileno(), size_bytes, item.position)
     if len(data) < size_bytes:
         raise OSError("a file is shorter than the slice of it that was promised")
@@ -96,7 +96,7 @@ class TlsFrameTransport(FrameTransport):
         self._is_paused = False
         self._has_received = False  # application data
         self._has_failed = False  # OpenSSL reports an error, or the peer's end, at the next read
-        self._received_ciphertext = _NOTHING  # of this turn, in the shared buffer: OpenSSL has not got it yet
+        self._received_ciphertext = _NOTHING  # in the shared buffer, only during this turn; not yet passed to OpenSSL
         self._ciphertext = _NOTHING  # not accepted by the socket yet
         self._encrypted_bytes = 0  # plaintext bytes at the queue's head, in ``_ciphertext``
         self._control_bytes = 0  # of the ciphertext: OpenSSL's own messages
@@ -336,7 +336,7 @@ class TlsFrameTransport(FrameTransport):
         try:
             return self._received()
         finally:
-            self._incoming.write(self._received_ciphertext)  # after a pause; the buffer is others' in the next turn
+            self._incoming.write(self._received_ciphertext)  # left by a pause; the next turn reuses the shared buffer
             self._received_ciphertext = _NOTHING
 
     def _received(self) -> Exception | None:

@@ -1,7 +1,7 @@
 """Loads Twisted's TCP without Twisted's own TLS.
 
-``twisted.internet.tcp`` imports pyOpenSSL if it is installed: 12 MB, and a fifth of the time that a broker's modules
-take to load. Listeners and clients here have their own TLS, on Python's ``ssl`` (``tls_transport``).
+``twisted.internet.tcp`` imports pyOpenSSL if it is installed, which takes 12 MB and a fifth of the time to load a
+broker's modules. Our listeners and clients do not need it: their TLS (``tls_transport``) is based on Python's ``ssl``.
 """
 
 import sys
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_pyopenssl() -> Iterator[None]:
-    """During the context pyOpenSSL counts as not installed, unless it or Twisted's TCP is already loaded.
+    """In this context, importing pyOpenSSL fails, unless pyOpenSSL or Twisted's TCP is already loaded.
 
-    Only for processes of ours: a Twisted whose TCP was loaded here has no ``startTLS``.
+    Use this only in our own processes: if Twisted's TCP is first loaded here, its connections have no ``startTLS``.
     Source: the Python Language Reference, "The module cache": None in ``sys.modules`` makes an import fail.
     """
     if "twisted.internet.tcp" in sys.modules or "OpenSSL" in sys.modules:

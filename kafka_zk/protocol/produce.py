@@ -6,7 +6,8 @@ partition its number (int32) and the records. Response body: per topic its name 
 ``record_errors`` and ``error_message`` (8+), ``CurrentLeader`` tagged (10+); then ``throttle_time_ms`` int32 (1+) and
 ``NodeEndpoints`` tagged (10+). Versions from 9 on are flexible.
 
-The native module reads ordinary requests, and writes responses without details of errors. Python does all of that, too.
+The native module decodes ordinary requests and encodes responses without error details. Python code does the rest, and
+everything if there is no native module.
 """
 
 import struct
@@ -68,7 +69,8 @@ class TopicData(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """As read, ``topics`` are plain tuples. ``records``: views of the request's frame, writable if the frame is."""
+    """``topics``: (topic, its (partition, records)) as plain tuples. Records are views of the request's frame, writable
+    if the frame is."""
 
     transactional_id: str | None
     acks: int

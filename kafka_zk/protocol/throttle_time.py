@@ -2,9 +2,9 @@
 
 In most responses the field comes first, or after fixed-size fields. In Produce it follows the topics. In some other
 responses it follows arrays, which must be decoded to find it. Version 0 of many APIs, and all versions of a few, lack
-it. A refusal of FindCoordinator 1 to 3 and of AlterUserScramCredentials has the field, and Kafka leaves it at 0.
+it. In error responses to FindCoordinator (versions 1 to 3) and AlterUserScramCredentials, Kafka leaves the field at 0.
 
-Source for these: getErrorResponse in FindCoordinatorRequest and AlterUserScramCredentialsRequest@3.9.
+Source of the last rule: getErrorResponse in FindCoordinatorRequest and AlterUserScramCredentialsRequest@3.9.
 """
 
 import struct
@@ -31,7 +31,7 @@ _REFUSALS_OF_ALL = (ErrorCode.NOT_CONTROLLER, ErrorCode.CLUSTER_AUTHORIZATION_FA
 
 
 def set_throttle_time(api_key: int, version: int, correlation_id: int, parts: list[Part], throttle_ms: int) -> bool:
-    """Replace the field in an encoded response. False if this version lacks it, or Kafka leaves it at 0."""
+    """Replace the field in an encoded response. Returns False if this version lacks it, or if Kafka leaves it at 0."""
     position = _position(api_key, version)
     if position is None or _is_refusal_without_time(api_key, version, parts):
         return False

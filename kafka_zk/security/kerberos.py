@@ -4,8 +4,8 @@ After tokens have established a context, the broker offers its security layers, 
 client names a user to act as, that has no effect, as in Kafka.
 
 Needs ``pip install 'kafka-zk[gssapi]'``, keytabs and /etc/krb5.conf (KRB5_CONFIG). As in Kafka, clients try again after
-a replayed or not yet valid ticket. Without a valid ticket, a client's first login fails for good; later ones try again,
-because ``kinit`` may be late.
+a replayed or not yet valid ticket. Without a valid ticket, a client's first login fails for good. Later logins are
+retried, because ``kinit`` may renew the ticket late.
 Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin, KerberosError@3.9; GssKrb5Server (Java 17).
 Tests with a KDC: tests/peers/secured/test_kerberos.py.
 """
@@ -32,7 +32,7 @@ _had_ticket: set[KerberosLogin] = set()
 
 
 class TicketUnavailable(ConnectionError):
-    """The Kerberos server is unreachable, or the ticket is not valid yet or not any more; retrying may help."""
+    """The Kerberos server is unreachable, or there is no valid ticket at the moment; retrying may help."""
 
 
 def gssapi_module() -> Any:

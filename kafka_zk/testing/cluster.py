@@ -1,8 +1,8 @@
 """A cluster for tests and scripts without pytest.
 
-with Cluster(brokers=3) as cluster:
-    cluster.create_topic("orders", partitions=4)
-    ...connect to cluster.bootstrap
+    with Cluster(brokers=3) as cluster:
+        cluster.create_topic("orders", partitions=4)
+        ...connect to cluster.bootstrap
 """
 
 import shutil

@@ -103,7 +103,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """End the test's faults. One that never fired fails the test, unless it failed before."""
+    """End the test's faults. A fault that never fired fails the test, unless the test has already failed."""
     try:
         result = yield
     except BaseException:
@@ -114,7 +114,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _end_faults(*, check: bool) -> None:
-    faults = sys.modules.get("kafka_zk.embedded.faults")  # a run without faults does not load it
+    faults = sys.modules.get("kafka_zk.embedded.faults")  # loaded only if a test uses faults
     if faults is not None:
         faults.end_all(check=check)
 

@@ -214,8 +214,8 @@ class Log(LocalLog):
         return new_tuple(LogAppendInfo, (first, last, append_time_ms, self.log_start_offset, size_bytes, False))
 
     def append_own_records(self, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
-        """Append an uncompressed batch of the broker, without a producer, whose records have the timestamp ``now_ms``.
-        Only its size is checked.
+        """Append an uncompressed batch that the broker itself created, without a producer id. Its records have the
+        timestamp ``now_ms``. Only the batch's size is checked.
 
         Raises: RecordTooLarge, RecordBatchTooLarge.
         """

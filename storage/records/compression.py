@@ -58,7 +58,7 @@ _lz4_contexts: list[Any] = []
 """Contexts not in use: creating one takes as long as compressing 16 KB. A thread removes a context from the list while
 it uses the context."""
 _ZSTD_INPUT_BYTES = 64 * 1024
-"""The library copies the input behind a frame, so the input is passed in small pieces."""
+"""Input is passed to the library in pieces of this size, because it copies the input that follows a frame."""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
@@ -80,7 +80,7 @@ def compress(codec: Compression | int, data: Data, level: int | None = None) -> 
 
 def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     """Raises: UnpacksTooBig above the limit, CorruptRecord for damaged or truncated data, UnsupportedCompression for an
-    unknown codec or without its library."""
+        unknown codec or without its library."""
     chunks = list(decompress_chunks(codec, data, max_size_bytes, max_size_bytes + 1))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -272,12 +272,12 @@ def _zstd_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def zstd_library() -> Any:
-    """Python has one since 3.14; before, the package ``backports.zstd`` is the same."""
+    """``compression.zstd`` of Python 3.14 or later; before, the package ``backports.zstd``, which is the same."""
     return library("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
 def library(name: str) -> Any:
-    """Import a codec's library. The type is Any, because some have no types."""
+    """Import a codec's library. The type is Any, because some libraries are not typed."""
     try:
         return import_module(name)
     except ImportError as error:

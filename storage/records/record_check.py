@@ -22,13 +22,13 @@ Found = tuple[int, bool]
 """The largest timestamp in ms (-1 if there is none), and whether the offset deltas are 0, 1, 2, …"""
 
 NATIVE_RECORDS = 20_000
-"""The native module checks this many records in less than 1 ms."""
+"""Number of records that the native module checks in less than 1 ms."""
 
 _native = implementation().native
 
 
 def is_checked_quickly(header: BatchHeader) -> bool:
-    """True if the native module checks the batch in less than 1 ms; compressed ones take longer."""
+    """True if the native module checks the batch in less than 1 ms. Compressed batches take longer."""
     return _native is not None and not header.attributes & CODEC_MASK and header.record_count <= NATIVE_RECORDS
 
 

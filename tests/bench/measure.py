@@ -48,7 +48,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def live_heap_bytes(pid: int) -> int:
-    """Objects in use in the heap of a JVM, after a full collection.
+    """Bytes of the objects in use in a JVM's heap, after a full collection.
 
     Source: the last line of jcmd's GC.class_histogram, "Total", instances, bytes. Raises: OSError, CalledProcessError.
     """

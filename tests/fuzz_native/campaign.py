@@ -28,7 +28,7 @@ _COVERED = re.compile(r"File '[^']*?([^/']+)'\nLines executed:([\d.]+)% of")
 
 
 def corpus() -> Iterator[tuple[int, bytes]]:
-    """(Number of records, their bytes): each kind alone, and many together; (version, OffsetCommit)."""
+    """The corpus: (number of records, their bytes), each kind alone and many together, and (version, OffsetCommit)."""
     kinds = [
         encode_record(timestamp_delta, delta, key, value, headers)
         for timestamp_delta in (0, -(1 << 63), (1 << 63) - 1)
@@ -45,7 +45,7 @@ def corpus() -> Iterator[tuple[int, bytes]]:
 
 
 def commits() -> Iterator[tuple[int, bytes]]:
-    """(Version, OffsetCommit request), plain and others."""
+    """(Version, OffsetCommit request): plain requests and others."""
     commit = codec.request(ApiKey.OFFSET_COMMIT)
     topic = commit.OffsetCommitRequestTopic
     row = topic.OffsetCommitRequestPartition
@@ -60,7 +60,7 @@ def commits() -> Iterator[tuple[int, bytes]]:
 
 
 def requests() -> Iterator[bytes]:
-    """Bodies of Produce, which say nothing of their version: the harness reads each as any of them."""
+    """Bodies of Produce requests. They do not contain a version, so the harness may read each one as any version."""
     for version in (3, 9):
         for transactional_id in (None, "an-id"):
             for names in (("t",), ("a", "b" * 200)):

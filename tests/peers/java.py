@@ -40,7 +40,7 @@ class ToolRun:
 
 
 def tool_command(version: str, main_class: str, arguments: Sequence[str] = ()) -> list[str]:
-    """The command line of one short-lived tool of a Kafka version, which uses the classes' archive if there is one."""
+    """The command line of a short-lived tool of one Kafka version. The tool uses the archive of classes, if any."""
     return _tool_command(version, main_class, arguments, use_if_there(_archive(version)).java_flags)
 
 
@@ -50,7 +50,7 @@ def _tool_command(version: str, main_class: str, arguments: Sequence[str], archi
 
 
 def _archive(version: str) -> Path:
-    """Where the classes of a version are archived, for this Java: half of a tool's processor time is their loading."""
+    """The path of the archive of a version's classes, for this Java. Loading classes takes half of a tool's CPU."""
     java = Path(shutil.which("java") or "java").resolve()
     made = [file.stat().st_mtime_ns for file in (java, jars.jars(version)) if file.exists()]
     stamp = hashlib.sha256(f"{java} {made}".encode()).hexdigest()[:16]
@@ -60,7 +60,7 @@ def _archive(version: str) -> Path:
 def run_tool(
     version: str, main_class: str, arguments: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _TOOL_TIMEOUT_S
 ) -> ToolRun:
-    """Run a command-line tool to its end. The first one of a version leaves the archive of its classes.
+    """Run a command-line tool to its end. The first tool of a version writes the archive of its classes.
 
     Raises: JavaFailed with the whole output if it ends with another code than 0 or runs too long.
     """
@@ -120,7 +120,7 @@ def driver_command(
     version: str, main_class: str, arguments: Sequence[str] = (), flags: Sequence[str] = ()
 ) -> list[str]:
     """The command line of one of our classes under tests/peers/java, with the JVM flags `flags`."""
-    class_path = f"{jars.class_path(version)}:{compiled(version)}"  # an archive must begin like the class path
+    class_path = f"{jars.class_path(version)}:{compiled(version)}"  # it must begin with the archive's class path
     archive_flags = use_if_there(_archive(version)).java_flags
     return ["java", *flags, *archive_flags, *_log_flags(), "-cp", class_path, main_class, *arguments]
 

@@ -1,10 +1,10 @@
-"""The cluster that another client's own test suite asks for, of Apache Kafka 3.9.1 or of kafka-zk, and the suite in it.
+"""Runs another client's own test suite with the cluster that it requires, of Apache Kafka 3.9.1 or of kafka-zk.
 
     python -m tests.peers.suite_cluster {kafka-zk,apache-kafka} {sarama,kafka-go,librdkafka} FOLDER COMMAND …
 
-The ports are those that the suites expect: `unshare -n sh -c 'ip link set lo up && exec …'` gives each run its own. A
-`docker` on the command's PATH stands for the one that sarama calls: it stops and starts brokers, shows their output and
-runs Kafka's scripts. sarama also needs Toxiproxy's server, as `toxiproxy-server` on PATH.
+Each suite expects fixed ports; `unshare -n sh -c 'ip link set lo up && exec …'` gives each run its own network. The
+command's PATH contains a replacement for the `docker` that sarama calls: it stops and starts brokers, shows their
+output and runs Kafka's scripts. sarama also needs Toxiproxy's server, as `toxiproxy-server` on PATH.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SCRAM = "SCRAM-SHA-256=[password=admin-secret-256],SCRAM-SHA-512=[password=admi
 
 
 def sarama(zookeeper: str) -> dict[int, dict[str, str]]:
-    """docker-compose.yml of sarama 1.61.1: five brokers, whose clients come through Toxiproxy."""
+    """As in docker-compose.yml of sarama 1.61.1: five brokers, to which clients connect through Toxiproxy."""
     return {
         number: {
             "listeners": f"LISTENER_INTERNAL://127.0.0.1:{9100 + number},LISTENER_LOCAL://127.0.0.1:{39090 + number}",
@@ -72,7 +72,7 @@ def sarama(zookeeper: str) -> dict[int, dict[str, str]]:
 
 
 def kafka_go(zookeeper: str) -> dict[int, dict[str, str]]:
-    """docker-compose.yml of kafka-go 0.4.51, whose SCRAM users come before the broker's first start."""
+    """As in docker-compose.yml of kafka-go 0.4.51, which creates SCRAM users before the broker's first start."""
     arguments = ["--zookeeper", zookeeper, "--alter", "--add-config", _SCRAM, "--entity-type", "users"]
     java.run_tool(jars.ORACLE_VERSION, "kafka.admin.ConfigCommand", [*arguments, "--entity-name", "adminscram"])
     listeners = "PLAINTEXT://localhost:9092,SASL_PLAINTEXT://localhost:9093"
@@ -111,7 +111,7 @@ SUITES = {"sarama": sarama, "kafka-go": kafka_go, "librdkafka": librdkafka}
 
 
 class SuiteCluster:
-    """Brokers by their ids, as processes of this one."""
+    """Brokers by id, as child processes."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -119,7 +119,7 @@ class SuiteCluster:
         self.brokers: dict[int, ServerProcess] = {}
 
     def start(self, broker_id: int) -> None:
-        """Return at once, as `docker compose start` does."""
+        """Start a broker without waiting for it, as `docker compose start` does."""
         self.brokers[broker_id] = targets.launch(self._name, self._properties(broker_id), None)
 
     def write(self, broker_id: int, zookeeper: str, overrides: Mapping[str, str]) -> None:
@@ -129,7 +129,7 @@ class SuiteCluster:
         apache_kafka.write_properties(self._properties(broker_id), properties)
 
     def run(self, command: str, service: str) -> str:
-        """What the stand-in for docker is asked; service is kafka-1 … kafka-5."""
+        """Handle a request of the replacement for docker. ``service``: kafka-1 … kafka-5."""
         broker_id = int(service.rpartition("-")[2])
         if command == "logs":
             return self.brokers[broker_id].output.read_text(errors="replace")
@@ -145,7 +145,7 @@ class SuiteCluster:
 
 @contextmanager
 def running(name: str, suite: str, folder: Path) -> Iterator[tuple[SuiteCluster, str]]:
-    """The suite's cluster; every broker sees all others. Gives it and its ZooKeeper. Raises: ProcessFailed."""
+    """Run the suite's cluster; every broker knows all others. Yields it and its ZooKeeper. Raises: ProcessFailed."""
     with ExitStack() as stack:
         zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
         stack.callback(zookeeper.kill)
@@ -194,7 +194,7 @@ def _is_open(port: int) -> bool:
 
 
 def write_scripts(folder: Path) -> None:
-    """`bin/` with Kafka's scripts of 3.9.1 under their names: what a suite runs beside its own clients."""
+    """A folder `bin/` with the scripts of Kafka 3.9.1 that a suite runs beside its own clients."""
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     for name, main_class in _SCRIPT_CLASSES.items():
         command = shlex.join(java.tool_command(jars.ORACLE_VERSION, main_class))
@@ -215,7 +215,7 @@ def _serve(listener: socket.socket, cluster: SuiteCluster) -> None:
 
 
 def main(name: str, suite: str, folder: Path, command: Sequence[str]) -> int:
-    """Run the command beside the cluster; returns its exit code."""
+    """Run the command while the cluster runs. Returns its exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     write_scripts(folder / "kafka")
     docker = shlex.join([sys.executable, "-m", _DOCKER, str(folder)])

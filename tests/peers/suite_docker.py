@@ -1,4 +1,4 @@
-"""Stands for `docker compose` in another client's test suite: see `suite_cluster`."""
+"""Replaces `docker compose` in another client's test suite: see `suite_cluster`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 
 def main(folder: Path, arguments: Sequence[str]) -> None:
-    """`compose stop|start|logs SERVICE` asks the cluster, `exec` replaces this process; all else does nothing."""
+    """`compose stop|start|logs SERVICE` sends a request to the cluster, and `exec` replaces this process. Other
+    commands do nothing."""
     words = [word for word in arguments if word not in ("compose", "--profile", "zookeeper", "-T")]
     if words[0] in ("stop", "start", "logs"):
         with socket.socket(socket.AF_UNIX) as cluster:

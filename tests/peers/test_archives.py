@@ -1,4 +1,4 @@
-"""The second tool of a Kafka version starts from the archive of classes that the first one left, and so do drivers."""
+"""The first tool of a Kafka version writes an archive of its classes; the second tool and drivers start from it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Release a version: changelog, reproducible distributions, their bills of materials, the image, the tag.
 
-    make release                                  everything but commit and tag, into target/release: a rehearsal
-    make release RELEASE_ARGS=--tag               the same, then the commit and its tag; nothing is pushed
-    make release RELEASE_ARGS=--at-tag            the files again, from the commit of the tag, as the workflow does
+    make release                                  a rehearsal: everything but commit and tag, into target/release
+    make release RELEASE_ARGS=--tag               the same, then commits and tags; pushes nothing
+    make release RELEASE_ARGS=--at-tag            builds the files again from the tag's commit, as the workflow does
 
-docs/how-to/releasing.md describes what comes before and after.
+docs/how-to/releasing.md describes the steps before and after.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def prepared(root: Path, folder: Path, facts: Facts, *, at_tag: bool) -> Path:
-    """A clone whose last commit is that of the release."""
+    """Make a clone whose last commit is the release."""
     repository.clone(root, folder)
     if not at_tag:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -76,7 +76,7 @@ def prepared(root: Path, folder: Path, facts: Facts, *, at_tag: bool) -> Path:
 
 
 def built(released: Path, temporary: Path, target: Path) -> list[Path]:
-    """The distributions, after a second build elsewhere has given the same ones. Raises: NotReproducible."""
+    """Build the distributions twice, in different folders, and return them. Raises: NotReproducible if they differ."""
     target.mkdir(parents=True, exist_ok=True)
     for old in target.iterdir():
         old.unlink()
@@ -90,7 +90,7 @@ def built(released: Path, temporary: Path, target: Path) -> list[Path]:
 
 
 def describe(files: list[Path], target: Path, epoch: str) -> None:
-    """Check what an index shows of the distributions, and write their bills of materials and checksums."""
+    """Check the distributions' metadata for an index, and write bills of materials and checksums."""
     bill.run(sys.executable, "-m", "twine", "check", "--strict", *files)
     bills = [bill.write_bill(wheel, target, epoch) for wheel in distributions.installable(files)]
     sums = distributions.digests([*files, *bills])
@@ -102,7 +102,7 @@ def make_image(released: Path, files: list[Path], version: str) -> None:
     if image.has_engine():
         print(f"Image: {image.build_image(released, files, version, repository.committed_at(released))}")
     else:
-        print("Image: not built, because no Docker engine answers; the workflow builds it.")
+        print("Image: not built, because no Docker engine responds; the workflow builds it.")
 
 
 def ending(version: str, *, tagged: bool, at_tag: bool) -> str:

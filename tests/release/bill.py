@@ -1,4 +1,4 @@
-"""The bill of materials of a wheel, in CycloneDX's JSON: what installing it brings, without extras, and its jars."""
+"""Writes a wheel's bill of materials as CycloneDX JSON: the packages that it installs without extras, and its jars."""
 
 import hashlib
 import io
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def write_bill(wheel: Path, target: Path, epoch: str) -> Path:
-    """Install the wheel where nothing else is, and list what is there then.
+    """Install the wheel in an empty environment, and list what is installed.
 
     Raises: CalledProcessError if it cannot be installed, or if the bill is not valid.
     """
@@ -42,7 +42,7 @@ def write_bill(wheel: Path, target: Path, epoch: str) -> Path:
 
 
 def jars(wheel: Path) -> Iterator[dict[str, Any]]:
-    """The jars in a wheel as CycloneDX describes components, by their own Maven coordinates if they have them."""
+    """The jars in a wheel as CycloneDX components, with their Maven coordinates if the jar contains them."""
     with zipfile.ZipFile(wheel) as archive:
         for name in sorted(name for name in archive.namelist() if name.endswith(".jar")):
             content = archive.read(name)
@@ -61,7 +61,7 @@ def _group(jar: bytes, artifact: str) -> str | None:
 
 
 def valid(bill: dict[str, Any]) -> bool:
-    """Whether CycloneDX's schema accepts it."""
+    """True if the bill conforms to CycloneDX's schema."""
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
@@ -75,7 +75,7 @@ def metadata(wheel: Path) -> Message:
 
 
 def root_component(about: Message) -> str:
-    """A pyproject.toml with what CycloneDX says about the distribution itself."""
+    """A pyproject.toml with the metadata that CycloneDX shows for the distribution itself."""
     lines = ["[project]", f'name = "{about["Name"]}"', f'version = "{about["Version"]}"']
     lines += [f'description = "{about["Summary"]}"', f'license = "{about["License-Expression"] or about["License"]}"']
     needed = [text for text in about.get_all("Requires-Dist") or () if "extra ==" not in text]
@@ -85,6 +85,6 @@ def root_component(about: Message) -> str:
 
 
 def run(*command: str | Path, environ: dict[str, str] | None = None) -> None:
-    """Run a tool of this Python's environment, quietly. Raises: CalledProcessError."""
+    """Run a command without showing its output. Raises: CalledProcessError."""
     arguments = [str(part) for part in command]
     subprocess.run(arguments, env={**os.environ, **(environ or {})}, check=True, stdout=subprocess.DEVNULL)

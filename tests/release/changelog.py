@@ -27,8 +27,8 @@ def title(version: str, date: str) -> str:
 
 
 def merged(text: str, version: str, date: str) -> str:
-    """The page with one section of ``version``: the text that was written by hand below its unreleased heading, then
-    what scriv has gathered."""
+    """The page with one section for ``version``: first the text that was written by hand below its unreleased heading,
+    then the text that scriv has collected."""
     by_hand = heading_of(version)
     if by_hand not in text:
         return text

@@ -1,4 +1,4 @@
-"""What an index shows of a version: README, whose links lead into the repository, and the project's addresses."""
+"""Prepares what an index shows for a version: README.md with links into the repository, and the project's addresses."""
 
 import configparser
 import re
@@ -20,9 +20,9 @@ def write_addresses(folder: Path, repository: str) -> None:
 
 
 def write_absolute_links(folder: Path) -> None:
-    """Let README link to the files of its version; without an address in setup.cfg, leave it as it is.
+    """Make README's links point to the files of its version. Without an address in setup.cfg, do nothing.
 
-    Not to be committed: in a clone its relative links are right.
+    Do not commit the result: relative links are right in a clone.
     """
     about = configparser.ConfigParser()
     about.read(folder / "setup.cfg", encoding="utf-8")
@@ -34,7 +34,7 @@ def write_absolute_links(folder: Path) -> None:
 
 
 def absolute(text: str, repository: str, version: str) -> str:
-    """``text`` with its relative links made absolute: images as raw files, all others as pages."""
+    """``text`` with absolute instead of relative links: images link to raw files, everything else to pages."""
 
     def address(link: re.Match[str]) -> str:
         kind = "raw" if link["image"] else "blob"

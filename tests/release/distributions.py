@@ -1,4 +1,4 @@
-"""Builds distributions so that two builds give equal files."""
+"""Builds distributions reproducibly: two builds of a commit produce equal files."""
 
 import gzip
 import hashlib
@@ -18,20 +18,21 @@ from tests.release.description import write_absolute_links
 from tests.release.repository import committed_at
 
 _PROJECTS = (".", "docker/zookeeper-wheel")
-"""Folders with a pyproject.toml of their own; the second one has ZooKeeper's jars."""
+"""Folders that each have a pyproject.toml; the second one has ZooKeeper's jars."""
 _NO_DEBUG_INFORMATION = "-g0"
-"""Debug information contains the path of the build."""
+"""Compiler option that omits debug information, because it contains the path of the build."""
 
 
 class NotReproducible(Exception):
-    """Two builds differ; names the files."""
+    """Two builds differ. The message names the files."""
 
 
 def build(folder: Path, target: Path) -> list[Path]:
     """Build sdists and wheels of the clone ``folder`` into ``target``; returns them by name.
 
-    ``make wheels`` builds the wheels of all systems into target/dist, if the Makefile has it. Without it there are
-    those of this machine, which auditwheel gives the oldest system that they run on: an index refuses others.
+    If the Makefile has the target ``wheels``, ``make wheels`` builds the wheels of all systems into target/dist.
+    Otherwise only this machine's wheels are built, and auditwheel tags them with the oldest system on which they run,
+    because an index rejects other tags.
 
     Raises: CalledProcessError if a build fails.
     """
@@ -68,16 +69,16 @@ def _run(command: list[str], environ: dict[str, str]) -> None:
 
 
 def _same_modes(folder: Path) -> None:
-    """Give files the modes that git knows, whatever the umask of the clone was."""
+    """Set the file modes that git records, so that they do not depend on the umask during the clone."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink() and ".git" not in path.relative_to(folder).parts:
             path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
 
 
 def repacked(sdist: bytes, epoch: int) -> bytes:
-    """The same archive, but with members in the order of their names, and without owners, other times and other modes.
+    """Rewrite an archive with its members sorted by name, without owners, and with fixed times and modes.
 
-    setuptools writes when and by whom an sdist was built. Source: reproducible-builds.org, "Archive metadata".
+    setuptools records when and by whom an sdist was built. Source: reproducible-builds.org, "Archive metadata".
     """
     unpacked = io.BytesIO()
     with (
@@ -94,7 +95,7 @@ def repacked(sdist: bytes, epoch: int) -> bytes:
 
 
 def installable(files: Sequence[Path]) -> list[Path]:
-    """One wheel of each distribution that this Python can install."""
+    """One wheel for each distribution that this Python can install."""
     supported = frozenset(sys_tags())
     chosen: dict[str, Path] = {}
     for path in files:
@@ -106,7 +107,7 @@ def installable(files: Sequence[Path]) -> list[Path]:
 
 
 def digests(paths: list[Path]) -> dict[str, str]:
-    """SHA-256 of each file, by its name."""
+    """SHA-256 of each file, by file name."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 

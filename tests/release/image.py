@@ -1,4 +1,4 @@
-"""The broker's image, from the wheel of a release."""
+"""Builds the broker's image from the wheel of a release."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ IMAGE = "kafka-zk"
 
 
 def has_engine() -> bool:
-    """Whether Docker's client is here and an engine answers it."""
+    """True if Docker's client is installed and its engine responds."""
     if not shutil.which("docker"):
         return False
     return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0

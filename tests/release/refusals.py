@@ -1,4 +1,4 @@
-"""What a release refuses, one sentence each. Pure."""
+"""The reasons to refuse a release, one sentence each. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ NOT_ON_THE_INDEX = "is not on PyPI"
 
 
 class Facts(NamedTuple):
-    """What a repository says about itself.
+    """The facts about a repository that decide whether a version can be released.
 
     Attributes:
         asked: the version to release.
@@ -18,7 +18,7 @@ class Facts(NamedTuple):
         tags_of_head: those of the commit that is checked out.
         changelog: the text of CHANGELOG.md.
         readme: the text of README.md.
-        repository: the address of the repository, as a browser takes it; empty if nothing says it.
+        repository: the repository's address for browsers; empty if unknown.
     """
 
     asked: str
@@ -37,12 +37,12 @@ def tag_of(version: str) -> str:
 
 
 def heading_of(version: str) -> str:
-    """How the section of an unreleased version begins in CHANGELOG.md."""
+    """The heading of an unreleased version's section in CHANGELOG.md."""
     return f"## {version} (unreleased)"
 
 
 def refusals(facts: Facts, *, at_tag: bool = False) -> Iterator[str]:
-    """Why this version cannot be released now. ``at_tag``: its files are built again, from the commit of its tag."""
+    """The reasons why this version cannot be released now. ``at_tag``: its files are built again from its tag."""
     tag = tag_of(facts.asked)
     if facts.asked != facts.declared:
         yield f"kafka_zk/__init__.py says {facts.declared}, not {facts.asked}: change and commit it, then try again."
@@ -57,12 +57,12 @@ def refusals(facts: Facts, *, at_tag: bool = False) -> Iterator[str]:
     if not at_tag and tag in facts.tags:
         yield f"The tag {tag} exists: a version is released once, so choose the next one."
     if not at_tag and f"## {facts.asked} " in facts.changelog.replace(heading_of(facts.asked), ""):
-        yield f"CHANGELOG.md has a section of {facts.asked} already: choose the next version."
+        yield f"CHANGELOG.md already has a section for {facts.asked}: choose the next version."
 
 
 def reminders(facts: Facts) -> Iterator[str]:
-    """What a rehearsal does without, and a release refuses."""
+    """Problems that make ``--tag`` fail, but that are only reminders in a rehearsal."""
     if NOT_ON_THE_INDEX in " ".join(facts.readme.split()):
-        yield f"README.md says that kafka-zk {NOT_ON_THE_INDEX}: describe how it is installed from there."
+        yield f"README.md says that kafka-zk {NOT_ON_THE_INDEX}: describe how to install it from there."
     if not facts.repository.startswith("https://"):
-        yield "Nothing says where the repository is: add the remote origin, or give --repository https://..."
+        yield "The repository's address is unknown: add the remote origin, or use --repository https://..."

@@ -1,4 +1,4 @@
-"""What git and the files of a repository say, and the commit of a release."""
+"""Reads facts from git and the repository's files, and makes the commit of a release."""
 
 import re
 import subprocess
@@ -12,13 +12,14 @@ _NAMES_THE_IMAGE = ("docker/*.yml", "docs/how-to/containers.md")
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What ``git`` prints. Raises: CalledProcessError."""
+    """Run ``git`` and return its output. Raises: CalledProcessError."""
     command = ["git", "-C", str(folder), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def facts(folder: Path, asked: str | None, repository: str | None) -> Facts:
-    """``asked``: None for the version that the code declares. ``repository``: None for that of the remote origin."""
+    """Collect the facts. ``asked``: None for the version that the code declares. ``repository``: None for the address
+    of the remote origin."""
     declared = declared_version(folder)
     return Facts(
         asked=asked or declared,
@@ -53,14 +54,14 @@ def _origin(folder: Path) -> str:
 
 
 def address(remote: str) -> str:
-    """The address for a browser of a remote that git reaches by HTTPS or SSH: ``git@host:owner/name.git``."""
+    """The browser address of a remote with an HTTPS or SSH address, such as ``git@host:owner/name.git``."""
     by_ssh = re.fullmatch(r"(?:ssh://)?git@([^:/]+)[:/](.+)", remote)
     found = f"https://{by_ssh[1]}/{by_ssh[2]}" if by_ssh else remote
     return re.sub(r"^https://[^@/]*@", "https://", found).removesuffix("/").removesuffix(".git")
 
 
 def clone(folder: Path, target: Path) -> Path:
-    """The committed files of ``folder``, with nothing else, and with its author for new commits."""
+    """Clone ``folder``, without uncommitted files; new commits get the same author."""
     git(folder, "clone", "--quiet", "--no-hardlinks", "--no-tags", str(folder), str(target))
     for key in ("user.name", "user.email"):
         git(target, "config", key, git(folder, "config", key))
@@ -76,7 +77,7 @@ def commit_all(folder: Path, version: str) -> None:
 
 
 def adopt(folder: Path, released: Path, version: str, notes: str) -> None:
-    """Let the branch of ``folder`` have the commit of ``released``, and give it the tag with these notes."""
+    """Move the branch of ``folder`` to the commit of ``released``, and tag that commit with these notes."""
     git(folder, "fetch", "--quiet", "--no-tags", str(released), "HEAD")
     git(folder, "merge", "--quiet", "--ff-only", "FETCH_HEAD")
     message = f"kafka-zk {version}\n\n{notes}"
@@ -84,5 +85,5 @@ def adopt(folder: Path, released: Path, version: str, notes: str) -> None:
 
 
 def committed_at(folder: Path) -> str:
-    """Seconds since the epoch at which the checked-out commit was made: the time of every file in a build."""
+    """Commit time of the checked-out commit, in seconds since the epoch. Every file in a build gets this time."""
     return git(folder, "log", "-1", "--format=%ct")

@@ -1,4 +1,4 @@
-"""What is added to a bill of materials: the jars in a wheel, and the distribution itself."""
+"""A bill of materials also has the jars in a wheel, and the distribution itself."""
 
 import hashlib
 import io

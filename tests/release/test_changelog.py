@@ -1,4 +1,4 @@
-"""How the files of docs/changes become a section of CHANGELOG.md."""
+"""The files of docs/changes become a section of CHANGELOG.md."""
 
 import shutil
 from pathlib import Path
@@ -23,7 +23,7 @@ The first release.
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """With two files of changes."""
+    """A project with two change files."""
     shutil.copy(ROOT / "setup.cfg", tmp_path)
     (tmp_path / "kafka_zk").mkdir()
     (tmp_path / "kafka_zk" / "__init__.py").write_text('__version__ = "0.1.0"\n')

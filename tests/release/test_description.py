@@ -1,4 +1,4 @@
-"""What an index shows: README with links that lead to the files of the version, and the project's addresses."""
+"""An index shows README.md with links to the files of the version, and the project's addresses."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """What the metadata is made of."""
+    """The files from which the metadata is built."""
     (tmp_path / "kafka_zk").mkdir()
     for name in NEEDED:
         shutil.copy(ROOT / name, tmp_path / name)
@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def metadata(project: Path) -> tuple[Message, str]:
-    """As a build makes it: the fields, and the description below them."""
+    """The metadata as a build writes it: the fields, then the description."""
     (project / "made").mkdir()
     program = "from setuptools.build_meta import prepare_metadata_for_build_wheel as prepare; prepare('made')"
     done = subprocess.run([sys.executable, "-c", program], cwd=project, capture_output=True, text=True, check=False)
@@ -60,7 +60,7 @@ def test_with_an_address_every_link_leads_to_a_file_of_the_version(project: Path
 
 
 def test_without_an_address_the_description_is_readme(project: Path) -> None:
-    """As in a clone, where nothing says where the repository is."""
+    """A clone does not know the repository's address."""
     write_absolute_links(project)
     about, shown = metadata(project)
     assert shown.strip() == (ROOT / "README.md").read_text().strip()

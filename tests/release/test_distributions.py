@@ -1,4 +1,4 @@
-"""Two builds of an sdist differ in times and owners; what is made of them does not."""
+"""Two builds of an sdist differ in times and owners; the normalised archives do not."""
 
 import io
 import tarfile
@@ -52,7 +52,7 @@ def test_files_that_differ_are_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What a build runs, without running it; ``build`` and ``auditwheel`` leave a file of their own."""
+    """Records the commands of a build without running them. ``build`` and ``auditwheel`` each create a file."""
     ran: list[list[str]] = []
 
     def run(command: list[str], environ: dict[str, str]) -> None:

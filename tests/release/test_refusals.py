@@ -1,4 +1,4 @@
-"""What a release refuses, and in which words."""
+"""Each reason to refuse a release, and its sentence."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_a_repository_that_is_ready_is_released() -> None:
         (READY._replace(quoted=[("docker/compose.yml", "0.1.0")]), "docker/compose.yml names version 0.1.0"),
         (READY._replace(changed=[" M README.md", "?? notes"]), "has 2 uncommitted changes, such as ' M README.md'"),
         (READY._replace(tags=["v0.1.0", "v0.2.0"]), "The tag v0.2.0 exists"),
-        (READY._replace(changelog="## 0.2.0 (2027-01-01)\n"), "CHANGELOG.md has a section of 0.2.0 already"),
+        (READY._replace(changelog="## 0.2.0 (2027-01-01)\n"), "CHANGELOG.md already has a section for 0.2.0"),
     ],
 )
 def test_each_reason_is_one_sentence(facts: Facts, words: str) -> None:
@@ -45,4 +45,4 @@ def test_a_tag_is_built_only_from_its_own_commit() -> None:
 
 def test_a_rehearsal_reminds_of_what_a_release_needs() -> None:
     found = list(reminders(READY._replace(readme="kafka-zk\nis not on PyPI", repository="")))
-    assert [sentence.partition(" ")[0] for sentence in found] == ["README.md", "Nothing"]
+    assert [sentence.partition(" ")[0] for sentence in found] == ["README.md", "The"]

@@ -1,4 +1,4 @@
-"""The whole of ``make release`` on a small repository, but for the builds."""
+"""Runs all of ``make release`` on a small repository, except the builds."""
 
 import shutil
 from pathlib import Path
@@ -39,7 +39,7 @@ def commit(folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Changelogs of the trees that were built; what a build makes is its own text."""
+    """The changelogs of the trees that were built. Builds are replaced by a file that contains text."""
     seen: list[str] = []
 
     def build(folder: Path, target: Path) -> list[Path]:
@@ -68,7 +68,7 @@ def test_a_rehearsal_builds_the_release_and_leaves_the_repository_alone(
     assert git(project, "rev-parse", "HEAD") == before and git(project, "tag") == ""
     shown = capsys.readouterr()
     assert "Nothing was committed or tagged" in shown.out
-    assert "Before the release: Nothing says where the repository is" in shown.err
+    assert "Before the release: The repository's address is unknown" in shown.err
 
 
 def test_a_release_is_a_commit_with_a_tag_whose_notes_are_its_section(project: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_tag_is_built_as_it_is(project: Path, builds: list[str], capsys: pytes
     [
         (["--version", "0.2.0"], "Refused: kafka_zk/__init__.py says 0.1.0, not 0.2.0"),
         (["--at-tag"], "Refused: The commit that is checked out has no tag v0.1.0"),
-        (["--tag"], "Refused: Nothing says where the repository is"),
+        (["--tag"], "Refused: The repository's address is unknown"),
     ],
 )
 def test_a_refusal_builds_nothing(

@@ -1,9 +1,9 @@
 """Build all distributions for a release: ``python -m tests.wheels target/dist`` (``make wheels``).
 
-kafka-zk as an sdist, a pure wheel, and one wheel for each platform of ``TARGETS``, which Zig compiles on any machine;
-kafka-zk-zookeeper as an sdist and a wheel. auditwheel gives each native wheel its platform tag, and abi3audit checks
-that it uses the limited API only. The same tree gives the same bytes, if SOURCE_DATE_EPOCH is the same; by default it
-is the last commit's time.
+This builds kafka-zk as an sdist, a pure wheel and one native wheel for each platform in ``TARGETS``, and
+kafka-zk-zookeeper as an sdist and a wheel. Zig compiles the native wheels on any machine. auditwheel gives each one its
+platform tag, and abi3audit checks that it uses only the limited API. The same tree and SOURCE_DATE_EPOCH give the same
+bytes; the default of SOURCE_DATE_EPOCH is the last commit's time.
 """
 
 import argparse
@@ -34,7 +34,7 @@ getattr(build_meta, sys.argv[1])(sys.argv[2])
 
 
 class BuildFailed(Exception):
-    """A command failed; the message has its output."""
+    """A command failed. The message contains its output."""
 
 
 def main() -> None:
@@ -74,7 +74,7 @@ def build(folder: Path) -> None:
 
 
 def _build_native(tag: str, source: Path, work: Path, folder: Path) -> None:
-    """Raises: BuildFailed if it does not compile, or needs more than a platform has."""
+    """Raises: BuildFailed if the module does not compile, or needs more than the platform provides."""
     compiler = f"{sys.executable} -m ziglang cc -target {TARGETS[tag]}"
     machine = tag.split("_", 3)[3]
     libraries = work / "lib"
@@ -95,13 +95,13 @@ def _build_native(tag: str, source: Path, work: Path, folder: Path) -> None:
     audit = (sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "--ldpaths", libraries)
     run(*audit, "-w", folder, wheel, cwd=work)
     if not list(folder.glob(f"*{tag}*.whl")):
-        raise BuildFailed(f"auditwheel does not find {wheel.name} fit for {tag}")
+        raise BuildFailed(f"auditwheel rejects {wheel.name} for {tag}")
 
 
 def _musl(compiler: str, machine: str, folder: Path) -> str:
-    """Arguments that link with a C library of the name that musl has in Alpine Linux, by which auditwheel knows it.
+    """Linker arguments for a C library with the name that musl has in Alpine Linux, so that auditwheel recognises it.
 
-    Zig's own is called ``libc.so``, which is another file on a machine with glibc.
+    Zig calls its own musl ``libc.so``, the name of a different file on a machine with glibc.
     """
     name = f"libc.musl-{machine}.so.1"
     (folder / "empty.c").touch()
@@ -110,12 +110,12 @@ def _musl(compiler: str, machine: str, folder: Path) -> str:
 
 
 def _build(hook: str, tree: Path, folder: Path, **variables: str) -> None:
-    """Call a hook of PEP 517 in a process of its own."""
+    """Call a PEP 517 hook in a separate process."""
     run(sys.executable, "-c", BUILD, hook, folder, cwd=tree, **variables)
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
-    """Returns what it printed. Raises: BuildFailed."""
+    """Run a command and return its output. Raises: BuildFailed."""
     cwd.mkdir(exist_ok=True)
     done = subprocess.run(
         [str(part) for part in command],

@@ -1,4 +1,4 @@
-"""Makes archives the same on every machine: modes, owners, times and order of their files."""
+"""Normalises archives, so that modes, owners, times and the order of files are the same on every machine."""
 
 import gzip
 import io
@@ -10,7 +10,7 @@ FILE_MODE, FOLDER_MODE = 0o644, 0o755
 
 
 def normalize_tree(folder: Path, time_s: int) -> None:
-    """Give all files and folders one mode and one time."""
+    """Give all files and folders the same mode and time."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
@@ -18,7 +18,7 @@ def normalize_tree(folder: Path, time_s: int) -> None:
 
 
 def normalize_sdist(path: Path, time_s: int) -> None:
-    """Write a ``.tar.gz`` again, sorted, with one owner, mode and time."""
+    """Rewrite a ``.tar.gz`` with sorted files and the same owner, mode and time for each."""
     members: list[tuple[tarfile.TarInfo, bytes]] = []
     with tarfile.open(path) as archive:
         for member in archive:

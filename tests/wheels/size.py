@@ -1,7 +1,7 @@
-"""What an installation costs: ``python -m tests.wheels.size target/dist 'kafka-zk[embedded]'``.
+"""Measures the size of an installation: ``python -m tests.wheels.size target/dist 'kafka-zk[embedded]'``.
 
-It installs the requirement into a fresh environment, the two distributions of this repository from a folder that
-``make wheels`` filled and all others from the package index, and prints what was downloaded and what it occupies.
+It installs the requirement into a fresh environment, and prints the size of the downloads and of the installation. The
+two distributions of this repository come from a folder that ``make wheels`` filled, all others from the package index.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def measure(folder: Path, requirement: str) -> tuple[int, int]:
-    """(Bytes of the archives, bytes of the disk that the environment grows by).
+    """(Bytes of the downloaded archives, bytes by which the environment grows on disk).
 
     Raises: CalledProcessError if pip fails.
     """
@@ -41,7 +41,7 @@ def measure(folder: Path, requirement: str) -> tuple[int, int]:
 
 
 def occupied_bytes(folder: Path) -> int:
-    """Blocks on the disk, not lengths: small files take a whole block."""
+    """Size in disk blocks, because a small file takes a whole block."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 

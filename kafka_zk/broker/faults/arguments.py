@@ -1,4 +1,4 @@
-"""The arguments of faults: names, numbers, APIs and error codes, checked."""
+"""Reads and checks the arguments of faults: names, numbers, APIs and error codes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def _name(value: Any) -> str:
 
 
 def read_api(value: Any) -> ApiKey:
-    """An API by its number or by its name in either of Kafka's spellings: ``JoinGroup``, ``JOIN_GROUP``.
+    """Find an API by its number or by its name in either of Kafka's spellings: ``JoinGroup``, ``JOIN_GROUP``.
 
     Raises: ValueError.
     """
@@ -35,20 +35,20 @@ def read_api(value: Any) -> ApiKey:
     for key in ApiKey:
         if wanted in (key.name.replace("_", ""), str(int(key))):
             return key
-    raise ValueError(f"there is no API {value!r}; JoinGroup is one")
+    raise ValueError(f"there is no API {value!r}: use a name such as JoinGroup")
 
 
 def read_code(value: Any) -> ErrorCode:
-    """An error by its number or name. Raises: ValueError."""
+    """Find an error code by its number or name. NONE does not count. Raises: ValueError."""
     wanted = str(value).upper()
     for code in ErrorCode:
         if wanted in (code.name, str(int(code))) and code is not ErrorCode.NONE:
             return code
-    raise ValueError(f"there is no error {value!r}; NOT_COORDINATOR is one")
+    raise ValueError(f"there is no error {value!r}: use a name such as NOT_COORDINATOR")
 
 
 NUMBERS = frozenset({"times", "nth", "ms", "step_ms", "partition"})
-"""Arguments that are numbers."""
+"""Names of the arguments that are numbers."""
 
 ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
     "api": read_api,
@@ -63,4 +63,4 @@ ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
     "group": _name,
     "transactional_id": _name,
 }
-"""Reads and checks an argument. Each raises ValueError."""
+"""Argument name -> function that reads and checks its value. Each function raises ValueError."""

@@ -1,15 +1,15 @@
-"""The JSON API for faults, on a port of its own; off unless the broker is started with one.
+"""The JSON API for faults. It has its own port, and is off unless the broker is started with one.
 
     POST /faults         {"fault": "error", "api": "Produce", "code": "NOT_LEADER_OR_FOLLOWER"} -> 201
     GET  /faults         {"faults": [...]}
     GET  /faults/ID      {"id": 1, "fault": "error", "fired": 0, ...}
     POST /faults/ID/end  the same, with the final count
 
-Every request needs the token, as ``Authorization: Bearer TOKEN``. Requests with an ``Origin`` come from a browser and
-are refused. Errors are ``{"error": "a sentence"}``: 400 for a wrong request, 401 without the token, 403 from a browser,
-404 if there is no such fault, 409 if another broker must carry it out.
+Every request needs the token, as ``Authorization: Bearer TOKEN``. A request with an ``Origin`` header comes from a
+browser and is rejected. Errors are ``{"error": "a sentence"}``: 400 for an invalid request, 401 without the token, 403
+for a browser, 404 if there is no such fault, 409 if another broker must carry out the fault.
 
-The web server is loaded with the first connection.
+The first connection loads the web server's modules.
 """
 
 from typing import Any

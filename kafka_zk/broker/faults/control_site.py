@@ -1,4 +1,4 @@
-"""The JSON API for faults over HTTP. Imported with its first connection."""
+"""The JSON API for faults over HTTP. ``control_channel`` imports this module with the first connection."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ class _Requests(Resource):
 
 def _finish(reply: Reply, request: Any) -> None:
     status, document = reply
-    if request.channel is None:  # the client has gone
+    if request.channel is None:  # the client has disconnected
         return
     request.setResponseCode(status)
     request.setHeader("content-type", "application/json")

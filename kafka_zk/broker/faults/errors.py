@@ -1,9 +1,9 @@
-"""Why a fault does not begin; ``str()`` is a sentence for the user."""
+"""Errors that prevent a fault. ``str()`` is a sentence for the user."""
 
 
 class InvalidFault(Exception):
-    """The request is wrong, or cannot be carried out in this cluster."""
+    """The request is invalid, or this cluster cannot carry it out."""
 
 
 class WrongBroker(Exception):
-    """Another broker of the cluster must carry it out."""
+    """Another broker of the cluster must carry out the fault."""

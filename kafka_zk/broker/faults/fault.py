@@ -1,7 +1,7 @@
-"""A fault: what it is, which requests it hits, and how often it has fired. Pure.
+"""A fault: its kind and arguments, the requests that it hits, and how often it has fired. Pure.
 
-A request for a fault is one JSON object. ``fault`` names the kind, and the other keys are the kind's arguments and
-filters; a filter that is absent lets everything pass.
+A fault is described by one JSON object: ``fault`` names the kind, and the other keys are the kind's arguments and
+filters. A fault without a filter hits all requests of its APIs.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ _FILTERS = ("client_id", "topic", "group")
 
 
 class Kind(NamedTuple):
-    """``required``, ``optional``: names of arguments. ``apis``: which requests it hits; empty if ``api`` names it, or
-    if the fault hits no request."""
+    """``required``, ``optional``: names of arguments. ``apis``: the APIs whose requests the fault hits by default;
+    empty if the argument ``api`` is required, or if the fault does not act on requests."""
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -41,11 +41,11 @@ KINDS = {
 """All faults, by name."""
 
 _ONCE = frozenset({"error", "drop_answer", "rebalance_amid_commit", "out_of_order_sequence"})
-"""Faults that fire once unless ``times`` says otherwise; others fire until they end."""
+"""Faults that fire once unless ``times`` says otherwise. Other faults fire until they end."""
 
 
 class RequestNames(NamedTuple):
-    """What a request names, for filters."""
+    """The names in a request that filters compare."""
 
     client_id: str | None
     topics: frozenset[str] = frozenset()
@@ -54,8 +54,8 @@ class RequestNames(NamedTuple):
 
 @dataclass(slots=True)
 class Fault:
-    """``number``: identifies it at its broker. ``most``: how often it fires; None: no limit. ``skipped``: how many
-    requests pass before the first is hit."""
+    """``number``: identifies the fault at its broker. ``most``: maximum of ``fired``; None: no limit. ``skipped``:
+    number of matching requests that will still pass before the fault first fires."""
 
     number: int
     kind: str
@@ -66,7 +66,7 @@ class Fault:
     fired: int = 0
 
     def hits(self, request: RequestNames) -> bool:
-        """True if the fault fires for a request, which then counts."""
+        """Returns True if the fault fires for this request, and counts it."""
         wanted = self.arguments
         if (
             ("client_id" in wanted and wanted["client_id"] != request.client_id)
@@ -87,7 +87,7 @@ class Fault:
 
 
 def read_fault(number: int, document: Any) -> Fault:
-    """Raises InvalidFault."""
+    """Read a fault from its JSON object. Raises InvalidFault."""
     if not isinstance(document, dict):
         raise InvalidFault("a fault is a JSON object")
     name = document.get("fault")

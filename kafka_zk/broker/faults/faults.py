@@ -1,7 +1,7 @@
-"""The faults of one broker: begins and ends them at their seams.
+"""Begins and ends the faults of one broker. Each kind acts at one place (seam) of the broker:
 
 =================================================== =====================================
-error, drop_answer, throttle, slow_fetch            a handler around that of the API
+error, drop_answer, throttle, slow_fetch            a handler around the API's handler
 rebalance_amid_commit, out_of_order_sequence        the same, and the group or the log
 coordinator_moves, leader_moves                     the controller
 fence                                               the transaction coordinator
@@ -44,7 +44,7 @@ MOST_FAULTS = 100
 
 
 class Seams(NamedTuple):
-    """Where a broker's faults act. ``zookeeper``: the client whose session can expire."""
+    """The parts of a broker on which faults act. ``zookeeper``: the client whose session ``expire_session`` ends."""
 
     services: Services
     dispatcher: Dispatcher
@@ -54,13 +54,16 @@ class Seams(NamedTuple):
 
 
 class Faults:
-    """Each fault has a number until the broker ends; at most MOST_FAULTS have not ended."""
+    """The faults of one broker. Numbers are not reused. At most MOST_FAULTS faults can be open at a time.
+
+    ``open``: the faults that have not ended, by number.
+    """
 
     def __init__(self, seams: Seams) -> None:
         self._seams = seams
         self._count = 0
         self._is_full = False
-        self._counters: dict[int, Callable[[], int]] = {}  # by number, of faults that do not count themselves
+        self._counters: dict[int, Callable[[], int]] = {}  # by fault number, for faults that requests do not count
         self.open: dict[int, Fault] = {}
         self._at_once: Mapping[str, Callable[[Fault], Awaitable[None]]] = {
             "coordinator_moves": self._coordinator_moves,
@@ -74,9 +77,12 @@ class Faults:
         }
 
     async def begin(self, document: Any) -> Fault:
-        """Returns when the fault acts; one that happens at once has fired then. Raises: InvalidFault, WrongBroker."""
+        """Begin a fault. Returns when it is active; a fault that happens once, such as ``fence``, has then fired.
+
+        Raises: InvalidFault, WrongBroker.
+        """
         if len(self.open) >= MOST_FAULTS:
-            raise InvalidFault(f"{MOST_FAULTS} faults have not ended")
+            raise InvalidFault(f"{MOST_FAULTS} faults are open, the maximum: end one first")
         fault = read_fault(self._count + 1, document)
         if unknown := [key for key in fault.apis if key not in OFFERED_VERSIONS]:
             raise InvalidFault(f"this broker has no API {ApiKey(unknown[0]).name}")
@@ -95,7 +101,7 @@ class Faults:
         return fault
 
     def end(self, number: int) -> Fault:
-        """End a fault and undo what lasts. Raises: KeyError if it has ended or never was."""
+        """End a fault and undo its lasting effects. Raises: KeyError if there is no such open fault."""
         fault = self._count_of(self.open[number])
         del self.open[number]
         self._counters.pop(number, None)
@@ -112,8 +118,8 @@ class Faults:
         return fault
 
     def _apply(self, *ended: int) -> None:
-        """Make handlers, quotas, the clock and the limit of files agree with the open faults. ``ended``: the APIs of a
-        fault that has ended."""
+        """Set handlers, quotas, the clock and the file size limit according to the open faults. ``ended``: the APIs of
+        a fault that has ended."""
         faults = list(self.open.values())
         on_requests = [fault for fault in faults if fault.kind in REQUEST_FAULTS]
         for api_key in {*ended, *(key for fault in on_requests for key in fault.apis)}:
@@ -145,7 +151,7 @@ class Faults:
             raise WrongBroker(reason) if known in _ELSEWHERE else InvalidFault(reason)
         for _ in range(_FENCE_ATTEMPTS):
             code = (await transactions.init_producer_id(wanted, known.timeout_ms, None)).error
-            if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # otherwise the open one is being aborted
+            if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # returned while it aborts the open transaction
                 break
             await after(self._seams.services.clock, _FENCE_INTERVAL_S)
         if code is not ErrorCode.NONE:
@@ -154,7 +160,7 @@ class Faults:
     async def _expire_session(self, fault: Fault) -> None:
         config, session_id = self._seams.services.config, self._seams.zookeeper.session_id
         if session_id is None:
-            raise InvalidFault("this broker has no session")
+            raise InvalidFault("this broker has no ZooKeeper session")
         if config.zookeeper_security.tls is not None:
             raise InvalidFault("a session of a ZooKeeper with TLS cannot be ended from outside")
         expired: list[bool] = []
@@ -171,7 +177,7 @@ class Faults:
 
         await self._seams.run_in_thread(expire)
         if not expired:
-            raise InvalidFault(f"the session cannot be ended: {'; '.join(errors)}")
+            raise InvalidFault(f"the ZooKeeper session cannot be expired: {'; '.join(errors)}")
 
 
 def _since_now(count: Callable[[], int]) -> Callable[[], int]:

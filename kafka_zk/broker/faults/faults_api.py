@@ -1,4 +1,4 @@
-"""The requests of the JSON API for faults, without HTTP; ``control_channel`` describes them."""
+"""Handles the requests of the JSON API for faults, without HTTP. ``control_channel`` describes the API."""
 
 import hmac
 import json
@@ -17,15 +17,15 @@ class _NotFound(Exception):
 
 
 class FaultsApi:
-    """Answers requests with the broker's faults. Every request needs ``token``."""
+    """The API of one broker's faults. Every request needs ``token``."""
 
     def __init__(self, faults: Faults, token: str) -> None:
         self._faults = faults
         self._token = token.encode()
 
     def refusal(self, headers: Mapping[str, bytes]) -> Reply | None:
-        """The answer to a request that must not be read: from a browser, or without the token. ``headers``: by their
-        names in lower case."""
+        """Returns the error response if the request comes from a browser or lacks the token, otherwise None.
+        ``headers``: header values by name in lower case."""
         if "origin" in headers:
             return 403, {"error": "requests from browsers are refused"}
         given = headers.get("authorization", b"").removeprefix(b"Bearer ")
@@ -34,7 +34,7 @@ class FaultsApi:
         return None
 
     async def answer(self, method: str, path: str, body: bytes) -> Reply:
-        """Status and document."""
+        """Carry out a request and return the response. Call this only if ``refusal`` returned None."""
         try:
             return await self._answer(method, path.strip("/").split("/"), body)
         except InvalidFault as error:

@@ -1,7 +1,7 @@
-"""Moves leaders of partitions, and so coordinators, with the controller's own operations.
+"""Moves partition leaders, and thereby coordinators, with the controller's own operations.
 
-A partition with several replicas gets another preferred leader among its in-sync replicas, then a preferred election. A
-partition with one replica moves to another broker.
+For a partition with several replicas, the controller makes another in-sync replica the preferred leader and then runs a
+preferred leader election. A partition with one replica is reassigned to another broker.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +18,10 @@ _TIMEOUT_MS = 10_000
 
 
 async def move_leaders(services: Services, tps: Collection[TopicPartition]) -> None:
-    """Returns when this broker, the controller, knows the new leaders. Raises: WrongBroker, InvalidFault."""
+    """Move the leader of each partition. Returns when this broker, which must be the controller, knows the new leaders.
+
+    Raises: WrongBroker, InvalidFault.
+    """
     if not services.controller.is_active:
         raise WrongBroker(f"broker {services.broker_id} is not the controller")
     targets = {tp: _target(services, tp) for tp in tps}
@@ -27,13 +30,13 @@ async def move_leaders(services: Services, tps: Collection[TopicPartition]) -> N
         _raise_first(await services.controller.carry_out(AlterPartitionReassignments(targets)))
         await services.controller.carry_out(ElectLeaders(elected, unclean=False))
     except ApiError as error:
-        raise WrongBroker(f"broker {services.broker_id} is the controller no longer: {error.code.name}") from error
+        raise WrongBroker(f"broker {services.broker_id} is no longer the controller: {error.code.name}") from error
     if not await _are_known(services, {tp: replicas[0] for tp, replicas in targets.items()}):
         raise InvalidFault(f"the leaders of {_named(tps)} did not move within {_TIMEOUT_MS // 1000} s")
 
 
 def coordinators_partitions(services: Services, group: str | None) -> list[TopicPartition]:
-    """The partition whose leader coordinates a group; None: those of all groups. Raises: InvalidFault."""
+    """The partitions whose leaders coordinate the group, or all groups if ``group`` is None. Raises: InvalidFault."""
     known = services.metadata.topics.get(OFFSETS_TOPIC)
     if not known:
         raise InvalidFault(f"there is no coordinator: {OFFSETS_TOPIC} does not exist before the first group")
@@ -42,7 +45,7 @@ def coordinators_partitions(services: Services, group: str | None) -> list[Topic
 
 
 def _target(services: Services, tp: TopicPartition) -> tuple[int, ...]:
-    """The partition's new replicas; the first one is the new leader. Raises: InvalidFault."""
+    """The partition's new replicas, the new leader first. Raises: InvalidFault."""
     info = services.metadata.partition(tp.topic, tp.partition)
     if info is None or info.leader < 0:
         raise InvalidFault(f"partition {tp} has no leader")

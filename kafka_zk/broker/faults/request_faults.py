@@ -1,6 +1,6 @@
-"""Faults on the path of a request: each is a handler around the API's own.
+"""Faults that act on requests. Each wraps the handler of an API.
 
-A handler exists only while a fault needs it, so an API without faults costs nothing.
+An API is wrapped only while it has a fault, so faults cost nothing elsewhere.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -26,7 +26,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.log.producer_snapshot import ProducerEntry
 from kafka_zk.storage.records.record_batch import HEADER_SIZE, NO_PRODUCER_ID, read_header
 
-_REASON = "a fault of the test"
+_REASON = "a fault injected by a test"
 _OF_SESSIONS = frozenset(
     (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -34,11 +34,11 @@ _OF_SESSIONS = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     )
 )
-"""A Fetch response has these codes at the top, and others in its partitions."""
+"""A Fetch response has these codes at the top level, and all other codes in its partitions."""
 
 
 class Asked(NamedTuple):
-    """One request; ``handle`` passes it to its usual handler."""
+    """One request. ``handle`` passes it to the API's usual handler."""
 
     services: Services
     header: RequestHeader
@@ -48,14 +48,15 @@ class Asked(NamedTuple):
 
 
 class _Seam(NamedTuple):
-    """``applies``: the request is of the kind that the fault needs, whatever its names."""
+    """``act``: handles a request for which the fault fires. ``applies``: True if the fault can act on the request,
+    before filters are considered."""
 
     act: Callable[[Fault, Asked], Awaitable[Response]]
     applies: Callable[[Asked], bool] = lambda asked: True
 
 
 def around(fault: Fault) -> Wrap:
-    """The handler that applies a fault, around another one."""
+    """Returns a function that wraps a handler with the fault."""
     seam = REQUEST_FAULTS[fault.kind]
 
     def wrap(handler: RawHandler) -> RawHandler:
@@ -79,7 +80,7 @@ def around(fault: Fault) -> Wrap:
 
 
 async def _error(fault: Fault, asked: Asked) -> Response:
-    """Answer with an error; the request has no effect."""
+    """Respond with an error, without handling the request."""
     header, code = asked.header, fault.arguments["code"]
     if header.api_key == ApiKey.FETCH:
         return write_fetch_response(header.api_version, header.correlation_id, _failed_fetch(asked, code))
@@ -88,7 +89,7 @@ async def _error(fault: Fault, asked: Asked) -> Response:
 
 
 def _failed_fetch(asked: Asked, code: ErrorCode) -> FetchResponse:
-    """A response without a session: the client begins another one."""
+    """A Fetch response without a session, so the client begins a new one."""
     if code in _OF_SESSIONS:
         return FetchResponse([], error_code=code)
     wanted = asked.services.fetch_sessions.peek(read_fetch_request(asked.header.api_version, asked.body))
@@ -98,25 +99,25 @@ def _failed_fetch(asked: Asked, code: ErrorCode) -> FetchResponse:
 
 
 async def _drop_answer(fault: Fault, asked: Asked) -> Response:
-    """Let the request take effect, and close the connection instead of answering."""
+    """Let the request take effect, but close the connection instead of responding."""
     await asked.handle()
     raise ClientGone
 
 
 async def _throttle(fault: Fault, asked: Asked) -> Response:
-    """Answer as a quota does: with a throttle time, for which the connection is not read."""
+    """Respond as a quota does: with a throttle time, for which the broker does not read the connection."""
     parts = await asked.handle()
     return None if parts is None else ThrottledAnswer(parts, fault.arguments["ms"])
 
 
 async def _slow_fetch(fault: Fault, asked: Asked) -> Response:
-    """Read later, as from a slow disk."""
+    """Delay the read, as a slow disk would."""
     await pause(asked.services.clock, fault.arguments["ms"] / 1000)
     return await asked.handle()
 
 
 async def _rebalance_amid_commit(fault: Fault, asked: Asked) -> Response:
-    """Remove the member from its group before its commit is handled, as the end of its session would."""
+    """Remove the member from its group before its commit is handled, as the session timeout would."""
     request = asked.request
     member = MemberIdentity(request.member_id, request.group_instance_id, _REASON)
     asked.services.coordinator.leave(request.group_id, [member])
@@ -124,7 +125,7 @@ async def _rebalance_amid_commit(fault: Fault, asked: Asked) -> Response:
 
 
 async def _out_of_order_sequence(fault: Fault, asked: Asked) -> Response:
-    """Forget the last batch of the producer before its next one is checked, as a leader that lacks it would."""
+    """Forget the producer's last batch before its next one is checked, like a leader that does not have that batch."""
     entry = next(_continued(asked))
     batches = entry.batches[:-1]
     entry.forget_batches()
@@ -134,7 +135,7 @@ async def _out_of_order_sequence(fault: Fault, asked: Asked) -> Response:
 
 
 def _continued(asked: Asked) -> Iterator[ProducerEntry]:
-    """The idempotent producers of a Produce request whose next batches it brings."""
+    """The state of each idempotent producer whose next expected batch is in the request."""
     for topic in asked.request.topic_data:
         for data in topic.partition_data:
             if data.records is None or len(data.records) < HEADER_SIZE:

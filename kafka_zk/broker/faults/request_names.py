@@ -1,4 +1,4 @@
-"""Finds the topics and groups that a request names, and tells requests of brokers from those of clients."""
+"""Finds the topics and groups that a request names, and distinguishes brokers' requests from clients' requests."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ _OF_GROUP = 0  # FindCoordinator's key type
 
 
 def is_of_broker(services: Services, header: RequestHeader, request: Any) -> bool:
-    """True for requests of followers and other brokers, which no fault hits."""
+    """True for requests from followers and other brokers, which no fault hits."""
     if _replica_id(request) >= 0:
         return True
     client_id = header.client_id or ""
@@ -30,7 +30,7 @@ def _replica_id(request: Any) -> int:
 
 
 def names_in(services: Services, header: RequestHeader, body: memoryview, request: Any) -> RequestNames:
-    """``request``: decoded from ``body``. A Fetch also names the topics of its session."""
+    """The names for filters. ``request``: decoded from ``body``. A Fetch also names the topics of its session."""
     if header.api_key == ApiKey.FETCH:
         fetch = read_fetch_request(header.api_version, body)
         return RequestNames(header.client_id, frozenset(_fetched_topics(services, header.api_version, fetch)))
@@ -55,7 +55,7 @@ def _fetched_topics(services: Services, version: int, request: FetchRequest) -> 
 
 
 def _texts(message: Message) -> Iterator[tuple[str, str, str]]:
-    """All strings of a message, each with the names of its field and struct."""
+    """(Name of the field, string, name of the struct) for each string in a message."""
     for field in message.table.fields:
         value = getattr(message, field.name)
         values: Collection[Any] = (value or ()) if field.is_array else (value,)

@@ -1,10 +1,10 @@
-"""A system clock whose wall clock can be set, for a broker with faults."""
+"""The system clock with a wall clock that can be stepped, for a broker that takes faults."""
 
 from kafka_zk.base.clock import SystemClock, Timers, wall_ms
 
 
 class SteppedClock:
-    """``step_ms``: added to the wall clock; timers continue as before. ``read_count``: how often it was read."""
+    """``step_ms``: added to the wall clock, but not to timers. ``read_count``: how often the wall clock was read."""
 
     def __init__(self, reactor: Timers) -> None:
         system = SystemClock(reactor)

@@ -102,8 +102,9 @@ class GroupMetadataManager:
         return live
 
     def get_or_keep(self, group_id: str) -> LiveGroup:
-        """As ``get_or_create``. A new group stays until the next cleanup, even without offsets and members; Kafka lists
-        it for so long. Only the newest 1,000 do: a client may send any number of ids."""
+        """Like ``get_or_create``, but a new group stays until the next cleanup, even without offsets and members,
+        because Kafka lists it until then. At most the newest 1,000 stay, because a client may send any number of ids.
+        """
         if group_id not in self.groups:
             self._kept[group_id] = None
             if len(self._kept) > _MAX_KEPT:

@@ -66,7 +66,8 @@ class OffsetManager:
         return codes_of(offsets, batch, await self._store(group_id, committer, batch))
 
     async def commit_batch(self, group_id: str, committer: Committer, batch: OffsetsBatch) -> ErrorCode | None:
-        """Commit a batch of at most 100 offsets; None if it is refused. Otherwise like ``commit``."""
+        """Like ``commit``, for an encoded batch of at most 100 offsets. Returns None, without an effect, if the commit
+        is rejected."""
         is_refused = self._refusal(group_id, committer) is not _NONE
         if is_refused or not self._manager.has_room_for(group_id, batch.offsets):
             return None

@@ -89,7 +89,7 @@ class GroupOffsets:
     def stored(self, offsets: Offsets, record_offset: int, metadata_bytes: int) -> None:
         """Commit offsets that were appended at the end of the log. ``metadata_bytes``: the length of their metadata.
 
-        Usually no offset has metadata, and then the time does not depend on how many a commit replaces.
+        Replaced offsets are examined only if a committed offset has metadata, which is rare.
         """
         committed = self._committed
         known_bytes = OFFSET_BYTES * len(committed)

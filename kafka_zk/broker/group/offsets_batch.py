@@ -34,9 +34,9 @@ class OffsetsBatch:
     """The records of one commit.
 
     Attributes:
-        offsets: those added, without those whose metadata exceed ``metadata_max_bytes``.
-        metadata_bytes: length of their metadata.
-        now_ms: timestamp of the records.
+        offsets: the offsets added, except those whose metadata exceed ``metadata_max_bytes``.
+        metadata_bytes: total length of their metadata.
+        now_ms: timestamp of the records, in ms since the epoch.
     """
 
     def __init__(self, group_id: str, now_ms: int, metadata_max_bytes: int) -> None:
@@ -109,7 +109,7 @@ class OffsetsBatch:
 
 
 class EncodedBatch(OffsetsBatch):
-    """Offsets without metadata whose batch the native module has written. ``batch``: without a CRC."""
+    """Offsets without metadata whose batch the native module has encoded. ``batch``: the batch without its CRC."""
 
     def __init__(self, offsets: dict[TopicPartition, OffsetAndMetadata], now_ms: int, batch: bytearray) -> None:
         self.offsets = offsets

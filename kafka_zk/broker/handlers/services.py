@@ -62,7 +62,7 @@ class Services:
         group_offsets: a group's offset registry in ZooKeeper.
         delegation_tokens: None without delegation.token.secret.key.
         unconfirmed_peers: the addresses whose unconfirmed controller epochs were logged.
-        native: None where Python does the same.
+        native: the native module; None if Python code runs instead.
     """
 
     broker_id: int

@@ -73,7 +73,7 @@ Response = list[Part] | None
 RawHandler = Callable[[Services, RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 
 Wrap = Callable[[RawHandler], RawHandler]
-"""Makes another handler of an API's handler."""
+"""Takes an API's handler and returns a handler to use instead."""
 
 RAW_HANDLERS: dict[int, RawHandler] = {
     ApiKey.PRODUCE: produce.handle,
@@ -208,7 +208,7 @@ class Dispatcher:
         self._install(ApiKey.FETCH)
 
     def wrap(self, api_key: int, wrap: Wrap | None) -> None:
-        """Put a handler around that of an API, instead of an earlier one; None: none. Other APIs cost what they did."""
+        """Wrap the handler of an API, instead of an earlier wrapper; None removes it. Other APIs are not affected."""
         self._wraps.pop(api_key, None)
         if wrap is not None:
             self._wraps[api_key] = wrap

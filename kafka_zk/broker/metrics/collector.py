@@ -70,7 +70,7 @@ class BrokerCollector(Collector):
         native = implementation().native
         name = "kafka_zk_native"
         yield GaugeMetricFamily(name, "1 if the native module runs, 0 if Python does the same.", native is not None)
-        handled = CounterMetricFamily(name + "_handled", "What the native module has done.", labels=["function"])
+        handled = CounterMetricFamily(name + "_handled", "Calls that the native module completed.", labels=["function"])
         for function, count in ({} if native is None else native.handled()).items():
             handled.add_metric([function], count)
         yield handled

@@ -44,7 +44,7 @@ counting frees nearly all garbage."""
 
 
 class FaultsAddress(NamedTuple):
-    """Where the broker takes faults from, and the token for it."""
+    """The address of the broker's JSON API for faults, and its token."""
 
     host: str
     port: int

@@ -89,7 +89,7 @@ class Enforcement:
         self.changed()
 
     def throttle_others(self, *, on: bool) -> None:
-        """Also mute peers after a ``ThrottledAnswer`` that comes from no quota."""
+        """If ``on``, mute peers after every ``ThrottledAnswer``, even if there are no quotas."""
         if on != self._throttles_others:
             self._throttles_others = on
             self.changed()

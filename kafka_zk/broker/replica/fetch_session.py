@@ -260,7 +260,7 @@ class FetchSessions:
         return self._continue(request, uses_topic_ids, now_ms)
 
     def peek(self, request: FetchRequest) -> Wanted:
-        """The partitions that ``open`` would return for a request without errors, but the session stays as it is."""
+        """The partitions that ``open`` would return for a request without errors. Does not change the session."""
         session = self._sessions.get(request.session_id)
         if session is None or request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             return _wanted(request)

@@ -30,8 +30,8 @@ def jvm_login_file(kafka_opts: str) -> dict[str, str]:
 
 
 def _load() -> Callable[..., int]:
-    """Load a broker's modules, half a second's work, and return ``run_broker``."""
-    gc.disable()  # modules leave no garbage; searching for it took a tenth of the time
+    """Load a broker's modules, which takes half a second, and return ``run_broker``."""
+    gc.disable()  # imports leave no garbage; searching for it takes a tenth of the time
     try:
         with without_pyopenssl():
             from kafka_zk.broker.process.server import run_broker
@@ -48,9 +48,9 @@ def _load() -> Callable[..., int]:
 @click.option(
     "--faults-port",
     type=click.IntRange(1, 65535),
-    help=f"Take named faults on it, for tests; needs a token in {FAULTS_TOKEN_VARIABLE}.",
+    help=f"Serve the JSON API for named faults on it, for tests; needs a token in {FAULTS_TOKEN_VARIABLE}.",
 )
-@click.option("--faults-host", default="127.0.0.1", show_default=True, help="Address for the faults.")
+@click.option("--faults-host", default="127.0.0.1", show_default=True, help="Address for the API of faults.")
 @click.option(
     "--log-file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -94,7 +94,7 @@ def command(
         raise click.UsageError("--metrics-host needs --metrics-port")
     token = os.environ.pop(FAULTS_TOKEN_VARIABLE, "")  # helper processes do not need it
     if faults_port is not None and len(token) < SHORTEST_TOKEN:
-        raise click.UsageError(f"--faults-port needs a token of {SHORTEST_TOKEN} characters in {FAULTS_TOKEN_VARIABLE}")
+        raise click.UsageError(f"--faults-port needs {SHORTEST_TOKEN} or more characters in {FAULTS_TOKEN_VARIABLE}")
     if start_gate.is_held():
         _load()
         start_gate.wait()

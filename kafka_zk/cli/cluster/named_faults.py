@@ -47,8 +47,8 @@ def fault(
     """Begin a named fault: coordinator_moves, leader_moves, error, drop_answer, throttle, slow_fetch, fence,
     rebalance_amid_commit, out_of_order_sequence, expire_session, disk_full or clock_step.
 
-    Their arguments and filters are in docs/how-to/testing.md. A fault acts until kafka-zk break end-faults, unless it
-    happens at once or has fired as often as it should. Only for clusters of kafka-zk up --faults.
+    docs/how-to/testing.md describes their arguments and filters. A fault acts until kafka-zk break end-faults, unless
+    it happens only once or has fired as often as requested. This needs a cluster of kafka-zk up --faults.
 
     \b
     kafka-zk break fault error api=Produce code=NOT_LEADER_OR_FOLLOWER topic=flights times=3
@@ -66,7 +66,7 @@ def fault(
     _tell(as_json, told, "kafka-zk break faults shows how often it fires; kafka-zk break end-faults ends it")
 
 
-@click.command("faults", short_help="The named faults that have not ended.")
+@click.command("faults", short_help="Show the named faults that have not ended.")
 @_on_a_cluster
 def faults(data: Path | None, zookeeper: str | None, as_json: bool) -> None:
     """Show the named faults of each broker that have not ended, and how often they have fired."""
@@ -75,7 +75,7 @@ def faults(data: Path | None, zookeeper: str | None, as_json: bool) -> None:
         try:
             found += [{"broker": broker_id, **told} for told in client.open_faults()]
         except BrokerGone:
-            continue  # it has no faults
+            continue  # a broker that does not respond has no faults
     _tell(as_json, found, "" if found else "there are no faults")
 
 
@@ -96,11 +96,11 @@ def _value(key: str, text: str) -> str | int:
     try:
         return int(text) if key in NUMBERS else text
     except ValueError:
-        return text  # refused as no number
+        return text  # ``read_fault`` rejects it: not a number
 
 
 def _clients(cluster: RunningCluster) -> dict[int, FaultClient]:
-    """The brokers' APIs. Raises: CommandFailed."""
+    """A client of each broker's API for faults, by broker id. Raises: CommandFailed."""
     clients = {}
     for broker_id in cluster.broker_ids:
         try:
@@ -112,7 +112,10 @@ def _clients(cluster: RunningCluster) -> dict[int, FaultClient]:
 
 
 def _begun(clients: dict[int, FaultClient], request: Document, broker_id: int | None) -> Iterator[Document]:
-    """Begin at each broker, until one has carried out what happens at once. Raises: FaultRefused, CommandFailed."""
+    """Begin the fault at each broker, or until one broker has carried out a fault that happens only once.
+
+    Raises: FaultRefused, CommandFailed.
+    """
     if broker_id is not None and broker_id not in clients:
         raise CommandFailed(f"there is no broker {broker_id}: this cluster has {', '.join(map(str, clients))}")
     refusal: CarriedOutElsewhere | BrokerGone | None = None

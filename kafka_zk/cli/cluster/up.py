@@ -83,7 +83,7 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     show_default=True,
     help="Close the ZooKeeper session of a broker that has died, instead of waiting for its timeout.",
 )
-@click.option("--faults", is_flag=True, help="Take named faults: for break fault.")
+@click.option("--faults", is_flag=True, help="Let the brokers take named faults, for kafka-zk break fault.")
 @click.option(
     "--secure",
     is_flag=True,

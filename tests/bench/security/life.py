@@ -110,7 +110,7 @@ class Security(BrokerLife):
         }
 
     def connections(self, number: int) -> Measured:
-        """Those of earlier rounds stay open: memory that they freed would be used again."""
+        """Connections of earlier rounds stay open, because new ones would reuse the memory that they freed."""
         count = self._count(_CONNECTIONS)
         port, authority = self._broker.ports["EC"], self._broker.authority
         peers.connections(self._open, port, authority, max(1, count // 10))
@@ -119,8 +119,8 @@ class Security(BrokerLife):
         return {"connection_bytes": (self._needed_bytes() - before_bytes) / count}
 
     def _needed_bytes(self) -> int:
-        """Resident memory; of a JVM only the objects in use, because the size of its heap tells when it last collected
-        garbage, not what connections need."""
+        """Resident memory; for a JVM only the objects in use, because the size of its heap depends on the last garbage
+        collection, not on the connections."""
         if self._target.name == APACHE_KAFKA:
             return measure.live_heap_bytes(self._pid)
         return self._memory_bytes()

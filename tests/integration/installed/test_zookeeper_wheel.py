@@ -1,6 +1,6 @@
-"""The distribution kafka-zk-zookeeper has the jars that are pinned, and each one's licence and notice.
+"""The distribution kafka-zk-zookeeper contains the pinned jars, and the licence and notice of each.
 
-It is installed from docker/zookeeper-wheel; after a change there, ``make venv`` installs it again.
+It is installed from docker/zookeeper-wheel. After a change there, ``make venv`` installs it again.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ TEXTS = {
     "CC-PDDC": "certifies that, to the best of his knowledge, the work of authorship identified is in the public",
     "MIT": "Permission is hereby granted, free of charge, to any person obtaining a copy",
 }
-"""SPDX identifier -> words of the licence, without line breaks."""
+"""SPDX identifier -> words that occur in the licence's text, without line breaks."""
 
 
 class Jar(NamedTuple):

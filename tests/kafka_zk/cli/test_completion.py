@@ -25,11 +25,11 @@ COMPREPLY=()
 _kafka_zk_completion kafka-zk
 printf '%%s\n' "${COMPREPLY[@]}"
 """
-"""What bash does when a person presses Tab."""
+"""What bash does when the user presses Tab."""
 
 
 def completions(*words: str) -> list[str]:
-    """What may follow all words but the last, and begins with the last."""
+    """The completions of the last word, after the words before it."""
     *before, incomplete = words
     found = ShellComplete(cli, {}, "kafka-zk", VARIABLE).get_completions(before, incomplete)
     return [item.value for item in found]
@@ -54,7 +54,7 @@ def test_the_options_of_kafka_zk_itself_are_completed() -> None:
 
 @pytest.mark.parametrize("line", ["", "topics ", "consume --g", "topics list --bootstrap-server h:1 --", "up --"])
 def test_completion_imports_neither_a_broker_nor_what_a_client_needs(line: str) -> None:
-    """Also a client's command, whose own imports are then not replaced by lean ones."""
+    """Completing a client command does not hide pyOpenSSL, as running the command does."""
     program = (
         "import sys\n"
         "from click.shell_completion import ShellComplete\n"
@@ -114,6 +114,6 @@ def test_an_unknown_shell_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_only_commands_that_are_shown_are_completed() -> None:
-    """Completion takes the names of the table, so none of them may be hidden."""
+    """Completion lists all names of the table, so no command may be hidden."""
     hidden = [name for name in COMMANDS if (command := cli.get_command(click.Context(cli), name)) and command.hidden]
     assert hidden == []

@@ -1,4 +1,4 @@
-"""``kafka-zk env``: one screen, JSON, and an exit code that says only what was asked."""
+"""``kafka-zk env``: one screen, JSON, and an exit code that depends only on ``--require``."""
 
 import json
 import os
@@ -59,8 +59,7 @@ def test_a_name_that_nobody_knows_is_a_usage_error(capsys: pytest.CaptureFixture
 
 
 def test_it_starts_no_java_and_imports_nothing_heavy(tmp_path: Path) -> None:
-    """What makes it quick, whatever else the machine does. This Java would be started only if its folder said nothing.
-    """
+    """This keeps the command quick on a busy machine. Java would run only if its folder did not state the version."""
     started = tmp_path / "started"
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

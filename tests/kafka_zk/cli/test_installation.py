@@ -1,4 +1,4 @@
-"""What is found of what kafka-zk uses, and what is said about the rest."""
+"""The findings about everything that kafka-zk uses, and the advice for what is missing."""
 
 import configparser
 import socket
@@ -21,7 +21,7 @@ RELEASE = 'JAVA_VERSION="{}"\n'
 
 
 def java_in(folder: Path, version: str | None, runs: str = "exit 1") -> tuple[str, Path]:
-    """A Java whose program does ``runs``; its release file says ``version``, if any."""
+    """A fake Java whose program runs the shell commands ``runs``. ``version``: written to its release file, if any."""
     path = folder / "bin" / "java"
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\n{runs}\n")
@@ -66,11 +66,11 @@ def test_an_engine_is_found_by_its_socket(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["ssh://someone@elsewhere", "tcp://127.0.0.1", "nonsense"])
 def test_an_engine_that_cannot_be_tried_is_missing(host: str) -> None:
-    assert "cannot be tried" in docker({"DOCKER_HOST": host, "PATH": ""}).advice
+    assert "is not supported" in docker({"DOCKER_HOST": host, "PATH": ""}).advice
 
 
 class OneExtra(Distribution):
-    """A distribution whose extra ``spark`` requires what is given."""
+    """A distribution whose extra ``spark`` has the given requirements."""
 
     def __init__(self, *requirements: str) -> None:
         self._requirements = requirements

@@ -1,4 +1,4 @@
-"""The first stopped ZooKeeper writes an archive of its classes; the next one starts with it."""
+"""The first ZooKeeper that stops writes an archive of its classes; the next one starts from it."""
 
 import os
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def test_an_archive_that_was_written_is_used_next_time(cache: Path, java: Java, 
 def test_only_one_server_at_a_time_writes(cache: Path, java: Java, jars: list[Path]) -> None:
     first = archive_to_use_or_write(java, jars)
     assert archive_to_use_or_write(java, jars).java_flags == ()
-    first.close()  # it was killed, and has written nothing
+    first.close()  # the server was killed and has not written the archive
     assert list(cache.iterdir()) == []
     third = archive_to_use_or_write(java, jars)
     claim = written(third.java_flags)

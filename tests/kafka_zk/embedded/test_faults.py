@@ -1,4 +1,4 @@
-"""Each named fault, as three foreign clients meet it: confluent-kafka, kafka-python, aiokafka."""
+"""The effect of each named fault on three other clients: confluent-kafka, kafka-python, aiokafka."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ HOUR_MS = 3_600_000
 def cluster(
     kafka_zk_backend: Backend, zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedCluster]:
-    """Three brokers; every fault ends, so all tests share them."""
+    """Three brokers that all tests share, because every fault ends."""
     keys = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
     where = Chroot(zookeeper_server, f"/{new_name()}").connect_string
     with kafka_zk_backend.cluster(tmp_path_factory.mktemp("faults"), 3, where, keys) as running:
@@ -249,7 +249,7 @@ def test_a_fault_that_never_fired_fails_its_block(cluster: EmbeddedCluster, topi
 
 
 def test_a_fault_ends_with_its_test_even_if_it_never_fired(tmp_path: Path) -> None:
-    """The first test fails, because its fault never fired; the second one finds no fault left."""
+    """The first test fails because its fault never fired. The second test finds no open fault."""
     (tmp_path / "test_two.py").write_text(
         "from kafka import KafkaProducer\n"
         "def test_1(kafka_zk_cluster):\n"

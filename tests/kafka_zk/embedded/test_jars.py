@@ -1,4 +1,4 @@
-"""Which package's jars the embedded ZooKeeper runs."""
+"""The embedded ZooKeeper uses the jars of the right package."""
 
 import importlib
 import importlib.util
@@ -26,7 +26,7 @@ def package(folder: Path, name: str, files: tuple[str, ...]) -> Path:
 
 @pytest.fixture
 def only_packages_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder; packages that are not in it are not installed."""
+    """A folder on the import path. Packages that are not in it count as not installed."""
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("kafka_zk_zookeeper", "pyspark"):
         monkeypatch.delitem(sys.modules, name, raising=False)

@@ -1,4 +1,4 @@
-"""The version of a Java that is not started."""
+"""The version of a Java is found without running it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Processes that load their modules while their parent prepares what they need."""
+"""Child processes load their modules and wait until their parent is ready."""
 
 import os
 import sys

@@ -49,7 +49,7 @@ def test_calls_and_refusals_leak_nothing(native: Native) -> None:
     secret, table, replaced = bytes(16), bytearray(ENTRY_SIZE * 101), bytearray(8)
 
     def call(data: bytes, key: bytes) -> None:
-        cut = len(body) - len(key) % 16  # as long as the secret is right
+        cut = len(body) - len(key) % 16  # for a secret of the right length
         native.read_produce(9, memoryview(body)[:cut])
         native.write_produce(9, 7, results if len(key) == 16 else [*results, data], 0)
         native.digest(key, b"key")

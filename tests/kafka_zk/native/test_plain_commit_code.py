@@ -1,4 +1,4 @@
-"""``plain_commit`` of the native module as a function; what a broker makes of it is in handlers/groups."""
+"""The function ``plain_commit`` of the native module. Tests of the broker that calls it are in handlers/groups."""
 
 import gc
 from typing import Any

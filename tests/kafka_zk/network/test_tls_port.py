@@ -264,7 +264,7 @@ def test_a_connection_that_pauses_again_and_again_keeps_little(make_server: Call
 def test_five_batches_of_a_producer_are_received_in_one_turn(
     make_server: Callable[..., TlsServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OpenSSL gets them in small pieces: its buffer never shrinks."""
+    """OpenSSL gets the batches in small pieces, because its buffer never shrinks."""
     server = make_server()
     peer = server.connect()
     (connection,) = server.listener.connections

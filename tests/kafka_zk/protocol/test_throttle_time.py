@@ -53,7 +53,7 @@ def test_the_field_of_any_response_is_set_and_nothing_else(api_key: ApiKey, vers
 
 @pytest.mark.parametrize(("version", "has_time"), [(1, False), (2, False), (3, False), (4, True), (6, True)])
 def test_a_refusal_of_one_coordinator_keeps_a_zero(version: int, has_time: bool) -> None:
-    """FindCoordinatorRequest.getErrorResponse: the time is set in an object that is not sent."""
+    """FindCoordinatorRequest.getErrorResponse sets the throttle time in an object that Kafka does not send."""
     response = codec.response(ApiKey.FIND_COORDINATOR)
     for code in (0, 15):
         coordinator = response.Coordinator(key="g", node_id=-1, host="", port=-1, error_code=code)

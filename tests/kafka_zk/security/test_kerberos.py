@@ -105,7 +105,7 @@ def test_a_client_tries_again_if_the_ticket_may_come_later(
      GSSError("no ticket", EXPIRED)],
 )  # fmt: skip
 def test_a_client_that_had_a_ticket_waits_for_another(monkeypatch: pytest.MonkeyPatch, error: GSSError) -> None:
-    """A client that never had one fails at once, as Java's fails at its start; KerberosError@3.9."""
+    """A client that never had a ticket fails immediately, as a Java client does at its start (KerberosError@3.9)."""
     failing: list[GSSError] = [error]
 
     def step(token: bytes = b"") -> bytes:
@@ -128,7 +128,7 @@ def test_a_client_that_had_a_ticket_waits_for_another(monkeypatch: pytest.Monkey
 
 
 def library(step: Callable[[], bytes]) -> SimpleNamespace:
-    """What ``gssapi`` offers to a client whose tickets are those of ``step``."""
+    """A fake of the module ``gssapi``. ``step``: returns the client's ticket or raises an error."""
     return SimpleNamespace(
         Name=lambda *_: None,
         NameType=SimpleNamespace(kerberos_principal=None, hostbased_service=None),

@@ -31,7 +31,7 @@ _STEP_MS = 1_500
 """The throttle times of two brokers differ by the age of a sample, and by how long they take."""
 
 LAST = "last-"
-"""Begins the client ids by which is seen that quotas apply."""
+"""Prefix of the client ids that show whether quotas are in effect."""
 
 PATIENT_MS = 60_000
 _TIMED_OUT = 7  # a busy machine may take longer than the request waits, and the topic is made all the same
@@ -139,8 +139,8 @@ class Broker:
         self.wait_until_applied()
 
     def wait_until_applied(self) -> None:
-        """Until the broker knows all changes so far: it follows them in their order, and a last one holds a client of
-        its own back."""
+        """Wait until the broker has applied all changes so far. Brokers apply changes in order, so this makes one more
+        change, which throttles a client with a new id, and waits until that client is throttled."""
         name = f"{LAST}{uuid.uuid4()}"
         assert self.alter({"user": "ANONYMOUS", "client_id": name}, producer_byte_rate=1) == (0, None)
         wait_until(lambda: self.client(name).produce(10) > 0, PATIENT_MS / 1000, "the quotas", interval_s=0.2)

@@ -157,7 +157,7 @@ def test_a_group_is_gone_with_its_last_offset(brokers: list[AuthorizedBroker]) -
 
 
 def test_a_refused_transaction_leaves_its_group_until_the_cleanup(brokers: list[AuthorizedBroker]) -> None:
-    """GroupCoordinator.handleTxnCommitOffsets makes the group before it verifies the transaction."""
+    """GroupCoordinator.handleTxnCommitOffsets creates the group before it verifies the transaction."""
     for broker in brokers:
         assert 0 not in _asked_of(broker, "TxnOffsetCommit", "never-committed")
         assert _is_listed(broker, "never-committed")

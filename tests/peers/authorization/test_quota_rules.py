@@ -207,7 +207,7 @@ def created_by_metadata(broker: Broker) -> Any:
 _VERSIONS: list[tuple[ApiKey, dict[str, Any], tuple[int, ...]]] = [
     (ApiKey.METADATA, {"topics": []}, (0, 2, 3, 5, 6, 12)),
     (ApiKey.FIND_COORDINATOR, {"key": "g"}, (0, 1, 2, 3)),
-    (ApiKey.FIND_COORDINATOR, {"key": "g:u:0", "key_type": 2}, (1, 2, 3)),  # refused: share groups come later
+    (ApiKey.FIND_COORDINATOR, {"key": "g:u:0", "key_type": 2}, (1, 2, 3)),  # an error: share groups came later
     (ApiKey.LIST_GROUPS, {}, (0, 1, 2, 4)),
     (ApiKey.DESCRIBE_GROUPS, {"groups": []}, (0, 1, 2, 5)),
     (ApiKey.API_VERSIONS, {}, (0, 1, 2, 3)),

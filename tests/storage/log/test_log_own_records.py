@@ -10,7 +10,7 @@ from kafka_zk.storage.records.log_validator import validate_batch
 from tests.storage.helpers import T0, batch, new_log, read_offsets, reopen
 
 COUNTS = [1, 1, 2, 3] * 15
-"""Records of each batch."""
+"""Number of records in each batch."""
 
 
 def looked_at(log: Log, data: bytearray, leader_epoch: int, now_ms: int) -> object:

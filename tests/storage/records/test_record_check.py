@@ -1,6 +1,6 @@
-"""Records that readers can read pass, everything else is refused; the largest timestamp comes from the records.
+"""The check accepts exactly the records that readers can read, and takes the largest timestamp from the records.
 
-Every check runs in Python and, where it is built, in the native module, with the same results and errors.
+Every check runs in Python and, if it is built, in the native module, with the same results and errors.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def outcome(native: Native | None, call: Callable[[], tuple[int, bool]]) -> tupl
 
 
 def both(call: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
-    """What both implementations say. Raises: StorageError."""
+    """The result of both implementations, which must be equal. Raises: StorageError if both do."""
     said = outcome(None, call)
     found = outcome(implementation().native, call)
     assert (type(found), str(found)) == (type(said), str(said))

@@ -1,7 +1,7 @@
-"""OffsetCommit requests that the native module reads: few partitions, neither metadata nor tagged fields.
+"""Handles OffsetCommit requests that the native module can decode: few partitions, no metadata, no tagged fields.
 
-A request that is refused, or only in part accepted, has no effect here; ``offset_commit`` handles it again and writes
-the response. Tests: tests/kafka_zk/broker/handlers/groups/test_plain_commit.py.
+A request that is rejected, even in part, has no effect here; ``offset_commit`` handles it again and builds the
+response. Tests: tests/kafka_zk/broker/handlers/groups/test_plain_commit.py.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ _NONE = ErrorCode.NONE
 _READ = Operation.READ
 
 Topics = Sequence[tuple[str, tuple[int, ...], tuple[OffsetAndMetadata, ...]]]
-"""Each name with its partitions, and what is committed for each."""
+"""(Topic, its partitions, the offset to commit for each partition)."""
 
 
 class Failed(NamedTuple):
-    """The batch could not be written."""
+    """The batch could not be appended; every partition gets ``error``."""
 
     error: ErrorCode
     topics: Topics
@@ -36,13 +36,13 @@ def tps_of_topic(name: str, partitions: tuple[int, ...]) -> tuple[TopicPartition
 
 
 cached_tps = lru_cache(maxsize=1000)(tps_of_topic)
-"""Partitions are cached, because clients commit the same ones repeatedly. Only for topics that exist."""
+"""Partitions are cached, because clients commit the same ones repeatedly. Call this only for topics that exist."""
 
 
 async def commit(
     services: Services, context: RequestContext, header: RequestHeader, body: memoryview
 ) -> bytes | Failed | None:
-    """The response after a commit; None if nothing was done."""
+    """Returns the response, or ``Failed`` if the append failed, or None if nothing was done."""
     native = services.native
     if native is None:
         return None
@@ -68,7 +68,7 @@ def _allowed(
     group_id: str,
     topics: Topics,
 ) -> dict[TopicPartition, OffsetAndMetadata] | None:
-    """What is committed; None if the client may not commit, or a partition does not exist or is there twice."""
+    """The offsets to commit; None if the client may not commit, or if a partition does not exist or occurs twice."""
     may = services.authorizer.may
     if not may(context, _READ, group(group_id)):
         return None

@@ -1,4 +1,4 @@
-"""Which requests a fault hits, how often, and which faults there are."""
+"""Which faults there are, which requests they hit, and how often."""
 
 from typing import Any
 

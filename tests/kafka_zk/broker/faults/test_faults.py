@@ -1,4 +1,4 @@
-"""What an installed fault changes in a broker, and that its end leaves no trace."""
+"""A fault changes a broker's behaviour while it lasts, and leaves no trace when it ends."""
 
 from collections.abc import Coroutine
 from typing import Any, cast
@@ -117,7 +117,7 @@ def test_a_fault_that_cannot_begin_is_not_open(installed: Installed) -> None:
 def test_the_number_of_open_faults_is_limited(installed: Installed) -> None:
     for _ in range(MOST_FAULTS):
         installed.begin(fault="throttle", ms=1)
-    with pytest.raises(InvalidFault, match="100 faults have not ended"):
+    with pytest.raises(InvalidFault, match="100 faults are open"):
         installed.begin(fault="throttle", ms=1)
 
 

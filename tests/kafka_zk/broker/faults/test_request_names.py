@@ -1,4 +1,4 @@
-"""Filters see the topics and groups of every request that names some, and brokers are not hit."""
+"""Filters find the topics and groups in every request that names them, and faults do not hit brokers."""
 
 from typing import Any
 

@@ -1,5 +1,4 @@
-"""What the processes of brokers and commands load before their first answer. In processes of their own, since what is
-imported stays.
+"""Which modules brokers and commands load at the start. Each test uses its own process, because imported modules stay.
 """
 
 import subprocess
@@ -10,8 +9,8 @@ import pytest
 pytestmark = pytest.mark.slow
 
 MOST_MODULES = 900
-"""The broker's modules with those of the standard library, Twisted and kazoo. More cost time and memory in every start:
-a hundred modules take about a tenth of it."""
+"""Limit for the broker's modules with those of the standard library, Twisted and kazoo. A hundred modules take about a
+tenth of the time and memory of a start."""
 
 BROKER = """
 import sys
@@ -64,7 +63,7 @@ print(code, heavy or "lean")
     ["consume", "--topic", "t", "--bootstrap-server", "127.0.0.1:1"],
 ])  # fmt: skip
 def test_a_command_loads_no_client_of_others_and_no_pyopenssl(arguments: list[str]) -> None:
-    """Without them it takes half the processor time. Here it finds nobody."""
+    """Without them, a command takes half the CPU. In this test, no server listens, so the command fails."""
     assert run(COMMAND.format(arguments=arguments)).split() == ["1", "lean"]
 
 
@@ -82,5 +81,5 @@ print("found again")
 
 
 def test_pyopenssl_is_found_again_after_the_broker_was_loaded() -> None:
-    """An authorizer of the user's may need it."""
+    """A user's authorizer may need it."""
     assert run(HIDDEN) == "found again\n"

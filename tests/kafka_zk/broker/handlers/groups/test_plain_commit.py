@@ -1,4 +1,4 @@
-"""Commits that the native module reads, and the same read by Python: equal answers, offsets and logs."""
+"""Commits that the native module decodes and the same commits decoded in Python: equal responses, offsets and logs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -37,7 +37,7 @@ Partition = Topic.OffsetCommitRequestPartition
 
 @dataclass
 class CountingNative:
-    """Says how many requests were plain, and which."""
+    """Counts the requests that were plain (True) and those that were not (False)."""
 
     native: Native
     found: Counter[bool] = field(default_factory=Counter)
@@ -50,14 +50,14 @@ class CountingNative:
 
 @dataclass
 class Both:
-    """Two brokers that get the same requests."""
+    """Two brokers, one with the native module, that get the same requests."""
 
     brokers: list[Harness]
     counted: CountingNative
     correlation_id: int = 0
 
     def ask(self, version: int, body: bytes, later: Callable[[Harness], None] = lambda broker: None) -> object:
-        """What both answer: a list of bytes, or the error of the protocol; ``later``: what ends a wait."""
+        """The response of both brokers: a list of bytes, or the protocol error. ``later``: ends a broker's wait."""
         self.correlation_id += 1
         answers = [_answer(broker, version, self.correlation_id, body, later) for broker in self.brokers]
         assert answers[0] == answers[1]
@@ -159,7 +159,7 @@ def bodies(draw: Any) -> tuple[int, bytes]:
 @given(st.lists(bodies(), max_size=5))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_do_the_same(both: Both, requests: list[tuple[int, bytes]]) -> None:
-    """The brokers keep what earlier examples committed."""
+    """Hypothesis examples share the brokers, which keep earlier commits."""
     for version, body in requests:
         both.ask(version, body)
     logs = both.logs()
@@ -223,7 +223,7 @@ def test_a_batch_that_the_log_refuses_is_an_error_of_every_partition(tmp_path: P
 
 
 def test_a_commit_that_waits_for_another_replica(tmp_path: Path, native: Native) -> None:
-    """Until it is in all replicas it is not in effect."""
+    """A commit takes effect only after all in-sync replicas have it."""
     both = make_both(tmp_path, native, isr=[0, 1], replicas=[0, 1])
     both.ask(9, encoded(9, [("t", [row(0), row(1)])]), lambda broker: broker.clock.advance(TIMEOUT_S))
     assert both.counted.found == {True: 1}
