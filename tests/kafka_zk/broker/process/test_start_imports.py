@@ -28,7 +28,7 @@ for api_key in BROKER_VERSIONS:
     codec.request(api_key), codec.response(api_key)
 heavy = {
     "kafka", "OpenSSL", "cryptography", "twisted.web", "twisted.protocols.tls", "numpy", "pyspark", "rich", "unittest",
-    "prometheus_client", "zstandard", "lz4", "snappy", "sqlite3",
+    "prometheus_client", "backports.zstd", "lz4", "snappy", "sqlite3",
     "kafka_zk.network.tls_transport", "kafka_zk.network.tls_port", "kafka_zk.broker.process.live_tls",
 }
 assert not heavy & sys.modules.keys(), f"not needed by a broker that has no work yet: {heavy & sys.modules.keys()}"
