@@ -20,7 +20,7 @@ unsigned long long plain_commits_handled(void)
     return handled;
 }
 
-static PyObject *new_text(Text text)
+static PyObject *new_text(Bytes text)
 {
     if (text.start == NULL)
         Py_RETURN_NONE;
@@ -56,7 +56,7 @@ static PyObject *new_topic(const CommittedType *shared, const CommittedTopic *to
 {
     PyObject *partitions = PyTuple_New(topic->row_count), *committed = PyTuple_New(topic->row_count);
     bool is_whole = partitions && committed;
-    for (uint32_t index = 0; is_whole && index < topic->row_count; index++) {
+    for (int32_t index = 0; is_whole && index < topic->row_count; index++) {
         CommittedRow row = committed_row(topic, index);
         PyObject *number = PyLong_FromLong(row.partition), *value = new_committed(shared, row);
         is_whole = number && value;
@@ -75,7 +75,7 @@ static PyObject *new_topics(const PlainCommit *commit, const CommittedType *shar
 {
     PyObject *topics = PyTuple_New(commit->topic_count);
     Reader reader = commit->topics;
-    for (uint32_t index = 0; topics && index < commit->topic_count; index++) {
+    for (int32_t index = 0; topics && index < commit->topic_count; index++) {
         CommittedTopic topic = {0};
         read_committed_topic(&reader, &topic); /* it could be read before */
         PyObject *made = new_topic(shared, &topic);
@@ -89,7 +89,7 @@ static PyObject *new_topics(const PlainCommit *commit, const CommittedType *shar
 
 static PyObject *new_batch(const PlainCommit *commit, int64_t now_ms)
 {
-    PyObject *batch = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)most_batch_bytes(commit));
+    PyObject *batch = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)commit->most_batch_bytes);
     if (!batch)
         return NULL;
     size_t size = write_commit_batch(commit, now_ms, (uint8_t *)PyByteArray_AsString(batch));
@@ -98,9 +98,9 @@ static PyObject *new_batch(const PlainCommit *commit, int64_t now_ms)
     return batch;
 }
 
-static PyObject *new_response(const PlainCommit *commit, int32_t correlation_id, size_t body_size)
+static PyObject *new_response(const PlainCommit *commit, int32_t correlation_id)
 {
-    uint8_t *bytes = PyMem_Malloc(most_response_bytes(body_size));
+    uint8_t *bytes = PyMem_Malloc(commit->most_response_bytes);
     if (!bytes)
         return PyErr_NoMemory();
     size_t size = write_commit_response(commit, correlation_id, bytes);
@@ -109,8 +109,7 @@ static PyObject *new_response(const PlainCommit *commit, int32_t correlation_id,
     return response;
 }
 
-static PyObject *converted(
-    const PlainCommit *commit, int32_t correlation_id, PyObject *now, PyTypeObject *type, size_t body_size)
+static PyObject *converted(const PlainCommit *commit, int32_t correlation_id, PyObject *now, PyTypeObject *type)
 {
     long long now_ms = PyLong_AsLongLong(now);
     if (now_ms == -1 && PyErr_Occurred())
@@ -125,7 +124,7 @@ static PyObject *converted(
         result = Py_BuildValue(
             "(NiNNNNN)", new_text(commit->group_id), commit->generation_id, new_text(commit->member_id),
             new_text(commit->group_instance_id), topics, new_batch(commit, now_ms),
-            new_response(commit, correlation_id, body_size));
+            new_response(commit, correlation_id));
     Py_XDECREF(shared.metadata);
     Py_XDECREF(shared.expire_ms);
     return result;
@@ -148,7 +147,7 @@ PyObject *py_plain_commit(PyObject *module, PyObject *const *args, Py_ssize_t ar
     PyObject *result;
     if (read_plain_commit((int)version, body.buf, (size_t)body.len, &commit)) {
         handled++;
-        result = converted(&commit, (int32_t)correlation_id, args[3], (PyTypeObject *)args[4], (size_t)body.len);
+        result = converted(&commit, (int32_t)correlation_id, args[3], (PyTypeObject *)args[4]);
     } else {
         result = Py_NewRef(Py_None);
     }
