@@ -27,29 +27,25 @@ static PyObject *new_text(Bytes text)
     return PyUnicode_FromStringAndSize((const char *)text.start, (Py_ssize_t)text.size);
 }
 
-/* What all committed offsets of a request share. */
+/* Makes what is committed: tuple.__new__(type, (offset, leader epoch, ...)). Nothing less sets up the hash in Python 3.14.
+ * It copies the fields, so that all rows share one tuple of them. */
 typedef struct {
     PyTypeObject *type;
-    allocfunc allocate;
-    PyObject *metadata, *now_ms, *expire_ms;
+    newfunc make;
+    PyObject *arguments, *fields; /* only `arguments` refers to `fields`, which may therefore change */
 } CommittedType;
 
-/* The same as tuple.__new__(type, (...)), without the tuple in between. */
 static PyObject *new_committed(const CommittedType *shared, CommittedRow row)
 {
-    PyObject *fields[] = {
-        PyLong_FromLongLong(row.offset), PyLong_FromLong(row.leader_epoch), Py_NewRef(shared->metadata),
-        Py_NewRef(shared->now_ms), Py_NewRef(shared->expire_ms),
-    };
-    const Py_ssize_t count = sizeof fields / sizeof *fields;
-    PyObject *made = fields[0] && fields[1] ? shared->allocate(shared->type, count) : NULL;
-    for (Py_ssize_t index = 0; index < count; index++) {
-        if (made)
-            PyTuple_SetItem(made, index, fields[index]); /* takes the reference */
-        else
-            Py_XDECREF(fields[index]);
+    PyObject *offset = PyLong_FromLongLong(row.offset), *leader_epoch = PyLong_FromLong(row.leader_epoch);
+    if (!offset || !leader_epoch) {
+        Py_XDECREF(offset);
+        Py_XDECREF(leader_epoch);
+        return NULL;
     }
-    return made;
+    PyTuple_SetItem(shared->fields, 0, offset); /* takes the reference */
+    PyTuple_SetItem(shared->fields, 1, leader_epoch);
+    return shared->make(shared->type, shared->arguments, NULL);
 }
 
 static PyObject *new_topic(const CommittedType *shared, const CommittedTopic *topic)
@@ -114,19 +110,19 @@ static PyObject *converted(const PlainCommit *commit, int32_t correlation_id, Py
     long long now_ms = PyLong_AsLongLong(now);
     if (now_ms == -1 && PyErr_Occurred())
         return NULL;
+    PyObject *result = NULL, *arguments = Py_BuildValue("((iisOi))", 0, 0, "", now, NO_EXPIRY);
+    if (!arguments)
+        return NULL;
     CommittedType shared = {
-        type, (allocfunc)PyType_GetSlot(type, Py_tp_alloc), PyUnicode_FromStringAndSize("", 0), now,
-        PyLong_FromLong(NO_EXPIRY),
+        type, (newfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_new), arguments, PyTuple_GetItem(arguments, 0),
     };
-    PyObject *result = NULL;
-    PyObject *topics = shared.metadata && shared.expire_ms ? new_topics(commit, &shared) : NULL;
+    PyObject *topics = new_topics(commit, &shared);
     if (topics)
         result = Py_BuildValue(
             "(NiNNNNN)", new_text(commit->group_id), commit->generation_id, new_text(commit->member_id),
             new_text(commit->group_instance_id), topics, new_batch(commit, now_ms),
             new_response(commit, correlation_id));
-    Py_XDECREF(shared.metadata);
-    Py_XDECREF(shared.expire_ms);
+    Py_DECREF(arguments);
     return result;
 }
 
