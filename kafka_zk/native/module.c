@@ -189,7 +189,7 @@ PyDoc_STRVAR(check_records_doc,
     "check_records(data, start, count, base_timestamp) -> (end, largest timestamp, counts up)\n\n"
     "Check that `count` records are readable. Raises ValueError.");
 
-/* Holds the GIL: the records that a turn of the reactor may read take less than 1 ms, 1 MB of empty headers 4 ms. */
+/* Holds the GIL: the records that a turn of the reactor may read take less than 1 ms; 1 MB of empty headers, 4 ms. */
 static PyObject *py_check_records(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
     Py_buffer data;

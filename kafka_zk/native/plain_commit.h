@@ -39,8 +39,8 @@ typedef struct {
 
 CommittedRow committed_row(const CommittedTopic *topic, int32_t index);
 
-/* Write the batch without its CRC, and return its size. The base offset and leader epoch are not set. Like the next one,
- * it would return 0 if the room were too small. */
+/* Write the batch without its CRC, and return its size. The base offset and leader epoch are not set. This and the next
+ * function would return 0 if the room were too small. */
 size_t write_commit_batch(const PlainCommit *commit, int64_t now_ms, uint8_t *out);
 
 /* Write the response that everything is committed, and return its size. */

@@ -27,8 +27,8 @@ static PyObject *new_text(Bytes text)
     return PyUnicode_FromStringAndSize((const char *)text.start, (Py_ssize_t)text.size);
 }
 
-/* Makes what is committed: tuple.__new__(type, (offset, leader epoch, ...)). Nothing less sets up the hash in Python 3.14.
- * It copies the fields, so that all rows share one tuple of them. */
+/* Makes what is committed by tuple.__new__(type, (offset, leader epoch, ...)): in Python 3.14, nothing less sets up the
+ * hash. It copies the fields, so one tuple of them serves all rows. */
 typedef struct {
     PyTypeObject *type;
     newfunc make;
