@@ -189,7 +189,7 @@ PyDoc_STRVAR(check_records_doc,
     "check_records(data, start, count, base_timestamp) -> (end, largest timestamp, counts up)\n\n"
     "Check that `count` records are readable. Raises ValueError.");
 
-/* Holds the GIL: reading the records that a turn of the reactor may read takes less than 1 ms. */
+/* Holds the GIL: the records that a turn of the reactor may read take less than 1 ms; 1 MB of empty headers, 4 ms. */
 static PyObject *py_check_records(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
     Py_buffer data;
@@ -246,7 +246,7 @@ static int append(PyObject *list, PyObject *item)
 }
 
 /* The partitions of the next topic, as a list; NULL without an exception if the request is not ordinary. */
-static PyObject *partitions_of(RequestReader *reader, PyObject *body, const uint8_t *start, int32_t count)
+static PyObject *partitions_of(Reader *reader, PyObject *body, const uint8_t *start, int32_t count)
 {
     PyObject *partitions = PyList_New(0);
     int is_ordinary = partitions != NULL;
@@ -262,7 +262,7 @@ static PyObject *partitions_of(RequestReader *reader, PyObject *body, const uint
 }
 
 /* All topics, as a list; NULL as above. */
-static PyObject *topics_of(RequestReader *reader, PyObject *body, const uint8_t *start, int32_t count)
+static PyObject *topics_of(Reader *reader, PyObject *body, const uint8_t *start, int32_t count)
 {
     PyObject *topics = PyList_New(0);
     int is_ordinary = topics != NULL;
@@ -290,7 +290,7 @@ static PyObject *py_read_produce(PyObject *module, PyObject *const *args, Py_ssi
     if (!has_arguments(arg_count, 2) || !get_number(args[0], 0, INT16_MAX, &version)
         || PyObject_GetBuffer(args[1], &body, PyBUF_SIMPLE) < 0)
         return NULL;
-    RequestReader reader;
+    Reader reader;
     ProduceStart found;
     PyObject *topics = NULL, *request = NULL;
     if (begin_request(&reader, (int)version, body.buf, (size_t)body.len, &found)
@@ -332,14 +332,14 @@ static int write_one_topic(Writer *writer, int version, PyObject *topic)
     const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(topic, 0), &size);
     if (!name || size > RESPONSE_BYTES || PyList_Size(results) > RESPONSE_BYTES)
         return 0;
-    write_topic(writer, version, (Bytes){(const uint8_t *)name, (size_t)size}, (int32_t)PyList_Size(results));
+    write_topic(writer, (Bytes){(const uint8_t *)name, (size_t)size}, (int32_t)PyList_Size(results));
     for (Py_ssize_t index = 0; index < PyList_Size(results); index++) {
         PartitionResult result;
         if (!get_result(PyList_GetItem(results, index), &result))
             return 0;
         write_result(writer, version, &result);
     }
-    write_topic_end(writer, version);
+    write_topic_end(writer);
     return !writer->is_full;
 }
 
@@ -354,15 +354,16 @@ static PyObject *py_write_produce(PyObject *module, PyObject *const *args, Py_ss
         || !get_number(args[1], INT32_MIN, INT32_MAX, &correlation_id)
         || !get_number(args[3], INT32_MIN, INT32_MAX, &throttle_time_ms))
         return NULL;
+    if (version < FIRST_VERSION || version > LAST_VERSION || !PyList_Check(args[2])
+        || PyList_Size(args[2]) > RESPONSE_BYTES)
+        return Py_NewRef(Py_None);
     uint8_t response[RESPONSE_BYTES];
-    Writer writer = {response, response + sizeof response, false};
-    int is_ordinary = version >= FIRST_VERSION && version <= LAST_VERSION && PyList_Check(args[2])
-        && PyList_Size(args[2]) <= RESPONSE_BYTES;
-    if (is_ordinary)
-        write_response_start(&writer, (int)version, (int32_t)correlation_id, (int32_t)PyList_Size(args[2]));
+    Writer writer = begin_response(
+        response, sizeof response, (int)version, (int32_t)correlation_id, (int32_t)PyList_Size(args[2]));
+    int is_ordinary = 1;
     for (Py_ssize_t index = 0; is_ordinary && index < PyList_Size(args[2]); index++)
         is_ordinary = write_one_topic(&writer, (int)version, PyList_GetItem(args[2], index));
-    write_response_end(&writer, (int)version, (int32_t)throttle_time_ms);
+    write_response_end(&writer, (int32_t)throttle_time_ms);
     if (!is_ordinary || writer.is_full) {
         PyErr_Clear(); /* Python meets the same problem, and raises its error */
         return Py_NewRef(Py_None);

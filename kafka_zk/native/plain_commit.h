@@ -8,34 +8,21 @@
 #ifndef KAFKA_ZK_PLAIN_COMMIT_H
 #define KAFKA_ZK_PLAIN_COMMIT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "wire.h"
 
 #define MAX_ROWS 100
 #define ROW_BYTES 18 /* partition, offset, leader epoch, and two bytes that say: no metadata */
 
 typedef struct {
-    const uint8_t *start; /* NULL for null */
-    size_t size;
-} Text;
-
-typedef struct {
-    const uint8_t *position, *end;
-    bool flexible;
-} Reader;
-
-typedef struct {
-    Text group_id, member_id, group_instance_id;
-    int32_t generation_id;
-    uint32_t topic_count, row_count;
+    Bytes group_id, member_id, group_instance_id;
+    int32_t generation_id, topic_count, row_count;
     Reader topics; /* at the first one */
-    size_t key_bytes; /* an upper limit of what the keys take in the batch */
+    size_t most_batch_bytes, most_response_bytes; /* room that the two functions below need */
 } PlainCommit;
 
 typedef struct {
-    Text name;
-    uint32_t row_count;
+    Bytes name;
+    int32_t row_count;
     const uint8_t *rows;
 } CommittedTopic;
 
@@ -50,13 +37,10 @@ typedef struct {
     int64_t offset;
 } CommittedRow;
 
-CommittedRow committed_row(const CommittedTopic *topic, uint32_t index);
+CommittedRow committed_row(const CommittedTopic *topic, int32_t index);
 
-/* Room that the two functions below need. */
-size_t most_batch_bytes(const PlainCommit *commit);
-size_t most_response_bytes(size_t body_size);
-
-/* Write the batch without its CRC, and return its size. The base offset and leader epoch are not set. */
+/* Write the batch without its CRC, and return its size. The base offset and leader epoch are not set. This and the next
+ * function would return 0 if the room were too small. */
 size_t write_commit_batch(const PlainCommit *commit, int64_t now_ms, uint8_t *out);
 
 /* Write the response that everything is committed, and return its size. */

@@ -20,43 +20,39 @@ unsigned long long plain_commits_handled(void)
     return handled;
 }
 
-static PyObject *new_text(Text text)
+static PyObject *new_text(Bytes text)
 {
     if (text.start == NULL)
         Py_RETURN_NONE;
     return PyUnicode_FromStringAndSize((const char *)text.start, (Py_ssize_t)text.size);
 }
 
-/* What all committed offsets of a request share. */
+/* Makes what is committed by tuple.__new__(type, (offset, leader epoch, ...)): in Python 3.14, nothing less sets up the
+ * hash. It copies the fields, so one tuple of them serves all rows. */
 typedef struct {
     PyTypeObject *type;
-    allocfunc allocate;
-    PyObject *metadata, *now_ms, *expire_ms;
+    newfunc make;
+    PyObject *arguments, *fields; /* only `arguments` refers to `fields`, which may therefore change */
 } CommittedType;
 
-/* The same as tuple.__new__(type, (...)), without the tuple in between. */
 static PyObject *new_committed(const CommittedType *shared, CommittedRow row)
 {
-    PyObject *fields[] = {
-        PyLong_FromLongLong(row.offset), PyLong_FromLong(row.leader_epoch), Py_NewRef(shared->metadata),
-        Py_NewRef(shared->now_ms), Py_NewRef(shared->expire_ms),
-    };
-    const Py_ssize_t count = sizeof fields / sizeof *fields;
-    PyObject *made = fields[0] && fields[1] ? shared->allocate(shared->type, count) : NULL;
-    for (Py_ssize_t index = 0; index < count; index++) {
-        if (made)
-            PyTuple_SetItem(made, index, fields[index]); /* takes the reference */
-        else
-            Py_XDECREF(fields[index]);
+    PyObject *offset = PyLong_FromLongLong(row.offset), *leader_epoch = PyLong_FromLong(row.leader_epoch);
+    if (!offset || !leader_epoch) {
+        Py_XDECREF(offset);
+        Py_XDECREF(leader_epoch);
+        return NULL;
     }
-    return made;
+    PyTuple_SetItem(shared->fields, 0, offset); /* takes the reference */
+    PyTuple_SetItem(shared->fields, 1, leader_epoch);
+    return shared->make(shared->type, shared->arguments, NULL);
 }
 
 static PyObject *new_topic(const CommittedType *shared, const CommittedTopic *topic)
 {
     PyObject *partitions = PyTuple_New(topic->row_count), *committed = PyTuple_New(topic->row_count);
     bool is_whole = partitions && committed;
-    for (uint32_t index = 0; is_whole && index < topic->row_count; index++) {
+    for (int32_t index = 0; is_whole && index < topic->row_count; index++) {
         CommittedRow row = committed_row(topic, index);
         PyObject *number = PyLong_FromLong(row.partition), *value = new_committed(shared, row);
         is_whole = number && value;
@@ -75,7 +71,7 @@ static PyObject *new_topics(const PlainCommit *commit, const CommittedType *shar
 {
     PyObject *topics = PyTuple_New(commit->topic_count);
     Reader reader = commit->topics;
-    for (uint32_t index = 0; topics && index < commit->topic_count; index++) {
+    for (int32_t index = 0; topics && index < commit->topic_count; index++) {
         CommittedTopic topic = {0};
         read_committed_topic(&reader, &topic); /* it could be read before */
         PyObject *made = new_topic(shared, &topic);
@@ -89,7 +85,7 @@ static PyObject *new_topics(const PlainCommit *commit, const CommittedType *shar
 
 static PyObject *new_batch(const PlainCommit *commit, int64_t now_ms)
 {
-    PyObject *batch = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)most_batch_bytes(commit));
+    PyObject *batch = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)commit->most_batch_bytes);
     if (!batch)
         return NULL;
     size_t size = write_commit_batch(commit, now_ms, (uint8_t *)PyByteArray_AsString(batch));
@@ -98,9 +94,9 @@ static PyObject *new_batch(const PlainCommit *commit, int64_t now_ms)
     return batch;
 }
 
-static PyObject *new_response(const PlainCommit *commit, int32_t correlation_id, size_t body_size)
+static PyObject *new_response(const PlainCommit *commit, int32_t correlation_id)
 {
-    uint8_t *bytes = PyMem_Malloc(most_response_bytes(body_size));
+    uint8_t *bytes = PyMem_Malloc(commit->most_response_bytes);
     if (!bytes)
         return PyErr_NoMemory();
     size_t size = write_commit_response(commit, correlation_id, bytes);
@@ -109,25 +105,24 @@ static PyObject *new_response(const PlainCommit *commit, int32_t correlation_id,
     return response;
 }
 
-static PyObject *converted(
-    const PlainCommit *commit, int32_t correlation_id, PyObject *now, PyTypeObject *type, size_t body_size)
+static PyObject *converted(const PlainCommit *commit, int32_t correlation_id, PyObject *now, PyTypeObject *type)
 {
     long long now_ms = PyLong_AsLongLong(now);
     if (now_ms == -1 && PyErr_Occurred())
         return NULL;
+    PyObject *result = NULL, *arguments = Py_BuildValue("((iisOi))", 0, 0, "", now, NO_EXPIRY);
+    if (!arguments)
+        return NULL;
     CommittedType shared = {
-        type, (allocfunc)PyType_GetSlot(type, Py_tp_alloc), PyUnicode_FromStringAndSize("", 0), now,
-        PyLong_FromLong(NO_EXPIRY),
+        type, (newfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_new), arguments, PyTuple_GetItem(arguments, 0),
     };
-    PyObject *result = NULL;
-    PyObject *topics = shared.metadata && shared.expire_ms ? new_topics(commit, &shared) : NULL;
+    PyObject *topics = new_topics(commit, &shared);
     if (topics)
         result = Py_BuildValue(
             "(NiNNNNN)", new_text(commit->group_id), commit->generation_id, new_text(commit->member_id),
             new_text(commit->group_instance_id), topics, new_batch(commit, now_ms),
-            new_response(commit, correlation_id, body_size));
-    Py_XDECREF(shared.metadata);
-    Py_XDECREF(shared.expire_ms);
+            new_response(commit, correlation_id));
+    Py_DECREF(arguments);
     return result;
 }
 
@@ -148,7 +143,7 @@ PyObject *py_plain_commit(PyObject *module, PyObject *const *args, Py_ssize_t ar
     PyObject *result;
     if (read_plain_commit((int)version, body.buf, (size_t)body.len, &commit)) {
         handled++;
-        result = converted(&commit, (int32_t)correlation_id, args[3], (PyTypeObject *)args[4], (size_t)body.len);
+        result = converted(&commit, (int32_t)correlation_id, args[3], (PyTypeObject *)args[4]);
     } else {
         result = Py_NewRef(Py_None);
     }

@@ -8,9 +8,7 @@
 #ifndef KAFKA_ZK_PRODUCE_H
 #define KAFKA_ZK_PRODUCE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "wire.h"
 
 #define FIRST_VERSION 3
 #define FLEXIBLE_SINCE 9
@@ -18,32 +16,15 @@
 #define MOST_ELEMENTS 1000 /* topics and partitions */
 
 typedef struct {
-    const uint8_t *start; /* NULL: null */
-    size_t size;
-} Bytes;
-
-typedef struct {
-    const uint8_t *position, *end;
-    bool flexible;
-    int32_t element_count;
-} RequestReader;
-
-typedef struct {
     Bytes transactional_id;
     int16_t acks;
     int32_t timeout_ms, topic_count;
 } ProduceStart;
 
-bool begin_request(RequestReader *reader, int version, const uint8_t *body, size_t size, ProduceStart *found);
-bool next_topic(RequestReader *reader, Bytes *name, int32_t *partition_count);
-bool next_partition(RequestReader *reader, int32_t *number, Bytes *records);
-bool end_topic(RequestReader *reader);
-
-/* Writes to memory with an end. After `is_full` becomes true, nothing is written. */
-typedef struct {
-    uint8_t *position, *end;
-    bool is_full;
-} Writer;
+bool begin_request(Reader *reader, int version, const uint8_t *body, size_t size, ProduceStart *found);
+bool next_topic(Reader *reader, Bytes *name, int32_t *partition_count);
+bool next_partition(Reader *reader, int32_t *number, Bytes *records);
+bool end_topic(Reader *reader);
 
 typedef struct {
     int32_t partition;
@@ -51,10 +32,10 @@ typedef struct {
     int64_t base_offset, log_append_time_ms, log_start_offset;
 } PartitionResult;
 
-void write_response_start(Writer *writer, int version, int32_t correlation_id, int32_t topic_count);
-void write_topic(Writer *writer, int version, Bytes name, int32_t partition_count);
+Writer begin_response(uint8_t *start, size_t size, int version, int32_t correlation_id, int32_t topic_count);
+void write_topic(Writer *writer, Bytes name, int32_t partition_count);
 void write_result(Writer *writer, int version, const PartitionResult *result);
-void write_topic_end(Writer *writer, int version);
-void write_response_end(Writer *writer, int version, int32_t throttle_time_ms);
+void write_topic_end(Writer *writer);
+void write_response_end(Writer *writer, int32_t throttle_time_ms);
 
 #endif

@@ -2,14 +2,10 @@
 #include "record_check.h"
 
 #include "records.h"
+#include "wire.h"
 
 #define MAX_INT_BYTES 5 /* Java rejects longer encodings even of small values */
 #define NO_TIMESTAMP (-1)
-
-/* Where the next byte is read, and the end of all records, beyond which no byte is read. */
-typedef struct {
-    const uint8_t *position, *end;
-} Reader;
 
 static bool read_int(Reader *reader, int64_t *value)
 {
@@ -52,7 +48,7 @@ static bool check_record(Reader *reader, int64_t *timestamp_delta, int64_t *offs
 
 bool check_records(const uint8_t *start, const uint8_t *end, int32_t count, int64_t base_timestamp, CheckedRecords *found)
 {
-    Reader reader = {start, end};
+    Reader reader = {.position = start, .end = end};
     found->largest_timestamp = NO_TIMESTAMP;
     found->counts_up = true;
     for (int32_t index = 0; index < count; index++) {

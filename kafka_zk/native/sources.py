@@ -11,6 +11,7 @@ from pathlib import Path
 SOURCES = ("compaction.c", "module.c", "plain_commit.c", "plain_commit_module.c", "produce.c", "record_check.c")
 HEADERS = (
     "compaction.h", "plain_commit.h", "plain_commit_module.h", "produce.h", "record_check.h", "records.h", "siphash.h",
+    "wire.h",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@
 #include "record_check.h"
 
 #define REPLACED_BYTES 5
+#define BATCH_HEADER_BYTES 61
 
 typedef struct {
     uint32_t size;
@@ -95,20 +96,18 @@ static bool run_produce(const Case *input)
     int version = FIRST_VERSION - 1 + (int)random_below(LAST_VERSION - FIRST_VERSION + 3);
     size_t room = random_below(200);
     uint8_t *response = malloc(room + 1);
-    Writer writer = {response, response + room, false};
-    RequestReader reader;
+    Writer writer = begin_response(response, room, version, 7, 1);
+    Reader reader;
     ProduceStart found;
     bool accepted = begin_request(&reader, version, input->bytes, input->size, &found)
         && is_inside(input, found.transactional_id);
-    if (accepted)
-        write_response_start(&writer, version, 7, found.topic_count);
     for (int32_t topic = 0; accepted && topic < found.topic_count; topic++) {
         Bytes name, records;
         int32_t partition_count, number;
         accepted = next_topic(&reader, &name, &partition_count);
         ensure(!accepted || is_inside(input, name), "the name is inside");
         if (accepted)
-            write_topic(&writer, version, name, partition_count);
+            write_topic(&writer, name, partition_count);
         for (int32_t index = 0; accepted && index < partition_count; index++) {
             accepted = next_partition(&reader, &number, &records);
             ensure(!accepted || is_inside(input, records), "the records are inside");
@@ -116,10 +115,10 @@ static bool run_produce(const Case *input)
                 write_result(&writer, version, &(PartitionResult){number, 0, INT64_MAX, -1, 0});
         }
         accepted = accepted && end_topic(&reader);
-        write_topic_end(&writer, version);
+        write_topic_end(&writer);
     }
     accepted = accepted && end_topic(&reader);
-    write_response_end(&writer, version, 0);
+    write_response_end(&writer, 0);
     ensure(writer.position <= response + room, "the response fits");
     free(response);
     return accepted;
@@ -161,14 +160,16 @@ static bool run_commit(const Case *input)
     PlainCommit commit;
     if (!read_plain_commit(input->count, input->bytes, input->size, &commit))
         return false;
-    size_t batch_room = most_batch_bytes(&commit), response_room = most_response_bytes(input->size);
-    uint8_t *batch = malloc(batch_room), *response = malloc(response_room);
+    uint8_t *batch = malloc(commit.most_batch_bytes), *response = malloc(commit.most_response_bytes);
     size_t batch_size = write_commit_batch(&commit, (int64_t)random_below(1u << 20), batch);
     size_t response_size = write_commit_response(&commit, input->count, response);
-    ensure(batch_size <= batch_room && response_size <= response_room, "what is written fits");
+    ensure(batch_size && response_size, "what is written fits");
+    CheckedRecords found;
+    bool readable = check_records(batch + BATCH_HEADER_BYTES, batch + batch_size, commit.row_count, 0, &found);
+    ensure(readable && found.end == batch + batch_size && found.counts_up, "the records can be read");
     Reader topics = commit.topics;
     CommittedTopic topic;
-    for (uint32_t index = 0; index < commit.topic_count; index++) {
+    for (int32_t index = 0; index < commit.topic_count; index++) {
         ensure(read_committed_topic(&topics, &topic), "what was read can be read again");
         committed_row(&topic, topic.row_count - 1);
     }

@@ -52,9 +52,7 @@ class OffsetManager:
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         """Returns a code for each partition. Continues even if the client disconnects. Raises: ClientGone."""
-        error = self._refusal(group_id, committer)
-        if error is _NONE and not self._manager.has_room_for(group_id, offsets):
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = self._refusal_of(group_id, committer, offsets)
         if error is not _NONE:
             return dict.fromkeys(offsets, error)
         if len(offsets) > _MANY:
@@ -65,13 +63,10 @@ class OffsetManager:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         return codes_of(offsets, batch, await self._store(group_id, committer, batch))
 
-    async def commit_batch(self, group_id: str, committer: Committer, batch: OffsetsBatch) -> ErrorCode | None:
-        """Like ``commit``, for an encoded batch of at most 100 offsets. Returns None, without an effect, if the commit
-        is rejected."""
-        is_refused = self._refusal(group_id, committer) is not _NONE
-        if is_refused or not self._manager.has_room_for(group_id, batch.offsets):
-            return None
-        return await self._store(group_id, committer, batch)
+    async def commit_batch(self, group_id: str, committer: Committer, batch: OffsetsBatch) -> ErrorCode:
+        """Like ``commit``, for an encoded batch of at most 100 offsets. Returns one code for all of them."""
+        error = self._refusal_of(group_id, committer, batch.offsets)
+        return await self._store(group_id, committer, batch) if error is _NONE else error
 
     async def _store(self, group_id: str, committer: Committer, batch: OffsetsBatch) -> ErrorCode:
         live = self._live_group(group_id, committer)
@@ -84,6 +79,13 @@ class OffsetManager:
         else:
             live.carry_out([])  # drops a group created for this commit
         return written.error
+
+    def _refusal_of(self, group_id: str, committer: Committer, offsets: Offsets) -> ErrorCode:
+        """Like ``_refusal``, or because there is no memory for the offsets."""
+        error = self._refusal(group_id, committer)
+        if error is _NONE and not self._manager.has_room_for(group_id, offsets):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return error
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
         live = self._manager.groups.get(group_id)

@@ -49,9 +49,11 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     version = header.api_version
     turns: Turns | None = None
     if len(body) <= LARGE_BODY_BYTES:
-        done = await plain_commit.commit(services, context, header, body)
-        if done is not None:
-            return [done if isinstance(done, bytes) else await _failed(header, done)]
+        plain = plain_commit.read(services, context, header, body)
+        if plain is not None:
+            del body  # frees the frame while the commit waits
+            error = await services.coordinator.offsets.commit_batch(plain.group_id, plain.committer, plain.batch)
+            return [plain.response if error is ErrorCode.NONE else await _failed(header, plain.topics, error)]
         request = read_offset_commit_request(version, body)
     else:
         steps = read_offset_commit_request_in_steps(version, body)
@@ -91,9 +93,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     return [write_offset_commit_response(version, header.correlation_id, results)]
 
 
-async def _failed(header: RequestHeader, failed: plain_commit.Failed) -> bytes:
-    asked: Asked = [(name, [cached_tps(name, partitions)]) for name, partitions, _ in failed.topics]
-    codes = {tp: failed.error for _, [tps] in asked for tp in tps}
+async def _failed(header: RequestHeader, topics: plain_commit.Topics, error: ErrorCode) -> bytes:
+    asked: Asked = [(name, [cached_tps(name, partitions)]) for name, partitions, _ in topics]
+    codes = {tp: error for _, [tps] in asked for tp in tps}
     results = await _results(header.api_version, None, asked, codes)
     return write_offset_commit_response(header.api_version, header.correlation_id, results)
 

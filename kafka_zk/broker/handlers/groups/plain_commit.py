@@ -1,7 +1,7 @@
 """Handles OffsetCommit requests that the native module can decode: few partitions, no metadata, no tagged fields.
 
-A request that is rejected, even in part, has no effect here; ``offset_commit`` handles it again and builds the
-response. Tests: tests/kafka_zk/broker/handlers/groups/test_plain_commit.py.
+Reading has no effect. ``offset_commit`` handles all other requests in Python, including those that are denied in part.
+Tests: tests/kafka_zk/broker/handlers/groups/test_plain_commit.py.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,22 @@ from kafka_zk.broker.group.offsets_batch import EncodedBatch
 from kafka_zk.broker.group.records import OffsetAndMetadata
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import Operation, group, topic
-from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
-_NONE = ErrorCode.NONE
 _READ = Operation.READ
 
 Topics = Sequence[tuple[str, tuple[int, ...], tuple[OffsetAndMetadata, ...]]]
 """(Topic, its partitions, the offset to commit for each partition)."""
 
 
-class Failed(NamedTuple):
-    """The batch could not be appended; every partition gets ``error``."""
+class PlainCommit(NamedTuple):
+    """A commit of partitions that exist, by a client that may commit all of them. ``response``: without errors."""
 
-    error: ErrorCode
+    group_id: str
+    committer: Committer
     topics: Topics
+    batch: EncodedBatch
+    response: bytes
 
 
 def tps_of_topic(name: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
@@ -39,27 +40,21 @@ cached_tps = lru_cache(maxsize=1000)(tps_of_topic)
 """Partitions are cached, because clients commit the same ones repeatedly. Call this only for topics that exist."""
 
 
-async def commit(
-    services: Services, context: RequestContext, header: RequestHeader, body: memoryview
-) -> bytes | Failed | None:
-    """Returns the response, or ``Failed`` if the append failed, or None if nothing was done."""
+def read(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> PlainCommit | None:
+    """Returns None if Python must read the request. The result does not refer to ``body``."""
     native = services.native
     if native is None:
         return None
     now_ms = services.clock.wall_ms()
-    read = native.plain_commit(header.api_version, header.correlation_id, body, now_ms, OffsetAndMetadata)
-    if read is None:
+    found = native.plain_commit(header.api_version, header.correlation_id, body, now_ms, OffsetAndMetadata)
+    if found is None:
         return None
-    group_id, generation_id, member_id, group_instance_id, topics, batch, response = read
+    group_id, generation_id, member_id, group_instance_id, topics, batch, response = found
     offsets = _allowed(services, context, group_id, topics)
     if offsets is None:
         return None
     committer = new_tuple(Committer, (member_id, group_instance_id, generation_id))
-    encoded = EncodedBatch(offsets, now_ms, batch)
-    error = await services.coordinator.offsets.commit_batch(group_id, committer, encoded)
-    if error is _NONE:
-        return response  # type: ignore[no-any-return]
-    return None if error is None else Failed(error, topics)
+    return new_tuple(PlainCommit, (group_id, committer, topics, EncodedBatch(offsets, now_ms, batch), response))
 
 
 def _allowed(

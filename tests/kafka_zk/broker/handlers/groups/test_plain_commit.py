@@ -228,3 +228,26 @@ def test_a_commit_that_waits_for_another_replica(tmp_path: Path, native: Native)
     both.ask(9, encoded(9, [("t", [row(0), row(1)])]), lambda broker: broker.clock.advance(TIMEOUT_S))
     assert both.counted.found == {True: 1}
     assert both.logs()[0] == both.logs()[1] != b""
+
+
+def test_a_commit_that_waits_does_not_keep_its_frame(tmp_path: Path, native: Native) -> None:
+    """The memory of a request is returned to the budget, so nothing may refer to it."""
+    both = make_both(tmp_path, native, isr=[0, 1], replicas=[0, 1])
+    for broker in both.brokers:
+        frame = bytearray(encoded(9, [("t", [row(0)])]))
+        dispatch = Dispatcher(broker.services).dispatch
+        waiting = maybeDeferred(dispatch, CONTEXT, RequestHeader(ApiKey.OFFSET_COMMIT, 9, 7, None), memoryview(frame))
+        frame.clear()  # raises BufferError if a view of it is left
+        broker.clock.advance(TIMEOUT_S)
+        assert waiting.called
+    assert both.counted.found == {True: 1}
+
+
+def test_a_commit_without_memory_is_refused_once(both: Both) -> None:
+    """The broker logs how many were refused."""
+    memories = [broker.services.coordinator.offsets._manager.offsets_memory for broker in both.brokers]
+    for memory in memories:
+        memory.limit_bytes = 0
+    both.ask(9, encoded(9, [("t", [row(0)])]))
+    assert both.counted.found == {True: 1}
+    assert [memory.refused_counts.total() for memory in memories] == [1, 1]
