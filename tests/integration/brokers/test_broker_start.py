@@ -122,6 +122,8 @@ def test_a_broker_says_whether_the_native_module_runs(
     broker.start()
     log = broker.folder / "broker.log"
     wait_for(lambda: said in log.read_text(), said)
+    if exit_code:
+        wait_for(lambda: not broker.alive, "the broker ends by itself")
     assert broker.stop() == exit_code
     assert "Traceback" not in log.read_text()
 
