@@ -21,8 +21,10 @@ class StartGate:
         self.environ = {VARIABLE: str(self.descriptor)}
 
     def child_started(self) -> None:
-        """Call this when the child has inherited ``descriptor``, or could not be started."""
-        os.close(self.descriptor)
+        """Call this when the child has inherited ``descriptor``."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def open(self) -> None:
         """Without effect on a child that has ended. Call this or ``abandon``, once."""
@@ -31,6 +33,8 @@ class StartGate:
         self.abandon()
 
     def abandon(self) -> None:
+        """End the child at its gate, if it was started at all."""
+        self.child_started()
         os.close(self._write_end)
 
 
