@@ -2,7 +2,8 @@
 thirds of the time, and the server 16 MB less.
 
 A JVM writes the archive when it ends. So the first server that is stopped on a machine makes the archive, and later
-ones start with it. Archives are in the user's cache folder, by the Java and the jars that they were made from.
+ones start with it. Archives are in the user's cache folder, by the Java and the jars that they were made from; every
+new environment of Python has other jars, so only the archives that were used last are kept.
 Source: JEP 350.
 """
 
@@ -19,6 +20,7 @@ from kafka_zk.embedded.java_release import version_in_release_file
 OLDEST_JAVA = 13
 ABANDONED_AFTER_S = 3600
 """A claim of this age is of a server that was killed."""
+MOST_ARCHIVES = 5
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
@@ -30,15 +32,19 @@ class ClassArchive:
         self._claim = claim
         self.java_flags = tuple(java_flags)
 
-    def close(self) -> None:
-        """Call this when the JVM has ended: an archive that it has written becomes the one of later starts."""
+    def close(self, *, complete: bool) -> None:
+        """Call this when the JVM has ended: an archive that it has written becomes the one of later starts.
+
+        ``complete``: the JVM was not killed, maybe while it wrote.
+        """
         claim, self._claim = self._claim, None
         if claim is None:
             return
         with contextlib.suppress(OSError):
-            if claim.stat().st_size:
+            if complete and claim.stat().st_size:
                 claim.replace(self._path)
-            else:  # the JVM was killed, or cannot write archives
+                _remove_oldest(self._path.parent)
+            else:  # also if the JVM cannot write archives
                 claim.unlink()
 
 
@@ -52,7 +58,7 @@ def existing_archive(java: Java, jars: Iterable[Path]) -> ClassArchive:
 
 
 def use_if_there(path: Path) -> ClassArchive:
-    return _in_use(path) if path.exists() else NO_ARCHIVE
+    return _in_use(path) if os.path.exists(path) else NO_ARCHIVE  # Path.exists raises in a home of another user
 
 
 def archive_to_use_or_write(java: Java, jars: Iterable[Path]) -> ClassArchive:
@@ -66,7 +72,7 @@ def archive_to_use_or_write(java: Java, jars: Iterable[Path]) -> ClassArchive:
 
 def use_or_write(path: Path) -> ClassArchive:
     """The archive at this path, which a JVM with the same class path has written or will write."""
-    if path.exists():
+    if os.path.exists(path):
         return _in_use(path)
     claim = path.with_suffix(".part")
     now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
@@ -95,19 +101,31 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def _in_use(path: Path) -> ClassArchive:
+    with contextlib.suppress(OSError):
+        os.utime(path)
     return ClassArchive(path, (f"-XX:SharedArchiveFile={path}", *_QUIET))
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Keep the archives that were used last. A JVM that runs keeps its own, although it has no name any more.
+
+    Raises: OSError.
+    """
+    archives = sorted(folder.glob("zookeeper-*.jsa"), key=lambda path: path.stat().st_mtime_ns)
+    for path in archives[:-MOST_ARCHIVES]:
+        path.unlink()
 
 
 def _path(java: Java, jars: Iterable[Path]) -> Path | None:
     """None if this Java cannot write archives, or if there is no place for one."""
     folder = cache_folder()
-    if folder is None or java.major_version < OLDEST_JAVA:
+    if folder is None or java.major_version < OLDEST_JAVA or os.pathsep in str(folder):  # the JVM would see two files
         return None
     try:
         parts = [str(version_in_release_file(java.path)), *map(_identity, (java.path.resolve(), *jars))]
     except OSError:  # a class path with a wildcard
         return None
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode("\n".join(parts))).hexdigest()[:16]
     return folder / f"zookeeper-{digest}.jsa"
 
 
