@@ -90,7 +90,8 @@ class Faults:
                 self._counters[fault.number] = _since_now(self._counted[fault.kind])
             self._apply()
         except BaseException:
-            self.end(fault.number)
+            if fault.number in self.open:  # nobody has ended it meanwhile
+                self.end(fault.number)
             raise
         return fault
 

@@ -114,6 +114,18 @@ def test_a_fault_that_cannot_begin_is_not_open(installed: Installed) -> None:
     assert not installed.faults.open
 
 
+def test_a_fault_that_is_ended_while_it_begins_is_refused_with_its_own_reason(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end_and_refuse(*_: Any) -> None:
+        installed.faults.end(1)
+        raise InvalidFault("the leader did not move")
+
+    monkeypatch.setattr("kafka_zk.broker.faults.faults.move_leaders", end_and_refuse)
+    with pytest.raises(InvalidFault, match="did not move"):
+        installed.begin(fault="leader_moves", topic="t", partition=0)
+
+
 def test_the_number_of_open_faults_is_limited(installed: Installed) -> None:
     for _ in range(MOST_FAULTS):
         installed.begin(fault="throttle", ms=1)
@@ -132,6 +144,7 @@ def test_the_number_of_open_faults_is_limited(installed: Installed) -> None:
         ("GET", "/faults/1", b"", 404),
         ("POST", "/faults/1/end", b"", 404),
         ("POST", "/faults/x/end", b"", 404),
+        ("GET", "/faults/" + "9" * 5000, b"", 404),
         ("HEAD", "/faults", b"", 404),
     ],
 )
