@@ -5,6 +5,7 @@ Nothing is imported that starts a reactor. A Java is started only if its folder 
 
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,8 +21,7 @@ from packaging.requirements import Requirement
 from kafka_zk import __version__
 from kafka_zk.embedded.errors import JarsNotFound
 from kafka_zk.embedded.jars import find_zookeeper_jars
-from kafka_zk.embedded.java import OLDEST_VERSION, candidates, major, probe
-from kafka_zk.embedded.java_release import version_in_release_file
+from kafka_zk.embedded.java import OLDEST_VERSION, candidates, major, version_of
 from kafka_zk.native import loading
 
 JAVA_TIMEOUT_S = 2
@@ -90,9 +90,7 @@ def java(
     refusals = []
     for source, path in sources(environ):
         try:
-            if not os.access(path, os.X_OK):
-                raise ValueError("is not a program")
-            found = version_in_release_file(path) or probe(path, JAVA_TIMEOUT_S)
+            found = version_of(path, JAVA_TIMEOUT_S)
             if major(found) >= OLDEST_VERSION:
                 return Finding("java", f"{found}, from {source}", str(path))
             refusals.append(f"{source} ({path}): version {found} is too old")
@@ -104,11 +102,11 @@ def java(
 
 def _zookeeper() -> Finding:
     try:
-        [jar, *_] = find_zookeeper_jars()
+        jars = find_zookeeper_jars()
     except JarsNotFound as error:
         return Finding("zookeeper", None, advice=str(error))
-    found = jar.name.removeprefix("zookeeper-").removesuffix(".jar")
-    return Finding("zookeeper", "jars" if found == "*" else found, str(jar.parent))
+    versions = [jar.stem.removeprefix("zookeeper-") for jar in jars if re.match(r"zookeeper-\d", jar.name)]
+    return Finding("zookeeper", versions[0] if versions else "jars", str(jars[0].parent))
 
 
 def _pyspark() -> Finding:
