@@ -60,10 +60,11 @@ def address(remote: str) -> str:
 
 
 def clone(folder: Path, target: Path) -> Path:
-    """The committed files of ``folder``, with nothing else, and with its author for new commits."""
+    """The committed files of ``folder``, with nothing else, and with its author, if it has one, for new commits."""
     git(folder, "clone", "--quiet", "--no-hardlinks", "--no-tags", str(folder), str(target))
     for key in ("user.name", "user.email"):
-        git(target, "config", key, git(folder, "config", key))
+        if value := git(folder, "config", "--default", "", "--get", key):
+            git(target, "config", key, value)
     return target
 
 
