@@ -28,7 +28,7 @@ JAVA_TIMEOUT_S = 2
 ENGINE_TIMEOUT_S = 0.2
 ENGINE_SOCKET = "unix:///var/run/docker.sock"
 PURPOSES = {
-    "embedded": "up, demo and the fixtures",
+    "embedded": "up, demo and the fixtures; in a clone, first pip install ./docker/zookeeper-wheel",
     "java": "a Java for the embedded ZooKeeper",
     "containers": "pytest --containers",
     "terminal": "the live screen of watch",

@@ -43,7 +43,9 @@ def find_zookeeper_jars() -> list[Path]:
         return _all_jars(folder / "jars")
     if (folder := _package("pyspark")) is not None:
         return _chosen_jars(folder / "jars")
-    raise JarsNotFound("no ZooKeeper: `pip install 'kafka-zk[embedded]'` brings it")
+    raise JarsNotFound(
+        "no ZooKeeper: `pip install 'kafka-zk[embedded]'` brings it; in a clone, `pip install ./docker/zookeeper-wheel`"
+    )
 
 
 def _package(name: str) -> Path | None:

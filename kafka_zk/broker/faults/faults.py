@@ -90,7 +90,7 @@ class Faults:
                 self._counters[fault.number] = _since_now(self._counted[fault.kind])
             self._apply()
         except BaseException:
-            if fault.number in self.open:  # nobody has ended it meanwhile
+            if fault.number in self.open:  # it was not ended meanwhile
                 self.end(fault.number)
             raise
         return fault
