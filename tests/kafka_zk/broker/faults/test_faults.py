@@ -1,5 +1,6 @@
 """What an installed fault changes in a broker, and that its end leaves no trace."""
 
+import resource
 from collections.abc import Coroutine
 from typing import Any, cast
 
@@ -101,6 +102,18 @@ def test_steps_of_the_clock_add_up_and_end(installed: Installed) -> None:
     assert installed.clock.step_ms == 3_600_000
     installed.faults.end(first.number)
     assert installed.clock.step_ms == 0
+
+
+def test_a_full_disk_ends_with_the_limit_that_was_there(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``ulimit -f`` or a batch system has set it."""
+    limits = [(1000, 2000)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    first, second = installed.begin(fault="disk_full"), installed.begin(fault="disk_full")
+    installed.faults.end(first.number)
+    assert limits[-1] == (0, 2000)
+    installed.faults.end(second.number)
+    assert limits == [(1000, 2000), (0, 2000), (1000, 2000)]
 
 
 def test_a_fault_that_cannot_begin_is_not_open(installed: Installed) -> None:
