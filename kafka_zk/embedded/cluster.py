@@ -350,6 +350,7 @@ class EmbeddedCluster:
 
     def stop(self) -> list[str]:
         """Stop all brokers, then ZooKeeper. Returns a sentence for each broker that did not end cleanly."""
+        self._end_faults(is_responding=True)
         running = [broker for broker in self.brokers if broker.alive]
         for broker in running:
             broker.process.terminate()
@@ -366,12 +367,19 @@ class EmbeddedCluster:
 
     def kill(self) -> None:
         """Kill everything, as in a crash."""
+        self._end_faults(is_responding=False)
         self._kill_loading()
         for broker in self.brokers:
             broker.kill()
         if self.zookeeper and self._stops_zookeeper:
             self.zookeeper.kill_if_started()
         self._release_lock()
+
+    def _end_faults(self, *, is_responding: bool) -> None:
+        if self._faults is not None:
+            from kafka_zk.embedded.faults import end_with
+
+            end_with(self, is_responding=is_responding)
 
     def _stop_zookeeper(self) -> None:
         if self.zookeeper and self._stops_zookeeper:

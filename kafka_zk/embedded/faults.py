@@ -12,13 +12,13 @@ matters. Brokers' own requests are never hit.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import EmbeddedError
-from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, Document, FaultClient
+from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, Document, FaultClient, FaultRefused
 
 STOP_TIMEOUT_S = 10
 
@@ -61,9 +61,12 @@ class FaultHandle:
     @property
     def fired(self) -> int:
         """How often the fault has fired, at all brokers together. A broker that has ended keeps its last count."""
+        self._count()
+        return sum(self._fired.values())
+
+    def _count(self) -> None:
         for broker_id, begun in self._begun.items():
             self._ask(broker_id, begun, FaultClient.fault)
-        return sum(self._fired.values())
 
     def begin(self, brokers: Iterator[BrokerProcess], *, at_one: bool) -> Self:
         """Begin at all ``brokers``, or at the first that can carry it out. Raises: FaultRefused."""
@@ -107,6 +110,18 @@ class FaultHandle:
             broker.stop(STOP_TIMEOUT_S)  # it ends by itself
             self._cluster.restart_broker(broker_id)
 
+    def belongs_to(self, cluster: FaultyCluster) -> bool:
+        return self._cluster is cluster
+
+    def end_with_cluster(self, *, is_responding: bool) -> None:
+        """All brokers are about to end, or have ended: nothing is to be restored then."""
+        if is_responding:
+            with suppress(FaultRefused):  # another process has ended it
+                self._count()
+        else:
+            self._has_lost_counts = True
+        self._begun = {}
+
     def check_fired(self) -> None:
         """Raises NeverFired, unless a broker ended that may have counted. For a fault that has ended."""
         if not self.fired and not self._has_lost_counts:
@@ -145,6 +160,13 @@ def client_of(broker: BrokerProcess) -> FaultClient:
     if broker.faults_port is None:
         raise EmbeddedError(f"broker {broker.broker_id} takes no faults")
     return FaultClient(broker.faults_port, broker.faults_token)
+
+
+def end_with(cluster: FaultyCluster, *, is_responding: bool) -> None:
+    """End a cluster's faults before its own end. ``is_responding``: the brokers can still say how often each fired."""
+    for handle in _open:
+        if handle.belongs_to(cluster):
+            handle.end_with_cluster(is_responding=is_responding)
 
 
 def end_all(*, check: bool) -> None:

@@ -126,6 +126,31 @@ def test_a_broker_with_a_full_disk_is_restarted_once(cluster: FakeCluster) -> No
     assert cluster.restarted == [0]
 
 
+def test_a_fault_does_not_outlive_its_cluster(cluster: FakeCluster) -> None:
+    """The test's end would start a broker again, without ZooKeeper."""
+    full = faults_of(cluster).disk_full(0)
+    fired, silent = faults_of(cluster).throttle(100), faults_of(cluster).throttle(200)
+    others = FakeCluster()
+    other = faults_of(others).throttle(100)
+    cluster.brokers[1].open[1] = 2
+    faults.end_with(cast(Any, cluster), is_responding=True)
+    for broker in cluster.brokers:
+        broker.alive = False
+    for handle in (full, fired, silent, other):
+        handle.end()
+    assert cluster.restarted == [] and not others.brokers[0].open
+    assert fired.fired == 2
+    with pytest.raises(NeverFired):
+        silent.check_fired()
+
+
+def test_a_fault_may_have_fired_before_its_cluster_was_killed(cluster: FakeCluster) -> None:
+    fault = faults_of(cluster).throttle(100)
+    faults.end_with(cast(Any, cluster), is_responding=False)
+    fault.end()
+    fault.check_fired()
+
+
 def test_a_fault_of_a_fixture_ends_although_its_test_did_not_run(tmp_path: Path) -> None:
     """Otherwise the next test would have it, and fail because it never fired."""
     (tmp_path / "test_two.py").write_text(
