@@ -12,7 +12,7 @@ A later start with the same directory continues with its data.
 import fcntl
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
@@ -121,6 +121,7 @@ class EmbeddedCluster:
         self._stops_zookeeper = False
         self.brokers: list[BrokerProcess] = []
         self._loading: list[BrokerProcess] = []
+        self._starting: list[BrokerProcess] = []  # until ``wait_ready``
         self.leaderless: dict[TopicPartition, list[int]] = {}
         """Set by ``wait_ready``: partitions that no running broker can lead, with their replicas."""
         self._lock: IO[str] | None = None
@@ -195,6 +196,7 @@ class EmbeddedCluster:
             self._write_users(self.security)
         brokers, self._loading = self._loading or self._new_brokers(), []
         self.brokers += brokers
+        self._starting = brokers
         for broker in brokers:
             broker.start()
         self._write_client_files()  # a container's address is known only after its start
@@ -282,10 +284,11 @@ class EmbeddedCluster:
 
         Args:
             on_registered: called once for each broker, when any broker knows it.
-        Raises: ProcessFailed if a broker ends, or at the timeout.
+        Raises: ProcessFailed if a broker ends, also since ``start_brokers``, or at the timeout.
         """
         deadline = monotonic_s() + timeout_s
-        wait_ready(self.brokers, timeout_s, on_registered)
+        starting, self._starting = self._starting, []
+        wait_ready(self.brokers, timeout_s, on_registered, starting)
         self._wait_for_leaders(deadline)
 
     def _wait_for_leaders(self, deadline: float) -> None:
@@ -413,9 +416,13 @@ def wait_ready(
     brokers: Sequence[BrokerProcess],
     timeout_s: float = START_TIMEOUT_S,
     on_registered: Callable[[BrokerProcess], None] | None = None,
+    starting: Collection[BrokerProcess] = (),
 ) -> None:
-    """Like ``EmbeddedCluster.wait_ready`` for any brokers, but without waiting for partitions' leaders."""
-    waiting = [broker for broker in brokers if broker.process.exit_code is None]
+    """Like ``EmbeddedCluster.wait_ready`` for any brokers, but without waiting for partitions' leaders.
+
+    ``starting``: brokers that must not have ended before; others may have.
+    """
+    waiting = [broker for broker in brokers if broker.process.exit_code is None or broker in starting]
     expected = {broker.broker_id for broker in waiting}
     seen: set[int] = set()
     deadline = monotonic_s() + timeout_s

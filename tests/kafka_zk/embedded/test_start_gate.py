@@ -94,6 +94,20 @@ def test_a_broker_that_has_ended_at_its_gate_does_not_start(tmp_path: Path) -> N
         broker.start()
 
 
+def test_a_cluster_is_not_ready_if_its_broker_ends_at_once(tmp_path: Path) -> None:
+    """As with a wrong key: its modules are loaded already, so it may have ended before anybody waits for it."""
+    broker = broker_that_runs(
+        "from kafka_zk.embedded import start_gate; start_gate.wait(); raise SystemExit(70)", tmp_path
+    )
+    cluster = EmbeddedCluster(tmp_path, broker_count=1, zookeeper="127.0.0.1:1")
+    cluster._loading = [broker]
+    broker.load()
+    cluster.start_brokers()
+    assert broker.process._process is not None and broker.process._process.wait(30) == 70
+    with pytest.raises(ProcessFailed, match="broker 0 ended with exit code 70"):
+        cluster.wait_ready()
+
+
 @pytest.mark.integration
 def test_brokers_load_while_zookeeper_starts(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(tmp_path, broker_count=2, force_sync=False)
