@@ -166,7 +166,8 @@ class EmbeddedCluster:
         self._check_ports()
         self._acquire_lock()
         if self._secured:
-            self.newly_secured = not is_secured(self.data_dir) and (self.data_dir / "broker-0").is_dir()
+            was_started = (self.data_dir / "broker-0" / "server.properties").exists()  # the folder comes earlier
+            self.newly_secured = was_started and not is_secured(self.data_dir)
             self.security = ClusterSecurity.prepared(self.data_dir / FOLDER)
         else:
             check_still_open(self.data_dir)
