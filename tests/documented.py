@@ -16,7 +16,7 @@ OUTPUT_MARK = "shows: "
 BOOTSTRAP, ZOOKEEPER = "127.0.0.1:9092", "127.0.0.1:2181"
 
 _BLOCK = re.compile(r"<!-- ([^>]*) -->\n```(\w+)\n(.*?)```", re.DOTALL)
-_CLONE = re.compile(r"(?:\.|/path/to/kafka-zk)(\[[\w,]+\])?")
+_CLONE = re.compile(r"(?:\.|/path/to/kafka-zk)(/docker/zookeeper-wheel)?(\[[\w,]+\])?")
 
 
 class Block(NamedTuple):
@@ -27,12 +27,20 @@ class Block(NamedTuple):
 
     @property
     def requirements(self) -> list[str]:
-        """What the first line installs with pip, as requirements; the clone is ``kafka-zk``."""
+        """What the first line installs with pip, as requirements; the clone is ``kafka-zk``, and has another project,
+        ``kafka-zk-zookeeper``."""
+        found = ((name, _CLONE.fullmatch(name)) for name in self._installed)
+        return [f"kafka-zk{'-zookeeper' if own[1] else own[2] or ''}" if own else name for name, own in found]
+
+    def installs(self, clone: Path) -> list[str]:
+        """The same as pip takes it, with the clone at this path."""
+        found = ((name, _CLONE.fullmatch(name)) for name in self._installed)
+        return [f"{clone}{own[1] or ''}{own[2] or ''}" if own else name for name, own in found]
+
+    @property
+    def _installed(self) -> list[str]:
         first = self.text.partition("\n")[0]
-        if not first.startswith("# pip install "):
-            return []
-        named = shlex.split(first.removeprefix("# pip install "))
-        return [f"kafka-zk{own[1] or ''}" if (own := _CLONE.fullmatch(name)) else name for name in named]
+        return shlex.split(first.removeprefix("# pip install ")) if first.startswith("# pip install ") else []
 
     @property
     def commands(self) -> list[str]:

@@ -128,8 +128,7 @@ class Reader:
 
     def _program(self, block: Block, name: str) -> Iterator[Ran]:
         if self._path is None:
-            named = [text.replace("kafka-zk", str(self._folder)) for text in block.requirements]
-            yield self._first.run(f"pip install {shlex.join(named)}", INSTALL_TIMEOUT_S)
+            yield self._first.run(f"pip install {shlex.join(block.installs(self._folder))}", INSTALL_TIMEOUT_S)
         file = f"test_{name}.py" if block.mark == "pytest" else f"{name}.py"
         (self._folder / file).write_text(block.text)
         runner = "python -m pytest" if block.mark == "pytest" else "python"

@@ -53,6 +53,13 @@ def test_only_the_jobs_that_need_it_may_write() -> None:
                 assert about["permissions"] == {"contents": "read"}, job
 
 
+def test_a_job_without_a_checkout_asks_no_local_git() -> None:
+    for name in ("ci.yml", "release.yml"):
+        for job, about in workflow(name)["jobs"].items():
+            text = str(about["steps"])
+            assert "actions/checkout" in text or not re.search(r"--notes-from-tag|\bgit ", text), job
+
+
 def test_both_distributions_are_uploaded() -> None:
     matrix = workflow("release.yml")["jobs"]["upload"]["strategy"]["matrix"]["include"]
     assert {each["distribution"] for each in matrix} == {"kafka-zk", "kafka-zk-zookeeper"}

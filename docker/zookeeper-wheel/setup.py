@@ -2,6 +2,7 @@
 have the SHA-256 in jars.txt. Metadata: setup.cfg."""
 
 import hashlib
+import os
 import shutil
 import sys
 import urllib.request
@@ -30,7 +31,7 @@ class BuildWithJars(build_py):
 
 def pinned(path: str, sha256: str) -> bytes:
     local = LOCAL / path
-    if local.is_file() and hashlib.sha256(local.read_bytes()).hexdigest() == sha256:
+    if os.path.isfile(local) and hashlib.sha256(local.read_bytes()).hexdigest() == sha256:
         return local.read_bytes()
     with urllib.request.urlopen(f"{CENTRAL}/{path}", timeout=60) as answer:
         content: bytes = answer.read()

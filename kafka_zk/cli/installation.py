@@ -5,6 +5,7 @@ This module imports nothing that starts a reactor. It runs Java only if Java's f
 
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,15 +21,14 @@ from packaging.requirements import Requirement
 from kafka_zk import __version__
 from kafka_zk.embedded.errors import JarsNotFound
 from kafka_zk.embedded.jars import find_zookeeper_jars
-from kafka_zk.embedded.java import OLDEST_VERSION, candidates, major, probe
-from kafka_zk.embedded.java_release import version_in_release_file
+from kafka_zk.embedded.java import OLDEST_VERSION, candidates, major, version_of
 from kafka_zk.native import loading
 
 JAVA_TIMEOUT_S = 2
 ENGINE_TIMEOUT_S = 0.2
 ENGINE_SOCKET = "unix:///var/run/docker.sock"
 PURPOSES = {
-    "embedded": "up, demo and the fixtures",
+    "embedded": "up, demo and the fixtures; in a clone, first pip install ./docker/zookeeper-wheel",
     "java": "a Java for the embedded ZooKeeper",
     "containers": "pytest --containers",
     "terminal": "the live screen of watch",
@@ -90,9 +90,7 @@ def java(
     refusals = []
     for source, path in sources(environ):
         try:
-            if not os.access(path, os.X_OK):
-                raise ValueError("is not a program")
-            found = version_in_release_file(path) or probe(path, JAVA_TIMEOUT_S)
+            found = version_of(path, JAVA_TIMEOUT_S)
             if major(found) >= OLDEST_VERSION:
                 return Finding("java", f"{found}, from {source}", str(path))
             refusals.append(f"{source} ({path}): version {found} is too old")
@@ -104,11 +102,11 @@ def java(
 
 def _zookeeper() -> Finding:
     try:
-        [jar, *_] = find_zookeeper_jars()
+        jars = find_zookeeper_jars()
     except JarsNotFound as error:
-        return Finding("zookeeper", None, advice=str(error))
-    found = jar.name.removeprefix("zookeeper-").removesuffix(".jar")
-    return Finding("zookeeper", "jars" if found == "*" else found, str(jar.parent))
+        return Finding("zookeeper", None, advice=str(error).removeprefix("no ZooKeeper: "))
+    versions = [jar.stem.removeprefix("zookeeper-") for jar in jars if re.match(r"zookeeper-\d", jar.name)]
+    return Finding("zookeeper", versions[0] if versions else "jars", str(jars[0].parent))
 
 
 def _pyspark() -> Finding:

@@ -99,7 +99,10 @@ class BrokerProcess:
         self._gate = gate
 
     def start(self) -> None:
-        """Does not wait until the broker serves (see ``EmbeddedCluster.wait_ready``)."""
+        """Does not wait until the broker serves (see ``EmbeddedCluster.wait_ready``).
+
+        Raises: ProcessFailed if the process has ended while it loaded its modules.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         write_private(self.properties_file, properties_text(self._properties))
         faults_file = self.folder / FAULTS_FILE
@@ -110,6 +113,7 @@ class BrokerProcess:
         gate, self._gate = self._gate, None
         if gate:
             gate.open()
+            self.process.check_alive()
         else:
             self.process.start()
 
@@ -119,14 +123,19 @@ class BrokerProcess:
 
     def stop(self, timeout_s: float = 30) -> int:
         """Kill after ``timeout_s``; returns the exit code."""
-        return self.process.stop(timeout_s)
+        code = self.process.stop(timeout_s)
+        self._abandon_gate()
+        return code
 
     def kill(self) -> None:
         """Send SIGKILL. As in a crash, the session remains until it expires, or with a supervisor for about 20 ms."""
         self.process.kill()
-        if self._gate:
-            self._gate.abandon()
-            self._gate = None
+        self._abandon_gate()
+
+    def _abandon_gate(self) -> None:
+        gate, self._gate = self._gate, None
+        if gate:
+            gate.abandon()
 
     def pause(self) -> None:
         self.process.pause()

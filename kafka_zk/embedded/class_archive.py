@@ -2,7 +2,8 @@
 a start takes two thirds of the time, and the server uses 16 MB less.
 
 A JVM writes the archive when it exits. So the first server that stops on a machine creates the archive, and later
-servers start from it. Archives are in the user's cache folder; each combination of Java and jars has its own.
+servers start from it. Archives are in the user's cache folder; each combination of Java and jars has its own. Every new
+environment of Python has other jars, so only the most recently used archives are kept.
 Source: JEP 350.
 """
 
@@ -19,6 +20,7 @@ from kafka_zk.embedded.java_release import version_in_release_file
 OLDEST_JAVA = 13
 ABANDONED_AFTER_S = 3600
 """A claim this old belongs to a server that was killed."""
+MOST_ARCHIVES = 5
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
@@ -34,15 +36,19 @@ class ClassArchive:
         self._claim = claim
         self.java_flags = tuple(java_flags)
 
-    def close(self) -> None:
-        """Publish the archive that the JVM has written, for later starts. Call this after the JVM has exited."""
+    def close(self, *, complete: bool) -> None:
+        """Publish the archive that the JVM has written, for later starts. Call this after the JVM has exited.
+
+        ``complete``: the JVM was not killed, perhaps while it was writing.
+        """
         claim, self._claim = self._claim, None
         if claim is None:
             return
         with contextlib.suppress(OSError):
-            if claim.stat().st_size:
+            if complete and claim.stat().st_size:
                 claim.replace(self._path)
-            else:  # the JVM was killed, or cannot write archives
+                _remove_oldest(self._path.parent)
+            else:  # also if the JVM cannot write archives
                 claim.unlink()
 
 
@@ -56,7 +62,7 @@ def existing_archive(java: Java, jars: Iterable[Path]) -> ClassArchive:
 
 
 def use_if_there(path: Path) -> ClassArchive:
-    return _in_use(path) if path.exists() else NO_ARCHIVE
+    return _in_use(path) if os.path.exists(path) else NO_ARCHIVE  # Path.exists raises in a home of another user
 
 
 def archive_to_use_or_write(java: Java, jars: Iterable[Path]) -> ClassArchive:
@@ -70,7 +76,7 @@ def archive_to_use_or_write(java: Java, jars: Iterable[Path]) -> ClassArchive:
 
 def use_or_write(path: Path) -> ClassArchive:
     """The archive at this path. All JVMs that use the path must have the same class path."""
-    if path.exists():
+    if os.path.exists(path):
         return _in_use(path)
     claim = path.with_suffix(".part")
     now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
@@ -99,19 +105,31 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def _in_use(path: Path) -> ClassArchive:
+    with contextlib.suppress(OSError):
+        os.utime(path)
     return ClassArchive(path, (f"-XX:SharedArchiveFile={path}", *_QUIET))
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Keep the archives that were used last. A JVM that runs keeps its own, although it has no name any more.
+
+    Raises: OSError.
+    """
+    archives = sorted(folder.glob("zookeeper-*.jsa"), key=lambda path: path.stat().st_mtime_ns)
+    for path in archives[:-MOST_ARCHIVES]:
+        path.unlink()
 
 
 def _path(java: Java, jars: Iterable[Path]) -> Path | None:
     """The path of the archive; None if this Java cannot write archives, or if there is no cache folder."""
     folder = cache_folder()
-    if folder is None or java.major_version < OLDEST_JAVA:
+    if folder is None or java.major_version < OLDEST_JAVA or os.pathsep in str(folder):  # the JVM would see two files
         return None
     try:
         parts = [str(version_in_release_file(java.path)), *map(_identity, (java.path.resolve(), *jars))]
     except OSError:  # a class path with a wildcard
         return None
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode("\n".join(parts))).hexdigest()[:16]
     return folder / f"zookeeper-{digest}.jsa"
 
 

@@ -12,7 +12,7 @@ A later start with the same directory continues with its data.
 import fcntl
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
@@ -121,6 +121,7 @@ class EmbeddedCluster:
         self._stops_zookeeper = False
         self.brokers: list[BrokerProcess] = []
         self._loading: list[BrokerProcess] = []
+        self._starting: list[BrokerProcess] = []  # until ``wait_ready``
         self.leaderless: dict[TopicPartition, list[int]] = {}
         """Set by ``wait_ready``: partitions that no running broker can lead, with their replicas."""
         self._lock: IO[str] | None = None
@@ -165,7 +166,8 @@ class EmbeddedCluster:
         self._check_ports()
         self._acquire_lock()
         if self._secured:
-            self.newly_secured = not is_secured(self.data_dir) and (self.data_dir / "broker-0").is_dir()
+            was_started = (self.data_dir / "broker-0" / "server.properties").exists()  # the folder comes earlier
+            self.newly_secured = was_started and not is_secured(self.data_dir)
             self.security = ClusterSecurity.prepared(self.data_dir / FOLDER)
         else:
             check_still_open(self.data_dir)
@@ -195,6 +197,7 @@ class EmbeddedCluster:
             self._write_users(self.security)
         brokers, self._loading = self._loading or self._new_brokers(), []
         self.brokers += brokers
+        self._starting = brokers
         for broker in brokers:
             broker.start()
         self._write_client_files()  # a container's address is known only after its start
@@ -282,10 +285,11 @@ class EmbeddedCluster:
 
         Args:
             on_registered: called once for each broker, when any broker knows it.
-        Raises: ProcessFailed if a broker ends, or at the timeout.
+        Raises: ProcessFailed if a broker ends, also since ``start_brokers``, or at the timeout.
         """
         deadline = monotonic_s() + timeout_s
-        wait_ready(self.brokers, timeout_s, on_registered)
+        starting, self._starting = self._starting, []
+        wait_ready(self.brokers, timeout_s, on_registered, starting)
         self._wait_for_leaders(deadline)
 
     def _wait_for_leaders(self, deadline: float) -> None:
@@ -350,6 +354,7 @@ class EmbeddedCluster:
 
     def stop(self) -> list[str]:
         """Stop all brokers, then ZooKeeper. Returns a sentence for each broker that did not end cleanly."""
+        self._end_faults(is_responding=True)
         running = [broker for broker in self.brokers if broker.alive]
         for broker in running:
             broker.process.terminate()
@@ -366,12 +371,19 @@ class EmbeddedCluster:
 
     def kill(self) -> None:
         """Kill everything, as in a crash."""
+        self._end_faults(is_responding=False)
         self._kill_loading()
         for broker in self.brokers:
             broker.kill()
         if self.zookeeper and self._stops_zookeeper:
             self.zookeeper.kill_if_started()
         self._release_lock()
+
+    def _end_faults(self, *, is_responding: bool) -> None:
+        if self._faults is not None:
+            from kafka_zk.embedded.faults import end_with
+
+            end_with(self, is_responding=is_responding)
 
     def _stop_zookeeper(self) -> None:
         if self.zookeeper and self._stops_zookeeper:
@@ -405,9 +417,13 @@ def wait_ready(
     brokers: Sequence[BrokerProcess],
     timeout_s: float = START_TIMEOUT_S,
     on_registered: Callable[[BrokerProcess], None] | None = None,
+    starting: Collection[BrokerProcess] = (),
 ) -> None:
-    """Like ``EmbeddedCluster.wait_ready`` for any brokers, but without waiting for partitions' leaders."""
-    waiting = [broker for broker in brokers if broker.process.exit_code is None]
+    """Like ``EmbeddedCluster.wait_ready`` for any brokers, but without waiting for partitions' leaders.
+
+    ``starting``: brokers that must not have ended before; others may have.
+    """
+    waiting = [broker for broker in brokers if broker.process.exit_code is None or broker in starting]
     expected = {broker.broker_id for broker in waiting}
     seen: set[int] = set()
     deadline = monotonic_s() + timeout_s

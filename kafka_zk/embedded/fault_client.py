@@ -53,7 +53,8 @@ class FaultClient:
             response = connection.getresponse()
             answer: Document = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise BrokerGone(f"the fault API at {self._address[0]}:{self._address[1]} failed: {error}") from error
+            where = f"{self._address[0]}:{self._address[1]}"
+            raise BrokerGone(f"no broker takes faults at {where}: {error}") from error
         finally:
             connection.close()
         if response.status == _ELSEWHERE:

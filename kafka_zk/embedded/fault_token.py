@@ -6,6 +6,11 @@ FAULTS_FILE = "faults.json"
 """File in a broker's folder with the port and token of its API, readable only by its owner."""
 
 
+def is_token(text: str) -> bool:
+    """True for a token that is long enough and that a header of HTTP carries unchanged."""
+    return len(text) >= SHORTEST_TOKEN and all("!" <= character <= "~" for character in text)
+
+
 def new_token() -> str:
     from secrets import token_hex  # only brokers with faults need it
 

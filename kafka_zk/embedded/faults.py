@@ -11,13 +11,14 @@ Each broker counts separately: ``times=1`` lets each broker fire once. Pass ``br
 Faults never hit requests from brokers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import EmbeddedError
-from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, FaultClient
+from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, Document, FaultClient, FaultRefused
 
 STOP_TIMEOUT_S = 10
 
@@ -39,6 +40,13 @@ class NeverFired(AssertionError):
     """The fault ended without having fired, so the test did not test it."""
 
 
+class _Begun(NamedTuple):
+    """Where a broker has the fault: a later process of the same broker has others with the same number."""
+
+    pid: int
+    number: int
+
+
 class FaultHandle:
     """One fault, at one broker or several."""
 
@@ -46,19 +54,20 @@ class FaultHandle:
         self._cluster = cluster
         self._kind = kind
         self._arguments = {key: value for key, value in arguments.items() if value is not None}
-        self._numbers: dict[int, int] = {}  # broker id -> the fault's number there
+        self._begun: dict[int, _Begun] = {}  # by broker id, until the end
         self._fired: dict[int, int] = {}
+        self._has_lost_counts = False
 
     @property
     def fired(self) -> int:
         """How often the fault has fired, at all brokers together. A broker that has exited keeps its last known count.
         """
-        for broker_id, number in self._numbers.items():
-            try:
-                self._fired[broker_id] = client_of(self._cluster.brokers[broker_id]).fault(number)["fired"]
-            except BrokerGone:
-                self._ended_itself(broker_id)
+        self._count()
         return sum(self._fired.values())
+
+    def _count(self) -> None:
+        for broker_id, begun in self._begun.items():
+            self._ask(broker_id, begun, FaultClient.fault)
 
     def begin(self, brokers: Iterator[BrokerProcess], *, at_one: bool) -> Self:
         """Begin at all ``brokers``, or with ``at_one`` at the first that can carry out the fault.
@@ -74,13 +83,14 @@ class FaultHandle:
                 except CarriedOutElsewhere as error:
                     refusal = error
                     continue
-                self._numbers[broker.broker_id], self._fired[broker.broker_id] = told["id"], told["fired"]
+                self._begun[broker.broker_id] = _Begun(broker.pid, told["id"])
+                self._fired[broker.broker_id] = told["fired"]
                 if at_one:
                     break
         except BaseException:
             self.end()
             raise
-        if not self._numbers:
+        if not self._begun:
             raise refusal or EmbeddedError("no broker runs")
         _open.append(self)
         return self
@@ -90,27 +100,51 @@ class FaultHandle:
         """
         if self in _open:
             _open.remove(self)
-        numbers, self._numbers = self._numbers, {}
-        for broker_id, number in numbers.items():
-            broker = self._cluster.brokers[broker_id]
-            try:
-                self._fired[broker_id] = client_of(broker).end(number)["fired"]
-            except BrokerGone:
-                self._ended_itself(broker_id)
-            if self._kind == "disk_full" and self._fired[broker_id]:
-                broker.stop(STOP_TIMEOUT_S)  # waits for the exit
-                self._cluster.restart_broker(broker_id)
-        if numbers and self._kind == "expire_session":
+        ended, self._begun = self._begun, {}
+        with ExitStack() as each:  # what fails at one broker ends at the others
+            for broker_id, begun in ended.items():
+                each.callback(self._end_at, broker_id, begun)
+        if ended and self._kind == "expire_session":
             self._cluster.wait_ready()
 
+    def _end_at(self, broker_id: int, begun: _Begun) -> None:
+        self._ask(broker_id, begun, FaultClient.end)
+        broker = self._cluster.brokers[broker_id]
+        was_restarted = broker.alive and broker.pid != begun.pid
+        if self._kind == "disk_full" and self._fired[broker_id] and not was_restarted:
+            broker.stop(STOP_TIMEOUT_S)  # it ends by itself
+            self._cluster.restart_broker(broker_id)
+
+    def belongs_to(self, cluster: FaultyCluster) -> bool:
+        return self._cluster is cluster
+
+    def end_with_cluster(self, *, is_responding: bool) -> None:
+        """All brokers are about to end, or have ended: nothing is to be restored then."""
+        if is_responding:
+            with suppress(FaultRefused):  # another process has ended it
+                self._count()
+        else:
+            self._has_lost_counts = True
+        self._begun = {}
+
     def check_fired(self) -> None:
-        """Raises NeverFired if the fault never fired. Call this after its end."""
-        if not self.fired:
+        """Raises NeverFired if the fault never fired, unless a broker exited with its count. Call this after its end."""
+        if not self.fired and not self._has_lost_counts:
             raise NeverFired(f"the fault {self} never fired")
 
-    def _ended_itself(self, broker_id: int) -> None:
+    def _ask(self, broker_id: int, begun: _Begun, ask: Callable[[FaultClient, int], Document]) -> None:
+        """Read the count, if the process that has the fault still runs."""
+        broker = self._cluster.brokers[broker_id]
+        try:
+            if broker.alive and broker.pid == begun.pid:
+                self._fired[broker_id] = ask(client_of(broker), begun.number)["fired"]
+                return
+        except BrokerGone:
+            pass
         if self._kind == "disk_full":
             self._fired[broker_id] = 1
+        else:
+            self._has_lost_counts = True
 
     def __str__(self) -> str:
         return f"{self._kind}({', '.join(f'{key}={value!r}' for key, value in self._arguments.items())})"
@@ -133,11 +167,19 @@ def client_of(broker: BrokerProcess) -> FaultClient:
     return FaultClient(broker.faults_port, broker.faults_token)
 
 
+def end_with(cluster: FaultyCluster, *, is_responding: bool) -> None:
+    """End a cluster's faults before its own end. ``is_responding``: the brokers can still say how often each fired."""
+    for handle in _open:
+        if handle.belongs_to(cluster):
+            handle.end_with_cluster(is_responding=is_responding)
+
+
 def end_all(*, check: bool) -> None:
     """End all faults that this process began. ``check``: raise NeverFired for the first fault that never fired."""
     handles = list(_open)
-    for handle in handles:
-        handle.end()
+    with ExitStack() as each:
+        for handle in handles:
+            each.callback(handle.end)
     if check:
         for handle in handles:
             handle.check_fired()

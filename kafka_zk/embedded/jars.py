@@ -43,7 +43,10 @@ def find_zookeeper_jars() -> list[Path]:
         return _all_jars(folder / "jars")
     if (folder := _package("pyspark")) is not None:
         return _chosen_jars(folder / "jars")
-    raise JarsNotFound("ZooKeeper is not installed: `pip install 'kafka-zk[embedded]'` installs it")
+    raise JarsNotFound(
+        "ZooKeeper is not installed: `pip install 'kafka-zk[embedded]'` installs it; in a clone, "
+        "`pip install ./docker/zookeeper-wheel` does"
+    )
 
 
 def _package(name: str) -> Path | None:

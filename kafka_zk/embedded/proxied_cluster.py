@@ -84,12 +84,15 @@ class ProxiedCluster(EmbeddedCluster):
         self._stop_proxies()
 
     def _stop_proxies(self) -> None:
-        for proxies in self._proxies.values():
-            for proxy in proxies.values():
-                proxy.stop()
-        self._proxies.clear()
+        while self._proxies:
+            self._stop_proxies_of(next(iter(self._proxies)))
+
+    def _stop_proxies_of(self, broker_id: int) -> None:
+        for proxy in self._proxies.pop(broker_id, {}).values():
+            proxy.stop()
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
+        self._stop_proxies_of(broker_id)  # of a start whose ZooKeeper needed another port
         servers, chroot = connect_string.parse(self.zookeeper_connect)
         inner_port = free_port()
         zookeeper = TcpProxy(*servers[0]).start()

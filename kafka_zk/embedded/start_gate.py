@@ -22,7 +22,9 @@ class StartGate:
 
     def child_started(self) -> None:
         """Close the parent's copy of ``descriptor``. Call this after starting the child, even if that failed."""
-        os.close(self.descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def open(self) -> None:
         """Let the child continue. No effect on a child that has exited. Call either this or ``abandon``, once."""
@@ -31,6 +33,8 @@ class StartGate:
         self.abandon()
 
     def abandon(self) -> None:
+        """End the child at its gate, if it was started at all."""
+        self.child_started()
         os.close(self._write_end)
 
 

@@ -23,6 +23,8 @@ START_TIMEOUT_S = 60
 FIRST_ANSWER_TIMEOUT_S = 0.1
 MAX_HEAP_MB = 256
 PORT_ATTEMPTS = 5
+ENDED_BY_SIGTERM = 143
+"""Exit code of a JVM that has shut down."""
 MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
 """ZooKeeper's default minSessionTimeout and maxSessionTimeout."""
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
@@ -178,6 +180,7 @@ class EmbeddedZooKeeper:
         (files / "data").mkdir(parents=True, exist_ok=True)
         (files / "zoo.cfg").write_text(properties_text(self._settings()))
         jaas_file = self._security.jaas_file if self._security else None
+        self._archive.close(complete=False)  # of a server that was killed from outside
         self._archive = archive_to_use_or_write(find_java(), find_zookeeper_jars())
         command = zookeeper_command(
             files / "zoo.cfg", force_sync=self._force_sync, jaas_file=jaas_file, archive=self._archive
@@ -218,14 +221,14 @@ class EmbeddedZooKeeper:
         return probe(self.port, timeout_s=timeout_s).health is Health.SERVING
 
     def stop(self) -> int:
-        """Returns the exit code (143: SIGTERM). If the server writes a class archive, this takes a second longer."""
+        """Returns the exit code (ENDED_BY_SIGTERM). Writing a class archive takes a second."""
         code = self.process.stop() if self._process else 0
-        self._archive.close()
+        self._archive.close(complete=code == ENDED_BY_SIGTERM)
         return code
 
     def kill(self) -> None:
         self.process.kill()
-        self._archive.close()
+        self._archive.close(complete=False)
 
     def kill_if_started(self) -> None:
         if self._process is not None:

@@ -113,6 +113,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """End the faults of fixtures, also if the test did not run because another fixture failed."""
+    _end_faults(check=False)
+    try:
+        return (yield)
+    finally:
+        _end_faults(check=False)
+
+
 def _end_faults(*, check: bool) -> None:
     faults = sys.modules.get("kafka_zk.embedded.faults")  # loaded only if a test uses faults
     if faults is not None:

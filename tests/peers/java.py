@@ -65,11 +65,14 @@ def run_tool(
     Raises: JavaFailed with the whole output if it ends with another code than 0 or runs too long.
     """
     archive = use_or_write(_archive(version))
+    ended_well = False
     try:
         command = _tool_command(version, main_class, arguments, archive.java_flags)
-        return run_to_its_end(command, stdin=stdin, timeout_s=timeout_s)
+        ran = run_to_its_end(command, stdin=stdin, timeout_s=timeout_s)
+        ended_well = True
+        return ran
     finally:
-        archive.close()
+        archive.close(complete=ended_well)
 
 
 def run_to_its_end(command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _TOOL_TIMEOUT_S) -> ToolRun:

@@ -61,10 +61,11 @@ def address(remote: str) -> str:
 
 
 def clone(folder: Path, target: Path) -> Path:
-    """Clone ``folder``, without uncommitted files; new commits get the same author."""
+    """Clone ``folder``, without uncommitted files; new commits get the same author, if there is one."""
     git(folder, "clone", "--quiet", "--no-hardlinks", "--no-tags", str(folder), str(target))
     for key in ("user.name", "user.email"):
-        git(target, "config", key, git(folder, "config", key))
+        if value := git(folder, "config", "--default", "", "--get", key):
+            git(target, "config", key, value)
     return target
 
 

@@ -88,6 +88,20 @@ def test_a_tag_is_built_as_it_is(project: Path, builds: list[str], capsys: pytes
     assert "has the files of v0.1.0" in capsys.readouterr().out
 
 
+def test_a_workflow_has_no_branch_and_no_author(
+    project: Path, builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run(project, "--tag", "--repository", WHERE)
+    git(project, "checkout", "--quiet", "v0.1.0")
+    git(project, "branch", "--quiet", "--delete", "--force", "main")
+    git(project, "config", "--remove-section", "user")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    assert run(project, "--at-tag", "--version", "0.1.0") == 0
+    assert builds[-1] == (project / "CHANGELOG.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

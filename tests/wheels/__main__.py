@@ -39,7 +39,7 @@ class BuildFailed(Exception):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="receives the distributions; what is in it is removed")
+    parser.add_argument("folder", type=Path, help="receives the distributions; those in it are removed")
     folder = parser.parse_args().folder.resolve()
     os.environ.setdefault(EPOCH, run("git", "log", "-1", "--format=%ct", cwd=ROOT).strip())
     try:
@@ -51,9 +51,12 @@ def main() -> None:
 
 
 def build(folder: Path) -> None:
-    """Raises: BuildFailed."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    """Raises: BuildFailed, also if the folder has something else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if other := [path for path in folder.iterdir() if not path.name.endswith((".whl", ".tar.gz"))]:
+        raise BuildFailed(f"{folder} is no folder of distributions: it has {other[0].name}")
+    for old in folder.iterdir():
+        old.unlink()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         source, zookeeper = work / "source", work / "zookeeper"

@@ -23,6 +23,8 @@ def _number(lowest: int, highest: int) -> Callable[[Any], int]:
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{value!r} is not a name")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(f"{value!r} is not Unicode")
     return value
 
 

@@ -62,7 +62,7 @@ class Faults:
     def __init__(self, seams: Seams) -> None:
         self._seams = seams
         self._count = 0
-        self._is_full = False
+        self._usual_limit_bytes: int | None = None  # of files, while the disk is full
         self._counters: dict[int, Callable[[], int]] = {}  # by fault number, for faults that requests do not count
         self.open: dict[int, Fault] = {}
         self._at_once: Mapping[str, Callable[[Fault], Awaitable[None]]] = {
@@ -96,7 +96,8 @@ class Faults:
                 self._counters[fault.number] = _since_now(self._counted[fault.kind])
             self._apply()
         except BaseException:
-            self.end(fault.number)
+            if fault.number in self.open:  # it was not ended meanwhile
+                self.end(fault.number)
             raise
         return fault
 
@@ -128,9 +129,11 @@ class Faults:
         kinds = {fault.kind for fault in faults}
         self._seams.services.client_quotas.throttle_others(on="throttle" in kinds)
         self._seams.clock.step_ms = sum(fault.arguments["step_ms"] for fault in faults if fault.kind == "clock_step")
-        if ("disk_full" in kinds) != self._is_full:
-            self._is_full = not self._is_full
-            _limit_files(0 if self._is_full else None)
+        if "disk_full" in kinds and self._usual_limit_bytes is None:
+            self._usual_limit_bytes = _limit_files(0)
+        elif "disk_full" not in kinds and self._usual_limit_bytes is not None:
+            _limit_files(self._usual_limit_bytes)
+            self._usual_limit_bytes = None
 
     async def _coordinator_moves(self, fault: Fault) -> None:
         services = self._seams.services
@@ -185,10 +188,11 @@ def _since_now(count: Callable[[], int]) -> Callable[[], int]:
     return lambda: count() - begin
 
 
-def _limit_files(limit_bytes: int | None) -> None:
-    """Limit the size of the files that this process writes; None: no limit."""
-    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard if limit_bytes is None else limit_bytes, hard))
+def _limit_files(limit_bytes: int) -> int:
+    """Limit the size of the files that this process writes. Returns the limit before; RLIM_INFINITY: none."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
+    return soft
 
 
 def _nested(wraps: list[Callable[[RawHandler], RawHandler]], handler: RawHandler) -> RawHandler:

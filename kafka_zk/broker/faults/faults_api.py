@@ -2,6 +2,7 @@
 
 import hmac
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,9 @@ from kafka_zk.broker.faults.faults import Faults
 
 Reply = tuple[int, Mapping[str, Any]]
 """HTTP status and JSON document."""
+
+
+_NUMBER = re.compile("[0-9]{1,9}")
 
 
 class _NotFound(Exception):
@@ -50,7 +54,7 @@ class FaultsApi:
             return 201, faults.told(await faults.begin(_document(body)))
         if path == ["faults"] and method == "GET":
             return 200, {"faults": [faults.told(fault) for fault in faults.open.values()]}
-        number = int(path[1]) if len(path) > 1 and path[0] == "faults" and path[1].isdecimal() else 0
+        number = int(path[1]) if len(path) > 1 and path[0] == "faults" and _NUMBER.fullmatch(path[1]) else 0
         if number not in faults.open:
             raise _NotFound
         if len(path) == 2 and method == "GET":

@@ -12,6 +12,7 @@ from kafka_zk.protocol.request import RequestHeader
 
 _GROUP_FIELDS = frozenset({"group_id", "groups", "group_ids", "groups_names"})
 _TOPIC_FIELDS = frozenset({"topic", "topics", "topic_name", "topic_names"})
+_LONGEST_ID = 10
 _OF_GROUP = 0  # FindCoordinator's key type
 
 
@@ -20,7 +21,7 @@ def is_of_broker(services: Services, header: RequestHeader, request: Any) -> boo
     if _replica_id(request) >= 0:
         return True
     client_id = header.client_id or ""
-    return client_id.isdecimal() and int(client_id) in services.metadata.brokers
+    return client_id.isdecimal() and len(client_id) <= _LONGEST_ID and int(client_id) in services.metadata.brokers
 
 
 def _replica_id(request: Any) -> int:

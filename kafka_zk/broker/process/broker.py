@@ -66,6 +66,7 @@ class Broker:
         stats: counts requests; None without a metrics endpoint.
         observe: called with every event of ``registry.client.events``, ``controller.events``, ``replica.events`` and
             ``group.events``; its errors are logged.
+        on_bound: called with the parts before the broker registers; may raise CannotListenError.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Broker:
         on_fatal: Callable[[str], None],
         stats: RequestStats | None = None,
         observe: Observe = ignore,
+        on_bound: Callable[[BrokerParts], None] = lambda parts: None,
     ) -> None:
+        self._on_bound = on_bound
         self._machine = machine
         self._observe = observe
         self._config = config
@@ -150,6 +153,7 @@ class Broker:
         if self._stopping:
             raise StartAbandoned
         live_config = self._live_config = self._bind(parts)
+        self._on_bound(parts)
         await self._register()
         if self._stopping:
             raise StartAbandoned

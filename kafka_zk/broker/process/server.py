@@ -21,6 +21,7 @@ from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.opening_logs import StartAbandoned
+from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.process.signals import ending_signals
 from kafka_zk.native.loading import NativeUnusable, implementation
 from kafka_zk.network.reactor import install
@@ -135,11 +136,10 @@ class _Process:
             machine = replace(Machine.of(self._reactor), start_helper=partial(helper_holding, self._session_pipe))
             if self._faults_address is not None:
                 machine = replace(machine, clock=SteppedClock(self._reactor))
-            self._broker = Broker(machine, config, client, self._fatal, stats, self._observe)
+            take_faults = partial(self._take_faults, machine, client)
+            self._broker = Broker(machine, config, client, self._fatal, stats, self._observe, take_faults)
             await self._broker.start()
             client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
-            if self._faults_address is not None:
-                self._take_faults(self._faults_address, self._broker, machine, client)
             if stats is not None and self._metrics_address is not None:
                 from kafka_zk.broker.metrics import endpoint
 
@@ -155,12 +155,15 @@ class _Process:
             _log.failure("the broker cannot start", level=LogLevel.error)
             self._fatal("the broker cannot start because of a bug; see the traceback above")
 
-    def _take_faults(self, address: FaultsAddress, broker: Broker, machine: Machine, client: RegistryClient) -> None:
+    def _take_faults(self, machine: Machine, client: RegistryClient, parts: BrokerParts) -> None:
+        """Before the broker registers, so that every broker that is known takes faults."""
+        address = self._faults_address
+        if address is None:
+            return
         from kafka_zk.broker.faults import control_channel
         from kafka_zk.broker.faults.faults import Faults, Seams
 
         assert isinstance(machine.clock, SteppedClock)
-        parts = broker.parts
         faults = Faults(Seams(parts.services, parts.dispatcher, client, machine.clock, machine.run_in_thread))
         control_channel.listen(self._reactor, faults, *address)
         _log.warn("faults can be injected at {host}:{port}", host=address.host, port=address.port)

@@ -13,7 +13,7 @@ from kafka_zk.broker.process.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, Log
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.properties import KEY_VALUE, read_properties
 from kafka_zk.embedded import start_gate
-from kafka_zk.embedded.fault_token import FAULTS_TOKEN_VARIABLE, SHORTEST_TOKEN
+from kafka_zk.embedded.fault_token import FAULTS_TOKEN_VARIABLE, SHORTEST_TOKEN, is_token
 from kafka_zk.network.twisted_tcp import without_pyopenssl
 
 _LOGIN_FILE = "java.security.auth.login.config"
@@ -93,8 +93,9 @@ def command(
     if metrics_host is not None and metrics_port is None:
         raise click.UsageError("--metrics-host needs --metrics-port")
     token = os.environ.pop(FAULTS_TOKEN_VARIABLE, "")  # helper processes do not need it
-    if faults_port is not None and len(token) < SHORTEST_TOKEN:
-        raise click.UsageError(f"--faults-port needs {SHORTEST_TOKEN} or more characters in {FAULTS_TOKEN_VARIABLE}")
+    if faults_port is not None and not is_token(token):
+        wanted = f"a token of {SHORTEST_TOKEN} or more characters of ASCII, without spaces, in {FAULTS_TOKEN_VARIABLE}"
+        raise click.UsageError(f"--faults-port needs {wanted}")
     if start_gate.is_held():
         _load()
         start_gate.wait()

@@ -114,6 +114,21 @@ def test_each_extra_of_users_has_a_purpose() -> None:
     assert set(parser["options.extras_require"]) - FOR_DEVELOPERS <= PURPOSES.keys()
 
 
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["log4j-api-2.25.4.jar", "zookeeper-3.9.5.jar", "zookeeper-jute-3.9.5.jar"], "3.9.5"),
+        (["zookeeper-3.9.4.jar", "log4j-api-2.25.4.jar"], "3.9.4"),
+        (["*"], "jars"),
+    ],
+)
+def test_the_version_of_zookeeper_is_that_of_its_own_jar(
+    names: list[str], found: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(installation, "find_zookeeper_jars", lambda: [tmp_path / name for name in names])
+    assert installation._zookeeper()[:3] == ("zookeeper", found, str(tmp_path))
+
+
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

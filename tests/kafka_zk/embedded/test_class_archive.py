@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.embedded.class_archive import ABANDONED_AFTER_S, archive_to_use_or_write, cache_folder, existing_archive
+from kafka_zk.embedded.class_archive import (
+    ABANDONED_AFTER_S,
+    MOST_ARCHIVES,
+    archive_to_use_or_write,
+    cache_folder,
+    existing_archive,
+)
 from kafka_zk.embedded.java import Java
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 
@@ -41,7 +47,7 @@ def test_an_archive_that_was_written_is_used_next_time(cache: Path, java: Java, 
     assert existing_archive(java, jars).java_flags == ()
     archive = archive_to_use_or_write(java, jars)
     written(archive.java_flags).write_bytes(b"classes")
-    archive.close()
+    archive.close(complete=True)
     (made,) = cache.iterdir()
     assert made.read_bytes() == b"classes"
     for later in (archive_to_use_or_write(java, jars), existing_archive(java, jars)):
@@ -51,13 +57,37 @@ def test_an_archive_that_was_written_is_used_next_time(cache: Path, java: Java, 
 def test_only_one_server_at_a_time_writes(cache: Path, java: Java, jars: list[Path]) -> None:
     first = archive_to_use_or_write(java, jars)
     assert archive_to_use_or_write(java, jars).java_flags == ()
-    first.close()  # the server was killed and has not written the archive
+    first.close(complete=False)  # the server was killed and has not written the archive
     assert list(cache.iterdir()) == []
     third = archive_to_use_or_write(java, jars)
     claim = written(third.java_flags)
     begun_s = claim.stat().st_mtime - ABANDONED_AFTER_S - 1
     os.utime(claim, (begun_s, begun_s))
     assert archive_to_use_or_write(java, jars).java_flags, "a claim whose server was killed with its parent"
+
+
+def test_what_a_killed_server_has_written_is_not_used(cache: Path, java: Java, jars: list[Path]) -> None:
+    archive = archive_to_use_or_write(java, jars)
+    written(archive.java_flags).write_bytes(b"the beginning of ")
+    archive.close(complete=False)
+    assert list(cache.iterdir()) == []
+
+
+def test_only_the_archives_used_last_are_kept(cache: Path, java: Java, jars: list[Path]) -> None:
+    """Every new environment has other jars, and an archive has 20 MB."""
+    cache.mkdir(parents=True)
+    others = [cache / f"zookeeper-{number}.jsa" for number in range(MOST_ARCHIVES)]
+    for seconds, other in enumerate(others):
+        other.touch()
+        os.utime(other, (seconds, seconds))
+    archive = archive_to_use_or_write(java, jars)
+    written(archive.java_flags).write_bytes(b"classes")
+    archive.close(complete=True)
+    assert others[0] not in cache.iterdir() and set(others[1:]) < set(cache.iterdir())
+    (made,) = set(cache.iterdir()) - set(others)
+    os.utime(made, (0, 0))
+    assert archive_to_use_or_write(java, jars).java_flags
+    assert made.stat().st_mtime > 0, "it is in use"
 
 
 def test_other_jars_and_another_java_have_other_archives(cache: Path, java: Java, jars: list[Path]) -> None:
@@ -73,8 +103,12 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: Java, jars: list[Path]
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert archive_to_use_or_write(java, jars).java_flags == ()
+    jars.append(Path(os.fsdecode(os.fsencode(tmp_path / "jar-") + b"\xff")))
+    jars[-1].touch()
+    for unusable in (tmp_path / "file", tmp_path / ("long" * 100), tmp_path / "two:parts"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(unusable))
+        assert archive_to_use_or_write(java, jars).java_flags == ()
+        assert existing_archive(java, jars).java_flags == ()
 
 
 def test_an_old_java_and_a_class_path_with_a_wildcard_have_none(cache: Path, java: Java, jars: list[Path]) -> None:

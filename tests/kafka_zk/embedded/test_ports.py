@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from kafka_zk.embedded import ports
 from kafka_zk.embedded.ports import LOCALHOST, can_listen, listens
 
 
@@ -43,3 +44,21 @@ def test_a_port_can_be_bound_unless_somebody_has_it(address: str) -> None:
         assert not can_listen(port, address)
     assert can_listen(port, address)
     assert not can_listen(port, "no.such.host.invalid")
+
+
+def test_no_port_is_given_again_before_its_server_may_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker's port for faults was that of a ZooKeeper that still started."""
+    numbers = iter([5000, 5000, 5001, 5001, 5000, 5002])
+
+    class Bound(socket.socket):
+        def bind(self, address: object) -> None:
+            self.number = next(numbers)
+
+        def getsockname(self) -> tuple[str, int]:
+            return LOCALHOST, self.number
+
+    monkeypatch.setattr(ports, "_given", type(ports._given)(maxlen=2))
+    monkeypatch.setattr(socket, "socket", Bound)
+    assert ports.free_port() == 5000
+    assert ports.free_port() == 5001
+    assert ports.free_ports(1) == [5002]

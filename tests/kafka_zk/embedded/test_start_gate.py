@@ -60,6 +60,54 @@ def test_a_gate_leaves_no_descriptor(child: ChildProcess) -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
+def broker_that_runs(code: str, folder: Path) -> BrokerProcess:
+    broker = BrokerProcess(folder, 0, 9092, "127.0.0.1:2181", {})
+    broker.process.command = [sys.executable, "-c", code]
+    return broker
+
+
+def test_a_gate_whose_child_cannot_be_started_leaves_no_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    broker = broker_that_runs(CHILD, tmp_path / "file" / "broker")
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(NotADirectoryError):
+        broker.load()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_broker_that_is_stopped_at_its_gate_leaves_no_descriptor_and_starts_again(tmp_path: Path) -> None:
+    broker = broker_that_runs(CHILD, tmp_path)
+    before = set(os.listdir("/proc/self/fd"))
+    broker.load()
+    broker.stop()
+    assert set(os.listdir("/proc/self/fd")) == before
+    broker.start()
+    assert broker.process._process is not None and broker.process._process.wait(30) == 0
+    assert "held False" in broker.process.output()
+
+
+def test_a_broker_that_has_ended_at_its_gate_does_not_start(tmp_path: Path) -> None:
+    broker = broker_that_runs("print('Error: no such module'); raise SystemExit(70)", tmp_path)
+    broker.load()
+    assert broker.process._process is not None and broker.process._process.wait(30) == 70
+    with pytest.raises(ProcessFailed, match=r"broker 0 ended with exit code 70, saying: Error: no such module"):
+        broker.start()
+
+
+def test_a_cluster_is_not_ready_if_its_broker_ends_at_once(tmp_path: Path) -> None:
+    """As with a wrong key: its modules are loaded already, so it may have ended before anybody waits for it."""
+    broker = broker_that_runs(
+        "from kafka_zk.embedded import start_gate; start_gate.wait(); raise SystemExit(70)", tmp_path
+    )
+    cluster = EmbeddedCluster(tmp_path, broker_count=1, zookeeper="127.0.0.1:1")
+    cluster._loading = [broker]
+    broker.load()
+    cluster.start_brokers()
+    assert broker.process._process is not None and broker.process._process.wait(30) == 70
+    with pytest.raises(ProcessFailed, match="broker 0 ended with exit code 70"):
+        cluster.wait_ready()
+
+
 @pytest.mark.integration
 def test_brokers_load_while_zookeeper_starts(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(tmp_path, broker_count=2, force_sync=False)

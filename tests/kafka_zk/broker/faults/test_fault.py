@@ -73,6 +73,7 @@ def test_an_api_has_several_spellings(spelling: object) -> None:
         ({"fault": "error", "api": "Produce", "code": 6, "times": 0}, "times: 0 is not a number from 1 to"),
         ({"fault": "throttle", "ms": True}, "ms: True is not a number"),
         ({"fault": "throttle", "ms": 10, "topic": ""}, "topic: '' is not a name"),
+        ({"fault": "throttle", "ms": 10, "topic": "\ud800"}, r"topic: '\\ud800' is not Unicode"),
         ({"fault": "clock_step", "step_ms": 10**15}, "step_ms: 1000000000000000 is not a number"),
     ],
 )

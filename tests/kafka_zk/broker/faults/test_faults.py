@@ -1,5 +1,6 @@
 """A fault changes a broker's behaviour while it lasts, and leaves no trace when it ends."""
 
+import resource
 from collections.abc import Coroutine
 from typing import Any, cast
 
@@ -103,6 +104,18 @@ def test_steps_of_the_clock_add_up_and_end(installed: Installed) -> None:
     assert installed.clock.step_ms == 0
 
 
+def test_a_full_disk_ends_with_the_limit_that_was_there(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``ulimit -f`` or a batch system has set it."""
+    limits = [(1000, 2000)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    first, second = installed.begin(fault="disk_full"), installed.begin(fault="disk_full")
+    installed.faults.end(first.number)
+    assert limits[-1] == (0, 2000)
+    installed.faults.end(second.number)
+    assert limits == [(1000, 2000), (0, 2000), (1000, 2000)]
+
+
 def test_a_fault_that_cannot_begin_is_not_open(installed: Installed) -> None:
     with pytest.raises(InvalidFault, match="__consumer_offsets does not exist"):
         installed.begin(fault="coordinator_moves")
@@ -112,6 +125,18 @@ def test_a_fault_that_cannot_begin_is_not_open(installed: Installed) -> None:
     with pytest.raises(InvalidFault, match="the leader of t-0 cannot move: the cluster has one broker"):
         installed.begin(fault="leader_moves", topic="t", partition=0)
     assert not installed.faults.open
+
+
+def test_a_fault_that_is_ended_while_it_begins_is_refused_with_its_own_reason(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end_and_refuse(*_: Any) -> None:
+        installed.faults.end(1)
+        raise InvalidFault("the leader did not move")
+
+    monkeypatch.setattr("kafka_zk.broker.faults.faults.move_leaders", end_and_refuse)
+    with pytest.raises(InvalidFault, match="did not move"):
+        installed.begin(fault="leader_moves", topic="t", partition=0)
 
 
 def test_the_number_of_open_faults_is_limited(installed: Installed) -> None:
@@ -132,6 +157,7 @@ def test_the_number_of_open_faults_is_limited(installed: Installed) -> None:
         ("GET", "/faults/1", b"", 404),
         ("POST", "/faults/1/end", b"", 404),
         ("POST", "/faults/x/end", b"", 404),
+        ("GET", "/faults/" + "9" * 5000, b"", 404),
         ("HEAD", "/faults", b"", 404),
     ],
 )

@@ -58,7 +58,8 @@ def test_a_fetch_names_the_topics_of_its_session(broker: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replica_id", "client_id", "is_broker"), [(1, "app", True), (-1, "1", True), (-1, "2", False)]
+    ("replica_id", "client_id", "is_broker"),
+    [(1, "app", True), (-1, "1", True), (-1, "2", False), (-1, "1" * 5000, False)],
 )
 def test_requests_of_brokers_are_recognised(broker: Harness, replica_id: int, client_id: str, is_broker: bool) -> None:
     broker.services.metadata.brokers[1] = AliveBroker(1, {}, None)

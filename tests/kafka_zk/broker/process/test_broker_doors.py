@@ -44,6 +44,7 @@ class Observed:
 
     def __init__(self, reactor: LocalReactor, folder: Path) -> None:
         self.events: list[Event] = []
+        self.epochs_when_bound: list[int] = []
         zookeeper = SimZooKeeper(reactor, delay_ms=(0.0, 0.1))  # type: ignore[arg-type]
         self.client = zookeeper.client("broker")
         keys = {"zookeeper.connect": "in-memory:1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder)}
@@ -54,6 +55,7 @@ class Observed:
             self.client,
             pytest.fail,
             observe=self.observe,
+            on_bound=lambda parts: self.epochs_when_bound.append(parts.services.broker_epoch()),
         )
         reactor.result_of(broker.start())
         reactor.until(lambda: broker.parts.controller.is_active)
@@ -103,6 +105,11 @@ def test_an_observer_hears_of_the_controller_the_replicas_and_the_registry(obser
     assert (changed.partition, changed.role, changed.refusal) == (tp, Role.LEADER, None)
     assert {event.actor for event in observed.events} == {"broker-1001", "controller-1001"}
     assert observed.only(ControllerElected) and any(isinstance(event, WatchFired) for event in observed.events)
+
+
+def test_what_opens_with_the_listeners_is_there_before_the_broker_is_known(observed: Observed) -> None:
+    """A broker without an epoch is not registered."""
+    assert observed.epochs_when_bound == [-1]
 
 
 def test_an_observer_hears_of_clients_once_there_are_quotas(
