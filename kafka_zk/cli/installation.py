@@ -104,7 +104,7 @@ def _zookeeper() -> Finding:
     try:
         jars = find_zookeeper_jars()
     except JarsNotFound as error:
-        return Finding("zookeeper", None, advice=str(error).removeprefix("no ZooKeeper: "))
+        return Finding("zookeeper", None, advice=str(error).removeprefix("ZooKeeper is not installed: "))
     versions = [jar.stem.removeprefix("zookeeper-") for jar in jars if re.match(r"zookeeper-\d", jar.name)]
     return Finding("zookeeper", versions[0] if versions else "jars", str(jars[0].parent))
 

@@ -128,7 +128,7 @@ class FaultHandle:
         self._begun = {}
 
     def check_fired(self) -> None:
-        """Raises NeverFired if the fault never fired, unless a broker exited with its count. Call this after its end."""
+        """Raises NeverFired if the fault never fired, unless a broker took its count along. Call this after the end."""
         if not self.fired and not self._has_lost_counts:
             raise NeverFired(f"the fault {self} never fired")
 

@@ -26,6 +26,7 @@ NOT_FOR_TESTS = {
     "client_properties": "used by make_cluster",
     "kill_if_started": "used by a cluster",
     "serving": "used by start",
+    "load": "used by a cluster",
     "process": "the log, the exit code",
     "tls_port": "in connect_string",
 }
