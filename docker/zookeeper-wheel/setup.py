@@ -11,7 +11,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-CENTRAL = "https://repo1.maven.org/maven2"
+CENTRAL = "repo1.maven.org"
 LOCAL = Path.home() / ".m2" / "repository"
 
 
@@ -33,7 +33,7 @@ def pinned(path: str, sha256: str) -> bytes:
     local = LOCAL / path
     if os.path.isfile(local) and hashlib.sha256(local.read_bytes()).hexdigest() == sha256:
         return local.read_bytes()
-    with urllib.request.urlopen(f"{CENTRAL}/{path}", timeout=60) as answer:
+    with urllib.request.urlopen(f"https://{CENTRAL}/maven2/{path}", timeout=60) as answer:
         content: bytes = answer.read()
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
