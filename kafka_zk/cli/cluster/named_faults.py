@@ -13,7 +13,7 @@ from kafka_zk.broker.faults.fault import KINDS, read_fault
 from kafka_zk.cli.cluster.running_cluster import RunningCluster, find_cluster
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option, zookeeper_option
-from kafka_zk.cli.terminal.output import print_json, say
+from kafka_zk.cli.terminal.output import note, print_json, say
 from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, FaultClient
 from kafka_zk.embedded.fault_token import FAULTS_FILE
@@ -70,12 +70,7 @@ def fault(
 @_on_a_cluster
 def faults(data: Path | None, zookeeper: str | None, as_json: bool) -> None:
     """Show the named faults of each broker that have not ended, and how often they have fired."""
-    found = []
-    for broker_id, client in _clients(find_cluster(data, zookeeper)).items():
-        try:
-            found += [{"broker": broker_id, **told} for told in client.open_faults()]
-        except BrokerGone:
-            continue  # a broker that does not respond has no faults
+    found = _at_all(find_cluster(data, zookeeper), lambda _, open_fault: open_fault)
     _tell(as_json, found, "" if found else "there are no faults")
 
 
@@ -83,12 +78,7 @@ def faults(data: Path | None, zookeeper: str | None, as_json: bool) -> None:
 @_on_a_cluster
 def end_faults(data: Path | None, zookeeper: str | None, as_json: bool) -> None:
     """End all named faults, and show how often each has fired."""
-    ended = []
-    for broker_id, client in _clients(find_cluster(data, zookeeper)).items():
-        try:
-            ended += [{"broker": broker_id, **client.end(told["id"])} for told in client.open_faults()]
-        except BrokerGone:
-            continue
+    ended = _at_all(find_cluster(data, zookeeper), lambda client, open_fault: client.end(open_fault["id"]))
     _tell(as_json, ended, "" if ended else "there are no faults")
 
 
@@ -109,6 +99,17 @@ def _clients(cluster: RunningCluster) -> dict[int, FaultClient]:
             raise CommandFailed("this cluster takes no named faults: start it with kafka-zk up --faults") from None
         clients[broker_id] = FaultClient(document["port"], document["token"])
     return clients
+
+
+def _at_all(cluster: RunningCluster, ask: Callable[[FaultClient, Document], Document]) -> list[Document]:
+    """What ``ask`` returns for each open fault of each broker. Names on stderr each broker that does not respond."""
+    found: list[Document] = []
+    for broker_id, client in _clients(cluster).items():
+        try:
+            found += [{"broker": broker_id, **ask(client, open_fault)} for open_fault in client.open_faults()]
+        except BrokerGone as error:
+            note(f"broker {broker_id} does not respond: {error}")
+    return found
 
 
 def _begun(clients: dict[int, FaultClient], request: Document, broker_id: int | None) -> Iterator[Document]:
