@@ -124,13 +124,19 @@ def test_a_new_topic_is_told_where_brokers_create_topics_and_refused_where_they_
     create_topic(kafka_zk_cluster.bootstrap, "waited-for-orders", 1, {})
     created = _produce("waited-for-ordres", kafka_zk_cluster.bootstrap)
     told = "topic waited-for-ordres is new; did you mean waited-for-orders?\n1 records to waited-for-ordres"
-    assert created.stderr.startswith(told)
+    assert without_waiting(created.stderr).startswith(told)
     strict = make_cluster(1, {"auto.create.topics.enable": "false"})
     create_topic(strict.bootstrap, "waited-for-orders", 1, {})
     refused = _produce("waited-for-ordres", strict.bootstrap)
     reason = "the brokers have auto.create.topics.enable=false"
     said = f"Error: no topic waited-for-ordres; did you mean waited-for-orders? ({reason})\n"
-    assert (refused.returncode, refused.stderr) == (1, said)
+    assert (refused.returncode, without_waiting(refused.stderr)) == (1, said)
+
+
+def without_waiting(said: str) -> str:
+    """Without the line about brokers that respond late: it comes on a busy machine, and only there."""
+    first, newline, rest = said.partition("\n")
+    return rest if newline and first.startswith("waiting for the brokers at ") else said
 
 
 def _produce(topic: str, bootstrap: str) -> "subprocess.CompletedProcess[str]":
