@@ -14,7 +14,6 @@ import pytest
 
 from kafka_zk.embedded.certificates import CertificateAuthority
 from kafka_zk.embedded.cluster_security import HOSTS
-from kafka_zk.embedded.ports import free_ports
 from tests.integration.processes import start, wait_for
 from tests.peers import jars, java
 
@@ -27,7 +26,7 @@ TOPIC = "foreign"
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What ``up`` tells when the cluster is ready."""
-    where = ("--data", tmp_path_factory.mktemp("secured") / "data", "--port", str(free_ports(1)[0]))
+    where = ("--data", tmp_path_factory.mktemp("secured") / "data", "--port", "0")
     process = start("up", "--secure", "--brokers", "2", "--json", "-o", "password.encoder.secret=secret", *where)
     assert process.stdout and process.stderr
     told = next((each for each in map(json.loads, process.stdout) if each["event"] == "ready"), None)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kafka_zk.embedded.ports import free_ports
 from kafka_zk.embedded.probe import ask_broker
 from tests.documented import blocks
 from tests.integration.processes import COMMAND, ENVIRON, kafka_zk, running, start, wait_for
@@ -42,7 +41,7 @@ class Secured(NamedTuple):
 
 
 def up(*arguments: str | Path) -> Secured:
-    process = start("up", "--secure", "--port", str(free_ports(1)[0]), "--json", *arguments)
+    process = start("up", "--secure", "--port", "0", "--json", *arguments)
     assert process.stdout and process.stderr
     said: list[dict[str, Any]] = []
     for line in process.stdout:
