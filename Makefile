@@ -49,7 +49,7 @@ export PYTEST_TIMEOUT = 420
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 # Python compiles the few modules that are imported; pip would compile all of Spark's and pandas's.
-PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
+PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
 # By name: a build leaves folders beside them.
 ZOOKEEPER_WHEEL := $(wildcard docker/zookeeper-wheel/*.txt docker/zookeeper-wheel/*.toml docker/zookeeper-wheel/setup.* \
 	docker/zookeeper-wheel/kafka_zk_zookeeper/*.py)
