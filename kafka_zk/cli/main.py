@@ -46,9 +46,9 @@ def run(arguments: list[str] | None = None) -> int:
             from kafka_zk.cli.commands import cli
             from kafka_zk.cli.terminal.waiting import begin_command
         begin_command()
-        cli.main(args=arguments, prog_name="kafka-zk", standalone_mode=False)
+        code = cli.main(args=arguments, prog_name="kafka-zk", standalone_mode=False)
         sys.stdout.flush()
-        return 0
+        return code if isinstance(code, int) else 0  # the command's own, by Context.exit
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:  # the reader of the output has exited, as `head` does
