@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kafka_zk.broker.faults.arguments import ARGUMENTS
 from kafka_zk.broker.faults.errors import InvalidFault
-from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 
 _FILTERS = ("client_id", "topic", "group")
 
@@ -34,6 +34,7 @@ KINDS = {
     "rebalance_amid_commit": Kind(("group",), ("times", "client_id"), (ApiKey.OFFSET_COMMIT,)),
     "fence": Kind(("transactional_id",)),
     "out_of_order_sequence": Kind((), ("times", "client_id", "topic"), (ApiKey.PRODUCE,)),
+    "intercept": Kind(("port",), ("messages", "api", "times", *_FILTERS), tuple(BROKER_VERSIONS)),
     "expire_session": Kind(),
     "disk_full": Kind(),
     "clock_step": Kind(("step_ms",)),
