@@ -195,7 +195,7 @@ class Interception(FaultHandle):
         """The error of a function may be the cause of the block's error, so it is raised instead."""
         super().__exit__(kind, error, trace)
         if isinstance(error, Exception):
-            self._server.raise_error()
+            self._server.raise_error(error)
 
 
 def client_of(broker: BrokerProcess) -> FaultClient:

@@ -147,8 +147,10 @@ class InterceptionServer:
         body = codec.encode_body(changed, key, version)
         return PASS if type(changed) is type(message) and body == unchanged else Verdict(outcome, body)
 
-    def raise_error(self) -> None:
-        """Raise the first error of the functions, if there was one."""
+    def raise_error(self, consequence: Exception | None = None) -> None:
+        """Raise the first error of the functions, if there was one, together with the error that it may have led to."""
+        if self._errors and consequence is not None:
+            raise self._errors[0] from consequence
         if self._errors:
             raise self._errors[0]
 

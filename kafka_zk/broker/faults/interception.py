@@ -13,6 +13,7 @@ from kafka_zk.protocol.interception import MOST_BYTES, Call, Outcome, Verdict
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.request import response_body_position, response_header
 
+
 def intercepting(interceptor: Interceptor, messages: str | None) -> RequestSeam:
     """``messages``: REQUESTS or RESPONSES; None: both. Messages above MOST_BYTES pass."""
 
