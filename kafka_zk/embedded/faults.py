@@ -73,14 +73,14 @@ class FaultHandle:
             self._ask(broker_id, begun, FaultClient.fault)
 
     def begin(self, brokers: Iterator[BrokerProcess], *, at_one: bool) -> Self:
-        """Begin at all ``brokers``, or with ``at_one`` at the first that can carry out the fault.
+        """Begin at all ``brokers`` or at none; with ``at_one`` at the first that can carry out the fault.
 
-        Raises: FaultRefused; EmbeddedError if no broker runs.
+        Raises: FaultRefused, also if a broker is paused; EmbeddedError if no broker runs.
         """
         refusal: CarriedOutElsewhere | None = None
         request = {"fault": self._kind, **self._arguments}
         try:
-            for broker in brokers:
+            for broker in _not_paused(brokers, at_one=at_one):
                 try:
                     told = client_of(broker).begin(request)
                 except CarriedOutElsewhere as error:
@@ -136,10 +136,10 @@ class FaultHandle:
             raise NeverFired(f"the fault {self} never fired")
 
     def _ask(self, broker_id: int, begun: _Begun, ask: Callable[[FaultClient, int], Document]) -> None:
-        """Read the count, if the process that has the fault still runs."""
+        """Read the count, if the process that has the fault still runs and is not paused."""
         broker = self._cluster.brokers[broker_id]
         try:
-            if broker.alive and broker.pid == begun.pid:
+            if broker.alive and broker.pid == begun.pid and not broker.is_paused:
                 self._fired[broker_id] = ask(client_of(broker), begun.number)["fired"]
                 return
         except BrokerGone:
@@ -196,6 +196,16 @@ class Interception(FaultHandle):
         super().__exit__(kind, error, trace)
         if isinstance(error, Exception):
             self._server.raise_error(error)
+
+
+def _not_paused(brokers: Iterator[BrokerProcess], *, at_one: bool) -> list[BrokerProcess]:
+    """Raises: FaultRefused if a broker is paused, or with ``at_one`` if all are: they would not respond."""
+    found = list(brokers)
+    running = [broker for broker in found if not broker.is_paused]
+    if len(running) < len(found) and not (at_one and running):
+        paused = next(broker for broker in found if broker.is_paused)
+        raise FaultRefused(f"no fault can begin at broker {paused.broker_id}, which is paused: resume it first")
+    return running
 
 
 def client_of(broker: BrokerProcess) -> FaultClient:

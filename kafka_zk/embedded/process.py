@@ -33,6 +33,8 @@ class ChildProcess:
 
     It runs in its own session, so that Ctrl-C in a terminal reaches only the parent, which stops its children in order.
     A ``supervisor`` closes its ZooKeeper session after its end.
+
+    ``is_paused``: ``pause`` has stopped the process, and nothing has continued or ended it.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class ChildProcess:
         self._log_position = 0
         self._log_inode = 0
         self._asked_to_end = False
+        self.is_paused = False
 
     @property
     def pid(self) -> int:
@@ -151,7 +154,7 @@ class ChildProcess:
         if not self._asked_to_end:
             self._asked_to_end = True
             self._signal(signal.SIGTERM)
-        self._signal(signal.SIGCONT)
+        self.resume()
 
     def stop(self, timeout_s: float = 30) -> int:
         """Kill after ``timeout_s``; returns the exit code (negative: the signal)."""
@@ -169,14 +172,17 @@ class ChildProcess:
         if self._process is None:
             return 0
         self._signal(signal.SIGKILL)
+        self.is_paused = False
         return self._process.wait()
 
     def pause(self) -> None:
         """Stop the process; its connections stay open."""
         self._signal(signal.SIGSTOP)
+        self.is_paused = True
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
+        self.is_paused = False
 
     def output(self) -> str:
         """The output since the last start; after a log rotation, the newest file."""
