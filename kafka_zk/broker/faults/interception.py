@@ -31,11 +31,11 @@ def intercepting(interceptor: Interceptor, messages: str | None) -> RequestSeam:
         response = await asked.handle(body)
         if response is None or sum(map(len, response)) + len(request) > MOST_BYTES:
             return response
-        response[:] = [_read(asked, response)]  # the list's class stays: it may be that of a throttled answer
-        position = response_body_position(memoryview(response[0]), *asked.header[:2])
-        verdict = await interceptor.ask(Call(asked.header, request, memoryview(response[0])[position:]))
-        if verdict.outcome is not Outcome.PASS:
-            response[:] = _answer(asked, verdict)
+        whole = _read(asked, response)
+        position = response_body_position(whole, *asked.header[:2])
+        verdict = await interceptor.ask(Call(asked.header, request, whole[position:]))
+        # The list's class stays: it may be that of a throttled answer.
+        response[:] = [whole] if verdict.outcome is Outcome.PASS else _answer(asked, verdict)
         return response
 
     return RequestSeam(act, lambda asked: messages != RESPONSES or is_answered(asked))
@@ -48,7 +48,7 @@ def _answer(asked: Asked, verdict: Verdict) -> list[Part]:
     return [_counted(asked, response_header(*asked.header[:3]) + verdict.body)]
 
 
-def _read(asked: Asked, response: list[Part]) -> bytes:
+def _read(asked: Asked, response: list[Part]) -> memoryview:
     """The whole response, with the records that would otherwise be sent from files.
 
     Raises: ClientGone if a file was truncated: sending from it would also close the connection.
@@ -57,7 +57,7 @@ def _read(asked: Asked, response: list[Part]) -> bytes:
         whole = b"".join(part if isinstance(part, Buffer) else part.read() for part in response)
     if len(whole) < sum(map(len, response)):
         raise ClientGone
-    return _counted(asked, whole)
+    return memoryview(_counted(asked, whole))
 
 
 def _counted(asked: Asked, response: bytes) -> bytes:

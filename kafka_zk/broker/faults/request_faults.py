@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     handler: RawHandler
 
     def handle(self, body: memoryview | None = None) -> Coroutine[Any, Any, Response]:
-        """Pass the request to the handler. ``body``: the changed body; None: as it was received."""
+        """Pass the request to the handler. ``body``: the changed body; None: the received one."""
         return self.handler(self.services, self.context, self.header, self.body if body is None else body)
 
 

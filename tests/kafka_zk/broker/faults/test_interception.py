@@ -48,6 +48,7 @@ def test_a_function_sees_the_request_and_then_the_response(installed: Installed)
     assert codec.decode_request(METADATA, 1, call.request).topics[0].name == "t"
     installed.function.answer(PASS)
     _, call = exchanged.calls()
+    assert call.response is not None
     assert codec.decode_response(METADATA, 1, call.response).topics[0].name == "t"
     assert not exchanged.results
     installed.function.answer(PASS)
