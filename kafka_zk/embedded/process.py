@@ -28,6 +28,15 @@ _LAUNCHER = Path(__file__).with_name("launch.py")
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]
 
 
+def _has_current_folder() -> bool:
+    """False if the current folder was removed, as a test's temporary folder may be. Java does not start in it."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 class ChildProcess:
     """Dies with its parent (unless ``outlives_parent``).
 
@@ -101,6 +110,7 @@ class ChildProcess:
         def make() -> "subprocess.Popen[bytes]":
             return subprocess.Popen(
                 command,
+                cwd=None if _has_current_folder() else self.log_file.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
