@@ -138,8 +138,11 @@ class FaultHandle:
     def _ask(self, broker_id: int, begun: _Begun, ask: Callable[[FaultClient, int], Document]) -> None:
         """Read the count, if the process that has the fault still runs and is not paused."""
         broker = self._cluster.brokers[broker_id]
+        if broker.is_paused:
+            self._has_lost_counts = True
+            return
         try:
-            if broker.alive and broker.pid == begun.pid and not broker.is_paused:
+            if broker.alive and broker.pid == begun.pid:
                 self._fired[broker_id] = ask(client_of(broker), begun.number)["fired"]
                 return
         except BrokerGone:
@@ -321,7 +324,7 @@ class ClusterFaults:
         """Call a function of this process for each request, or for each response, which it may change.
 
         ``on_request`` is called before the broker handles the request, ``on_response`` afterwards. Each gets an
-        ``Exchange`` and returns None, another message or ``DROP`` (see ``kafka_zk.embedded.interception``), within 10 s.
+        ``Exchange`` and returns None, another message or ``DROP`` (see ``kafka_zk.embedded.interception``) within 10 s.
         An error of a function is raised at the end of the fault. ``api``: None for all APIs.
         """
         from kafka_zk.embedded.interception import InterceptionServer  # loads the codec

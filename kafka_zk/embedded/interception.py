@@ -96,7 +96,8 @@ class InterceptionServer:
                 try:
                     connection, _ = self._listener.accept()
                 except TimeoutError:
-                    raise EmbeddedError(f"broker {min(waiting)} does not connect to the intercepting function") from None
+                    missing = min(waiting)
+                    raise EmbeddedError(f"broker {missing} does not connect to the intercepting function") from None
                 self._connections.append(connection)
                 broker_id = _identified(connection, waiting)
                 if broker_id is None:

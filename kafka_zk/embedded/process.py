@@ -93,7 +93,7 @@ class ChildProcess:
         if problem := green_threads_problem():
             raise ProcessFailed(f"{self.name} cannot be started: {problem}")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
-        self._asked_to_end = False
+        self._asked_to_end = self.is_paused = False
         command = self.command if self._outlives_parent else tied(self.command)
         with interrupts.held(), self.log_file.open("ab") as log:
             self._log_position, self._log_inode = log.tell(), os.fstat(log.fileno()).st_ino

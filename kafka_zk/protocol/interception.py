@@ -23,9 +23,9 @@ CALL_TIMEOUT_S = 10
 """Maximum time for one verdict. After it, the broker closes the connection and intercepts nothing more."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Maximum size of a request, and of a response, that is intercepted."""
+"""Maximum size of a request, and of a response together with its request, that is intercepted."""
 
-MOST_FRAME_BYTES = 2 * MOST_BYTES + 128 * 1024
+MOST_FRAME_BYTES = 2 * MOST_BYTES
 
 _SIZE = struct.Struct(">i")
 

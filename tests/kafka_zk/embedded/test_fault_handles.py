@@ -37,6 +37,7 @@ class FakeBroker:
         return {"id": self.begun_count, "fired": 0}
 
     def told(self, number: int) -> dict[str, Any]:
+        assert not self.is_paused, "it would wait 30 s"
         if not self.alive:
             raise BrokerGone("connection refused")
         if self.is_refusing or number not in self.open:
@@ -139,6 +140,12 @@ def test_no_fault_waits_for_a_paused_broker(cluster: FakeCluster) -> None:
     with pytest.raises(FaultRefused, match="broker 0, which is paused"):
         faults_of(cluster).leader_moves("t")
     moves.end()
+
+
+def test_the_end_of_a_fault_neither_waits_for_a_paused_broker_nor_restarts_it(cluster: FakeCluster) -> None:
+    with faults_of(cluster).disk_full(0):
+        cluster.brokers[0].is_paused = True
+    assert cluster.restarted == [] and cluster.brokers[0].alive
 
 
 def test_a_broker_with_a_full_disk_is_restarted_once(cluster: FakeCluster) -> None:

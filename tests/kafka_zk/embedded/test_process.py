@@ -90,6 +90,7 @@ def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
     child.start()
     wait_for(lambda: "up" in child.output())
     child.pause()
+    assert child.is_paused
     assert child.stop(timeout_s=10) == -15
     assert not child.alive
 
