@@ -81,6 +81,10 @@ class BrokerProcess:
         return self.process.alive
 
     @property
+    def is_paused(self) -> bool:
+        return self.process.is_paused
+
+    @property
     def restart_command(self) -> str:
         return f"kafka-zk broker {shlex.quote(str(self.properties_file))}"
 

@@ -162,9 +162,11 @@ class _Process:
             return
         from kafka_zk.broker.faults import control_channel
         from kafka_zk.broker.faults.faults import Faults, Seams
+        from kafka_zk.broker.faults.interceptor import connect_interceptor
 
         assert isinstance(machine.clock, SteppedClock)
-        faults = Faults(Seams(parts.services, parts.dispatcher, client, machine.clock, machine.run_in_thread))
+        connect = partial(connect_interceptor, self._reactor, address.token)
+        faults = Faults(Seams(parts.services, parts.dispatcher, client, machine.clock, machine.run_in_thread, connect))
         control_channel.listen(self._reactor, faults, *address)
         _log.warn("faults can be injected at {host}:{port}", host=address.host, port=address.port)
 
