@@ -49,6 +49,16 @@ class Purgatory:
         self._due: dict[Hashable, None] = {}
         self._waiting: dict[Hashable, dict[int, Wait]] = {}
         self._to_check: list[Hashable] = []
+        self._watchers: dict[Hashable, tuple[Callable[[Any], None], ...]] = {}
+
+    def watch(self, key: Hashable, changed: Callable[[Any], None]) -> None:
+        """Call ``changed`` with the key at once when a check of it is requested, until ``unwatch``."""
+        self._watchers[key] = (*self._watchers.get(key, ()), changed)
+
+    def unwatch(self, key: Hashable, changed: Callable[[Any], None]) -> None:
+        remaining = tuple(each for each in self._watchers.pop(key) if each != changed)
+        if remaining:
+            self._watchers[key] = remaining
 
     def wait(
         self,
@@ -72,6 +82,11 @@ class Purgatory:
 
     def check(self, key: Hashable) -> None:
         """Re-evaluate requests for ``key``; they complete before the outermost ``check`` returns."""
+        for changed in self._watchers.get(key, ()):
+            changed(key)
+        self._check(key)
+
+    def _check(self, key: Hashable) -> None:
         if key in self._waiting:
             self._to_check.append(key)
             if len(self._to_check) == 1:  # otherwise called by a completed request
@@ -79,6 +94,8 @@ class Purgatory:
 
     def check_later(self, key: Hashable) -> None:
         """Like ``check`` at the end of the reactor's turn, once for all changes of ``key`` until then."""
+        for changed in self._watchers.get(key, ()):
+            changed(key)
         if key in self._waiting:
             self._due[key] = None
             if len(self._due) == 1:
@@ -87,7 +104,7 @@ class Purgatory:
     def _check_due(self) -> None:
         due, self._due = self._due, {}
         for key in due:
-            self.check(key)
+            self._check(key)
 
     def _check_all(self) -> None:
         """Check key by key, because requests that complete each other recursively could overflow the stack."""
