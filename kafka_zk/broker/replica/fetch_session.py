@@ -187,7 +187,7 @@ class FetchSession:
         due = sorted(candidates & self._places.keys(), key=self._places.__getitem__)
         return {key: self.wanted[key] for key in due if key in turn or agrees(key, self.wanted[key])}
 
-    def due_to_consumer(self, request: FetchRequest, now_ms: float) -> Wanted:
+    def due_to_consumer(self, request: FetchRequest, now_ms: int) -> Wanted:
         """The partitions to examine, in order: those that the request lists, that have ``news``, or that were
         unfinished last time; and all of them every CONSUMERS_EVERYTHING_MS."""
         news, self.news = self.news, set()
@@ -220,9 +220,9 @@ class FetchSession:
         return self._watched.get(tp)
 
     def _changed(self, tp: TopicPartition) -> None:
-        self.news.add(tp)
-        assert self.purgatory is not None
-        self.purgatory.check_later(self)
+        if self.purgatory is not None:  # otherwise the check that calls this has ended the session
+            self.news.add(tp)
+            self.purgatory.check_later(self)
 
     def _move(self, key: PartitionKey) -> None:
         self._move_count += 1

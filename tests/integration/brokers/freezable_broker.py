@@ -43,7 +43,7 @@ def hanging_disk(folder: Path) -> files.FileSystem:
         return os.write(descriptor, data)
 
     disk = files.FileSystem()
-    disk.write = write  # type: ignore[method-assign]
+    disk.write = write  # type: ignore[assignment]
     return disk
 
 

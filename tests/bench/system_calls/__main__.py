@@ -7,60 +7,22 @@ kernel (read, recvfrom, write, pwrite64, sendto, …); ``sendfile`` and memory-m
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
 from tests.bench import servers
 from tests.bench.clients import run
+from tests.bench.system_calls.trace import Calls, parse, row
 from tests.bench.workloads import SOURCES, WORKLOADS, Workload
 from tests.peers import apache_kafka, jars, java, targets
 
 _DEFAULT_ROWS = ("produce-16k", "produce-256k", "consume")
 _NAMES = [workload.name for workload in WORKLOADS]
-_MOST_LISTED = 8
-
-_DATA = r"p?(?:read|write)v?2?(?:64)?|recv(?:from|msg)|send(?:to|msg)"
-_COPYING = re.compile(rf"(?:{_DATA})$")
-_RESULT = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed>).*\) += (-?\d+)")
-
-
-class Calls(NamedTuple):
-    """``counts``: by name. ``copied_bytes``: between the process and the kernel, in both directions."""
-
-    counts: Counter[str]
-    copied_bytes: int
-
-
-def parse(lines: Iterable[str]) -> Calls:
-    """From strace's lines. A call that another thread's call interrupts has two lines, and a result in the second."""
-    counts: Counter[str] = Counter()
-    copied_bytes = 0
-    for line in lines:
-        found = _RESULT.match(line)
-        if found is None:
-            continue
-        name, result = found[1], int(found[2])
-        counts[name] += 1
-        if result > 0 and _COPYING.match(name):
-            copied_bytes += result
-    return Calls(counts, copied_bytes)
-
-
-def row(target: str, workload: str, calls: Calls, payload_bytes: int) -> str:
-    """A row of a Markdown table; all figures are per 10^6 bytes of record values."""
-    megabytes = payload_bytes / 1e6
-    listed = ", ".join(f"{name} {count / megabytes:.1f}" for name, count in calls.counts.most_common(_MOST_LISTED))
-    total = sum(calls.counts.values()) / megabytes
-    return f"| {workload} | {target} | {total:.0f} | {calls.copied_bytes / payload_bytes:.2f} | {listed} |"
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,6 +1,6 @@
 """What strace prints, as counts and copied bytes."""
 
-from tests.bench.system_calls import parse, row
+from tests.bench.system_calls.trace import parse, row
 
 TRACE = """\
 101 recvfrom(9, ""..., 98304, 0, NULL, NULL) = 16413
