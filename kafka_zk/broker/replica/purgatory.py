@@ -49,16 +49,17 @@ class Purgatory:
         self._due: dict[Hashable, None] = {}
         self._waiting: dict[Hashable, dict[int, Wait]] = {}
         self._to_check: list[Hashable] = []
-        self._watchers: dict[Hashable, tuple[Callable[[Any], None], ...]] = {}
+        self._watchers: dict[Hashable, dict[Callable[[Any], None], None]] = {}
 
     def watch(self, key: Hashable, changed: Callable[[Any], None]) -> None:
         """Call ``changed`` with the key at once when a check of it is requested, until ``unwatch``."""
-        self._watchers[key] = (*self._watchers.get(key, ()), changed)
+        self._watchers.setdefault(key, {})[changed] = None
 
     def unwatch(self, key: Hashable, changed: Callable[[Any], None]) -> None:
-        remaining = tuple(each for each in self._watchers.pop(key) if each != changed)
-        if remaining:
-            self._watchers[key] = remaining
+        watchers = self._watchers[key]
+        del watchers[changed]
+        if not watchers:
+            del self._watchers[key]
 
     def wait(
         self,
@@ -82,9 +83,13 @@ class Purgatory:
 
     def check(self, key: Hashable) -> None:
         """Re-evaluate requests for ``key``; they complete before the outermost ``check`` returns."""
-        for changed in self._watchers.get(key, ()):
-            changed(key)
+        if key in self._watchers:
+            self._tell_watchers(key)
         self._check(key)
+
+    def _tell_watchers(self, key: Hashable) -> None:
+        for changed in list(self._watchers[key]):
+            changed(key)
 
     def _check(self, key: Hashable) -> None:
         if key in self._waiting:
@@ -94,8 +99,8 @@ class Purgatory:
 
     def check_later(self, key: Hashable) -> None:
         """Like ``check`` at the end of the reactor's turn, once for all changes of ``key`` until then."""
-        for changed in self._watchers.get(key, ()):
-            changed(key)
+        if key in self._watchers:
+            self._tell_watchers(key)
         if key in self._waiting:
             self._due[key] = None
             if len(self._due) == 1:
