@@ -125,7 +125,7 @@ def test_what_is_checked_later_is_checked_at_once_without_turns() -> None:
 
 def test_a_watcher_is_called_at_once_for_each_check_until_it_ends() -> None:
     """Even if the requests are checked at the end of the turn."""
-    turn: list[Callable[[], None]] = []
+    turn: list[Callable[[], object]] = []
     purgatory = Purgatory(Clock(), turn.append)
     seen: list[tuple[int, str]] = []
     watchers = [lambda key, number=number: seen.append((number, key)) for number in (1, 2)]
