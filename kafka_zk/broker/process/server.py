@@ -189,7 +189,14 @@ class _Process:
             _log.failure("the shutdown was not clean", level=LogLevel.error)
             self.exit_code = 1
         finally:
+            _log_native_calls()
             self._reactor.stop()
+
+
+def _log_native_calls() -> None:
+    native = implementation().native
+    if native is not None:
+        _log.info("the native module completed calls", **native.handled())
 
 
 def _log_implementation() -> None:
