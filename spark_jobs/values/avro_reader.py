@@ -33,24 +33,19 @@ class _Writer(NamedTuple):
 
 
 class AvroReader:
-    """Raises WronglyAsked if the reader's schema is not a record or has no Spark columns."""
+    """Raises WronglyAsked if the reader's schema has no Spark type."""
 
     def __init__(self, schema: Schema) -> None:
-        from pyspark.sql.types import StructType
-
         try:
             self._schema, named = _parsed(schema, plain)
+            self.columns = avro_type(self._schema, named)
             expanded = expand_schema(self._schema)
-            columns = avro_type(expanded)
             set_defaults(self._schema, named)
             self._physical, named = _parsed(schema, physical)
             set_defaults(self._physical, named)
             self._logical = expand_schema(_parsed(schema)[0])
         except _NO_SCHEMA as error:
             raise WronglyAsked(f"invalid Avro schema: {error}") from error
-        if not isinstance(columns, StructType):
-            raise WronglyAsked("the reader's schema must be an Avro record")
-        self.columns = columns
         self._expanded = expanded if "decimal" in json.dumps(expanded, default=str) else None
         self._unchanged = conversion(self._logical, self._logical, {})
 

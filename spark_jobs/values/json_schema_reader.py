@@ -25,20 +25,15 @@ _DEPTH_MAX = 32
 
 
 class JsonSchemaReader:
-    """Raises WronglyAsked if the reader's schema is not an object or has no Spark columns."""
+    """Raises WronglyAsked if the reader's schema has no Spark type."""
 
     def __init__(self, schema: Schema) -> None:
-        from pyspark.sql.types import StructType
-
         try:
             document = json.loads(schema.text)
             resolver = _registry(schema).resolver_with_root(_resource(document))
-            columns = _Columns(resolver).kind(document, "the schema")
+            self.columns = _Columns(resolver).kind(document, "the schema")
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, Unresolvable) as error:
             raise WronglyAsked(f"no JSON Schema: {error}") from error
-        if not isinstance(columns, StructType):
-            raise WronglyAsked("the reader's schema must be a JSON Schema with properties")
-        self.columns = columns
 
     def prepared(self, writer: Schema) -> Any:
         """Raises ValueUndecodable if the schema is invalid."""
