@@ -37,6 +37,7 @@ from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
+from kafka_zk.spark_jobs.extraction.preflight import WITHOUT_CONNECT
 from kafka_zk.spark_jobs.extraction.progress import Progress, silent
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
@@ -228,15 +229,22 @@ def _planning(
 
 
 def started(spark: Any, note: Note) -> tuple[Any, float]:
-    """The session, and the seconds that its start took."""
+    """The session, and the seconds that its start took. Raises WronglyAsked for a session of Spark Connect."""
     if not callable(spark):
+        _check_classic(spark)
         return spark, 0.0
     note("starting Spark")
     started_s = monotonic_s()
     session = spark()
+    _check_classic(session)
     seconds = monotonic_s() - started_s
     note(f"Spark has started, in {seconds:.1f} s")
     return session, seconds
+
+
+def _check_classic(session: Any) -> None:
+    if type(session).__module__.startswith("pyspark.sql.connect."):
+        raise WronglyAsked(f"the session is one of Spark Connect, without a Java: {WITHOUT_CONNECT}")
 
 
 def run(

@@ -119,6 +119,7 @@ def command(
         )
         job.check(extraction)
         config = with_packages(dict(conf), packages)
+        preflight.check_not_connect(master, config)
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
         preflight.check_target(extraction.target, extraction.format, config)
