@@ -46,9 +46,12 @@ class RecordFrames:
             asked = "--where"
             rows = self._rows(read)
             asked = "--select"
-            written = self._columns(rows).schema
+            frame = self._columns(rows)
+            written = frame.schema
         except PySparkException as error:
             raise WronglyAsked(f"{asked}: {first_line(error)}") from error
+        if columns.summarizes(frame):
+            raise WronglyAsked("--select: it summarizes records (count, DISTINCT and the like), which are gone then")
         terms = self._extraction.partition_by
         decoding.check_columns(written, self._extraction.format, partitioning.plain(terms))
         partitioning.check_columns(terms, written)

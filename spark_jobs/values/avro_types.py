@@ -8,12 +8,18 @@ from types import MappingProxyType
 from typing import Any
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
+from kafka_zk.spark_jobs.values.avro_limits import (
+    TYPES_MAX,
+    amplifies,
+    bound_decimals,
+    has_too_many_types,
+    needs_no_bytes_in_array,
+)
 
 MALFORMED = (EOFError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
 """Raised by fastavro for bytes that are not a record of the schema."""
 _NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _CONFLUENT_HEADER_BYTES = 5
-_TYPES_MAX = 10_000
 _NAMED = "__named_schemas"
 """Where fastavro stores the named types of a parsed schema."""
 _AVRO_TYPES = {
@@ -68,8 +74,8 @@ class _SparkTypes:
         from pyspark.sql import types
 
         self._count += 1
-        if self._count > _TYPES_MAX:
-            raise WronglyAsked(f"--schema: the Avro schema has more than {_TYPES_MAX:,} fields and types")
+        if self._count > TYPES_MAX:
+            raise WronglyAsked(f"--schema: the Avro schema has more than {TYPES_MAX:,} fields and types")
         if isinstance(schema, list):
             kinds = [each for each in schema if each != "null"]
             if len(kinds) != 1:
@@ -127,8 +133,12 @@ def parse_avro_schema(text: str, *, is_key: bool = False) -> tuple[Any, Any]:
     named: dict[str, Any] = {}
     try:
         document = json.loads(text)
+        if has_too_many_types(document):
+            raise ValueError("it has too many types")
         parsed = fastavro.parse_schema(plain(document), named_schemas=named)
         kind = avro_type(parsed, named)
+        if needs_no_bytes_in_array(parsed, named) or amplifies(parsed, named):
+            raise ValueError("an array has items whose fields need no bytes")
     except (*_NO_SCHEMA, fastavro.schema.SchemaParseException) as error:
         raise WronglyAsked(f"{option} is not a valid Avro schema: {error}") from error
     if not is_key and not isinstance(kind, StructType):
@@ -168,6 +178,8 @@ def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) 
 
     if value is None:
         return None
+    if has_decimals:
+        bound_decimals()
     framed = value[:1] == b"\0" and len(value) > _CONFLUENT_HEADER_BYTES
     for start in (_CONFLUENT_HEADER_BYTES, 0) if framed else (0,):
         stream = io.BytesIO(bytes(value[start:]))
