@@ -81,7 +81,7 @@ class _RefusedStream(DataSourceStreamReader):
     def __init__(self, error: OptionError) -> None:
         self._error = error
 
-    def _refuse(self, *_: Any) -> Any:
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         with reason_only():
             raise self._error
 

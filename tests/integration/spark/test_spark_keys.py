@@ -133,7 +133,8 @@ def test_a_binary_key_is_undecodable_as_text_and_the_format_stays(
         ("a", 0, None, None), (None, 1, None, HASH), (None, 2, None, None)
     ]  # fmt: skip
     other = replace(kept, key_format="bytes", target=f"{asked.target}-2")
-    for run in (lambda: extract(spark, other), lambda: plan(other)):
+    runs: list[Callable[[], Any]] = [lambda: extract(spark, other), lambda: plan(other)]
+    for run in runs:
         with pytest.raises(WronglyAsked, match=f"group {asked.group} extracts its keys as string, not as bytes"):
             run()
     write(kafka_zk_cluster, asked.topics[0], [b"b"])

@@ -95,8 +95,12 @@ def test_plaintext_at_a_port_for_tls_is_told_at_once(files: Files, asks: bool) -
 
 
 def test_a_port_where_nobody_speaks_kafka_is_not_taken_for_tls() -> None:
+    def close_two(server: socket.socket) -> None:
+        for _ in range(2):
+            server.accept()[0].close()
+
     with socket.create_server(("127.0.0.1", 0)) as server:
-        closing = threading.Thread(target=lambda: [server.accept()[0].close() for _ in range(2)])
+        closing = threading.Thread(target=close_two, args=(server,))
         closing.start()
         with pytest.raises(ConnectionError):
             connect(server.getsockname()[1], {})
