@@ -5,6 +5,7 @@ Importing this module loads OpenSSL.
 
 import contextlib
 import os
+import socket
 import ssl
 import tempfile
 from collections.abc import Iterator
@@ -146,6 +147,21 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
             context.set_ciphers(":".join(older))
         except ssl.SSLError:
             raise InvalidSecurity(f"ssl.cipher.suites: OpenSSL knows none of {', '.join(settings.suites)}") from None
+
+
+def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
+    """True if a server answers TLS handshakes, whatever certificates it has or wants. Blocks."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((host, port), timeout_s) as plain, context.wrap_socket(plain):
+            return True
+    except ssl.SSLEOFError:
+        return False
+    except ssl.SSLError as error:
+        return error.reason not in _NOT_TLS
+    except OSError:
+        return False
 
 
 def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) -> SslAuthenticationFailed:

@@ -1,5 +1,6 @@
 """Optional columns, and SQL on all columns before they are written."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from kafka_zk.spark_jobs.source.schema import CREATE_TIME, LOG_APPEND_TIME
 
 HEADERS, TIMESTAMP_TYPE = "headers", "timestamp_type"
 INCLUDED = (HEADERS, TIMESTAMP_TYPE)
+_SUMMARY = re.compile(r"^[\s:+-]*(?:Aggregate|Distinct|Deduplicate)\b", re.MULTILINE)
+"""Nodes of Spark's plans."""
 
 
 def check_included(included: Sequence[str]) -> None:
@@ -44,6 +47,11 @@ _LAST_HEADERS = (
 def filtered(frame: Any, where: str | None) -> Any:
     """The condition is true, neither false nor null."""
     return frame if where is None else frame.where(where)
+
+
+def summarizes(frame: Any) -> bool:
+    """True if several records become one row."""
+    return _SUMMARY.search(frame._jdf.queryExecution().analyzed().toString()) is not None
 
 
 def selected(spark: Any, frame: Any, select: str | None) -> Any:
