@@ -25,6 +25,7 @@
 #   make bench-transactions  transactions a second and what one takes, readers of them, memory of their ids
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make bench-security    what TLS and SASL cost both: records, handshakes, logins, memory
+#   make conformance  eight clients and thirty faults: what was acknowledged and lost, doubled, stuck; a quarter of an hour
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
 #   make wheels   all distributions of a release, for every platform, in target/dist
 #   make lint       ruff, mypy --strict, import-linter, commit messages
@@ -65,7 +66,7 @@ $(NATIVE): export KAFKA_ZK_NATIVE ?= require
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos \
 	test-containers peers-tools foreign-tools containers-tools soak sim mutants fuzz-native compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	bench-transactions bench-security wheels lint lint-workflows docs docs-links release clean venv
+	bench-transactions bench-security conformance wheels lint lint-workflows docs docs-links release clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -148,6 +149,9 @@ bench-transactions: peers-tools $(VENV)/.dev
 
 bench-security: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.security $(BENCH_ARGS)
+
+conformance: peers-tools foreign-tools $(VENV)/.go
+	$(BIN)/python -m tests.conformance all all $(CONFORMANCE_ARGS)
 
 compare: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compare --json target/bench/compare.json --svg target/bench/compare.svg $(COMPARE_ARGS)
