@@ -14,7 +14,7 @@ last up to 4 s. docs/how-to/testing.md describes every fixture and option.
 With ``--containers`` the same fixtures run the servers in containers (see ``containers``). If no Docker engine
 responds, the tests are skipped, with the reason.
 
-This module imports only pytest and two numbers, so a run without these fixtures costs nothing.
+This module imports only pytest and little else, so a run without these fixtures costs nothing.
 """
 
 import itertools
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from kafka_zk.base.operating_system.support import unsupported
 from kafka_zk.testing import options
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 
@@ -79,6 +80,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if reason := unsupported():
+        raise pytest.UsageError(f"{reason}; -p no:kafka_zk runs the tests that do not need it")
     options.broker_count(config)
     options.properties(config)
 
