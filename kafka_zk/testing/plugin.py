@@ -164,12 +164,26 @@ def kafka_zk_backend(request: pytest.FixtureRequest) -> "Iterator[Backend]":
 
 
 @pytest.fixture(scope="session")
+def _while_zookeeper_starts() -> "list[Callable[[EmbeddedZooKeeper], None]]":
+    """Called while ``zookeeper_server`` starts, and again if it needs another port."""
+    return []
+
+
+@pytest.fixture(scope="session")
 def zookeeper_server(
-    kafka_zk_backend: "Backend", _server_logs: "ServerLogs", tmp_path_factory: pytest.TempPathFactory
+    kafka_zk_backend: "Backend",
+    _while_zookeeper_starts: "list[Callable[[EmbeddedZooKeeper], None]]",
+    _server_logs: "ServerLogs",
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[EmbeddedZooKeeper]":
     """One real ZooKeeper for all tests of this process."""
+
+    def meanwhile() -> None:
+        for call in _while_zookeeper_starts:
+            call(server)
+
     server = kafka_zk_backend.zookeeper(tmp_path_factory.mktemp("zookeeper"))
-    with _server_logs.watched(server, shared=True):
+    with _server_logs.watched(server, shared=True, start=lambda server: server.start(meanwhile=meanwhile)):
         yield server
 
 
@@ -248,18 +262,28 @@ def kafka_zk_cluster(
     request: pytest.FixtureRequest,
     kafka_zk_backend: "Backend",
     kafka_zk_properties: dict[str, str],
-    zookeeper_server: "EmbeddedZooKeeper",
+    _while_zookeeper_starts: "list[Callable[[EmbeddedZooKeeper], None]]",
     _server_logs: "ServerLogs",
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[EmbeddedCluster]":
     """The brokers that all tests of this process share, three by default (ini option ``kafka_zk_brokers``). Leave them
     unchanged; use ``make_cluster`` for faults.
     """
+    from kafka_zk.testing.early_cluster import EarlyCluster
     from kafka_zk.testing.zookeeper import Chroot
 
     count, folder = options.broker_count(request.config), tmp_path_factory.mktemp("cluster")
-    chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")
-    cluster = kafka_zk_backend.cluster(folder, count, chroot.connect_string, kafka_zk_properties)
+    path = f"/cluster-{next(_numbers)}"
+
+    def make(server: "EmbeddedZooKeeper") -> "EmbeddedCluster":
+        return kafka_zk_backend.cluster(folder, count, Chroot(server, path).connect_string, kafka_zk_properties)
+
+    early = EarlyCluster(make)
+    _while_zookeeper_starts.append(early.load)
+    try:
+        cluster = early.take(request.getfixturevalue("zookeeper_server"))
+    finally:
+        early.kill()
     with _server_logs.watched(cluster, shared=True):
         yield cluster
 
