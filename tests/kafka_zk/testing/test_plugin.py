@@ -168,6 +168,7 @@ def test_the_shared_brokers_load_while_zookeeper_starts(tmp_path: Path) -> None:
 
 
 BROKEN = """
+import pytest
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
@@ -178,10 +179,9 @@ def test_broken(monkeypatch, request):
     load = BrokerProcess.load
     monkeypatch.setattr(BrokerProcess, "load", lambda broker: (load(broker), loading.append(broker)))
     monkeypatch.setattr(EmbeddedZooKeeper, "_serves_itself", fail)
-    try:
+    with pytest.raises(ProcessFailed):
         request.getfixturevalue("kafka_zk_cluster")
-    except ProcessFailed:
-        assert [broker.alive for broker in loading] == [False]
+    assert [broker.alive for broker in loading] == [False]
 
 def fail(server, age_s):
     raise ProcessFailed("broken")
