@@ -202,7 +202,8 @@ DOORS = {
 }
 # fmt: on
 """What only ``kafka_zk/base`` calls, so that a simulated world can have its own: time, randomness, other threads."""
-DOOR_MODULES = {f"kafka_zk/base/{name}.py" for name in ("clock", "green_threads", "memory", "randomness", "threads")}
+DOORS_OF_BASE = ("clock", "green_threads", "operating_system/launch", "randomness", "threads")
+DOOR_MODULES = {f"kafka_zk/base/{name}.py" for name in DOORS_OF_BASE}
 OUTSIDE = {"cli", "embedded", "learn", "testing", "web"}
 """Programs around a cluster."""
 

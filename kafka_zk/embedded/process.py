@@ -14,6 +14,7 @@ from typing import IO
 
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.base.green_threads import green_threads_problem
+from kafka_zk.base.operating_system import launch
 from kafka_zk.embedded import interrupts, starter
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.start_gate import StartGate
@@ -24,7 +25,7 @@ QUOTED_LINE_CHARACTERS = 300
 LAST_SECONDS_S = 10
 _ERROR_LINE = re.compile(r"^Error: | (ERROR|CRITICAL) |\"level\": \"(error|critical)\"")
 _STAMP = re.compile(r"(?:\{\"time\": \")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}Z?)")
-_LAUNCHER = Path(__file__).with_name("launch.py")
+_LAUNCHER = Path(launch.__file__)
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]
 
 

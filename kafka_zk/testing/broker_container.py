@@ -330,6 +330,9 @@ class ContainerCluster(EmbeddedCluster):
         self._chroot = chroot
         self._name = f"kafka-{next(_clusters)}"
 
+    def load_brokers(self) -> None:
+        """Does nothing: containers start as a whole."""
+
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
         alias = f"{self._name}-{broker_id}"
         broker = KafkaZkContainer(

@@ -11,11 +11,11 @@ clock_step                                          the wall clock
 =================================================== =====================================
 """
 
-import resource
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from kafka_zk.base.operating_system.limits import file_size_limit, limit_file_size
 from kafka_zk.base.threads import RunInThread
 from kafka_zk.base.turns import after
 from kafka_zk.base.types import TopicPartition
@@ -139,9 +139,10 @@ class Faults:
         self._seams.services.client_quotas.throttle_others(on="throttle" in kinds)
         self._seams.clock.step_ms = sum(fault.arguments["step_ms"] for fault in faults if fault.kind == "clock_step")
         if "disk_full" in kinds and self._usual_limit_bytes is None:
-            self._usual_limit_bytes = _limit_files(0)
+            self._usual_limit_bytes = file_size_limit()
+            limit_file_size(0)
         elif "disk_full" not in kinds and self._usual_limit_bytes is not None:
-            _limit_files(self._usual_limit_bytes)
+            limit_file_size(self._usual_limit_bytes)
             self._usual_limit_bytes = None
 
     def _seam(self, fault: Fault) -> RequestSeam | None:
@@ -210,13 +211,6 @@ class Faults:
 def _since_now(count: Callable[[], int]) -> Callable[[], int]:
     begin = count()
     return lambda: count() - begin
-
-
-def _limit_files(limit_bytes: int) -> int:
-    """Limit the size of the files that this process writes. Returns the limit before; RLIM_INFINITY: none."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
-    return soft
 
 
 def _nested(wraps: list[Callable[[RawHandler], RawHandler]], handler: RawHandler) -> RawHandler:

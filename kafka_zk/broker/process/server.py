@@ -1,7 +1,6 @@
 """A broker's process: reactor, signals, exit code."""
 
 import gc
-import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger, LogLevel
 
 from kafka_zk.base.events import Observe, ignore
+from kafka_zk.base.operating_system.limits import raise_descriptor_limit
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.faults.stepped_clock import SteppedClock
 from kafka_zk.broker.metrics.request_stats import RequestStats
@@ -64,7 +64,7 @@ def run_broker(
     ``metrics_port``: for Prometheus; None: no metrics. ``metrics_host``: default: the first listener's. ``faults``: see
     ``broker.faults.control_channel``; None: off.
     """
-    _raise_descriptor_limit()
+    raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     host = config.listener_list[0].host if metrics_host is None else metrics_host
     process = _Process(install(), config, None if metrics_port is None else (host, metrics_port), observe, faults)
@@ -72,11 +72,6 @@ def run_broker(
     gc.freeze()  # imported modules stay: no need to examine them
     process.run()
     return process.exit_code
-
-
-def _raise_descriptor_limit() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def helper_holding(
