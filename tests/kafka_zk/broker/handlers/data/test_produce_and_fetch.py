@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
@@ -235,7 +236,7 @@ def test_a_fetch_waits_for_no_record_that_it_may_not_read(harness: Make) -> None
     broker.lead("t", replicas=[0, 1])
     for value in (b"x", b"y"):
         produced(broker, produce(batch(value), acks=1))
-    broker.services.replicas.partitions[("t", 0)].log.update_high_watermark(1)
+    broker.services.replicas.partition(TopicPartition("t", 0)).leader_log().update_high_watermark(1)
     answers: list[Any] = []
     request = fetch(0, max_wait_ms=500, min_bytes=1000)
     broker.start(ApiKey.FETCH, 11, request).addCallback(answers.append)
