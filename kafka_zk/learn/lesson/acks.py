@@ -56,6 +56,7 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
     with room.producer("1") as producer:
         after = producer.send(tp.topic, b"c", partition=0).result().offset
     teacher.show(f"acks=1: c is acknowledged, offset {after}")
+    room.wait_copied(tp, after + 1)
     read = room.read(tp)
     teacher.show(f"a consumer reads: {' '.join(read)}")
     teacher.say(
