@@ -16,13 +16,19 @@ _MEANING = {
 
 class Staged(NamedTuple):
     """What a staging folder contains. ``values``: number of records with a value. ``first``: place of the first
-    undecodable value, and the reason.
+    undecodable value, and the reason. ``spark_because``: why Spark's writer wrote it; None if the executors did.
     """
 
     records: int
     values: int = 0
     undecodable: int = 0
     first: str = ""
+    spark_because: str | None = None
+
+    @property
+    def writer(self) -> str:
+        """Who wrote it, as a report names them."""
+        return "executors" if self.spark_because is None else f"Spark, because of {self.spark_because}"
 
 
 NOTHING_STAGED = Staged(0)

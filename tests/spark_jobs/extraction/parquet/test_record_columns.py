@@ -1,0 +1,105 @@
+"""The written columns of records; tests/integration/spark compares them with Spark's."""
+
+import io
+from functools import partial
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from kafka_zk.spark_jobs.extraction.parquet.record_columns import Counts, Misfit, Shape, avro_record, written
+from kafka_zk.spark_jobs.source.schema import arrow_schema
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable
+
+SCHEMA: Any = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+RECORD = pa.struct([("n", pa.int32())])
+
+
+def source(values: list[bytes | None], keys: list[bytes | None] | None = None, headers: Any = None) -> pa.RecordBatch:
+    count = len(values)
+    schema = arrow_schema(headers is not None)
+    columns: list[Any] = [
+        keys or [b"k"] * count, values, ["t"] * count, [1] * count, list(range(7, 7 + count)), [0] * count,
+        [0, 1, -1][:count] + [0] * (count - 3),
+    ]  # fmt: skip
+    if headers is not None:
+        columns.append(headers)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def named(*names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, name) for name in names)
+
+
+def encoded(number: int) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, {**SCHEMA, "fields": [{"name": "n", "type": "long"}]}, {"n": number})
+    return out.getvalue()
+
+
+def test_columns_are_chosen_and_renamed() -> None:
+    batch, counts = written(source([b"v", None]), Shape((("OFFSET", "offset"), ("value", "value"))))
+    assert batch.to_pydict() == {"OFFSET": [7, 8], "value": [b"v", None]}
+    assert counts == Counts(2)
+
+
+def test_text_is_utf8_and_keys_are_text_whatever_they_are() -> None:
+    shape = Shape(named("key", "value", "raw_value"), text=True)
+    batch, counts = written(source(["grün".encode(), b"\xff", None], [b"\xfe", None, b"k"]), shape)
+    assert batch["value"].to_pylist() == ["grün", None, None]
+    assert batch["raw_value"].to_pylist() == [None, b"\xff", None]
+    assert batch["key"].cast(pa.binary()).to_pylist() == [b"\xfe", None, b"k"]
+    assert counts == Counts(3, 2, 1, Misfit("t", 1, 8, ""))
+
+
+def avro(columns: tuple[tuple[str, str], ...], **more: Any) -> Shape:
+    return Shape(columns, decode=partial(avro_record, fastavro.parse_schema(SCHEMA), False), record=RECORD, **more)
+
+
+def test_records_become_columns_and_misfits_are_counted() -> None:
+    batch, counts = written(source([encoded(5), b"\xff", None]), avro(named("offset", "n", "raw_value")))
+    assert batch.to_pydict() == {"offset": [7, 8, 9], "n": [5, None, None], "raw_value": [None, b"\xff", None]}
+    assert counts == Counts(3, 2, 1, Misfit("t", 1, 8, ""))
+
+
+def test_a_record_that_its_columns_cannot_hold_is_undecodable() -> None:
+    """It does not fail the other records of the batch."""
+    batch, counts = written(source([encoded(2**40), encoded(6)]), avro(named("n", "raw_value")))
+    assert batch.to_pydict() == {"n": [None, 6], "raw_value": [encoded(2**40), None]}
+    assert counts.undecodable == 1 and counts.first is not None
+    assert counts.first.offset == 7 and "too large" in counts.first.reason
+
+
+def test_undecodable_records_are_left_out_for_dead_letters() -> None:
+    batch, counts = written(source([b"\xff", encoded(6), None]), avro(named("offset"), leaves_out=True))
+    assert batch["offset"].to_pylist() == [8, 9]
+    assert (counts.written, counts.values, counts.undecodable) == (2, 2, 1)
+
+
+def test_the_reason_of_a_decoder_is_told() -> None:
+    def decode(value: bytes) -> Any:
+        raise ValueUndecodable("no such schema")
+
+    shape = Shape(named("n"), decode=decode, record=RECORD)
+    assert written(source([b"v"]), shape)[1].first == Misfit("t", 1, 7, "no such schema")
+
+
+def test_the_last_of_several_headers_counts_at_the_place_of_the_first() -> None:
+    headers = [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}, {"key": "a", "value": b"2"}], None]
+    batch, _ = written(source([b"", b""], headers=headers), Shape(named("headers")))
+    assert batch["headers"].to_pylist() == [[("a", b"2"), ("b", None)], None]
+
+
+def test_kinds_of_timestamps_have_names() -> None:
+    batch, _ = written(source([b"", b"", b""]), Shape(named("timestamp_type")))
+    assert batch["timestamp_type"].to_pylist() == ["CreateTime", "LogAppendTime", None]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_first_misfit_of_all_tasks_is_told(swapped: bool) -> None:
+    one, other = Counts(1, 2, 1, Misfit("t", 0, 9, "")), Counts(10, 20, 1, Misfit("t", 0, 10, "why"))
+    total = other.plus(one) if swapped else one.plus(other)
+    assert total == Counts(11, 22, 2, one.first)
+    assert Counts().plus(Counts(1)) == Counts(1)
