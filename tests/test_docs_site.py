@@ -44,6 +44,7 @@ def test_reference_pages_come_from_the_tables(site: Path) -> None:
         "error-codes": ["NOT_LEADER_OR_FOLLOWER"],
         "metrics": ["kafka_server_brokertopicmetrics_messagesin_total", "kafka_zk_certificate_days_left"],
         "commands": ["kafka-zk topics create", "--replication-factor"],
+        "migration-rules": ["migration-znode-empty", "KAFKA-19480"],
         "scenarios": ["zombie-controller"],
         "python": ["BlockingProducer", "init_transactions"],
     }.items():

@@ -10,8 +10,8 @@ import pytest
 from tests.import_graph import AT_THE_TOP, ROOT, imports, module_of, modules_below
 
 MIRRORED = ("docker", "kafka_zk", *AT_THE_TOP)
-SUITES = {"attack", "bench", "containers", "fuzz", "integration", "mutants", "peers", "power", "release", "scenarios",
-          "sim", "soak", "wheels"}  # fmt: skip
+SUITES = {"attack", "bench", "conformance", "containers", "corpus", "fuzz", "integration", "mutants", "peers", "power",
+          "release", "scenarios", "sim", "soak", "wheels"}  # fmt: skip
 """Folders of tests across packages."""
 EXCEPTIONS: dict[str, str] = {}
 """A test file that lies elsewhere, and why."""

@@ -19,7 +19,7 @@ CALLED_BY_LIBRARIES = {
     "dispatch_callback",  # kazoo
     "format_commands",  # click
     "redirect_request",  # urllib
-    "pytest_addoption", "pytest_configure",
+    "pytest_addoption", "pytest_configure", "pytest_configure_node", "pytest_unconfigure",
     "getDefaultReadLimit", "initialOffset", "latestOffset", "prepareForTriggerAvailableNow", "reportLatestOffset",
     "streamReader", "streamWriter",  # PySpark
 }  # fmt: skip

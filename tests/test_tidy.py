@@ -179,7 +179,7 @@ def test_no_folder_holds_too_much() -> None:
 
 def test_unit_tests_do_not_sleep() -> None:
     """Waiting for a condition of another process is for integration tests and their helpers."""
-    may_sleep = {"integration", "peers", "containers", "bench", "attack", "power"}
+    may_sleep = {"integration", "conformance", "peers", "containers", "bench", "attack", "power"}
     units = [path for path in modules("tests") if path != Path(__file__) and not may_sleep & set(path.parts)]
     texts = {name_of(path): path.read_text() for path in units}
     assert not [name for name, text in texts.items()
@@ -202,7 +202,8 @@ DOORS = {
 }
 # fmt: on
 """What only ``kafka_zk/base`` calls, so that a simulated world can have its own: time, randomness, other threads."""
-DOOR_MODULES = {f"kafka_zk/base/{name}.py" for name in ("clock", "green_threads", "memory", "randomness", "threads")}
+DOORS_OF_BASE = ("clock", "green_threads", "operating_system/launch", "randomness", "threads")
+DOOR_MODULES = {f"kafka_zk/base/{name}.py" for name in DOORS_OF_BASE}
 OUTSIDE = {"cli", "embedded", "learn", "testing", "web"}
 """Programs around a cluster."""
 

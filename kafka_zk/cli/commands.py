@@ -49,6 +49,9 @@ COMMANDS = {
     "zookeeper-security-migration": _Entry(
         "zookeeper_security_migration", "ACLs of ZooKeeper for znodes that exist.", is_client=True
     ),
+    "migration": _Entry(
+        "migration.migration", "Before and during a migration to KRaft: find traps, show the phase.", is_client=True
+    ),
     "extract": _Entry("spark.extract", "Extract a topic's new records with Spark, exactly once."),
     "lake": _Entry("spark.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),

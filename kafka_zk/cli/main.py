@@ -1,13 +1,13 @@
 """The entry point of ``kafka-zk``: runs a command, reports its failure, and returns the exit code.
 
-It handles Ctrl-C before it imports click and the commands.
+It handles Ctrl-C before it imports click and the commands. Modules that need POSIX are imported after ``unsupported``.
 """
 
 import os
 import signal
 import sys
 
-from kafka_zk.embedded import interrupts
+from kafka_zk.base.operating_system.support import unsupported
 
 UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130
@@ -19,6 +19,10 @@ def main(arguments: list[str] | None = None) -> None:
 
     With the environment variable KAFKA_ZK_DEBUG set, errors are raised instead.
     """
+    if reason := unsupported():
+        sys.exit(f"Error: {reason}")
+    from kafka_zk.embedded import interrupts
+
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # unless Ctrl-C is ignored
         signal.signal(signal.SIGINT, interrupts.interrupt)
     code = run(arguments)
@@ -40,15 +44,17 @@ def _forget_interrupts() -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
+    from kafka_zk.embedded import interrupts
+
     interrupts.begin()
     try:
         with interrupts.held():
             from kafka_zk.cli.commands import cli
             from kafka_zk.cli.terminal.waiting import begin_command
         begin_command()
-        cli.main(args=arguments, prog_name="kafka-zk", standalone_mode=False)
+        code = cli.main(args=arguments, prog_name="kafka-zk", standalone_mode=False)
         sys.stdout.flush()
-        return 0
+        return code if isinstance(code, int) else 0  # the command's own, by Context.exit
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:  # the reader of the output has exited, as `head` does

@@ -2,11 +2,11 @@
 
 import contextlib
 import json
-import resource
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kafka_zk.base.operating_system.limits import limit_file_size_of
 from kafka_zk.embedded.fault_token import FAULTS_FILE, FAULTS_TOKEN_VARIABLE, new_token
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.private_files import write_private
@@ -79,6 +79,10 @@ class BrokerProcess:
     @property
     def alive(self) -> bool:
         return self.process.alive
+
+    @property
+    def is_paused(self) -> bool:
+        return self.process.is_paused
 
     @property
     def restart_command(self) -> str:
@@ -154,7 +158,6 @@ class BrokerProcess:
 
     def limit_files(self, limit_bytes: int | None) -> None:
         """Limit the size of files that the running process writes; None: no limit. With 0 every write fails, as on a
-        full disk but with another error number. A restart removes the limit. Raises: OSError.
+        full disk but with another error number. A restart removes the limit. Raises: OSError, always except on Linux.
         """
-        hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)[1]
-        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard if limit_bytes is None else limit_bytes, hard))
+        limit_file_size_of(self.pid, limit_bytes)

@@ -19,7 +19,7 @@ from kafka_zk.embedded.java_release import version_in_release_file
 
 OLDEST_JAVA = 13
 ABANDONED_AFTER_S = 3600
-"""A claim this old belongs to a server that was killed."""
+"""A claim this old was abandoned, although a process has its number: a new one, or one of another machine."""
 MOST_ARCHIVES = 5
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
@@ -78,12 +78,12 @@ def use_or_write(path: Path) -> ClassArchive:
     """The archive at this path. All JVMs that use the path must have the same class path."""
     if os.path.exists(path):
         return _in_use(path)
-    claim = path.with_suffix(".part")
-    now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
+    claim = path.with_suffix(f".{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if claim.exists() and now_s - claim.stat().st_mtime > ABANDONED_AFTER_S:
-            claim.unlink()
+        _remove_abandoned(path.parent)
+        if any(path.parent.glob(f"{path.stem}.*part")):
+            return NO_ARCHIVE
         claim.touch(exist_ok=False)
     except OSError:
         return NO_ARCHIVE
@@ -108,6 +108,25 @@ def _in_use(path: Path) -> ClassArchive:
     with contextlib.suppress(OSError):
         os.utime(path)
     return ClassArchive(path, (f"-XX:SharedArchiveFile={path}", *_QUIET))
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the claims of processes that were killed, which may have the size of an archive. Raises: OSError."""
+    now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
+    for claim in folder.glob("*.part"):
+        if not _is_running(claim.stem.rpartition(".")[2]) or now_s - claim.stat().st_mtime > ABANDONED_AFTER_S:
+            claim.unlink(missing_ok=True)
+
+
+def _is_running(process_id: str) -> bool:
+    """True also without a number."""
+    try:
+        os.kill(int(process_id), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, OverflowError, PermissionError):  # a process of another user
+        return True
+    return True
 
 
 def _remove_oldest(folder: Path) -> None:

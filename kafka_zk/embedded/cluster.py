@@ -174,12 +174,14 @@ class EmbeddedCluster:
         if self.zookeeper and not self.zookeeper.alive:
             self._stops_zookeeper = True
             try:
-                self.zookeeper.start(meanwhile=self._load_brokers)
+                self.zookeeper.start(meanwhile=self.load_brokers)
             except BaseException:
                 self._kill_loading()
                 raise
 
-    def _load_brokers(self) -> None:
+    def load_brokers(self) -> None:
+        """Start the brokers' processes early, for example while ZooKeeper starts: they load their modules, and wait for
+        ``start_brokers``. Another call replaces them."""
         self._kill_loading()  # of an earlier attempt, if ZooKeeper needed another port
         self._loading = self._new_brokers()
         for broker in self._loading:

@@ -14,11 +14,14 @@ Faults never hit requests from brokers.
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, Document, FaultClient, FaultRefused
+
+if TYPE_CHECKING:
+    from kafka_zk.embedded.interception import InterceptingFunction, InterceptionServer
 
 STOP_TIMEOUT_S = 10
 
@@ -70,14 +73,14 @@ class FaultHandle:
             self._ask(broker_id, begun, FaultClient.fault)
 
     def begin(self, brokers: Iterator[BrokerProcess], *, at_one: bool) -> Self:
-        """Begin at all ``brokers``, or with ``at_one`` at the first that can carry out the fault.
+        """Begin at all ``brokers`` or at none; with ``at_one`` at the first that can carry out the fault.
 
-        Raises: FaultRefused; EmbeddedError if no broker runs.
+        Raises: FaultRefused, also if a broker is paused; EmbeddedError if no broker runs.
         """
         refusal: CarriedOutElsewhere | None = None
         request = {"fault": self._kind, **self._arguments}
         try:
-            for broker in brokers:
+            for broker in _not_paused(brokers, at_one=at_one):
                 try:
                     told = client_of(broker).begin(request)
                 except CarriedOutElsewhere as error:
@@ -133,8 +136,11 @@ class FaultHandle:
             raise NeverFired(f"the fault {self} never fired")
 
     def _ask(self, broker_id: int, begun: _Begun, ask: Callable[[FaultClient, int], Document]) -> None:
-        """Read the count, if the process that has the fault still runs."""
+        """Read the count, if the process that has the fault still runs and is not paused."""
         broker = self._cluster.brokers[broker_id]
+        if broker.is_paused:
+            self._has_lost_counts = True
+            return
         try:
             if broker.alive and broker.pid == begun.pid:
                 self._fired[broker_id] = ask(client_of(broker), begun.number)["fired"]
@@ -158,6 +164,51 @@ class FaultHandle:
         self.end()
         if kind is None:
             self.check_fired()
+
+
+class Interception(FaultHandle):
+    """A fault whose requests and responses functions of this process intercept."""
+
+    def __init__(self, cluster: FaultyCluster, server: "InterceptionServer", arguments: dict[str, Any]) -> None:
+        super().__init__(cluster, "intercept", {"port": server.port, **arguments})
+        self._server = server
+
+    def begin(self, brokers: Iterator[BrokerProcess], *, at_one: bool) -> Self:
+        """Like ``FaultHandle.begin``. Raises: EmbeddedError if a broker does not connect to this process."""
+        try:
+            super().begin(brokers, at_one=at_one)
+            self._server.accept({broker_id: self._cluster.brokers[broker_id].faults_token for broker_id in self._begun})
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def end(self) -> None:
+        super().end()
+        self._server.close()
+
+    def check_fired(self) -> None:
+        """Raises the first error of the intercepting functions; otherwise like ``FaultHandle.check_fired``."""
+        self._server.raise_error()
+        super().check_fired()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The error of a function may be the cause of the block's error, so it is raised instead."""
+        super().__exit__(kind, error, trace)
+        if isinstance(error, Exception):
+            self._server.raise_error(error)
+
+
+def _not_paused(brokers: Iterator[BrokerProcess], *, at_one: bool) -> list[BrokerProcess]:
+    """Raises: FaultRefused if a broker is paused, or with ``at_one`` if all are: they would not respond."""
+    found = list(brokers)
+    running = [broker for broker in found if not broker.is_paused]
+    if len(running) < len(found) and not (at_one and running):
+        paused = next(broker for broker in found if broker.is_paused)
+        raise FaultRefused(f"no fault can begin at broker {paused.broker_id}, which is paused: resume it first")
+    return running
 
 
 def client_of(broker: BrokerProcess) -> FaultClient:
@@ -257,6 +308,34 @@ class ClusterFaults:
     ) -> FaultHandle:
         """Delay each Fetch by ``ms`` milliseconds, as a slow disk would."""
         return self._begin("slow_fetch", broker, ms=ms, times=times, client_id=client_id, topic=topic)
+
+    def intercept(
+        self,
+        on_request: "InterceptingFunction | None" = None,
+        on_response: "InterceptingFunction | None" = None,
+        *,
+        api: str | None = None,
+        times: int | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        broker: int | None = None,
+    ) -> FaultHandle:
+        """Call a function of this process for each request, or for each response, which it may change.
+
+        ``on_request`` is called before the broker handles the request, ``on_response`` afterwards. Each gets an
+        ``Exchange`` and returns None, another message or ``DROP`` (see ``kafka_zk.embedded.interception``) within 10 s.
+        An error of a function is raised at the end of the fault. ``api``: None for all APIs.
+        """
+        from kafka_zk.embedded.interception import InterceptionServer  # loads the codec
+
+        if on_request is None and on_response is None:
+            raise EmbeddedError("intercept needs a function for requests or for responses")
+        messages = None if on_request and on_response else "requests" if on_request else "responses"
+        filters = {"api": api, "times": times, "client_id": client_id, "topic": topic, "group": group}
+        server = InterceptionServer(on_request, on_response)
+        handle = Interception(self._cluster, server, {"messages": messages, **filters})
+        return handle.begin(self._brokers(broker), at_one=False)
 
     def coordinator_moves(self, group: str | None = None) -> FaultHandle:
         """Move the coordinator of a group, or of all groups, to another broker. Returns when it has moved."""

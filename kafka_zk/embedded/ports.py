@@ -1,17 +1,12 @@
 """TCP ports on this machine, and the four-letter words of a ZooKeeper server."""
 
 import contextlib
-import os
 import socket
 from collections import deque
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 LOCALHOST = "127.0.0.1"
 
-_LISTEN = "0A"
-"""The state LISTEN in /proc/net/tcp."""
 MOST_ANSWER_BYTES = 4 << 20
 
 
@@ -63,23 +58,6 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...
         return socket.AF_INET, ("", port)
     family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     return family, address
-
-
-def listens(pid: int, port: int) -> bool:
-    """True if this process, and no other, listens on ``port``."""
-    sockets = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError):
-            rows = [row.split() for row in Path(table).read_text().splitlines()[1:]]
-            sockets |= {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
-    return not sockets.isdisjoint(_open_files(pid))
-
-
-def _open_files(pid: int) -> Iterator[str]:
-    with contextlib.suppress(OSError):  # the process has ended
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):  # the descriptor was closed meanwhile
-                yield os.readlink(f"/proc/{pid}/fd/{name}")
 
 
 def four_letter_word(

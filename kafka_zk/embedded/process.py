@@ -14,6 +14,7 @@ from typing import IO
 
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.base.green_threads import green_threads_problem
+from kafka_zk.base.operating_system import launch
 from kafka_zk.embedded import interrupts, starter
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.start_gate import StartGate
@@ -24,8 +25,17 @@ QUOTED_LINE_CHARACTERS = 300
 LAST_SECONDS_S = 10
 _ERROR_LINE = re.compile(r"^Error: | (ERROR|CRITICAL) |\"level\": \"(error|critical)\"")
 _STAMP = re.compile(r"(?:\{\"time\": \")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}Z?)")
-_LAUNCHER = Path(__file__).with_name("launch.py")
+_LAUNCHER = Path(launch.__file__)
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]
+
+
+def _has_current_folder() -> bool:
+    """False if the current folder was removed, as a test's temporary folder may be. Java does not start in it."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 class ChildProcess:
@@ -33,6 +43,8 @@ class ChildProcess:
 
     It runs in its own session, so that Ctrl-C in a terminal reaches only the parent, which stops its children in order.
     A ``supervisor`` closes its ZooKeeper session after its end.
+
+    ``is_paused``: ``pause`` has stopped the process, and nothing has continued or ended it.
     """
 
     def __init__(
@@ -55,6 +67,7 @@ class ChildProcess:
         self._log_position = 0
         self._log_inode = 0
         self._asked_to_end = False
+        self.is_paused = False
 
     @property
     def pid(self) -> int:
@@ -81,7 +94,7 @@ class ChildProcess:
         if problem := green_threads_problem():
             raise ProcessFailed(f"{self.name} cannot be started: {problem}")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
-        self._asked_to_end = False
+        self._asked_to_end = self.is_paused = False
         command = self.command if self._outlives_parent else tied(self.command)
         with interrupts.held(), self.log_file.open("ab") as log:
             self._log_position, self._log_inode = log.tell(), os.fstat(log.fileno()).st_ino
@@ -98,6 +111,7 @@ class ChildProcess:
         def make() -> "subprocess.Popen[bytes]":
             return subprocess.Popen(
                 command,
+                cwd=None if _has_current_folder() else self.log_file.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -151,7 +165,7 @@ class ChildProcess:
         if not self._asked_to_end:
             self._asked_to_end = True
             self._signal(signal.SIGTERM)
-        self._signal(signal.SIGCONT)
+        self.resume()
 
     def stop(self, timeout_s: float = 30) -> int:
         """Kill after ``timeout_s``; returns the exit code (negative: the signal)."""
@@ -169,14 +183,17 @@ class ChildProcess:
         if self._process is None:
             return 0
         self._signal(signal.SIGKILL)
+        self.is_paused = False
         return self._process.wait()
 
     def pause(self) -> None:
         """Stop the process; its connections stay open."""
         self._signal(signal.SIGSTOP)
+        self.is_paused = True
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
+        self.is_paused = False
 
     def output(self) -> str:
         """The output since the last start; after a log rotation, the newest file."""

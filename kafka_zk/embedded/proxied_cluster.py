@@ -9,10 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from kafka_zk.base.operating_system.tcp_sockets import local_ports
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.cluster_security import PROTOCOL
-from kafka_zk.embedded.local_ports import local_ports
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.registry.client import connect_string

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Self
 
 from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.operating_system.files import sync
+from kafka_zk.base.operating_system.tcp_sockets import listens
 from kafka_zk.embedded.class_archive import NO_ARCHIVE, ClassArchive, archive_to_use_or_write, existing_archive
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.health import Health, probe
 from kafka_zk.embedded.jars import find_zookeeper_jars
 from kafka_zk.embedded.java import find_java
-from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_port, listens
+from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_port
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.server_security import ServerSecurity
@@ -81,7 +83,7 @@ def sync_snapshots(data_dir: Path) -> None:
     for path in (*folder.glob("snapshot.*"), folder, data_dir):
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            sync(descriptor)
         finally:
             os.close(descriptor)
 

@@ -1,9 +1,9 @@
-/* See compaction.h. Its Python equals: storage/cleaner/cleaner.py and storage/cleaner/record_filter.choose. */
+/* See compaction.h. The same in Python: storage/cleaner/record_loops.py and storage/cleaner/record_filter.py. */
 #include "compaction.h"
 
 #include <string.h>
 
-/* The entry of a digest, or the free one for it: double hashing, as in OffsetMap._find. */
+/* The entry with this digest, or the free entry where it belongs. Double hashing, as in OffsetMap._find. */
 static Entry *find(const OffsetMap *map, Digest digest)
 {
     uint64_t slot = digest.low % map->slots;
@@ -18,14 +18,14 @@ static Entry *find(const OffsetMap *map, Digest digest)
     }
 }
 
-/* Does `replaced` have a bit for the offset? Then *place is its number. */
+/* True if `replaced` has a bit for the offset; *place is its number. */
 static bool has_bit(const OffsetMap *map, int64_t offset, uint64_t *place)
 {
     *place = (uint64_t)offset - (uint64_t)map->first_offset;
     return offset >= map->first_offset && *place < map->replaced_count;
 }
 
-/* False if the map is full. */
+/* Store the offset as the last one of the key. False if the map is full. */
 static bool put(OffsetMap *map, const Record *record, int64_t offset)
 {
     Digest digest = siphash(map->secret, record->key, record->key_size);
@@ -43,7 +43,7 @@ static bool put(OffsetMap *map, const Record *record, int64_t offset)
     return true;
 }
 
-/* The record's offset; false if it or the next one does not fit into 64 bits. */
+/* Compute the record's offset. False if it or the next offset does not fit into 64 bits. */
 static bool offset_of(const Records *records, const Record *record, int64_t *offset)
 {
     return !__builtin_add_overflow(records->base_offset, record->offset_delta, offset) && *offset < INT64_MAX;

@@ -1,23 +1,23 @@
-/* The two loops of a cleaning over the records of a batch, without Python objects. */
+/* The log cleaner's two loops over the records of a batch. No Python objects. */
 #ifndef KAFKA_ZK_COMPACTION_H
 #define KAFKA_ZK_COMPACTION_H
 
 #include "records.h"
 #include "siphash.h"
 
-/* An entry of the table; zeros mean a free one. Layout: storage/cleaner/offset_map.py. */
+/* An entry of the table; a free entry is all zeros. Layout: storage/cleaner/offset_map.py. */
 typedef struct {
     Digest digest;
     uint64_t next_offset; /* the key's last offset plus one */
 } Entry;
 
-/* storage/cleaner/offset_map.OffsetMap. A search ends because `slots` is a prime and one entry is always free:
- * max_size < slots. */
+/* The memory of storage/cleaner/offset_map.OffsetMap. Searches end because `slots` is prime and at least one entry is
+ * free: max_size < slots. */
 typedef struct {
     const uint8_t *secret;
     Entry *entries;
     uint64_t slots, size, max_size;
-    uint8_t *replaced; /* one bit for each offset from first_offset on */
+    uint8_t *replaced; /* a bit for each offset from first_offset on: a later record has the same key */
     int64_t first_offset;
     uint64_t replaced_count;
 } OffsetMap;
@@ -31,8 +31,8 @@ typedef struct {
 
 typedef enum { DONE, FULL, MALFORMED } Status;
 
-/* Store the last offset of each key, from start_offset (not negative) on. FULL: the map has no room for a key.
- * in_order: becomes false if offsets do not ascend or lie outside of the batch. */
+/* Store the last offset of each key, for records from start_offset (not negative) on. FULL: no room for a key.
+ * *in_order: whether the offsets ascend and are at most the batch's last offset. */
 Status note_keys(OffsetMap *map, const Records *records, int64_t start_offset, bool *in_order);
 
 typedef struct {
@@ -42,7 +42,7 @@ typedef struct {
     size_t size; /* of the kept records */
 } Chosen;
 
-/* Copy the records to keep to `out`, which has room for all of them. Those after latest_offset are kept. */
+/* Copy the records to keep to `out`, which must have room for all records. Records after latest_offset are kept. */
 Status choose(
     const OffsetMap *map, const Records *records, int64_t latest_offset, bool keeps_tombstones, uint8_t *out,
     Chosen *chosen);

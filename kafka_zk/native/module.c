@@ -1,6 +1,6 @@
-/* What Python sees of the native code: arguments are checked here, everything else is in files without Python.
+/* The Python interface of the native code: checks arguments and converts results. The other files do not use Python.
  *
- * No format has a '#': what the headers of 3.13 make of it raises SystemError in 3.11 and 3.12. */
+ * No format string contains a '#': built with the headers of 3.13, it would raise SystemError in 3.11 and 3.12. */
 #include <Python.h>
 
 #include "compaction.h"
@@ -10,7 +10,7 @@
 
 #define RESPONSE_BYTES 4096 /* longer ones are written in Python */
 
-/* How often each function did its work, for the metric; see `handled`. */
+/* Number of completed calls of each function, for the metric; see `handled`. */
 static unsigned long long checked_batches, read_requests, written_responses;
 
 /* -- compaction ------------------------------------------------------------------------------------------------------ */
@@ -20,7 +20,7 @@ static int is_map(const Py_buffer *secret, const Py_buffer *table)
     if (secret->len == SECRET_BYTES && table->len % (Py_ssize_t)sizeof(Entry) == 0
         && table->len >= 2 * (Py_ssize_t)sizeof(Entry) && (uintptr_t)table->buf % sizeof(uint64_t) == 0)
         return 1;
-    PyErr_SetString(PyExc_ValueError, "a secret has 16 bytes; a table has at least two aligned entries of 24 bytes");
+    PyErr_SetString(PyExc_ValueError, "a secret must have 16 bytes, a table at least two aligned entries of 24 bytes");
     return 0;
 }
 
@@ -28,13 +28,13 @@ static int is_inside(const Py_buffer *data, Py_ssize_t start)
 {
     if (start >= 0 && start <= data->len)
         return 1;
-    PyErr_SetString(PyExc_ValueError, "the records start outside of the data");
+    PyErr_SetString(PyExc_ValueError, "the records must start inside the data");
     return 0;
 }
 
 static PyObject *malformed(void)
 {
-    PyErr_SetString(PyExc_ValueError, "a record of the batch is malformed or not there");
+    PyErr_SetString(PyExc_ValueError, "a record of the batch is malformed or missing");
     return NULL;
 }
 
@@ -55,7 +55,7 @@ static PyObject *py_digest(PyObject *module, PyObject *args)
         }
         found = PyBytes_FromStringAndSize((const char *)bytes, sizeof bytes);
     } else {
-        PyErr_SetString(PyExc_ValueError, "a secret has 16 bytes");
+        PyErr_SetString(PyExc_ValueError, "a secret must have 16 bytes");
     }
     PyBuffer_Release(&secret);
     PyBuffer_Release(&key);
@@ -89,7 +89,7 @@ static PyObject *py_note_keys(PyObject *module, PyObject *args)
         (const uint8_t *)data.buf + start, (const uint8_t *)data.buf + data.len, count, last_offset_delta, base_offset,
     };
     if (max_size >= map.slots || start_offset < 0) {
-        PyErr_SetString(PyExc_ValueError, "a slot stays free, and no offset is negative");
+        PyErr_SetString(PyExc_ValueError, "max_size must be below the number of slots, start_offset at least 0");
         goto release;
     }
     bool in_order;
@@ -163,7 +163,7 @@ release:
     return found;
 }
 
-/* -- produce: hot functions, whose arguments arrive as an array ------------------------------------------------------ */
+/* -- produce: frequently called, so arguments are passed as an array -------------------------------------------------- */
 
 static int has_arguments(Py_ssize_t count, Py_ssize_t wanted)
 {
@@ -173,7 +173,7 @@ static int has_arguments(Py_ssize_t count, Py_ssize_t wanted)
     return 0;
 }
 
-/* False with an exception if the number is none, or outside of the range. */
+/* Returns 0 and sets an exception if `from` is not an integer or outside of the range. */
 static int get_number(PyObject *from, long long least, long long most, long long *number)
 {
     *number = PyLong_AsLongLong(from);
@@ -189,7 +189,7 @@ PyDoc_STRVAR(check_records_doc,
     "check_records(data, start, count, base_timestamp) -> (end, largest timestamp, counts up)\n\n"
     "Check that `count` records are readable. Raises ValueError.");
 
-/* Holds the GIL: the records that a turn of the reactor may read take less than 1 ms; 1 MB of empty headers, 4 ms. */
+/* Holds the GIL: what one turn of the reactor checks takes less than 1 ms, except for 1 MB of empty headers, 4 ms. */
 static PyObject *py_check_records(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
     Py_buffer data;
@@ -216,7 +216,7 @@ static PyObject *py_check_records(PyObject *module, PyObject *const *args, Py_ss
     return result;
 }
 
-/* A text as Python's decoder reads it, or None. */
+/* Decode UTF-8 as the Python decoder of requests does; null becomes None. */
 static PyObject *text_of(Bytes bytes)
 {
     if (!bytes.start)
@@ -224,7 +224,7 @@ static PyObject *text_of(Bytes bytes)
     return PyUnicode_DecodeUTF8((const char *)bytes.start, (Py_ssize_t)bytes.size, "replace");
 }
 
-/* The same bytes as a view of `body`, whose first byte is at `start`. */
+/* A slice of `body` with these bytes. `start`: the address of the first byte of `body`. */
 static PyObject *view_of(PyObject *body, const uint8_t *start, Bytes bytes)
 {
     PyObject *from = PyLong_FromSsize_t(bytes.start - start);
@@ -237,7 +237,7 @@ static PyObject *view_of(PyObject *body, const uint8_t *start, Bytes bytes)
     return view;
 }
 
-/* Append and release an item; false with an exception, also if `item` is NULL because of one. */
+/* Append `item` and release it. Returns 0 with an exception set, also if `item` is NULL because of an exception. */
 static int append(PyObject *list, PyObject *item)
 {
     int is_appended = item && PyList_Append(list, item) == 0;
@@ -245,7 +245,7 @@ static int append(PyObject *list, PyObject *item)
     return is_appended;
 }
 
-/* The partitions of the next topic, as a list; NULL without an exception if the request is not ordinary. */
+/* The partitions of the next topic, as a list. NULL: an error if an exception is set; otherwise not ordinary. */
 static PyObject *partitions_of(Reader *reader, PyObject *body, const uint8_t *start, int32_t count)
 {
     PyObject *partitions = PyList_New(0);
@@ -261,7 +261,7 @@ static PyObject *partitions_of(Reader *reader, PyObject *body, const uint8_t *st
     return partitions;
 }
 
-/* All topics, as a list; NULL as above. */
+/* All topics, as a list. NULL has the same meaning as above. */
 static PyObject *topics_of(Reader *reader, PyObject *body, const uint8_t *start, int32_t count)
 {
     PyObject *topics = PyList_New(0);
@@ -304,7 +304,7 @@ static PyObject *py_read_produce(PyObject *module, PyObject *const *args, Py_ssi
     return request || PyErr_Occurred() ? request : Py_NewRef(Py_None);
 }
 
-/* False, maybe with an exception, if the result has details or a number that does not fit. */
+/* Returns 0 if the result has error details or a number that is too large; an exception may be set. */
 static int get_result(PyObject *from, PartitionResult *result)
 {
     long long partition, error_code, base_offset, log_append_time_ms, log_start_offset;
@@ -322,7 +322,7 @@ static int get_result(PyObject *from, PartitionResult *result)
     return 1;
 }
 
-/* False, maybe with an exception, if the topic is not ordinary: not (name, list of results). */
+/* Returns 0 if the topic is not a tuple (name, list of results); an exception may be set. */
 static int write_one_topic(Writer *writer, int version, PyObject *topic)
 {
     PyObject *results = PyTuple_Check(topic) && PyTuple_Size(topic) == 2 ? PyTuple_GetItem(topic, 1) : NULL;
@@ -345,7 +345,7 @@ static int write_one_topic(Writer *writer, int version, PyObject *topic)
 
 PyDoc_STRVAR(write_produce_doc,
     "write_produce(version, correlation_id, topics, throttle_time_ms) -> bytes, or None\n\n"
-    "The response with its header. None: it is long, or has details of errors.");
+    "The response with its header. None: it is too long, or has error details.");
 
 static PyObject *py_write_produce(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
@@ -365,14 +365,14 @@ static PyObject *py_write_produce(PyObject *module, PyObject *const *args, Py_ss
         is_ordinary = write_one_topic(&writer, (int)version, PyList_GetItem(args[2], index));
     write_response_end(&writer, (int32_t)throttle_time_ms);
     if (!is_ordinary || writer.is_full) {
-        PyErr_Clear(); /* Python meets the same problem, and raises its error */
+        PyErr_Clear(); /* the Python code will raise the same error */
         return Py_NewRef(Py_None);
     }
     written_responses++;
     return PyBytes_FromStringAndSize((const char *)response, writer.position - response);
 }
 
-PyDoc_STRVAR(handled_doc, "handled() -> dict\n\nHow often each function did its work since the process began.");
+PyDoc_STRVAR(handled_doc, "handled() -> dict\n\nNumber of completed calls of each function since the process started.");
 
 static PyObject *py_handled(PyObject *module, PyObject *unused)
 {

@@ -1,10 +1,10 @@
-/* See plain_commit.h. Its Python equals: protocol/offset_commit.py, broker/group/offsets_batch.py. */
+/* See plain_commit.h. The same in Python: protocol/offset_commit.py, broker/group/offsets_batch.py. */
 #include "plain_commit.h"
 
 #define BATCH_HEADER_BYTES 61
 #define BATCH_LENGTH_ENDS 12
 #define VALUE_BYTES 24
-#define RECORD_BYTES 48 /* at most, without group and topic: varints, the numbers of the key, the value, no headers */
+#define RECORD_BYTES 48 /* the most that a record has besides group and topic */
 
 enum { FIRST_PLAIN = 6, INSTANCE_ID_SINCE = 7, FLEXIBLE_SINCE = 8, LAST_PLAIN = 9 };
 enum { OFFSET_KEY_VERSION = 1, OFFSET_VALUE_VERSION = 3, MAGIC = 2 };
@@ -28,7 +28,7 @@ static bool read_name(Reader *reader, Bytes *name)
 
 static bool has_metadata(const uint8_t *row, bool flexible)
 {
-    uint64_t end = big_endian(row + ROW_BYTES - 2, 2); /* null or ""; then, if flexible, no tagged fields */
+    uint64_t end = big_endian(row + ROW_BYTES - 2, 2); /* null or "", and no tagged fields if flexible */
     return flexible ? end != 0x0100 && end != 0 : end != 0 && end != 0xFFFF;
 }
 
@@ -48,7 +48,7 @@ bool read_plain_commit(int version, const uint8_t *body, size_t size, PlainCommi
 {
     if (version < FIRST_PLAIN || version > LAST_PLAIN)
         return false;
-    Reader reader = {body, body + size, version >= FLEXIBLE_SINCE, 2 * MAX_ROWS}; /* every topic has one */
+    Reader reader = {body, body + size, version >= FLEXIBLE_SINCE, 2 * MAX_ROWS}; /* every topic has a row */
     uint64_t generation_id;
     commit->group_instance_id = (Bytes){NULL, 0};
     if (!read_name(&reader, &commit->group_id) || !read_number(&reader, 4, &generation_id)
@@ -60,7 +60,7 @@ bool read_plain_commit(int version, const uint8_t *body, size_t size, PlainCommi
     commit->topics = reader;
     commit->row_count = 0;
     commit->most_batch_bytes = BATCH_HEADER_BYTES;
-    commit->most_response_bytes = 16 + size; /* rows are shorter than in the request; 16: numbers, counts, ends */
+    commit->most_response_bytes = 16 + size; /* rows are shorter than in the request; 16: all other fields */
     for (int32_t index = 0; index < commit->topic_count; index++) {
         CommittedTopic topic;
         if (!read_committed_topic(&reader, &topic))
@@ -82,7 +82,7 @@ CommittedRow committed_row(const CommittedTopic *topic, int32_t index)
 
 /* -- the batch ------------------------------------------------------------------------------------------------------- */
 
-/* A zigzag varint of a number that is not negative. */
+/* Write a zigzag varint of a number that is not negative. */
 static void write_varint(Writer *writer, size_t value)
 {
     write_unsigned_varint(writer, value << 1);

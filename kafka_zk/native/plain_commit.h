@@ -1,7 +1,8 @@
-/* A plain OffsetCommit request as bytes: its record batch for __consumer_offsets, and its response. No Python objects.
+/* Decodes a plain OffsetCommit request, and encodes its records for __consumer_offsets and its response. No Python
+ * objects.
  *
- * Plain means: version 6 to 9, at most MAX_ROWS partitions, names in ASCII, and neither metadata nor tagged fields. That
- * is what consumers send all the time; Python reads everything else, and refuses what is malformed.
+ * Plain means version 6 to 9, at most MAX_ROWS partitions, names in ASCII, and neither metadata nor tagged fields.
+ * Nearly all requests of consumers are plain. Python code decodes all others, and raises an error for malformed ones.
  *
  * Source: OffsetCommitRequest.json, OffsetCommitResponse.json, OffsetCommitKey.json, OffsetCommitValue.json@3.9.
  */
@@ -11,13 +12,13 @@
 #include "wire.h"
 
 #define MAX_ROWS 100
-#define ROW_BYTES 18 /* partition, offset, leader epoch, and two bytes that say: no metadata */
+#define ROW_BYTES 18 /* partition, offset, leader epoch, and two bytes for null or empty metadata */
 
 typedef struct {
     Bytes group_id, member_id, group_instance_id;
     int32_t generation_id, topic_count, row_count;
-    Reader topics; /* at the first one */
-    size_t most_batch_bytes, most_response_bytes; /* room that the two functions below need */
+    Reader topics; /* positioned at the first topic */
+    size_t most_batch_bytes, most_response_bytes; /* upper bounds for the two functions below */
 } PlainCommit;
 
 typedef struct {
@@ -26,10 +27,10 @@ typedef struct {
     const uint8_t *rows;
 } CommittedTopic;
 
-/* Read the whole request; false if it is not plain, or malformed. */
+/* Read the whole request. False if it is malformed or not plain. */
 bool read_plain_commit(int version, const uint8_t *body, size_t size, PlainCommit *commit);
 
-/* Read the next topic and move the reader behind it; false as above. */
+/* Read the next topic and advance the reader. False as above. */
 bool read_committed_topic(Reader *topics, CommittedTopic *topic);
 
 typedef struct {
@@ -39,11 +40,11 @@ typedef struct {
 
 CommittedRow committed_row(const CommittedTopic *topic, int32_t index);
 
-/* Write the batch without its CRC, and return its size. The base offset and leader epoch are not set. This and the next
- * function would return 0 if the room were too small. */
+/* Write the batch and return its size. CRC, base offset and leader epoch are not set. This and the next function return
+ * 0 if `out` is too small. */
 size_t write_commit_batch(const PlainCommit *commit, int64_t now_ms, uint8_t *out);
 
-/* Write the response that everything is committed, and return its size. */
+/* Write the response without errors, and return its size. */
 size_t write_commit_response(const PlainCommit *commit, int32_t correlation_id, uint8_t *out);
 
 #endif

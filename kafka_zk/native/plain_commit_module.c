@@ -1,4 +1,4 @@
-/* Converts a plain OffsetCommit request to Python's objects, see plain_commit.h. Only the GIL's holder comes here. */
+/* Converts a plain OffsetCommit request to Python objects, see plain_commit.h. All functions hold the GIL. */
 #include "plain_commit_module.h"
 
 #include "plain_commit.h"
@@ -6,10 +6,10 @@
 const char plain_commit_doc[]
     = "plain_commit(version, correlation_id, body, now_ms, committed)\n"
       "    -> (group id, generation id, member id, group instance id or None, topics, batch, response), or None\n\n"
-      "An OffsetCommit request with neither metadata nor tagged fields, for at most 100 partitions; None for any other.\n"
-      "topics: each name with its partitions, and with what is committed there, as objects of the NamedTuple\n"
-      "`committed`: offset, leader epoch, metadata, now_ms, no expiry time. batch: the records, with the timestamp\n"
-      "now_ms, without a CRC. response: everything is committed.";
+      "Decode an OffsetCommit request with neither metadata nor tagged fields, of at most 100 partitions. None: others.\n"
+      "topics: (name, partitions, committed offsets) each; the offsets are objects of the NamedTuple `committed`\n"
+      "(offset, leader epoch, metadata, now_ms, no expiry time). batch: the records, with the timestamp now_ms,\n"
+      "without a CRC. response: without errors.";
 
 #define NO_EXPIRY (-1)
 
@@ -27,12 +27,12 @@ static PyObject *new_text(Bytes text)
     return PyUnicode_FromStringAndSize((const char *)text.start, (Py_ssize_t)text.size);
 }
 
-/* Makes what is committed by tuple.__new__(type, (offset, leader epoch, ...)): in Python 3.14, nothing less sets up the
- * hash. It copies the fields, so one tuple of them serves all rows. */
+/* Creates objects by tuple.__new__(type, (offset, leader epoch, ...)), because in Python 3.14 nothing else initializes
+ * the hash. It copies the fields, so all rows share one tuple of fields. */
 typedef struct {
     PyTypeObject *type;
     newfunc make;
-    PyObject *arguments, *fields; /* only `arguments` refers to `fields`, which may therefore change */
+    PyObject *arguments, *fields; /* `arguments` has the only reference to `fields`, so it may be changed */
 } CommittedType;
 
 static PyObject *new_committed(const CommittedType *shared, CommittedRow row)
@@ -73,7 +73,7 @@ static PyObject *new_topics(const PlainCommit *commit, const CommittedType *shar
     Reader reader = commit->topics;
     for (int32_t index = 0; topics && index < commit->topic_count; index++) {
         CommittedTopic topic = {0};
-        read_committed_topic(&reader, &topic); /* it could be read before */
+        read_committed_topic(&reader, &topic); /* was already read once */
         PyObject *made = new_topic(shared, &topic);
         if (made)
             PyTuple_SetItem(topics, index, made);

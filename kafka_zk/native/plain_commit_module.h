@@ -1,4 +1,4 @@
-/* What Python sees of plain_commit.c. */
+/* The Python interface of plain_commit.c. */
 #ifndef KAFKA_ZK_PLAIN_COMMIT_MODULE_H
 #define KAFKA_ZK_PLAIN_COMMIT_MODULE_H
 
@@ -8,7 +8,7 @@ extern const char plain_commit_doc[];
 
 PyObject *py_plain_commit(PyObject *module, PyObject *const *args, Py_ssize_t arg_count);
 
-/* How many requests were plain since the process began. */
+/* Number of plain requests since the process started. */
 unsigned long long plain_commits_handled(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* See produce.h. Its Python equals: protocol/produce.py. */
+/* See produce.h. The same in Python: protocol/produce.py. */
 #include "produce.h"
 
 bool begin_request(Reader *reader, int version, const uint8_t *body, size_t size, ProduceStart *found)

@@ -1,8 +1,9 @@
 /* Ordinary Produce requests and responses, versions 3 to 11, as bytes, without Python objects.
  *
- * A request is read in the order of its bytes: begin_request, and for each topic next_topic, next_partition for each of
- * its partitions, end_topic. Each function returns false for what is not ordinary: malformed, null where the protocol
- * allows it, tagged fields, more than MOST_ELEMENTS. protocol/produce.py then reads the whole request, or refuses it.
+ * Call the functions in the order of the fields: begin_request; for each topic next_topic, next_partition for each of
+ * its partitions, and end_topic; at the end end_topic again. A function returns false if the request is not ordinary:
+ * malformed, with a null topic or null records, with tagged fields, or with more than MOST_ELEMENTS. Then
+ * protocol/produce.py decodes the request from the start, and raises an error if it is malformed.
  * Source: ProduceRequest.json, ProduceResponse.json@3.9.
  */
 #ifndef KAFKA_ZK_PRODUCE_H

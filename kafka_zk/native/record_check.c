@@ -1,10 +1,10 @@
-/* See record_check.h. Its Python equal: storage/records/record_check.check_records. */
+/* See record_check.h. The same in Python: storage/records/record_check.py. */
 #include "record_check.h"
 
 #include "records.h"
 #include "wire.h"
 
-#define MAX_INT_BYTES 5 /* Java rejects longer encodings even of small values */
+#define MAX_INT_BYTES 5 /* Java rejects longer encodings, even of small values */
 #define NO_TIMESTAMP (-1)
 
 static bool read_int(Reader *reader, int64_t *value)
@@ -13,7 +13,7 @@ static bool read_int(Reader *reader, int64_t *value)
     return read_varint(&reader->position, reader->end, value) && reader->position - start <= MAX_INT_BYTES;
 }
 
-/* Skip a length and as many bytes; a negative length stands for null. */
+/* Skip a field: its length and that many bytes. A negative length means null. */
 static bool skip_field(Reader *reader, bool may_be_null)
 {
     int64_t size;

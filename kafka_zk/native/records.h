@@ -1,7 +1,7 @@
-/* The records of a batch, magic 2, as bytes. No Python objects here: tests/native fuzzes this file alone.
+/* Decodes the records of a batch of magic 2. No Python objects: tests/fuzz_native fuzzes this file alone.
  *
- * Every function gets the end of the bytes and reads nothing at or after it. Results are what
- * storage/cleaner/record_filter.places finds. Source: DefaultRecord.java, ByteUtils.java@3.9.
+ * Every function gets the end of the bytes and reads nothing at or after it. The same in Python:
+ * storage/cleaner/record_filter.py. Source: DefaultRecord.java, ByteUtils.java@3.9.
  */
 #ifndef KAFKA_ZK_RECORDS_H
 #define KAFKA_ZK_RECORDS_H
@@ -10,24 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAX_VARINT_BYTES 10 /* a 64-bit value */
+#define MAX_VARINT_BYTES 10 /* of a 64-bit value */
 
 typedef struct {
     const uint8_t *start;
     const uint8_t *end; /* where the next record begins */
     int64_t timestamp_delta;
     int32_t offset_delta;
-    const uint8_t *key; /* NULL without a key */
+    const uint8_t *key; /* NULL: no key */
     size_t key_size;
     bool has_value;
 } Record;
 
-/* Read a zigzag varint and move *position behind it; false if it does not end before `end` or is too long.
- * Bits above 64 are lost, as in Java. */
+/* Read a zigzag varint and advance *position. False if it extends beyond `end` or is too long. As in Java, bits that do
+ * not fit into 64 are dropped. */
 static inline bool read_varint(const uint8_t **position, const uint8_t *end, int64_t *value)
 {
     uint64_t bits = 0;
-    if (*position < end && **position < 0x80) { /* most are short */
+    if (*position < end && **position < 0x80) { /* most varints have one byte */
         bits = *(*position)++;
         *value = (int64_t)(bits >> 1) ^ -(int64_t)(bits & 1);
         return true;
@@ -43,8 +43,8 @@ static inline bool read_varint(const uint8_t **position, const uint8_t *end, int
     return false;
 }
 
-/* Read the record at `start`; false if it is malformed or does not end before `end`.
- * Its value and headers are not looked at, only whether there is a value. */
+/* Read the record at `start`. False if it is malformed or extends beyond `end`. The value and the headers are not
+ * decoded. */
 static inline bool read_record(const uint8_t *start, const uint8_t *end, Record *record)
 {
     const uint8_t *position = start;
@@ -63,7 +63,7 @@ static inline bool read_record(const uint8_t *start, const uint8_t *end, Record 
     position += record->key_size;
     if (position == end)
         return false;
-    record->has_value = !(*position & 1); /* -1, the size of null, is odd; a size is even */
+    record->has_value = !(*position & 1); /* zigzag: the size of null, -1, is odd; other sizes are even */
     record->start = start;
     record->end = end;
     record->offset_delta = (int32_t)offset_delta;

@@ -1,4 +1,4 @@
-/* SipHash-2-4 with 128 bits of output: a hash with a secret, so that nobody can construct two keys of one digest.
+/* SipHash-2-4 with 128 bits of output: a keyed hash, so that nobody can construct two keys with the same digest.
  *
  * Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF"; the 128-bit variant of its authors.
  */

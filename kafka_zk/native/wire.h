@@ -1,7 +1,7 @@
-/* The fields of requests and responses as bytes. No Python objects.
+/* Reads and writes the fields of requests and responses. No Python objects.
  *
- * A Reader knows where the bytes end, and reads nothing at or after the end; its functions return false for what is
- * malformed or unusual. A Writer knows where its memory ends, and writes nothing at or after the end.
+ * A Reader reads nothing at or after its end; its functions return false for fields that are malformed or unusual. A
+ * Writer writes nothing at or after its end.
  */
 #ifndef KAFKA_ZK_WIRE_H
 #define KAFKA_ZK_WIRE_H
@@ -12,20 +12,20 @@
 #include <string.h>
 
 typedef struct {
-    const uint8_t *start; /* NULL: null */
+    const uint8_t *start; /* NULL for null */
     size_t size;
 } Bytes;
 
 typedef struct {
     const uint8_t *position, *end;
     bool flexible;         /* the version has varints and tagged fields */
-    int32_t elements_left; /* how many elements all arrays together may still have */
+    int32_t elements_left; /* remaining limit of the elements of all arrays together */
 } Reader;
 
 typedef struct {
     uint8_t *position, *end;
     bool flexible;
-    bool is_full; /* something did not fit; from then on, nothing is written */
+    bool is_full; /* a field did not fit; nothing more is written */
 } Writer;
 
 static inline bool has(const Reader *reader, size_t size)
@@ -50,7 +50,7 @@ static inline bool read_number(Reader *reader, unsigned size, uint64_t *value)
     return true;
 }
 
-/* Varints of more than four bytes are unusual. */
+/* False also for varints of more than four bytes, which are unusual. */
 static inline bool read_unsigned_varint(Reader *reader, uint32_t *value)
 {
     *value = 0;
@@ -63,7 +63,7 @@ static inline bool read_unsigned_varint(Reader *reader, uint32_t *value)
     return false;
 }
 
-/* The length of what follows; -1 is null. `size`: of the field in a version that is not flexible. */
+/* Read a length; -1 means null. `size`: the size of the length field in versions that are not flexible. */
 static inline bool read_length(Reader *reader, unsigned size, int32_t *length)
 {
     uint32_t length_plus_one;
@@ -95,7 +95,7 @@ static inline bool read_string(Reader *reader, Bytes *text)
     return read_bytes(reader, 2, text) && text->size <= INT16_MAX;
 }
 
-/* The length of an array, which is not null. */
+/* Read the length of an array. False also for null. */
 static inline bool read_count(Reader *reader, int32_t *count)
 {
     if (!read_length(reader, 4, count) || *count < 0 || *count > reader->elements_left)
@@ -104,7 +104,7 @@ static inline bool read_count(Reader *reader, int32_t *count)
     return true;
 }
 
-/* The end of a struct. Tagged fields are unusual. */
+/* Read the end of a struct. False also if it has tagged fields, which are unusual. */
 static inline bool read_no_tagged_fields(Reader *reader)
 {
     return !reader->flexible || (has(reader, 1) && *reader->position++ == 0);
@@ -135,7 +135,7 @@ static inline void write_unsigned_varint(Writer *writer, uint64_t value)
     write_number(writer, 1, (int64_t)value);
 }
 
-/* What is not null, without its length. */
+/* Write bytes without their length. */
 static inline void write_bytes(Writer *writer, const uint8_t *start, size_t size)
 {
     uint8_t *out = room_for(writer, size);
@@ -143,7 +143,7 @@ static inline void write_bytes(Writer *writer, const uint8_t *start, size_t size
         memcpy(out, start, size);
 }
 
-/* The length of what is not null. `size`: of the field in a version that is not flexible. */
+/* Write a length, not that of null. `size`: the size of the length field in versions that are not flexible. */
 static inline void write_length(Writer *writer, unsigned size, size_t length)
 {
     if (writer->flexible)

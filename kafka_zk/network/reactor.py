@@ -1,4 +1,4 @@
-"""Twisted's epoll reactor with a shorter path to the transport.
+"""Twisted's epoll reactor with a shorter path to the transport, or without epoll Twisted's poll reactor.
 
 Twisted has a logging context per event (seven Python calls) and first asks the transport for its descriptor. These
 transports need neither: readiness calls ``doRead`` or ``doWrite``. Twisted handles other events (hang-up, error, both
@@ -6,20 +6,27 @@ together).
 """
 
 from collections.abc import Callable
-from select import EPOLLIN, EPOLLOUT
 from typing import Any
 
-from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.operating_system.sockets import HAS_EPOLL
 
-_ONE_THING = (EPOLLIN, EPOLLOUT)
+if HAS_EPOLL:
+    from select import EPOLLIN, EPOLLOUT
+
+    from twisted.internet.epollreactor import EPollReactor as SystemReactor
+
+    _ONE_THING = (EPOLLIN, EPOLLOUT)
+else:
+    from twisted.internet.pollreactor import PollReactor as SystemReactor  # type: ignore[assignment]
+
 _log = Logger()
 
 
-class BrokerReactor(EPollReactor):
+class BrokerReactor(SystemReactor):
     """Passes each event to its transport; an exception closes only that."""
 
     # Twisted does not annotate these.
@@ -36,28 +43,37 @@ class BrokerReactor(EPollReactor):
         """Maximum wait of the next turn in s; None: no limit."""
         return 0 if self._due else super().timeout()
 
-    def doPoll(self, timeout: float | None) -> None:
-        selectables = self._selectables
-        try:
-            events = self._poller.poll(-1 if timeout is None else timeout, len(selectables))
-        except InterruptedError:
-            return
-        for descriptor, event in events:
-            selectable = selectables.get(descriptor)
-            if selectable is None:  # closed by an earlier event
-                continue
-            if event in _ONE_THING:
-                try:
-                    reason = selectable.doRead() if event == EPOLLIN else selectable.doWrite()
-                except BaseException as error:
-                    _log.failure("{selectable} failed", selectable=selectable)
-                    reason = error
-                if reason:
-                    self._disconnectSelectable(selectable, reason, event == EPOLLIN)  # type: ignore[no-untyped-call]
-            else:
-                self._doReadOrWrite(selectable, descriptor, event)  # type: ignore[no-untyped-call]
-        if self._due:
-            self._end_turn()
+    if HAS_EPOLL:
+
+        def doPoll(self, timeout: float | None) -> None:
+            selectables = self._selectables
+            try:
+                events = self._poller.poll(-1 if timeout is None else timeout, len(selectables))
+            except InterruptedError:
+                return
+            for descriptor, event in events:
+                selectable = selectables.get(descriptor)
+                if selectable is None:  # closed by an earlier event
+                    continue
+                if event in _ONE_THING:
+                    try:
+                        reason = selectable.doRead() if event == EPOLLIN else selectable.doWrite()
+                    except BaseException as error:
+                        _log.failure("{selectable} failed", selectable=selectable)
+                        reason = error
+                    if reason:
+                        self._disconnectSelectable(selectable, reason, event == EPOLLIN)  # type: ignore[no-untyped-call]
+                else:
+                    self._doReadOrWrite(selectable, descriptor, event)  # type: ignore[no-untyped-call]
+            if self._due:
+                self._end_turn()
+
+    else:
+
+        def doPoll(self, timeout: float | None) -> None:
+            super().doPoll(timeout)  # type: ignore[no-untyped-call]
+            if self._due:
+                self._end_turn()
 
     def _end_turn(self) -> None:
         """Calls that are added run in the next turn."""

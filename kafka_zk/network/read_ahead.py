@@ -1,8 +1,7 @@
 """Loads file slices into the page cache before they are sent.
 
-``sendfile`` of uncached pages blocks the reactor for the disk. So slices are probed (``preadv`` with RWF_NOWAIT never
-blocks and takes microseconds), and a thread reads uncached ones. A log's active segment was just written, and is not
-probed.
+``sendfile`` of uncached pages blocks the reactor for the disk. So slices are probed (a probe never blocks and takes
+microseconds), and a thread reads uncached ones. A log's active segment was just written, and is not probed.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """TCP transports for listeners and clients, whose outgoing queue holds bytes and file slices.
 
-They extend Twisted's transports by ``write_frame``. Bytes are sent with ``send`` (with MSG_MORE while more follows).
+They extend Twisted's transports by ``write_frame``. Bytes are sent with ``send`` (with MORE_FOLLOWS while more follow).
 Slices are sent with ``sendfile``, so that records do not enter this process; small frames with one ``pread`` and one
 ``sendmsg`` if that is cheaper. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the
 connection; with an empty queue, it stops writing, resumes producers and completes ``loseConnection``. After
@@ -11,11 +11,7 @@ unreadable, the connection is closed: the announced size cannot be sent.
 """
 
 import errno
-import fcntl
-import os
-import socket
 import struct
-import termios
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -26,6 +22,7 @@ from twisted.internet import main, tcp
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
+from kafka_zk.base.operating_system.sockets import MORE_FOLLOWS, send_file, unacknowledged_bytes
 from kafka_zk.network.memory_pool import UNBOUNDED, MemoryPool
 from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
@@ -49,7 +46,6 @@ RECEIVE_LIMIT_BYTES = 1024 * 1024
 
 _receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one per thread
 _FRAME_SIZE = struct.Struct(">i")
-_INT = struct.Struct("i")
 _JOIN_BELOW_BYTES = 4096
 _COPY_BELOW_BYTES = 4096
 """Frames whose slices are not larger are copied, so a peer that does not read uses at most this much memory."""
@@ -221,11 +217,7 @@ class FrameTransport(_Base):
     def taken_bytes(self) -> int:
         """Bytes that the peer's system has acknowledged. Compare only differences, and only while the queue is not
         empty: the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
-        try:
-            (kept_bytes,) = _INT.unpack(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(_INT.size)))
-        except (OSError, ValueError):  # the socket is closed
-            return self._sent_bytes
-        return self._sent_bytes - int(kept_bytes)
+        return self._sent_bytes - unacknowledged_bytes(self.socket)
 
     def write(self, data: bytes) -> None:
         """Like Twisted's ``write``, for data that are not a frame."""
@@ -278,7 +270,7 @@ class FrameTransport(_Base):
                     elif isinstance(queue[1], memoryview):
                         sent = self._send_run()
                     else:
-                        sent = self._send_bytes(item, socket.MSG_MORE)
+                        sent = self._send_bytes(item, MORE_FOLLOWS)
                 else:
                     wanted = min(item.remaining_bytes, SEND_LIMIT_BYTES)
                     sent = self._send_slice(item, wanted)
@@ -310,7 +302,7 @@ class FrameTransport(_Base):
         """Send the head of the queue up to the first slice in one call."""
         queue = self._queue
         run = list(_bytes_at_head(queue))
-        more = socket.MSG_MORE if len(run) < len(queue) else 0
+        more = MORE_FOLLOWS if len(run) < len(queue) else 0
         sent: int = self.socket.sendmsg(run, (), more)
         if not more and sent == self.queued_size_bytes:
             queue.clear()
@@ -326,7 +318,7 @@ class FrameTransport(_Base):
 
     def _send_slice(self, item: SliceInQueue, count: int) -> int:
         """Returns the number of bytes sent, 0 if the file is shorter than the slice."""
-        sent = os.sendfile(self.socket.fileno(), item.file_slice.fileno(), item.position, count)
+        sent = send_file(self.socket.fileno(), item.file_slice.fileno(), item.position, count)
         item.position += sent
         item.remaining_bytes -= sent
         return sent

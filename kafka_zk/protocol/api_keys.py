@@ -173,7 +173,10 @@ No version is higher than in Kafka 3.9.1 in ZooKeeper mode. All of its APIs are 
 BROKER_VERSIONS = {key: (0, highest) for key, (highest, _) in _APIS.items()}
 """API key -> (lowest, highest) version. A broker offers only the APIs for which it has a handler."""
 
-FLEXIBLE_SINCE: dict[int, int] = {key: first for key, (_, first) in _APIS.items()}
+FLEXIBLE_SINCE: dict[int, int] = {
+    **{key: first for key, (_, first) in _APIS.items()},
+    ApiKey.DESCRIBE_QUORUM: 0,  # of KRaft's brokers and controllers
+}
 """First version with compact lengths and tagged fields (KIP-482), also in the header."""
 
 

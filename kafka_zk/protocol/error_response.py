@@ -13,7 +13,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.field_table import Field, Table
 from kafka_zk.protocol.message import Message
 
-_CODE, _REASON = "error_code", "error_message"
+_CODES, _REASON = ("error_code", "partition_error_code"), "error_message"
 _NO_NODE = {"node_id": -1, "port": -1}  # for FindCoordinator, whose table has no defaults for these fields
 
 
@@ -29,21 +29,23 @@ class _Failure:
     def fill(self, response: Any, entry: Any) -> None:
         """``entry``: the corresponding request or struct in it, or a name or number."""
         fields = self.fields(response.table)
-        if _CODE in fields:
-            response.error_code = self._code
+        code = next((name for name in _CODES if name in fields), None)
+        if code is not None:
+            setattr(response, code, self._code)
             if _REASON in fields:
                 response.error_message = self._reason
         for field in fields.values():
             if field.struct is not None and field.is_array:
-                is_above = _CODE in fields or not self._has_code(field.struct)
+                is_above = code is not None or not self._has_code(field.struct)
                 results = [] if is_above else self._results(field.struct, self._entries(field, entry))
                 setattr(response, field.name, results)
-            elif field.name not in (_CODE, _REASON) and not field.default:  # a nonzero default means: unknown
+            elif field.name not in (*_CODES, _REASON) and not field.default:  # a nonzero default means: unknown
                 self._repeat(response, field, entry)
 
     def _has_code(self, table: Table) -> bool:
         fields = self.fields(table)
-        return _CODE in fields or any(each.struct and self._has_code(each.struct) for each in fields.values())
+        has_code = not fields.keys().isdisjoint(_CODES)
+        return has_code or any(each.struct and self._has_code(each.struct) for each in fields.values())
 
     def _entries(self, field: Field, entry: Any) -> Iterable[Any]:
         """Return the request's array of the same name, or else the request's only array."""
@@ -66,7 +68,7 @@ class _Failure:
             given = self.fields(entry.table).get(field.name)
             value = getattr(entry, field.name) if given is not None and given.type_name == field.type_name else None
         else:
-            named = [each for name, each in self.fields(response.table).items() if name not in (_CODE, _REASON)]
+            named = [each for name, each in self.fields(response.table).items() if name not in (*_CODES, _REASON)]
             value = entry if field is named[0] else None
         if value is not None:
             setattr(response, field.name, value)

@@ -9,12 +9,12 @@ in one piece needs a single step. Larger buffers are memory mappings that double
 without a copy.
 """
 
-import contextlib
 import mmap
 import re
 import struct
 from collections.abc import Iterator
 
+from kafka_zk.base.operating_system.memory import grown_memory, zeroed_memory
 from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 
@@ -212,17 +212,14 @@ class FrameDecoder:
                 view = memoryview(bytearray(size))
                 view[:filled] = self._view
             elif self._mapping is None:
-                self._mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                self._mapping = zeroed_memory(size)
                 view = memoryview(self._mapping)
                 view[:filled] = self._view
             else:
                 self._view.release()
-                self._mapping.resize(size)
+                self._mapping = grown_memory(self._mapping, size)
                 view = memoryview(self._mapping)
         except (OSError, MemoryError) as error:
             raise ProtocolError(f"no memory for a frame of {self._size} bytes: {error}") from error
-        if self._mapping is not None:
-            with contextlib.suppress(OSError):  # a kernel without huge pages is only slower
-                self._mapping.madvise(mmap.MADV_HUGEPAGE)
         self._view = view
         self.missing = view[filled:]

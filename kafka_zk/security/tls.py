@@ -4,13 +4,12 @@ Importing this module loads OpenSSL.
 """
 
 import contextlib
-import os
+import socket
 import ssl
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from kafka_zk.base.operating_system.files import secret_file
 from kafka_zk.security import cipher_suites
 from kafka_zk.security.errors import InvalidSecurity, SslAuthenticationFailed
 from kafka_zk.security.tls_settings import Identity, TlsSettings
@@ -96,7 +95,7 @@ def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
     password = identity.key_password.value if identity.key_password else ""
     text = identity.private_key.value + "\n" + identity.certificate_chain
     try:
-        with _as_file(text.encode()) as path:
+        with secret_file(text.encode()) as path:
             # None would make OpenSSL ask on the terminal; an empty password fails.
             context.load_cert_chain(path, password=password)
     except (OSError, ValueError) as error:
@@ -104,22 +103,6 @@ def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
             f"the private key does not fit its certificate, or its password is wrong ({reason(error)}): check "
             "ssl.keystore.location and ssl.key.password"
         ) from None
-
-
-@contextlib.contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("key")
-        try:
-            os.write(descriptor, data)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.NamedTemporaryFile() as file:  # mode 0600
-            file.write(data)
-            file.flush()
-            yield file.name
 
 
 def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
@@ -146,6 +129,21 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
             context.set_ciphers(":".join(older))
         except ssl.SSLError:
             raise InvalidSecurity(f"ssl.cipher.suites: OpenSSL knows none of {', '.join(settings.suites)}") from None
+
+
+def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
+    """True if a server answers TLS handshakes, whatever certificates it has or wants. Blocks."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((host, port), timeout_s) as plain, context.wrap_socket(plain):
+            return True
+    except ssl.SSLEOFError:
+        return False
+    except ssl.SSLError as error:
+        return error.reason not in _NOT_TLS
+    except OSError:
+        return False
 
 
 def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) -> SslAuthenticationFailed:

@@ -23,6 +23,7 @@ from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster, wait_ready
 from kafka_zk.embedded.cluster_security import HOSTS, PROTOCOL
 from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.fault_token import FAULTS_TOKEN_VARIABLE, new_token
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.properties_file import properties_text
@@ -33,7 +34,7 @@ from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEn
 
 IMAGE = f"kafka-zk:{__version__}"
 INTERNAL = "INTERNAL"
-INTERNAL_PORT, PUBLISHED_PORT = 9092, 19092
+INTERNAL_PORT, PUBLISHED_PORT, FAULTS_PORT = 9092, 19092, 9600
 CONFIGURATION, DATA = "/etc/kafka", "/var/lib/kafka/data"
 QUOTED_LOG_CHARACTERS = 500
 CHECK_INTERVAL_S = 0.5
@@ -51,6 +52,15 @@ class ContainerProcess:
     @property
     def alive(self) -> bool:
         return self._state().get("Running", False) is True
+
+    @property
+    def pid(self) -> int:
+        """On the engine's machine; another one after each start."""
+        return int(self._state().get("Pid", 0))
+
+    @property
+    def is_paused(self) -> bool:
+        return self._state().get("Paused", False) is True
 
     @property
     def exit_code(self) -> int | None:
@@ -105,6 +115,7 @@ class KafkaZkContainer(DockerContainer):
         chroot: in ``zookeeper``, if that is a container or an ensemble.
         data_dir: a folder on this machine for the log; by default it is in the container.
         login: the security of ``view``'s connections.
+        takes_faults: serve the JSON API for faults on a free port of this machine, which only it can reach.
 
     ``stop`` ends the broker and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
     ``stop(force=True)`` removes the container.
@@ -124,9 +135,12 @@ class KafkaZkContainer(DockerContainer):
         chroot: str = "",
         data_dir: Path | None = None,
         login: ClientSecurity = NO_SECURITY,
+        takes_faults: bool = False,
     ) -> None:
         super().__init__(image)
         self._login = login
+        self.faults_port = free_port() if takes_faults else None
+        self.faults_token = new_token() if takes_faults else ""
         self.broker_id = broker_id
         self.alias = alias or f"kafka-{broker_id}"
         self.port = port or free_port()
@@ -142,6 +156,10 @@ class KafkaZkContainer(DockerContainer):
         assert self._network_used is not None
         self.with_network(self._network_used).with_network_aliases(self.alias)
         self.with_bind_ports(PUBLISHED_PORT, self.port)
+        if self.faults_port is not None:
+            self.ports[str(FAULTS_PORT)] = (LOCALHOST, self.faults_port)  # type: ignore[assignment]  # docker takes both
+            self.with_env("KAFKA_ZK_FAULTS_PORT", str(FAULTS_PORT))
+            self.with_env(FAULTS_TOKEN_VARIABLE, self.faults_token)
         self.data_dir = data_dir
         options: dict[str, Any] = {"healthcheck": {"test": ["NONE"]}}  # the engine's health check is not used
         if data_dir is not None:
@@ -162,6 +180,14 @@ class KafkaZkContainer(DockerContainer):
     @property
     def alive(self) -> bool:
         return self.process.alive
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_paused(self) -> bool:
+        return self.process.is_paused
 
     @property
     def log_dir(self) -> Path | None:
@@ -296,12 +322,16 @@ class ContainerCluster(EmbeddedCluster):
             zookeeper=container.connect_string + chroot,
             properties={**container.client_properties, **(properties or {})},
             secured=secured,
+            takes_faults=True,
         )
         self._image = image
         self._network = network
         self._container = container
         self._chroot = chroot
         self._name = f"kafka-{next(_clusters)}"
+
+    def load_brokers(self) -> None:
+        """Does nothing: containers start as a whole."""
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
         alias = f"{self._name}-{broker_id}"
@@ -316,6 +346,7 @@ class ContainerCluster(EmbeddedCluster):
             chroot=self._chroot,
             data_dir=folder / "data",
             login=self.login,
+            takes_faults=True,
         )
         return as_process(broker)
 

@@ -16,6 +16,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption("--containers", action="store_true", help="run ZooKeepers and brokers in containers")
     group.addoption("--zookeeper-image", metavar="IMAGE", help="of ZooKeeper 3.4 to 3.9, for --containers")
     group.addoption("--broker-image", metavar="IMAGE", help="made by docker/Dockerfile, for --containers")
+    group.addoption("--share-cluster", action="store_true", help="with -n: one kafka_zk_cluster for all workers")
     parser.addini(BROKER_COUNT, "brokers of the shared cluster", default=str(DEFAULT_BROKER_COUNT))
     parser.addini(PROPERTIES, "keys of server.properties for every broker, one key=value per line", type="linelist")
     parser.addini(ZOOKEEPER_IMAGE, "like --zookeeper-image, which overrides it")
@@ -29,6 +30,14 @@ def broker_count(config: pytest.Config) -> int:
     if count is None:
         raise pytest.UsageError(f"{BROKER_COUNT} = {text}: not a number of brokers")
     return count
+
+
+def shares_cluster(config: pytest.Config) -> bool:
+    """True if all workers share one cluster. Raises: UsageError."""
+    is_shared: bool = config.getoption("share_cluster")
+    if is_shared and config.getoption("containers"):
+        raise pytest.UsageError("--share-cluster starts processes: use it without --containers")
+    return is_shared
 
 
 def properties(config: pytest.Config) -> dict[str, str]:

@@ -14,7 +14,7 @@ last up to 4 s. docs/how-to/testing.md describes every fixture and option.
 With ``--containers`` the same fixtures run the servers in containers (see ``containers``). If no Docker engine
 responds, the tests are skipped, with the reason.
 
-This module imports only pytest and two numbers, so a run without these fixtures costs nothing.
+This module imports only pytest and little else, so a run without these fixtures costs nothing.
 """
 
 import itertools
@@ -22,10 +22,11 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from kafka_zk.base.operating_system.support import unsupported
 from kafka_zk.testing import options
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from kafka_zk.testing.backend import Backend
     from kafka_zk.testing.certificates import CertificateAuthority
     from kafka_zk.testing.server_logs import ServerLogs
+    from kafka_zk.testing.sharing import Keeper, SharedCluster
     from kafka_zk.testing.variants import Variant
     from kafka_zk.testing.zookeeper import Chroot
 
@@ -79,8 +81,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if reason := unsupported():
+        raise pytest.UsageError(f"{reason}; -p no:kafka_zk runs the tests that do not need it")
     options.broker_count(config)
     options.properties(config)
+    options.shares_cluster(config)
+
+
+# --- one cluster for all workers of pytest-xdist ----------------------------------------------------------------------
+
+_KEEPER: "pytest.StashKey[Keeper]" = pytest.StashKey()
+_SHARED = "kafka_zk_shared_cluster"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """In the controller, for each worker: tell it where the shared cluster is."""
+    config: pytest.Config = node.config
+    if not options.shares_cluster(config):
+        return
+    if _KEEPER not in config.stash:
+        from kafka_zk.testing.cluster import Cluster
+        from kafka_zk.testing.sharing import Keeper
+
+        keys = options.properties(config)
+        config.stash[_KEEPER] = Keeper(lambda: Cluster(options.broker_count(config), properties=keys).start())
+    node.workerinput[_SHARED] = config.stash[_KEEPER].address
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _KEEPER in config.stash:
+        config.stash[_KEEPER].close()
+
+
+def _of_worker(config: pytest.Config) -> dict[str, Any]:
+    """What the controller has told this worker; empty without pytest-xdist."""
+    told: dict[str, Any] = getattr(config, "workerinput", {})
+    return told
 
 
 # --- logs of the servers ----------------------------------------------------------------------------------------------
@@ -161,12 +198,26 @@ def kafka_zk_backend(request: pytest.FixtureRequest) -> "Iterator[Backend]":
 
 
 @pytest.fixture(scope="session")
+def _while_zookeeper_starts() -> "list[Callable[[EmbeddedZooKeeper], None]]":
+    """Called while ``zookeeper_server`` starts, and again if it needs another port."""
+    return []
+
+
+@pytest.fixture(scope="session")
 def zookeeper_server(
-    kafka_zk_backend: "Backend", _server_logs: "ServerLogs", tmp_path_factory: pytest.TempPathFactory
+    kafka_zk_backend: "Backend",
+    _while_zookeeper_starts: "list[Callable[[EmbeddedZooKeeper], None]]",
+    _server_logs: "ServerLogs",
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[EmbeddedZooKeeper]":
     """One real ZooKeeper for all tests of this process."""
+
+    def meanwhile() -> None:
+        for call in _while_zookeeper_starts:
+            call(server)
+
     server = kafka_zk_backend.zookeeper(tmp_path_factory.mktemp("zookeeper"))
-    with _server_logs.watched(server, shared=True):
+    with _server_logs.watched(server, shared=True, start=lambda server: server.start(meanwhile=meanwhile)):
         yield server
 
 
@@ -245,18 +296,33 @@ def kafka_zk_cluster(
     request: pytest.FixtureRequest,
     kafka_zk_backend: "Backend",
     kafka_zk_properties: dict[str, str],
-    zookeeper_server: "EmbeddedZooKeeper",
+    _while_zookeeper_starts: "list[Callable[[EmbeddedZooKeeper], None]]",
     _server_logs: "ServerLogs",
     tmp_path_factory: pytest.TempPathFactory,
-) -> "Iterator[EmbeddedCluster]":
-    """The brokers that all tests of this process share, three by default (ini option ``kafka_zk_brokers``). Leave them
-    unchanged; use ``make_cluster`` for faults.
+) -> "Iterator[EmbeddedCluster | SharedCluster]":
+    """The brokers that all tests of this process share, three by default (ini option ``kafka_zk_brokers``); with
+    ``--share-cluster``, all tests of all workers. Leave them unchanged; use ``make_cluster`` for faults.
     """
+    from kafka_zk.testing.early_cluster import EarlyCluster
     from kafka_zk.testing.zookeeper import Chroot
 
+    if _SHARED in _of_worker(request.config):
+        from kafka_zk.testing.sharing import SharedCluster
+
+        yield SharedCluster(_of_worker(request.config)[_SHARED])
+        return
     count, folder = options.broker_count(request.config), tmp_path_factory.mktemp("cluster")
-    chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")
-    cluster = kafka_zk_backend.cluster(folder, count, chroot.connect_string, kafka_zk_properties)
+    path = f"/cluster-{next(_numbers)}"
+
+    def make(server: "EmbeddedZooKeeper") -> "EmbeddedCluster":
+        return kafka_zk_backend.cluster(folder, count, Chroot(server, path).connect_string, kafka_zk_properties)
+
+    early = EarlyCluster(make)
+    _while_zookeeper_starts.append(early.load)
+    try:
+        cluster = early.take(request.getfixturevalue("zookeeper_server"))
+    finally:
+        early.kill()
     with _server_logs.watched(cluster, shared=True):
         yield cluster
 
@@ -334,7 +400,8 @@ def make_topic(request: pytest.FixtureRequest, _server_logs: "ServerLogs") -> Ma
         cluster: "EmbeddedCluster | None" = None,
     ) -> str:
         cluster = cluster or request.getfixturevalue("kafka_zk_cluster")
-        name = name or f"topic-{next(_numbers)}"
+        worker = _of_worker(request.config).get("workerid", "")
+        name = name or f"topic-{worker}{next(_numbers)}"
         create_topic(cluster.bootstrap, name, partitions, config or {}, cluster.login)
         return name
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -95,9 +95,13 @@ class ServerLogs:
         self._marks: dict[LogFile | ContainerLog, Any] = {}
 
     @contextlib.contextmanager
-    def watched(self, server: Server, *, shared: bool = False) -> Iterator[Server]:
-        """Run a server within the block. ``shared``: used by several tests."""
+    def watched(
+        self, server: Server, *, shared: bool = False, start: Callable[[Server], object] | None = None
+    ) -> Iterator[Server]:
+        """Run a server within the block. ``shared``: used by several tests. ``start`` starts it in another way."""
         (self._shared if shared else self._own).append(server)
+        if start is not None:
+            start(server)
         with server:
             self._mark(server)
             yield server

@@ -11,7 +11,7 @@ install 'kafka-zk[containers]'`` and a Docker engine.
 import contextlib
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Self
@@ -121,9 +121,12 @@ class ZooKeeperContainer(DockerContainer):
         self._container.reload()
         return bool(self._container.status == "running")
 
-    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Start the server and wait until it responds. Raises ProcessFailed and docker's errors."""
+    def start(self, timeout_s: float = START_TIMEOUT_S, meanwhile: Callable[[], None] = lambda: None) -> Self:
+        """Start the server and wait until it responds. ``meanwhile`` is called while the server starts, once its
+        address is known. Raises ProcessFailed and docker's errors.
+        """
         self.launch()
+        meanwhile()
         self.wait_serving(timeout_s)
         return self
 

@@ -31,6 +31,7 @@ from kafka_zk.registry.client.kazoo_common import (
     KazooSession,
     PostedWatch,
     SessionSettings,
+    allows_everybody,
     check_size,
     is_connection_end,
     multi_results,
@@ -193,6 +194,11 @@ class KazooClientBase(ABC):
         """Set the ACL that the znode would get if this client created it. Raises NoNode, NoAuth."""
         full, acl = self._chroot.full(path), self._security.acl(path)
         return self._submit(path, lambda kazoo: start_set_acl(kazoo, full, acl), to_stat, by_leader=True)
+
+    def is_open(self, path: str) -> Awaitable[bool]:
+        """True if the znode's ACL lets everybody read and change it. Raises NoNode, NoAuth."""
+        full = self._chroot.full(path)
+        return self._submit(path, lambda kazoo: kazoo.get_acls_async(full), lambda got: allows_everybody(got[0]))
 
     def sync(self) -> Awaitable[None]:
         return self._submit("/", _start_sync, lambda _: None, by_leader=True)

@@ -21,7 +21,7 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -125,6 +125,11 @@ def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
 def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
     """Send a change of ACL. Returns kazoo's async result, the stat."""
     return kazoo.set_acls_async(path, _ACLS[acl])
+
+
+def allows_everybody(acls: Iterable[Any]) -> bool:
+    """True if one of kazoo's ACLs gives everybody all permissions."""
+    return any(acl in OPEN_ACL_UNSAFE for acl in acls)
 
 
 def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Sequence[Acl]) -> Any:

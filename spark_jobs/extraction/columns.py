@@ -10,9 +10,9 @@ from kafka_zk.spark_jobs.source.schema import CREATE_TIME, LOG_APPEND_TIME
 
 HEADERS, TIMESTAMP_TYPE = "headers", "timestamp_type"
 INCLUDED = (HEADERS, TIMESTAMP_TYPE)
-
-
 _COLUMN = re.compile(r"(?P<name>[A-Za-z_]\w*)|`(?P<quoted>[^`,]+)`", re.ASCII)
+_SUMMARY = re.compile(r"^[\s:+-]*(?:Aggregate|Distinct|Deduplicate)\b", re.MULTILINE)
+"""Nodes of Spark's plans."""
 
 
 def check_included(included: Sequence[str]) -> None:
@@ -63,6 +63,11 @@ def plain_columns(select: str | None, available: Sequence[str]) -> list[str] | N
             return None
         found.append(own_names[name.lower()])
     return found
+
+
+def summarizes(frame: Any) -> bool:
+    """True if several records become one row."""
+    return _SUMMARY.search(frame._jdf.queryExecution().analyzed().toString()) is not None
 
 
 def selected(spark: Any, frame: Any, select: str | None) -> Any:

@@ -84,4 +84,4 @@ def _staged(counts: Counts) -> Staged:
     where = f"offset {first.offset} of {TopicPartition(first.topic, first.partition)}" if first else ""
     if first and first.reason:
         where += f": {first.reason}"
-    return Staged(counts.written, counts.values, counts.undecodable, where)
+    return Staged(counts.written, counts.values, counts.undecodable, where, counts.keys)

@@ -30,13 +30,14 @@ from kafka_zk.spark_jobs.errors import (
     WronglyAsked,
     ZooKeeperLost,
 )
-from kafka_zk.spark_jobs.extraction import dead_letters, decoding, file_sizes, partitioning
+from kafka_zk.spark_jobs.extraction import dead_letters, decoding, file_sizes, keys, partitioning
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
+from kafka_zk.spark_jobs.extraction.preflight import WITHOUT_CONNECT
 from kafka_zk.spark_jobs.extraction.progress import Progress, silent
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
@@ -128,10 +129,12 @@ def check(extraction: Extraction) -> None:
     check_store(extraction.target)
     partitioning.check(extraction.partition_by, extraction.format)
     decoding.check(
-        extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable, extraction.value_format
-    )
-    if extraction.value_format is not None and (told := absent_value_packages(extraction.value_format)):
-        raise WronglyAsked(told)
+        extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable, extraction.value_format,
+        extraction.key_format,
+    )  # fmt: skip
+    for value_format in (extraction.value_format, extraction.key_format):
+        if told := absent_value_packages(value_format):
+            raise WronglyAsked(told)
     columns = _known_columns(extraction)
     if columns is not None:
         decoding.check_columns(columns, extraction.format, partitioning.plain(extraction.partition_by))
@@ -141,7 +144,12 @@ def check(extraction: Extraction) -> None:
 def _known_columns(extraction: Extraction) -> Any:
     if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
         return None
-    return decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
+    key_type = keys.known_type(extraction.keys_as, extraction.key_schema, extraction.schema_registry)
+    if key_type is None:
+        return None
+    return decoding.known_columns(
+        extraction.decode, extraction.schema, extraction.on_undecodable, key_type, extraction.metadata_prefix
+    )
 
 
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
@@ -150,6 +158,7 @@ def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
         hold = GroupHold(connections.zookeeper, extraction.group, "")
+        _check_keys(extraction, run_blocking(hold.read_manifest()))
         planning = _planning(extraction, connections, hold, connections.partitions())
         ranges = planning.new_ranges()
     return replace(planning.report(ranges), seconds=monotonic_s() - started_s)
@@ -182,6 +191,7 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
     hold = GroupHold(connections.zookeeper, extraction.group, "")
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
+    _check_keys(extraction, manifest)
     lost = _lost(extraction, run_blocking(hold.outdated(partitions)))
     if (manifest is not None and manifest.unfinished) or lost:
         return None
@@ -200,6 +210,16 @@ def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> lis
     return told
 
 
+def _check_keys(extraction: Extraction, last: Manifest | None) -> None:
+    """The keys of a group's records all have one type. Raises WronglyAsked."""
+    asked, known = extraction.key_format_to_keep, last.key_format if last is not None else ""
+    if asked and known and asked != known:
+        raise WronglyAsked(
+            f"group {extraction.group} extracts its keys as {known}, not as {asked}: give --key-format {known}, or "
+            "another --group"
+        )
+
+
 def _planning(
     extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
 ) -> Planning:
@@ -209,15 +229,22 @@ def _planning(
 
 
 def started(spark: Any, note: Note) -> tuple[Any, float]:
-    """The session, and the seconds that its start took."""
+    """The session, and the seconds that its start took. Raises WronglyAsked for a session of Spark Connect."""
     if not callable(spark):
+        _check_classic(spark)
         return spark, 0.0
     note("starting Spark")
     started_s = monotonic_s()
     session = spark()
+    _check_classic(session)
     seconds = monotonic_s() - started_s
     note(f"Spark has started, in {seconds:.1f} s")
     return session, seconds
+
+
+def _check_classic(session: Any) -> None:
+    if type(session).__module__.startswith("pyspark.sql.connect."):
+        raise WronglyAsked(f"the session is one of Spark Connect, without a Java: {WITHOUT_CONNECT}")
 
 
 def run(
@@ -336,6 +363,7 @@ class ExtractionRun:
     async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
         """Finish or drop the leftovers of an earlier run."""
         manifest = await self._hold.read_manifest()
+        _check_keys(self._extraction, manifest)
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
@@ -376,9 +404,11 @@ class ExtractionRun:
         """Write the plan, and set absent or lost offsets to the beginnings of the ranges."""
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
+        key_format = self._extraction.key_format_to_keep or (last.key_format if last is not None else "")
         manifest = manifests.planned(
-            ranges, self._target, self._extraction.format, self._attempt, self._machine.wall_ms(), writer, sequence
-        )
+            ranges, self._target, self._extraction.format, self._attempt, self._machine.wall_ms(), writer, sequence,
+            key_format,
+        )  # fmt: skip
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
                 f"{self._lake.published(manifest)} already exists: the group's offsets were set back, or another "
@@ -396,7 +426,11 @@ class ExtractionRun:
         self._staged = self._lake.stage(manifest, tasks, self._cluster.bootstrap_servers)
         asked = self._extraction
         has_letters = asked.dead_letter_topic is not None
-        if told := refusal(self._staged, asked.decoding, asked.on_undecodable, dead_letters=has_letters):
+        told = refusal(
+            self._staged, asked.decoding, asked.on_undecodable, dead_letters=has_letters,
+            keys=keys.meaning(asked.keys_as),
+        )  # fmt: skip
+        if told is not None:
             await self._drop(manifest)
             raise Undecodable(told)
         if asked.dead_letter_topic is not None and self._staged.undecodable:

@@ -3,12 +3,12 @@
     /consumers/<group>/kafka-zk/extraction
     {"version":1,"state":"planned","ranges":{"flights":{"0":["0","42110"]}},"target":"file:/data/flights",
      "name":"range=flights@0-42110-5d41402a","staging":"_kafka_zk_staging/…","format":"parquet","timestamp":"1795…",
-     "writer":"9f3c…","sequence":"17"}
+     "writer":"9f3c…","sequence":"17","keyFormat":"string"}
 
 Longs are strings, as everywhere in this project's znodes. The name depends only on the ranges: ranges that are repeated
 after a crash have the same name, and different ranges have different names. ``writer`` (of the group, created with its
 first manifest) and ``sequence`` (the number of the plan) identify a table's commits; ranges that are repeated after a
-crash keep both.
+crash keep both. ``keyFormat`` is the format in which the group's keys are decoded; empty if it never was one.
 """
 
 import enum
@@ -42,6 +42,7 @@ class Manifest:
     timestamp_ms: int
     writer: str = ""
     sequence: int = 0
+    key_format: str = ""
 
     @classmethod
     def of_staging(cls, target: str, name: str, staging: str, format: str) -> "Manifest":
@@ -63,14 +64,14 @@ class Manifest:
 
 def planned(
     ranges: Sequence[OffsetRange], target: str, format: str, attempt: str, now_ms: int,
-    writer: str = "", sequence: int = 0,
+    writer: str = "", sequence: int = 0, key_format: str = "",
 ) -> Manifest:  # fmt: skip
     """``attempt``: makes the staging folder unique, so that a leftover task of a killed run never writes to the next
     run's folder.
     """
     name = range_name(ranges)
     staging = f"{STAGING_FOLDER}/{name}-{attempt}"
-    return Manifest(State.PLANNED, tuple(ranges), target, name, staging, format, now_ms, writer, sequence)
+    return Manifest(State.PLANNED, tuple(ranges), target, name, staging, format, now_ms, writer, sequence, key_format)
 
 
 def range_name(ranges: Sequence[OffsetRange]) -> str:
@@ -107,6 +108,7 @@ def encode(manifest: Manifest) -> bytes:
             "timestamp": str(manifest.timestamp_ms),
             "writer": manifest.writer,
             "sequence": str(manifest.sequence),
+            "keyFormat": manifest.key_format,
         }
     )
 
@@ -133,4 +135,5 @@ def decode(where: str, data: bytes | None) -> Manifest:
         timestamp_ms=json_codec.integer(where, document, "timestamp", within=INT64),
         writer=json_codec.text(where, document, "writer", ""),  # older manifests lack both
         sequence=json_codec.integer(where, {"sequence": "0", **document}, "sequence", within=INT64),
+        key_format=json_codec.text(where, document, "keyFormat", ""),
     )

@@ -1,5 +1,6 @@
 """What to extract now, and the report. Pure except for requests to brokers."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field
@@ -8,6 +9,7 @@ from typing import Any, Protocol
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.znodes.consumers import group_id_fault
 from kafka_zk.spark_jobs.errors import DataLoss, WronglyAsked
+from kafka_zk.spark_jobs.extraction import keys
 from kafka_zk.spark_jobs.extraction.columns import check_included
 from kafka_zk.spark_jobs.extraction.steps import Leftover
 from kafka_zk.spark_jobs.extraction.undecodable import FAIL, NOTHING_STAGED, Staged
@@ -16,6 +18,8 @@ from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.source.options import check_kafka
 from kafka_zk.spark_jobs.values.value_decoder import VALUE_FORMATS
+
+_PREFIX = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
 
 
 class Brokers(Protocol):
@@ -46,6 +50,9 @@ class Extraction:
     on_undecodable: str = FAIL
     value_format: str | None = None
     schema_registry: str | None = None
+    key_format: str | None = None
+    key_schema: str | None = None
+    metadata_prefix: str = ""
     dead_letter_topic: str | None = None
     include: tuple[str, ...] = ()
     select: str | None = None
@@ -80,11 +87,17 @@ class Extraction:
             raise WronglyAsked(f"--value-format: {self.value_format!r} is not one of {', '.join(VALUE_FORMATS)}")
         if self.value_format is not None and self.decode is not None:
             raise WronglyAsked("give --value-format (with a schema registry) or --decode (without), not both")
-        if (self.value_format is None) != (self.schema_registry is None):
+        keys.check(self.key_format, self.key_schema, self.schema_registry)
+        if self.value_format is not None and self.schema_registry is None:
             raise WronglyAsked("--value-format and --schema-registry must be given together")
+        in_use = self.value_format is not None or keys.uses_registry(self.key_format, self.schema_registry)
+        if self.schema_registry is not None and not in_use:
+            raise WronglyAsked("--schema-registry is for --value-format, and for --key-format avro and the like")
+        if not _PREFIX.fullmatch(self.metadata_prefix):
+            raise WronglyAsked(f"--metadata-prefix: {self.metadata_prefix!r} is not a name, such as _kafka_")
         if self.dead_letter_topic is not None:
-            if self.decoding is None:
-                raise WronglyAsked("--dead-letter-topic is for --decode and --value-format")
+            if self.decoding is None and self.keys_as == keys.BYTES:
+                raise WronglyAsked("--dead-letter-topic is for --decode, --value-format and --key-format")
             if self.on_undecodable != FAIL:
                 raise WronglyAsked("--dead-letter-topic cannot be combined with --on-undecodable")
             if self.dead_letter_topic in self.topics:
@@ -95,6 +108,21 @@ class Extraction:
     def decoding(self) -> str | None:
         """``decode``, or "registry avro" and the like; None: values stay bytes."""
         return self.decode if self.value_format is None else f"registry {self.value_format}"
+
+    @property
+    def keys_as(self) -> str:
+        """The format of keys; by default text, and bytes if values stay bytes."""
+        return self.key_format or (keys.BYTES if self.decoding is None else keys.STRING)
+
+    @property
+    def key_format_to_keep(self) -> str:
+        """The format that the group's later runs must have; none if key and value stay bytes by default."""
+        return self.key_format or ("" if self.decoding is None else keys.STRING)
+
+    @property
+    def is_raw(self) -> bool:
+        """True if the columns are those of the source."""
+        return self.decoding is None and self.keys_as == keys.BYTES and not self.metadata_prefix
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,15 @@ _HADOOP_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _CONFIGURED = (*_HADOOP_FOLDERS, "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT")
 """If one of these is set, a path without a scheme may be in any file system, or Spark is already running."""
 _DEFAULT_FILE_SYSTEM = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
+WITHOUT_CONNECT = "use a classic session (--master, without SPARK_REMOTE and spark.remote)"
 _CONNECT_TIMEOUT_S = 1.0
+
+
+def check_not_connect(master: str | None, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
+    """Raises WronglyAsked for a Spark Connect server, whose sessions have no Java that this process can call."""
+    remote = config.get("spark.remote") or environ.get("SPARK_REMOTE")
+    if remote or (master or "").startswith("sc://"):
+        raise WronglyAsked(f"{remote or master} is a Spark Connect server: {WITHOUT_CONNECT}")
 
 
 def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:

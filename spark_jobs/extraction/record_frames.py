@@ -9,8 +9,9 @@ from pyspark.errors import PySparkException
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction import columns, decoding, file_sizes, partitioning
+from kafka_zk.spark_jobs.extraction import columns, decoding, file_sizes, keys, partitioning
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.keys import Keys
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
@@ -18,9 +19,9 @@ from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import FAIL, Staged, meaning
 from kafka_zk.spark_jobs.source.schema import ddl_of, spark_schema
 from kafka_zk.spark_jobs.values.schema_registry import registry_at
-from kafka_zk.spark_jobs.values.value_decoder import ValueDecoder, value_decoder
+from kafka_zk.spark_jobs.values.value_decoder import KEY, ValueDecoder, value_decoder
 
-_RECORD = "_kafka_zk_record"
+_RECORD = f"{decoding.INTERNAL}record"
 
 
 def source_options(
@@ -51,9 +52,12 @@ class RecordFrames:
             asked = "--where"
             rows = self._rows(read)
             asked = "--select"
-            written = self._columns(rows).schema
+            frame = self._columns(rows)
+            written = frame.schema
         except PySparkException as error:
             raise WronglyAsked(f"{asked}: {first_line(error)}") from error
+        if columns.summarizes(frame):
+            raise WronglyAsked("--select: it summarizes records (count, DISTINCT and the like), which are gone then")
         terms = self._extraction.partition_by
         decoding.check_columns(written, self._extraction.format, partitioning.plain(terms))
         partitioning.check_columns(terms, written)
@@ -79,7 +83,7 @@ class RecordFrames:
         from pyspark.sql import functions as f
 
         judged = self._judged(self._read(tasks, bootstrap_servers, headers=self.with_headers))
-        read, counts = Observation(), _counts(judged.columns)
+        read, counts = Observation(), _counts(judged.columns, self._extraction.metadata_prefix)
         rows = self._with_partitions(self._columns(self._rows(judged.observe(read, *counts))))
         if not self._counts_again:
             return rows, lambda: _staged(read.get, read.get["records"])
@@ -95,12 +99,11 @@ class RecordFrames:
         from pyspark.sql import functions as f
 
         asked = self._extraction
-        assert asked.decoding is not None, "checked with the options"
         source = self._read(tasks, bootstrap_servers, headers=True)
         whole = source.withColumn(_RECORD, f.struct(*source.columns, f.unix_millis("timestamp").alias("timestamp_ms")))
         misfits = self._judged(whole, kept=(_RECORD,)).where(f"NOT {decoding.FITS}")
         for row in misfits.select(f"{_RECORD}.*", decoding.REASON).toLocalIterator():
-            yield DeadLetter.of(row, row[decoding.REASON] or f"the value is not {meaning(asked.decoding)}")
+            yield DeadLetter.of(row, row[decoding.REASON] or f"the value is not {meaning(str(asked.decoding))}")
 
     @property
     def with_headers(self) -> bool:
@@ -131,7 +134,7 @@ class RecordFrames:
     def _needed_columns(self) -> str | None:
         """The source's columns that --select names, so that no other one enters Spark's Java; None for all."""
         asked = self._extraction
-        if asked.decoding is not None or asked.where is not None:
+        if not asked.is_raw or asked.where is not None:
             return None
         names = columns.plain_columns(asked.select, self.available)
         return None if names is None else ddl_of(names)
@@ -142,34 +145,47 @@ class RecordFrames:
         assert asked.value_format is not None and asked.schema_registry is not None, "checked with the options"
         return value_decoder(asked.value_format, registry_at(asked.schema_registry), asked.topics, asked.schema)
 
+    @cached_property
+    def _keys(self) -> Keys:
+        asked = self._extraction
+        key_format, decoder = asked.keys_as, None
+        if asked.schema_registry is not None and keys.uses_registry(key_format, asked.schema_registry):
+            registry = registry_at(asked.schema_registry)
+            decoder = value_decoder(key_format, registry, asked.topics, asked.key_schema, KEY)
+        return keys.keys(key_format, asked.key_schema, decoder)
+
     def _judged(self, source: Any, kept: Sequence[str] = ()) -> Any:
         asked = self._extraction
         frame = columns.with_included(source, asked.include)
-        decode = self.decoder if asked.value_format is not None else asked.decode
-        if decode is None:
+        if asked.is_raw:
             return frame
+        decode = self.decoder if asked.value_format is not None else asked.decode
         more = (*asked.include, *kept)
-        return decoding.decoded(frame, decode, asked.schema, asked.on_undecodable, asked.format, more)
+        return decoding.decoded(
+            frame, decode, asked.schema, asked.on_undecodable, asked.format, more, self._keys, asked.metadata_prefix
+        )
 
     def _rows(self, judged: Any) -> Any:
         if self._extraction.dead_letter_topic is not None:
             judged = judged.where(f"{decoding.FITS} IS NOT FALSE")
-        return columns.filtered(judged.drop(decoding.FITS, decoding.REASON), self._extraction.where)
+        return columns.filtered(judged.drop(*decoding.JUDGEMENT), self._extraction.where)
 
     def _columns(self, rows: Any) -> Any:
         return columns.selected(self._spark, rows, self._extraction.select)
 
 
-def _counts(columns: Sequence[str]) -> list[Any]:
+def _counts(columns: Sequence[str], prefix: str) -> list[Any]:
     from pyspark.sql import functions as f
 
     counts = [f.count(f.lit(1)).alias("records")]
     if decoding.FITS in columns:
         misfit = ~f.col(decoding.FITS)
+        place = [f.col(f"{prefix}{name}").alias(name) for name in ("topic", "partition", "offset")]
         counts += [
             f.count(decoding.FITS).alias("values"),
             f.count_if(misfit).alias("undecodable"),
-            f.min(f.when(misfit, f.struct("topic", "partition", "offset", decoding.REASON))).alias("first"),
+            f.count_if(decoding.KEY_MISFIT).alias("keys"),
+            f.min(f.when(misfit, f.struct(*place, decoding.REASON))).alias("first"),
         ]
     return counts
 
@@ -189,4 +205,4 @@ def _staged(counts: Mapping[str, Any], records: int) -> Staged:
     where = f"offset {first['offset']} of {TopicPartition(first['topic'], first['partition'])}" if first else ""
     if first and first[decoding.REASON]:
         where += f": {first[decoding.REASON]}"
-    return Staged(int(records), int(counts["values"]), int(counts["undecodable"]), where)
+    return Staged(int(records), int(counts["values"]), int(counts["undecodable"]), where, int(counts["keys"]))

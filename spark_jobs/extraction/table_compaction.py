@@ -12,7 +12,8 @@ from pyspark.errors import PySparkException
 from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
-from kafka_zk.spark_jobs.extraction.table_formats import DELTA
+from kafka_zk.spark_jobs.extraction.table_formats import DELTA, catalog_and_name
+from kafka_zk.spark_jobs.extraction.table_lake import check_catalog
 
 _DELTA_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 
@@ -44,7 +45,8 @@ def _delta(spark: Any, target: str, target_file_bytes: int) -> CompactedTable:
 
 
 def _iceberg(spark: Any, target: str, target_file_bytes: int) -> CompactedTable:
-    catalog, _, name = target.partition(".")
+    check_catalog(spark, target)
+    catalog, name = catalog_and_name(target)
     options = f"map('target-file-size-bytes', '{target_file_bytes}', 'min-input-files', '2')"
     done = spark.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => {options})").first()
     return CompactedTable(int(done.rewritten_data_files_count), int(done.added_data_files_count))

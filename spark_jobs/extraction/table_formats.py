@@ -1,9 +1,14 @@
 """The table formats: a table's commit shows the records, and the group's offsets follow it (``steps.py``)."""
 
+import re
+
 from kafka_zk.spark_jobs.errors import WronglyAsked
 
 DELTA, ICEBERG = "delta", "iceberg"
 TABLE_FORMATS = (DELTA, ICEBERG)
+_PART = re.compile(r"`((?:[^`]|``)+)`|[A-Za-z0-9_]+")
+_TABLE = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern})){{2,}}")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_table(format: str) -> bool:
@@ -14,8 +19,30 @@ def check_table(format: str, target: str, merge_schema: bool) -> None:
     """Check what needs no table. Raises WronglyAsked."""
     if merge_schema and not is_table(format):
         raise WronglyAsked(f"--merge-schema is for --format {' and '.join(TABLE_FORMATS)}: files have no common schema")
-    if format == ICEBERG and (any(sign in target for sign in "/:`") or target.count(".") < 2):
+    if format == ICEBERG:
+        iceberg_name(target)
+
+
+def iceberg_name(target: str) -> str:
+    """The table's name as Spark SQL writes it: backticks surround the parts that need them. Raises WronglyAsked."""
+    return ".".join(_parts(target))
+
+
+def catalog_and_name(target: str) -> tuple[str, str]:
+    """The catalog, and the rest of the name as the content of an SQL string."""
+    catalog, *name = _parts(target)
+    return catalog, ".".join(name).replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _parts(target: str) -> list[str]:
+    if not _TABLE.fullmatch(target):
         raise WronglyAsked(
-            f"--to: {target!r} is not an Iceberg table: give CATALOG.NAMESPACE.TABLE, and the catalog's "
-            "configuration by --conf spark.sql.catalog.CATALOG..."
+            f"--to: {target!r} is not an Iceberg table: give CATALOG.NAMESPACE.TABLE, in backticks what is not "
+            "letters, digits and _ (lake.db.`my-table`), and the catalog's configuration by --conf "
+            "spark.sql.catalog.CATALOG..."
         )
+    return [_quoted(match[1].replace("``", "`") if match[1] else match[0]) for match in _PART.finditer(target)]
+
+
+def _quoted(part: str) -> str:
+    return part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`"

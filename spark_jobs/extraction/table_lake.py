@@ -27,6 +27,7 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.table_formats import catalog_and_name, iceberg_name
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
 RECORDS, FENCE = "records", "fence"
@@ -68,7 +69,7 @@ class TableLake:
         self._folders.check_columns()
         try:
             self._tables.location(self.qualified(self._extraction.target))
-        except (PySparkException, ExtractionFailed) as error:
+        except (PySparkException, Py4JJavaError, ExtractionFailed) as error:
             raise WronglyAsked(f"--to: {first_line(error)}") from error
 
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
@@ -202,7 +203,7 @@ class IcebergTables:
         self._spark = spark
 
     def qualified(self, target: str, folders: FileLake) -> str:
-        return target
+        return iceberg_name(target)
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
         if self.location(target) is None:
@@ -218,6 +219,7 @@ class IcebergTables:
         return location
 
     def location(self, target: str) -> str | None:
+        check_catalog(self._spark, target)
         if not self._spark.catalog.tableExists(target):
             return None
         rows = self._spark.sql(f"DESCRIBE TABLE EXTENDED {target}").where("col_name = 'Location'").collect()
@@ -266,7 +268,7 @@ class IcebergTables:
         staged = self._table(manifest, "snapshots").orderBy("committed_at", ascending=False).collect()
         ours = {"kafka-zk.attempt": manifest.attempt, "kafka-zk.what": what, "wap.id": _wap_id(manifest)}
         snapshot = next(row.snapshot_id for row in staged if ours.items() <= row.summary.items())
-        catalog, _, name = manifest.target.partition(".")
+        catalog, name = catalog_and_name(manifest.target)
         try:
             self._spark.sql(f"CALL {catalog}.system.cherrypick_snapshot('{name}', {snapshot})").collect()
         except Exception:
@@ -275,6 +277,17 @@ class IcebergTables:
 
     def _table(self, manifest: Manifest, name: str) -> Any:
         return self._spark.sql(f"SELECT * FROM {manifest.target}.{name}")
+
+
+def check_catalog(spark: Any, target: str) -> None:
+    """Raises ExtractionFailed without a configured catalog of this name; Spark would look in its own catalog."""
+    catalog, _ = catalog_and_name(target)
+    key = f"spark.sql.catalog.{catalog.strip('`')}"
+    if spark.conf.get(key, None) is None:
+        raise ExtractionFailed(
+            f"no catalog {catalog} is configured: --conf {key}=org.apache.iceberg.spark.SparkCatalog, {key}.type "
+            "and the like say which one it is"
+        )
 
 
 def _wap_id(manifest: Manifest) -> str:

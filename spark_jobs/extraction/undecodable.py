@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 FAIL, NULL, KEEP = "fail", "null", "keep"
 CHOICES = (FAIL, NULL, KEEP)
-RAW_VALUE = "raw_value"
-"""Null if the value was decoded."""
+RAW_VALUE, RAW_KEY = "raw_value", "raw_key"
+"""Null if the value or the key was decoded."""
 _MEANING = {
     "json": "JSON of the schema",
     "avro": "Avro of the schema",
@@ -15,14 +15,16 @@ _MEANING = {
 
 
 class Staged(NamedTuple):
-    """What a staging folder contains. ``values``: number of records with a value. ``first``: place of the first
-    undecodable value, and the reason. ``spark_because``: why Spark's writer wrote it; None if the executors did.
+    """What a staging folder contains. ``values``: number of records with a value, or with an undecodable key.
+    ``undecodable``: number of records whose key or value is; ``keys``: of these, whose key is. ``first``: place of the
+    first one, and the reason. ``spark_because``: why Spark's writer wrote it; None if the executors did.
     """
 
     records: int
     values: int = 0
     undecodable: int = 0
     first: str = ""
+    keys: int = 0
     spark_because: str | None = None
 
     @property
@@ -39,21 +41,28 @@ def meaning(decoding: str) -> str:
     return _MEANING[decoding]
 
 
-def refusal(staged: Staged, decoding: str | None, on_undecodable: str, *, dead_letters: bool = False) -> str | None:
+def refusal(
+    staged: Staged, decoding: str | None, on_undecodable: str, *, dead_letters: bool = False, keys: str = "UTF-8 text"
+) -> str | None:
     """Why the staged records must not be published. ``dead_letters``: undecodable records are sent to a topic, so none
-    is lost.
+    is lost. ``keys``: describes a decodable key.
     """
-    if decoding is None or dead_letters or not staged.undecodable:
+    none_fits = staged.undecodable == staged.values
+    if dead_letters or not staged.undecodable or not (none_fits or on_undecodable == FAIL):
         return None
+    if staged.keys:
+        return (
+            f"{staged.keys:,} keys are not {keys} (the first record that cannot be decoded is at {staged.first}), so "
+            "nothing was published: --key-format says what the keys are, bytes keeps them as they are"
+        )
+    assert decoding is not None, "bytes are not decoded"
     wanted = meaning(decoding)
-    if staged.undecodable == staged.values:
+    if none_fits:
         return (
             f"none of the {staged.values:,} values is {wanted} (the first is at {staged.first}), so nothing was "
             "published: --decode, --value-format or --schema does not match the topic"
         )
-    if on_undecodable == FAIL:
-        return (
-            f"{staged.undecodable:,} of {staged.values:,} values are not {wanted} (the first is at {staged.first}), "
-            f"so nothing was published: --on-undecodable {NULL} or {KEEP} extracts them"
-        )
-    return None
+    return (
+        f"{staged.undecodable:,} of {staged.values:,} values are not {wanted} (the first is at {staged.first}), "
+        f"so nothing was published: --on-undecodable {NULL} or {KEEP} extracts them"
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka_zk.spark_jobs.extraction import columns, partitioning
+from kafka_zk.spark_jobs.extraction import columns, keys, partitioning
 from kafka_zk.spark_jobs.extraction.parquet import arrow_types, partition_folders, task
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.stores import scheme_of
@@ -36,6 +36,8 @@ def sparks_writer_because(
         f"--format {asked.format}": asked.format != _FORMAT,
         f"the file system {scheme_of(target)}": scheme_of(target) != _FILE_SYSTEM,
         "--decode json": asked.decode == "json",
+        f"--key-format {asked.key_format}": asked.keys_as != _keys_of_executors(asked),
+        "--metadata-prefix": asked.metadata_prefix != "",
         "--where": asked.where is not None,
         "an expression in --select": columns.plain_columns(asked.select, available) is None,
         "--target-file-size": asked.target_file_bytes is not None,
@@ -46,6 +48,10 @@ def sparks_writer_because(
         **dict.fromkeys(sorted(parquet_settings), True),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _keys_of_executors(asked: Extraction) -> str:
+    return keys.BYTES if asked.decoding is None else keys.STRING
 
 
 def _can_name_folders(partition_by: Sequence[str], written: Any) -> bool:

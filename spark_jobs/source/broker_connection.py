@@ -68,7 +68,7 @@ class BrokerConnection:
             if receive_buffer_bytes > 0:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
             if security.tls is None:
-                self._versions = self._ask_versions()
+                self._versions = self._ask_versions_in_plaintext(host, port, timeout_ms / 1000)
             else:
                 self._versions = self._ask_versions_over_tls(host, security.tls)
             if security.sasl is not None:
@@ -110,6 +110,20 @@ class BrokerConnection:
         if answer.error_code:
             raise ProtocolError(f"{self.address} responds to ApiVersions with {ErrorCode.of(answer.error_code).name}")
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+    def _ask_versions_in_plaintext(self, host: str, port: int, timeout_s: float) -> dict[int, tuple[int, int]]:
+        """A listener with TLS answers with an alert, or closes the connection: ask it whether it wants TLS."""
+        try:
+            return self._ask_versions()
+        except (OSError, ProtocolError) as error:
+            from kafka_zk.security.tls import speaks_tls
+
+            if speaks_tls(host, port, timeout_s):
+                raise AuthenticationError(
+                    f"{self.address} expects TLS: security.protocol must be SSL or SASL_SSL, not "
+                    f"{self._security.protocol}"
+                ) from error
+            raise
 
     def _ask_versions_over_tls(self, host: str, settings: TlsSettings) -> dict[int, tuple[int, int]]:
         """Start TLS, and read the API versions: only then does a broker report a missing client certificate."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from kafka_zk.spark_jobs.errors import OptionError, reason_only
 from kafka_zk.spark_jobs.source import options as source_options
@@ -36,12 +36,15 @@ class KafkaZkDataSource(DataSource):
             return RangeReader(self._read_options(schema))
 
     def streamReader(self, schema: Any) -> Any:
-        with reason_only():
+        try:
+            options = self._read_options(schema, streaming=True)
             try:
                 from kafka_zk.spark_jobs.source.stream_reader import KafkaZkStreamReader
             except ImportError as error:
                 raise OptionError("readStream needs Spark 4.2 or later") from error
-            return KafkaZkStreamReader(self._read_options(schema, streaming=True))
+        except OptionError as error:
+            return _RefusedStream(error)
+        return KafkaZkStreamReader(options)
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         from kafka_zk.spark_jobs.sink.topic_writer import TopicWriter
@@ -73,6 +76,22 @@ class KafkaZkDataSource(DataSource):
 
         found = {"bootstrap.servers": find_brokers(options.zookeeper, options.protocol)}
         return options._replace(producer={**options.producer, **found})
+
+
+class _RefusedStream(DataSourceStreamReader):
+    """Raises an OptionError at Spark's first request.
+
+    PySpark 4.3 stops the reader also if it could not be made, and then reports only that there is none.
+    """
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        with reason_only():
+            raise self._error
+
+    initialOffset = latestOffset = partitions = read = _refuse
 
 
 class RangeReader(DataSourceReader):

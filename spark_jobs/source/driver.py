@@ -106,7 +106,12 @@ def registered_brokers(client: KazooBlockingClient, connect_string: str, protoco
     """The addresses of the live brokers' listeners with this security protocol. Raises OptionError without one."""
     live = run_blocking(BrokerRegistry(client).live())
     addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
+    if not addresses and not live:
+        raise OptionError(f"no broker is registered in the ZooKeeper {connect_string}")
     if not addresses:
-        wanted = "" if protocol == "PLAINTEXT" else f" with a listener for {protocol}"
-        raise OptionError(f"no broker{wanted} is registered in the ZooKeeper {connect_string}")
+        others = sorted({each.protocol for info, _ in live.values() for each in info.endpoints})
+        raise OptionError(
+            f"the brokers in the ZooKeeper {connect_string} have no listener for {protocol}, only for "
+            f"{', '.join(others)}: set security.protocol and its keys (extract: --command-config)"
+        )
     return format_bootstrap_servers(addresses)

@@ -1,7 +1,93 @@
-"""Avro schemas for which few bytes may become large values: arrays of any length, records of any depth."""
+"""Avro schemas for which few bytes may become large values: arrays of any length, records of any depth.
 
-from collections.abc import Iterator, Mapping
+And decimals: converting one of a megabyte to digits would take minutes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+_VALUES_PER_BYTE = 4
+TYPES_MAX = 10_000
+_DECIMAL_BYTES_MAX = 1024
+
+
+def bound_decimals() -> None:
+    """Make fastavro refuse decimals of more than 1,024 bytes; 17 are enough for Spark's. Applies to this process."""
+    from fastavro.read import LOGICAL_READERS
+
+    for name in ("bytes-decimal", "fixed-decimal"):
+        LOGICAL_READERS[name] = _bounded(LOGICAL_READERS[name])
+
+
+def _bounded(read: Callable[..., Any]) -> Callable[..., Any]:
+    if hasattr(read, _IS_BOUNDED):
+        return read
+
+    def read_decimal(data: bytes, *schemas: Any) -> Any:
+        if len(data) > _DECIMAL_BYTES_MAX:
+            raise ValueError(f"a decimal of {len(data):,} bytes")
+        return read(data, *schemas)
+
+    setattr(read_decimal, _IS_BOUNDED, True)
+    return read_decimal
+
+
+_IS_BOUNDED = "is_bounded"
+
+
+def has_too_many_types(document: Any) -> bool:
+    """True if a schema's JSON has more than 10,000 types, fields and branches."""
+    count, waiting = 0, [document]
+    while waiting and count <= TYPES_MAX:
+        each = waiting.pop()
+        count += 1
+        waiting.extend(_parts(each))
+    return count > TYPES_MAX
+
+
+def amplifies(schema: Any, named: Mapping[str, Any]) -> bool:
+    """True if a byte of an array, a map or a nested record may become more than 4 values, because fields of the type
+    null need no bytes.
+    """
+    excess = _Excess(named)
+    excess.of(schema, ())
+    return excess.is_found
+
+
+class _Excess:
+    """How many more values a type may have than 4 for each of its bytes."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._done: dict[str, int] = {}
+        self._recursive: set[str] = set()
+        self.is_found = False
+
+    def of(self, schema: Any, inside: tuple[str, ...]) -> int:
+        definition = _definition(schema, self._named)
+        if isinstance(definition, list):
+            return max((self.of(each, inside) for each in definition), default=0) - _VALUES_PER_BYTE
+        kind = definition if isinstance(definition, str) else definition["type"]
+        if isinstance(kind, list | dict):
+            return self.of(kind, inside)
+        if kind in ("record", "error"):
+            return self._of_record(definition, inside)
+        if kind in ("array", "map"):
+            items = self.of(definition["items" if kind == "array" else "values"], inside)
+            self.is_found |= items > (0 if kind == "array" else _VALUES_PER_BYTE)
+        size = definition["size"] if kind == "fixed" else int(kind != "null")
+        return 1 - _VALUES_PER_BYTE * int(size)
+
+    def _of_record(self, definition: Any, inside: tuple[str, ...]) -> int:
+        name = definition["name"]
+        if name in inside:
+            self._recursive.add(name)
+            return 0
+        if name not in self._done:
+            excess = 1 + sum(self.of(part, (*inside, name)) for part in _parts(definition))
+            self.is_found |= name in self._recursive and excess > 0
+            self._done[name] = excess
+        return self._done[name]
 
 
 def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
@@ -25,30 +111,33 @@ def _has_circle(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...], 
 
 def needs_no_bytes_in_array(schema: Any, named: Mapping[str, Any]) -> bool:
     """A value of such a schema may have any number of zero-byte items."""
-    return _has_empty_items(schema, named, set())
+    return _has_empty_items(schema, named, set(), {})
 
 
-def _has_empty_items(schema: Any, named: Mapping[str, Any], done: set[str]) -> bool:
+def _has_empty_items(schema: Any, named: Mapping[str, Any], done: set[str], empty: dict[str, bool]) -> bool:
     definition = _definition(schema, named)
     if isinstance(definition, dict):
-        if "items" in definition and _needs_no_bytes(definition["items"], named, ()):
+        if "items" in definition and _needs_no_bytes(definition["items"], named, (), empty):
             return True
         if (name := definition.get("name")) in done:
             return False
         if name is not None:
             done.add(name)
-    return any(_has_empty_items(part, named, done) for part in _parts(definition))
+    return any(_has_empty_items(part, named, done, empty) for part in _parts(definition))
 
 
-def _needs_no_bytes(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...]) -> bool:
+def _needs_no_bytes(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...], empty: dict[str, bool]) -> bool:
+    """``empty``: what is known of records."""
     definition = _definition(schema, named)
     kind = definition if isinstance(definition, str) else definition.get("type") if isinstance(definition, dict) else ""
     if isinstance(kind, dict):
-        return _needs_no_bytes(kind, named, inside)
+        return _needs_no_bytes(kind, named, inside, empty)
     if kind == "fixed":
         return bool(definition["size"] == 0)
     if kind in ("record", "error") and (name := definition["name"]) not in inside:
-        return all(_needs_no_bytes(part, named, (*inside, name)) for part in _parts(definition))
+        if name not in empty:
+            empty[name] = all(_needs_no_bytes(part, named, (*inside, name), empty) for part in _parts(definition))
+        return empty[name]
     return bool(kind == "null")
 
 

@@ -41,6 +41,8 @@ _PROMOTIONS = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
+_BITS_MAX = 8192
+"""Of decimals, and of their scales: larger ones fit no column, and would take long."""
 _EXACT = Context(prec=DECIMAL_DIGITS)
 
 
@@ -187,6 +189,10 @@ def _leaf(value: Any, how: Leaf) -> Any:
 
 def _decimal(unscaled: int, scale: int, becomes: Logical) -> Decimal:
     digits = min(becomes.precision, DECIMAL_DIGITS)
+    if unscaled.bit_length() > _BITS_MAX or (unscaled and abs(becomes.scale - scale) > _BITS_MAX):
+        raise ValueUndecodable("a decimal has more digits than the reader's schema allows")
+    if not unscaled:
+        scale = becomes.scale
     if becomes.scale >= scale:
         unscaled *= 10 ** (becomes.scale - scale)
     else:

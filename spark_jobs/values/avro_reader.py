@@ -11,15 +11,21 @@ from fastavro.schema import SchemaParseException, expand_schema
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values.avro_defaults import set_defaults
-from kafka_zk.spark_jobs.values.avro_limits import contains_itself, needs_no_bytes_in_array
+from kafka_zk.spark_jobs.values.avro_limits import (
+    amplifies,
+    bound_decimals,
+    contains_itself,
+    has_too_many_types,
+    needs_no_bytes_in_array,
+)
 from kafka_zk.spark_jobs.values.avro_logical_types import conversion, converted
 from kafka_zk.spark_jobs.values.avro_types import MALFORMED, avro_type, decimals_fit, physical, plain
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable
 from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 _NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException)
-_SAFE_DEPTH = 1024
-"""Number of bytes; a value that is not longer cannot be nested too deeply."""
+_SAFE_BYTES = 1024
+"""A value that is not longer cannot be nested too deeply, or become too large."""
 
 
 class _Writer(NamedTuple):
@@ -30,27 +36,24 @@ class _Writer(NamedTuple):
     schema: Any
     how: Any
     is_recursive: bool
+    amplifies: bool
 
 
 class AvroReader:
-    """Raises WronglyAsked if the reader's schema is not a record or has no Spark columns."""
+    """Raises WronglyAsked if the reader's schema has no Spark type."""
 
     def __init__(self, schema: Schema) -> None:
-        from pyspark.sql.types import StructType
-
+        bound_decimals()
         try:
             self._schema, named = _parsed(schema, plain)
+            self.columns = avro_type(self._schema, named)
             expanded = expand_schema(self._schema)
-            columns = avro_type(expanded)
             set_defaults(self._schema, named)
             self._physical, named = _parsed(schema, physical)
             set_defaults(self._physical, named)
             self._logical = expand_schema(_parsed(schema)[0])
         except _NO_SCHEMA as error:
             raise WronglyAsked(f"invalid Avro schema: {error}") from error
-        if not isinstance(columns, StructType):
-            raise WronglyAsked("the reader's schema must be an Avro record")
-        self.columns = columns
         self._expanded = expanded if "decimal" in json.dumps(expanded, default=str) else None
         self._unchanged = conversion(self._logical, self._logical, {})
 
@@ -59,6 +62,7 @@ class AvroReader:
         try:
             parsed, named = _parsed(writer, plain)
             is_endless, is_recursive = needs_no_bytes_in_array(parsed, named), contains_itself(parsed, named)
+            may_grow = amplifies(parsed, named)
             how = conversion(*self._with_logical_types(writer))
             if how != self._unchanged:
                 parsed = _parsed(writer, physical)[0]
@@ -66,7 +70,7 @@ class AvroReader:
             raise ValueUndecodable(f"its schema is not a valid Avro schema: {error}") from error
         if is_endless:
             raise ValueUndecodable("its schema has an array whose items need no bytes")
-        return _Writer(parsed, None if how == self._unchanged else how, is_recursive)
+        return _Writer(parsed, None if how == self._unchanged else how, is_recursive, may_grow)
 
     def _with_logical_types(self, writer: Schema) -> tuple[Any, Any, dict[str, Any]]:
         parsed, named = _parsed(writer)
@@ -74,10 +78,12 @@ class AvroReader:
 
     def read(self, writer: _Writer, payload: bytes) -> Any:
         """Raises ValueUndecodable."""
+        if writer.amplifies and len(payload) > _SAFE_BYTES:
+            raise ValueUndecodable(f"its schema has fields without bytes, and it has more than {_SAFE_BYTES:,} bytes")
         stream = io.BytesIO(payload)
         reader = self._schema if writer.how is None else self._physical
         # In C, only the stack limits the depth of a value, and an overflow ends the process.
-        may_be_deep = writer.is_recursive and len(payload) > _SAFE_DEPTH
+        may_be_deep = writer.is_recursive and len(payload) > _SAFE_BYTES
         read = _read_py.schemaless_reader if may_be_deep else fastavro.schemaless_reader
         try:
             record = converted(read(stream, writer.schema, reader), writer.how)
@@ -102,5 +108,12 @@ def _parsed(schema: Schema, wanted: Callable[[Any], Any] = lambda each: each) ->
     named: dict[str, Any] = {}
     for name, referenced in schema.referenced().items():
         if name not in named:
-            fastavro.parse_schema(wanted(json.loads(referenced.text)), named_schemas=named)
-    return fastavro.parse_schema(wanted(json.loads(schema.text)), named_schemas=named), named
+            fastavro.parse_schema(wanted(_document(referenced)), named_schemas=named)
+    return fastavro.parse_schema(wanted(_document(schema)), named_schemas=named), named
+
+
+def _document(schema: Schema) -> Any:
+    document = json.loads(schema.text)
+    if has_too_many_types(document):
+        raise ValueError("it has too many types")
+    return document

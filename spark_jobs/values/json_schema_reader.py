@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -20,25 +21,24 @@ from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable
 from kafka_zk.spark_jobs.values.json_round_trip import same_float
 from kafka_zk.spark_jobs.values.schema_registry import Schema
+from kafka_zk.spark_jobs.values.time_limit import TimeLimitReached, time_limit
 
 _DEPTH_MAX = 32
+_COLUMNS_MAX = 10_000
+_SECONDS, _SECONDS_PER_BYTE = 1.0, 1e-5
+"""Processor time for the validation of a value; an ordinary value needs less than a tenth of it."""
 
 
 class JsonSchemaReader:
-    """Raises WronglyAsked if the reader's schema is not an object or has no Spark columns."""
+    """Raises WronglyAsked if the reader's schema has no Spark type."""
 
     def __init__(self, schema: Schema) -> None:
-        from pyspark.sql.types import StructType
-
         try:
             document = json.loads(schema.text)
             resolver = _registry(schema).resolver_with_root(_resource(document))
-            columns = _Columns(resolver).kind(document, "the schema")
+            self.columns = _Columns(resolver, iter(range(_COLUMNS_MAX))).kind(document, "the schema")
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, Unresolvable) as error:
             raise WronglyAsked(f"no JSON Schema: {error}") from error
-        if not isinstance(columns, StructType):
-            raise WronglyAsked("the reader's schema must be a JSON Schema with properties")
-        self.columns = columns
 
     def prepared(self, writer: Schema) -> Any:
         """Raises ValueUndecodable if the schema is invalid."""
@@ -57,7 +57,10 @@ class JsonSchemaReader:
         except (ValueError, RecursionError) as error:
             raise ValueUndecodable(f"no JSON: {error}") from error
         try:
-            writer.validate(value)
+            with time_limit(_SECONDS + _SECONDS_PER_BYTE * len(payload)):
+                writer.validate(value)
+        except TimeLimitReached as error:
+            raise ValueUndecodable("its schema needs too long to validate it") from error
         except jsonschema.ValidationError as error:
             where = error.json_path
             raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
@@ -80,19 +83,23 @@ def _registry(schema: Schema) -> Any:
 
 
 class _Columns:
-    def __init__(self, resolver: Any) -> None:
+    def __init__(self, resolver: Any, left: Iterator[int]) -> None:
+        """``left``: as many schemas may be visited."""
         self._resolver = resolver
+        self._left = left
 
     def kind(self, schema: Any, where: str, depth: int = 0) -> Any:
         from pyspark.sql import types
 
+        if next(self._left, None) is None:
+            raise WronglyAsked(f"JSON Schema: it has more than {_COLUMNS_MAX:,} columns and types")
         if depth > _DEPTH_MAX:
             raise WronglyAsked(f"JSON Schema: {where} contains itself, so it has no Spark type")
         if not isinstance(schema, dict):
             raise WronglyAsked(f"JSON Schema: {where} may have any type, so it has no Spark type")
         if "$ref" in schema:
             found = self._resolver.lookup(schema["$ref"])
-            return _Columns(found.resolver).kind(found.contents, where, depth + 1)
+            return _Columns(found.resolver, self._left).kind(found.contents, where, depth + 1)
         for word in ("anyOf", "oneOf"):
             if word in schema:
                 return self._alternative(schema[word], where, depth)

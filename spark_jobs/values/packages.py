@@ -7,12 +7,12 @@ from kafka_zk.spark_jobs.values.value_decoder import AVRO, JSON_SCHEMA, PROTOBUF
 _PACKAGES = {AVRO: ("fastavro",), PROTOBUF: ("google.protobuf", "grpc_tools"), JSON_SCHEMA: ("jsonschema",)}
 
 
-def absent_value_packages(value_format: str) -> str | None:
-    """One sentence; None if all are installed."""
-    absent = [name for name in _PACKAGES[value_format] if not _is_there(name)]
+def absent_value_packages(value_format: str | None) -> str | None:
+    """One sentence; None if all are installed, or the format needs none."""
+    absent = [name for name in _PACKAGES.get(value_format or "", ()) if not _is_there(name)]
     if not absent:
         return None
-    return f"--value-format {value_format} needs {', '.join(absent)}: pip install 'kafka-zk[spark,registry]'"
+    return f"decoding {value_format} needs {', '.join(absent)}: pip install 'kafka-zk[spark,registry]'"
 
 
 def _is_there(name: str) -> bool:

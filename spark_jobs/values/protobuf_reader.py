@@ -11,34 +11,29 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from google.protobuf import (  # noqa: F401 - registers them in the default pool, for schemas that import them
-    any_pb2,
-    descriptor_pool,
-    duration_pb2,
-    empty_pb2,
-    message_factory,
-    struct_pb2,
-    timestamp_pb2,
-    wrappers_pb2,
-)
+from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable, read_message_path
+from kafka_zk.spark_jobs.values.protobuf_imports import CONFLUENT, built_in, folders
 from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 _OWN_NAME = "schema.proto"
-_WELL_KNOWN = "google/protobuf/"
 _TIMESTAMP = "google.protobuf.Timestamp"
 _WRAPPERS = frozenset(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_VALUES_MIN, _VALUES_PER_BYTE, _VALUES_PER_ROW = 100_000, 4, 8
+"""What the rows of a message may have, and what a row counts beside its fields."""
+_FIELDS_MAX = 10_000
 
 
 class ProtobufReader:
@@ -52,8 +47,10 @@ class ProtobufReader:
         if not found:
             raise WronglyAsked("the Protobuf schema has no message")
         self._message = next(iter(found.values()))
+        if not _fields(self._message):
+            raise WronglyAsked(f"the Protobuf message {self._message.full_name} has no fields, so it has no columns")
         self._class = message_factory.GetMessageClass(self._message)
-        self.columns = _struct(self._message, ())
+        self.columns = _struct(self._message, (), iter(range(_FIELDS_MAX)))
 
     def prepared(self, writer: Schema) -> Any:
         """Raises ValueUndecodable."""
@@ -71,7 +68,7 @@ class ProtobufReader:
         message = self._class()
         try:
             message.ParseFromString(body)
-            return _as_row(message)
+            return _Rows(len(body)).row(message)
         except (DecodeError, OverflowError) as error:
             raise ValueUndecodable(f"no Protobuf message {name}: {error}") from error
 
@@ -112,9 +109,9 @@ def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
                 continue
             if name in referenced:
                 yield from visit(_descriptor(name, referenced[name]))
-            elif name.startswith(_WELL_KNOWN):
-                known = FileDescriptorProto()
-                descriptor_pool.Default().FindFileByName(name).CopyToProto(known)
+            elif name in CONFLUENT:
+                yield from visit(_descriptor(name, Schema(schema.kind, CONFLUENT[name])))
+            elif (known := built_in(name)) is not None:
                 yield from visit(known)
             else:
                 raise KeyError(f"it imports {name}, which is not among its references")
@@ -133,13 +130,11 @@ def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
 
 
 def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
-    """Use protoc from the wheel grpcio-tools."""
-    import grpc_tools
+    """Use protoc of the wheel grpcio-tools."""
     from grpc_tools import protoc
 
-    referenced = schema.referenced()
     with tempfile.TemporaryDirectory(prefix="kafka-zk-proto-") as folder:
-        for path, text in ((name, schema.text), *((path, each.text) for path, each in referenced.items())):
+        for path, text in ((name, schema.text), *_imported(schema)):
             pure = PurePosixPath(path)
             if pure.is_absolute() or ".." in pure.parts:
                 raise ValueError(f"{path} is not a valid name for a file of the schema")
@@ -147,43 +142,72 @@ def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         out = Path(folder) / "descriptors"
-        own = Path(str(grpc_tools.__file__)).parent / "_proto"
-        if protoc.main(["protoc", f"-I{folder}", f"-I{own}", f"--descriptor_set_out={out}", name]):
+        places = [f"-I{place}" for place in (folder, *folders())]
+        if protoc.main(["protoc", *places, f"--descriptor_set_out={out}", name]):
             raise ValueError("protoc cannot compile it")
         return FileDescriptorSet.FromString(out.read_bytes()).file[0]
+
+
+def _imported(schema: Schema) -> Iterator[tuple[str, str]]:
+    yield from CONFLUENT.items()
+    for path, each in schema.referenced().items():
+        yield path, each.text
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _struct(message: Any, within: tuple[str, ...]) -> Any:
+@lru_cache(maxsize=1000)
+def _fields(message: Any) -> tuple[Any, ...]:
+    """The fields that have a column: all except for messages without fields, as in Spark's ``from_protobuf``."""
+    known: dict[str, bool] = {}
+    return tuple(field for field in message.fields if _has_column(field, known))
+
+
+def _has_column(field: Any, known: dict[str, bool]) -> bool:
+    """``known``: which messages have columns."""
+    message = field.message_type
+    if message is None:
+        return True
+    if _is_map(field):
+        return _has_column(message.fields_by_name["value"], known)
+    if message.full_name not in known:
+        known[message.full_name] = True  # one that contains itself is refused later
+        known[message.full_name] = any(_has_column(each, known) for each in message.fields)
+    return known[message.full_name]
+
+
+def _struct(message: Any, within: tuple[str, ...], left: Iterator[int]) -> Any:
+    """``left``: as many fields may be visited."""
     from pyspark.sql.types import StructField, StructType
 
     if message.full_name in within:
         raise WronglyAsked(f"the Protobuf message {message.full_name} contains itself, so it has no Spark type")
     inside = (*within, message.full_name)
-    return StructType([StructField(field.name, _field_type(field, inside)) for field in message.fields])
+    return StructType([StructField(field.name, _field_type(field, inside, left)) for field in _fields(message)])
 
 
-def _field_type(field: Any, within: tuple[str, ...]) -> Any:
+def _field_type(field: Any, within: tuple[str, ...], left: Iterator[int]) -> Any:
     from pyspark.sql.types import ArrayType, MapType
 
     if _is_map(field):
         key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
-        return MapType(_single_type(key, within), _single_type(value, within))
-    kind = _single_type(field, within)
+        return MapType(_single_type(key, within, left), _single_type(value, within, left))
+    kind = _single_type(field, within, left)
     return ArrayType(kind) if field.is_repeated else kind
 
 
-def _single_type(field: Any, within: tuple[str, ...]) -> Any:
+def _single_type(field: Any, within: tuple[str, ...], left: Iterator[int]) -> Any:
     from pyspark.sql import types
 
+    if next(left, None) is None:
+        raise WronglyAsked(f"the Protobuf schema has more than {_FIELDS_MAX:,} fields")
     if field.message_type is not None:
         if field.message_type.full_name == _TIMESTAMP:
             return types.TimestampType()
         if field.message_type.full_name in _WRAPPERS:
-            return _single_type(field.message_type.fields_by_name["value"], within)
-        return _struct(field.message_type, within)
+            return _single_type(field.message_type.fields_by_name["value"], within, left)
+        return _struct(field.message_type, within, left)
     if field.type == field.TYPE_BYTES:
         return types.BinaryType()
     return {
@@ -203,32 +227,41 @@ def _is_map(field: Any) -> bool:
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
-def _as_row(message: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if _is_map(field):
-            inner = field.message_type.fields_by_name["value"]
-            row[field.name] = {key: _as_value(inner, value[key]) for key in value}
-        elif field.is_repeated:
-            row[field.name] = [_as_value(field, each) for each in value]
-        elif field.has_presence and not message.HasField(field.name):
-            row[field.name] = None
-        else:
-            row[field.name] = _as_value(field, value)
-    return row
+class _Rows:
+    """Converts one message. Raises ValueUndecodable if it would become too large: an empty message needs two bytes."""
 
+    def __init__(self, body_bytes: int) -> None:
+        self._left = max(_VALUES_MIN, _VALUES_PER_BYTE * body_bytes)
 
-def _as_value(field: Any, value: Any) -> Any:
-    if field.message_type is not None:
-        if field.message_type.full_name == _TIMESTAMP:
-            return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
-        if field.message_type.full_name in _WRAPPERS:
-            return _as_value(field.message_type.fields_by_name["value"], value.value)
-        return _as_row(value)
-    if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return known.name if known is not None else str(value)
-    if field.type == field.TYPE_STRING and isinstance(value, bytes):  # proto2 does not check text
-        raise ValueUndecodable(f"no Protobuf message: {field.full_name} is not UTF-8")
-    return Decimal(value) if field.cpp_type == field.CPPTYPE_UINT64 else value
+    def row(self, message: Any) -> dict[str, Any]:
+        fields = _fields(message.DESCRIPTOR)
+        self._left -= _VALUES_PER_ROW + len(fields)
+        if self._left < 0:
+            raise ValueUndecodable(f"its messages would become more than {_VALUES_PER_BYTE} values for each byte")
+        row: dict[str, Any] = {}
+        for field in fields:
+            value = getattr(message, field.name)
+            if _is_map(field):
+                key, inner = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+                row[field.name] = {self._value(key, name): self._value(inner, value[name]) for name in value}
+            elif field.is_repeated:
+                row[field.name] = [self._value(field, each) for each in value]
+            elif field.has_presence and not message.HasField(field.name):
+                row[field.name] = None
+            else:
+                row[field.name] = self._value(field, value)
+        return row
+
+    def _value(self, field: Any, value: Any) -> Any:
+        if field.message_type is not None:
+            if field.message_type.full_name == _TIMESTAMP:
+                return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+            if field.message_type.full_name in _WRAPPERS:
+                return self._value(field.message_type.fields_by_name["value"], value.value)
+            return self.row(value)
+        if field.enum_type is not None:
+            known = field.enum_type.values_by_number.get(value)
+            return known.name if known is not None else str(value)
+        if field.type == field.TYPE_STRING and isinstance(value, bytes):  # proto2 does not check text
+            raise ValueUndecodable(f"no Protobuf message: {field.full_name} is not UTF-8")
+        return Decimal(value) if field.cpp_type == field.CPPTYPE_UINT64 else value

@@ -7,15 +7,21 @@ so they request only new ids. Source: the "Schema Registry API Reference" of Con
 import base64
 import functools
 import json
+import threading
+from collections.abc import Callable
 from http.client import HTTPException
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from kafka_zk.spark_jobs.errors import SourceError
 
 _TIMEOUT_S = 30
+"""For each part of an answer."""
+_ANSWER_S = 60.0
+_VERSIONS_MAX = 10_000
 _ANSWER_BYTES_MAX = 2**25
 _REFERENCE_DEPTH_MAX = 32
 _ABSENT_MAX = 10_000
@@ -87,6 +93,8 @@ class SchemaRegistry:
     def learn(self, subject: str) -> list[Schema]:
         """The subject's versions, oldest first, which ``by_id`` knows from then on."""
         numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions") or []
+        if isinstance(numbers, list) and len(numbers) > _VERSIONS_MAX:
+            raise RegistryFailed(f"the schema registry {self.url} has {len(numbers):,} versions of {subject}")
         try:
             return [self._version(subject, int(number)) for number in sorted(numbers)]
         except (TypeError, ValueError) as error:
@@ -119,8 +127,7 @@ class SchemaRegistry:
     def _get(self, path: str) -> Any:
         request = Request(f"{self.url}{path}", headers=self._headers)
         try:
-            with urlopen(request, timeout=_TIMEOUT_S) as answer:
-                return self._decoded(answer.read(_ANSWER_BYTES_MAX + 1))
+            return self._decoded(_within(_ANSWER_S, lambda: _read(request)))
         except HTTPError as error:
             with error:
                 if error.code == _NOT_FOUND:
@@ -140,6 +147,45 @@ class SchemaRegistry:
 
     def _no_registry(self) -> RegistryFailed:
         return RegistryFailed(f"{self.url} does not respond like a schema registry")
+
+
+def _read(request: Request) -> bytes:
+    with build_opener(_Redirections()).open(request, timeout=_TIMEOUT_S) as answer:
+        data = answer.read(_ANSWER_BYTES_MAX + 1)
+    assert isinstance(data, bytes)
+    return data
+
+
+class _Redirections(HTTPRedirectHandler):
+    """Follows redirections; the login goes only to the same host, and never from https to http."""
+
+    def redirect_request(self, req: Request, *answer: Any) -> Request | None:
+        new = super().redirect_request(req, *answer)
+        if new is not None and (new.host != req.host or (req.type, new.type) == ("https", "http")):
+            new.remove_header("Authorization")
+        return new
+
+
+def _within(seconds: float, work: Callable[[], bytes]) -> bytes:
+    """The result of ``work``, in a thread, because a server may send a byte at a time. Raises its errors, TimeoutError;
+    then the thread stays until the server is done.
+    """
+    done: SimpleQueue[bytes | Exception] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put(work())
+        except Exception as error:
+            done.put(error)
+
+    threading.Thread(target=run, name="schema registry", daemon=True).start()
+    try:
+        found = done.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError(f"no whole answer within {seconds:g} s") from None
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 @functools.cache

@@ -16,8 +16,21 @@ AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json-schema"
 VALUE_FORMATS = (AVRO, PROTOBUF, JSON_SCHEMA)
 _KINDS = {AVRO: "AVRO", PROTOBUF: "PROTOBUF", JSON_SCHEMA: "JSON"}
 """The registry's names."""
+_RECORDS = {AVRO: "an Avro record", JSON_SCHEMA: "a JSON Schema with properties"}
 _WRITERS_MAX = 10_000
 """Schemas, including absent ids, that a task remembers."""
+
+
+class Part(NamedTuple):
+    """A part of a record: its subject's suffix, and its options."""
+
+    subject: str
+    format: str
+    schema: str
+
+
+VALUE = Part("value", "--value-format", "--schema")
+KEY = Part("key", "--key-format", "--key-schema")
 
 
 class _UnusableSchema(NamedTuple):
@@ -77,7 +90,7 @@ class ValueDecoder:
 
 
 def value_decoder(
-    value_format: str, registry: SchemaRegistry, topics: Sequence[str], given: str | None
+    value_format: str, registry: SchemaRegistry, topics: Sequence[str], given: str | None, part: Part = VALUE
 ) -> ValueDecoder:
     """Create the decoder for these topics (subjects TOPIC-value). ``given``: a reader's schema instead of the newest
     one.
@@ -86,19 +99,31 @@ def value_decoder(
     """
     newest: dict[str, Schema] = {}
     for topic in topics:
-        versions = registry.learn(f"{topic}-value")
+        versions = registry.learn(f"{topic}-{part.subject}")
         if versions:
             newest[topic] = versions[-1]
     if given is not None:
-        return ValueDecoder(value_format, Schema(_KINDS[value_format], given), registry)
+        return _decoder(value_format, Schema(_KINDS[value_format], given), registry, part)
     if missing := sorted(set(topics) - newest.keys()):
-        raise WronglyAsked(f"the schema registry has no subject {missing[0]}-value: --schema gives the reader's schema")
+        raise WronglyAsked(
+            f"the schema registry has no subject {missing[0]}-{part.subject}: {part.schema} gives the reader's schema"
+        )
     first, *others = newest.values()
     if any(each != first for each in others):
-        raise WronglyAsked("the topics have different schemas in the registry: --schema gives the reader's")
+        raise WronglyAsked(f"the topics have different schemas in the registry: {part.schema} gives the reader's")
     if first.kind != _KINDS[value_format]:
-        raise WronglyAsked(f"--value-format {value_format}: the registry's schema of {topics[0]} is {first.kind}")
-    return ValueDecoder(value_format, first, registry)
+        raise WronglyAsked(f"{part.format} {value_format}: the registry's schema of {topics[0]} is {first.kind}")
+    return _decoder(value_format, first, registry, part)
+
+
+def _decoder(value_format: str, reader: Schema, registry: SchemaRegistry, part: Part) -> ValueDecoder:
+    """Only the fields of a record become columns; a key is one column of any type."""
+    from pyspark.sql.types import StructType
+
+    made = ValueDecoder(value_format, reader, registry)
+    if part is VALUE and not isinstance(made.columns, StructType):
+        raise WronglyAsked(f"the reader's schema must be {_RECORDS[value_format]}")
+    return made
 
 
 def _reader(value_format: str, schema: Schema) -> _Reader:

@@ -12,7 +12,7 @@ from importlib import import_module
 from struct import Struct
 from typing import NamedTuple
 
-from kafka_zk.base.memory import zeroed_memory
+from kafka_zk.base.operating_system.memory import zeroed_memory
 from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.native.loading import Native
 from kafka_zk.storage.files.errors import InvalidConfig

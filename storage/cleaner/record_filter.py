@@ -245,7 +245,7 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
             yield start, end, timestamp_delta, offset_delta, key, has_value
             position = end
     except (IndexError, InvalidRecord):
-        raise CorruptRecord("a record of the batch is malformed or not there") from None
+        raise CorruptRecord("a record of the batch is malformed or missing") from None
     if position != size:
         raise CorruptRecord(f"the batch holds more than the {record_count} records that it says")
 

@@ -12,12 +12,12 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from struct import Struct
 from typing import NamedTuple
+
+from kafka_zk.base.operating_system import files as operating_system
 
 Data = bytes | bytearray | memoryview
 
-_FLOCK = Struct("@hhqqi4x")  # type, whence, start, length, process id
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _READ_AND_APPEND = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
@@ -61,21 +61,15 @@ class FileSystem:
 
     def sync(self, descriptor: int) -> None:
         """Make a file, or a directory's entries, durable."""
-        os.fsync(descriptor)
+        operating_system.sync(descriptor)
 
     def sync_data(self, descriptor: int) -> None:
         """Make a file's content durable, with the metadata to read it."""
-        os.fdatasync(descriptor)
+        operating_system.sync_data(descriptor)
 
     def is_cached(self, descriptor: int, positions: Iterable[int]) -> bool:
         """True if the pages there can be read without disk access; False also if unknown."""
-        page = bytearray(1)
-        try:
-            for position in positions:
-                os.preadv(descriptor, [page], position, os.RWF_NOWAIT)
-        except OSError:  # EAGAIN: not cached; EOPNOTSUPP: not supported here
-            return False
-        return True
+        return operating_system.is_cached(descriptor, positions)
 
     def truncate(self, descriptor: int, size_bytes: int) -> None:
         os.ftruncate(descriptor, size_bytes)
@@ -98,8 +92,7 @@ class FileSystem:
 
         Raises OSError if another process has the lock. Does nothing on systems without such locks.
         """
-        if hasattr(fcntl, "F_OFD_SETLK"):
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0))
+        operating_system.lock_inheritably(descriptor, 1)
 
     def rename(self, path: str, target: str) -> None:
         """Rename a file or directory; an existing file at ``target`` is replaced."""

@@ -2,12 +2,11 @@
 
 A helper runs one work at a time, and exits immediately when the broker dies or closes the socket. A work can be pickled
 and has ``run(report)``, or ``run_on(descriptor)`` with an open file. Large buffers are sent uncopied, as
-``pickle.PickleBuffer``.
+``pickle.PickleBuffer``. Each work has the limit of file sizes that the broker has when it sends the work.
 """
 
 import os
 import pickle
-import resource
 import select
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from typing import Any, Protocol
 
+from kafka_zk.base.operating_system.limits import file_size_limit, limit_file_size, limit_memory
 from kafka_zk.storage.files.errors import InvalidRecord, StorageError
 
 _IMPORT_ROOT = str(Path(__file__).parents[3])  # not resolved: in the source tree kafka_zk/storage is a link
@@ -61,7 +61,7 @@ class Helper:
 
     def begin(self, work: object, descriptor: int = -1) -> None:
         """Send a work, with an open file if needed. Raises: ConnectionError if the process has ended."""
-        _send(self.connection, (work, descriptor >= 0))
+        _send(self.connection, (work, descriptor >= 0, file_size_limit()))
         if descriptor >= 0:
             send_handle(self.connection, descriptor, self.process.pid)
 
@@ -99,7 +99,7 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
     """Run works until the broker closes the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the broker handles Ctrl-C
     if memory_limit_bytes:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_limit_bytes, memory_limit_bytes))
+        limit_memory(memory_limit_bytes)
     os.nice(niceness)
     connection: Connection = Connection(socket)
     threading.Thread(target=_end_with_broker, args=(socket,), daemon=True).start()
@@ -109,8 +109,9 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
 
     while True:
         try:
-            work, has_file = _receive(connection)
+            work, has_file, most_file_bytes = _receive(connection)
             descriptor = recv_handle(connection) if has_file else -1
+            limit_file_size(most_file_bytes)
             _send(connection, answer(work, descriptor, report))
         except (EOFError, ConnectionError):
             return
@@ -119,8 +120,9 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
 def _end_with_broker(socket: int) -> None:
     """The broker's death closes the socket, too."""
     waiting = select.poll()
-    waiting.register(socket, 0)  # poll always reports hang-ups
-    waiting.poll()
+    waiting.register(socket, select.POLLHUP)  # macOS reports hang-ups only if asked
+    while not waiting.poll():  # which also wakes it for data
+        pass
     os._exit(0)
 
 

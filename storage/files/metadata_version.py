@@ -14,13 +14,17 @@ _STEP_COUNTS = {
 _UNRELEASED = "4.0"
 """For this release, only the names with a step are valid."""
 
+_STEPS = [f"{release}-IV{step}" for release, count in _STEP_COUNTS.items() for step in range(count)]
 _VERSIONS = frozenset(
     {
         *_UNSTEPPED,
         *(_STEP_COUNTS.keys() - {_UNRELEASED}),
-        *(f"{release}-IV{step}" for release, count in _STEP_COUNTS.items() for step in range(count)),
+        *_STEPS,
     }
 )
+
+_BEFORE_FEATURES = "3.0-IV0"
+_LEVELS = {name: level for level, name in enumerate(_STEPS[_STEPS.index(_BEFORE_FEATURES) :])}
 
 
 def is_metadata_version(text: str) -> bool:
@@ -29,3 +33,22 @@ def is_metadata_version(text: str) -> bool:
     segments = text.rstrip(".").split(".")
     count = 3 if text.startswith("0.") else 2
     return (".".join(segments[:count]) if len(segments) > count else text) in _VERSIONS
+
+
+def feature_level(text: str) -> int | None:
+    """The level of the feature ``metadata.version``: 21 for ``3.9-IV0`` and for ``3.9``, 0 for versions before 3.0-IV1,
+    which have none. None if ``text`` names no version.
+
+    Source: MetadataVersion.java@3.9, where the levels count the steps since 3.0-IV1.
+    """
+    if not is_metadata_version(text):
+        return None
+    if "-IV" in text:
+        return _LEVELS.get(text, 0)
+    release = ".".join(text.split(".")[:2])  # its last step
+    return max((level for name, level in _LEVELS.items() if name.startswith(f"{release}-")), default=0)
+
+
+def name_of_level(level: int) -> str:
+    """``3.9-IV0`` for 21."""
+    return next((name for name, each in _LEVELS.items() if each == level), f"level {level}")

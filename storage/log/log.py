@@ -44,6 +44,7 @@ from kafka_zk.storage.records.record_batch import (
     iter_batches,
     read_header,
 )
+from kafka_zk.storage.segments.file_slice import FileSlice
 from kafka_zk.storage.segments.log_segments import LogRead, LogSegments
 from kafka_zk.storage.segments.retention import count_deletable
 from kafka_zk.storage.segments.timestamp_search import Search
@@ -344,6 +345,13 @@ class Log(LocalLog):
         if fetch_offset >= upper:
             return LogRead(None, fetch_offset, False)
         return self.segments.read(fetch_offset, max_bytes, upper, end_offset, min_one_batch)
+
+    def is_behind(self, found: FileSlice, isolation: FetchIsolation) -> bool:
+        """True if a limit or the end of its segment cut the slice off, so that a reader can see more records.
+
+        Raises: OSError, CorruptRecord.
+        """
+        return self.segments.is_behind(found, self.readable_end(isolation))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in ``[start_offset, end_offset)``, below the last stable offset."""

@@ -80,7 +80,7 @@ def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
             yield data, start, timestamp_delta, offset_delta, position, end
             position = end
     except IndexError:
-        raise InvalidRecord("a record of the batch is malformed or not there") from None
+        raise InvalidRecord("a record of the batch is malformed or missing") from None
     if position != size or any(chunks):
         raise InvalidRecord(f"the batch holds more than the {record_count} records that it says")
 

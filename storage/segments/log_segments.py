@@ -333,6 +333,14 @@ class LogSegments:
         positions[next_offset] = (segment, end)
         return LogRead(FileSlice(segment, start, end - start), next_offset, False)
 
+    def is_behind(self, found: FileSlice, upper: int) -> bool:
+        """True if more batches before ``upper`` follow the slice. Raises: OSError, CorruptRecord."""
+        segment, end = found.segment, found.position + found.size_bytes
+        if end < segment.size_bytes:
+            return segment.header_at(end).last_offset < upper
+        slot = self.slot_of(segment.base_offset) + 1
+        return slot < len(self._segments) and self._segments[slot].base_offset < upper
+
     def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> Search:
         """Find the first record at or after ``start_offset`` with a timestamp of at least ``timestamp_ms``.
 

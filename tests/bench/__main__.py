@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 from rich.console import Console
 
+from kafka_zk.native.loading import REQUIRE, VARIABLE
 from tests.bench import machine, measure, plot, report, rounds, servers, workloads
 from tests.bench.workloads import WORKLOADS, Kind
 from tests.peers import jars, java, requirements, targets
@@ -22,6 +23,7 @@ from tests.peers.processes import ProcessFailed
 _FULL_ROUNDS, _FULL_RECORDS = 5, 500_000
 _HEADLINE_ROUNDS = 3
 _QUICK_ROUNDS, _QUICK_RECORDS = 1, 50_000
+_LEAST_NATIVE_CALLS = 100
 #: The table's width; a pipe says 80.
 _MINIMUM_WIDTH = 165
 _NAMES = [workload.name for workload in WORKLOADS]
@@ -130,7 +132,11 @@ def _measure(console: Console, plan: rounds.Plan, names: Sequence[str], cores: s
         )
         brokers = report.compare_servers(running.by_name, loaded)
     finally:
-        running.stop()
+        native_calls = running.stop()
+    if os.environ.get(VARIABLE) == REQUIRE and targets.KAFKA_ZK in names:
+        for function in ("read_produce", "check_records", "write_produce"):
+            if native_calls[function] < _LEAST_NATIVE_CALLS:
+                raise workloads.BenchFailed(f"{function} of the native module ran {native_calls[function]} times")
     report.print_tables(console, plan.workloads, samples, brokers)
     for line in _conditions(plan, samples, facts):
         console.print(f"- {line}", highlight=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ from tests.peers import apache_kafka, targets
 from tests.peers.jars import REPOSITORY_ROOT
 
 _SETTLE_S = 3.0
+_NATIVE_CALLS = "the native module completed calls"
+_COUNT = re.compile(r"(\w+)=(\d+)")
 
 #: Beyond Kafka's config/server.properties: deleted topics free their disk space at once, nothing else is changed.
 OVERRIDES = {"log.segment.delete.delay.ms": "1000", "auto.create.topics.enable": "false"}
@@ -46,12 +50,24 @@ class Servers:
     cores: str | None
     by_name: dict[str, Server]
 
-    def stop(self) -> None:
-        """Stop everything and remove the data."""
+    def stop(self) -> Counter[str]:
+        """Stop everything and remove the data. Returns how often each native function of ours was called."""
         for server in self.by_name.values():
             server.target.stop()
         self.zookeeper.stop()
+        ours = self.by_name.get(targets.KAFKA_ZK)
+        calls = native_calls("" if ours is None else ours.target.brokers[0].output.read_text())
         shutil.rmtree(self.data)
+        return calls
+
+
+def native_calls(log: str) -> Counter[str]:
+    """The calls that a broker counts in its log when it stops; the sum of several runs."""
+    calls: Counter[str] = Counter()
+    for line in log.splitlines():
+        if _NATIVE_CALLS in line:
+            calls.update({name: int(count) for name, count in _COUNT.findall(line.partition(_NATIVE_CALLS)[2])})
+    return calls
 
 
 def start_all(names: Sequence[str], *, cores: str | None, starts: int) -> Servers:

@@ -1,5 +1,7 @@
 """``KafkaZkContainer``: by itself, and through a secured ZooKeeper."""
 
+from typing import cast
+
 import pytest
 from testcontainers.core.network import Network
 
@@ -7,6 +9,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.fault_client import FaultRefused
 from kafka_zk.testing.broker_container import ContainerCluster, KafkaZkContainer
 from kafka_zk.testing.variants import Variant
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer
@@ -44,6 +47,32 @@ def test_brokers_in_containers_are_let_in_and_protect_their_znodes(
         acls = znode_acls(zookeeper.connect_string, zookeeper.client_properties)
         [creator] = acls["/brokers/ids/1"] - {("world", "anyone", READ)}
         assert (creator[0], creator[2]) == ({"sasl": "sasl", "mtls": "x509"}[variant], ALL)
+
+
+def test_faults_act_in_containers_and_only_this_machine_reaches_their_api(
+    zookeeper_image: str, broker_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with (
+        Network() as network,
+        ZooKeeperContainer(zookeeper_image, network=network) as zookeeper,
+        ContainerCluster(
+            tmp_path_factory.mktemp("cluster"), image=broker_image, network=network, container=zookeeper, broker_count=2
+        ) as cluster,
+        BlockingProducer(bootstrap_servers=cluster.bootstrap) as producer,
+    ):
+        producer.send("t", b"a", partition=0).result()
+        with cluster.faults.error("Produce", "NOT_LEADER_OR_FOLLOWER", topic="t") as fault:
+            producer.send("t", b"b", partition=0).result()
+            assert fault.fired == 1
+        with cluster.faults.leader_moves("t"):
+            assert producer.send("t", b"c", partition=0).result().offset == 2
+        with pytest.raises(FaultRefused, match="no function can be reached"):
+            cluster.faults.intercept(lambda exchange: None)
+        with cluster.brokers[1].paused(), pytest.raises(FaultRefused, match="broker 1, which is paused"):
+            cluster.faults.throttle(1)
+        broker = cast(KafkaZkContainer, cluster.brokers[0])
+        [published] = broker.get_wrapped_container().attrs["NetworkSettings"]["Ports"]["9600/tcp"]
+        assert published["HostIp"] == "127.0.0.1"
 
 
 def test_a_broker_that_ends_is_told_with_its_last_words(zookeeper_image: str, broker_image: str) -> None:

@@ -61,16 +61,16 @@ static Case *read_corpus(const char *path, size_t *count)
 /* A copy with some bytes changed, and sometimes cut off. */
 static Case damaged(const Case *original)
 {
-    static const uint8_t telling[] = {0, 1, 2, 0x7F, 0x80, 0x81, 0xFE, 0xFF};
+    static const uint8_t boundary[] = {0, 1, 2, 0x7F, 0x80, 0x81, 0xFE, 0xFF};
     Case copy = *original;
     if (!random_below(3))
         copy.size = (uint32_t)random_below(copy.size + 1);
     copy.bytes = malloc(copy.size ? copy.size : 1);
     memcpy(copy.bytes, original->bytes, copy.size);
     for (uint64_t changes = random_below(4); changes && copy.size; changes--) {
-        uint64_t choice = random_below(sizeof telling + 4);
+        uint64_t choice = random_below(sizeof boundary + 4);
         copy.bytes[random_below(copy.size)]
-            = choice < sizeof telling ? telling[choice] : (uint8_t)random_below(256);
+            = choice < sizeof boundary ? boundary[choice] : (uint8_t)random_below(256);
     }
     if (!random_below(8))
         copy.count += (int32_t)random_below(3) - 1;

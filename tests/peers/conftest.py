@@ -14,6 +14,8 @@ from tests.peers.clients.old_clients import OldDriver
 from tests.peers.processes import ProcessFailed
 from tests.peers.spark import spark_sources
 
+apache_kafka.start_quickly()
+
 #: Two of ours, so that clients must find the leader; Apache Kafka is the known quantity and its JVM is big.
 _BROKER_COUNT = {targets.KAFKA_ZK: 2, targets.APACHE_KAFKA: 1}
 #: Records of the data sets are years old: with Kafka's seven days, retention would remove them 30 s after the start.

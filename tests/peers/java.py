@@ -41,7 +41,7 @@ class ToolRun:
 
 def tool_command(version: str, main_class: str, arguments: Sequence[str] = ()) -> list[str]:
     """The command line of a short-lived tool of one Kafka version. The tool uses the archive of classes, if any."""
-    return _tool_command(version, main_class, arguments, use_if_there(_archive(version)).java_flags)
+    return _tool_command(version, main_class, arguments, use_if_there(archive(version)).java_flags)
 
 
 def _tool_command(version: str, main_class: str, arguments: Sequence[str], archive_flags: Sequence[str]) -> list[str]:
@@ -49,12 +49,15 @@ def _tool_command(version: str, main_class: str, arguments: Sequence[str], archi
     return ["java", *flags, "-cp", jars.class_path(version), main_class, *arguments]
 
 
-def _archive(version: str) -> Path:
-    """The path of the archive of a version's classes, for this Java. Loading classes takes half of a tool's CPU."""
+def archive(version: str, program: str = "tool") -> Path:
+    """The path of the archive of the classes that one kind of program loads from a version, for this Java.
+
+    Loading classes takes half of a tool's CPU.
+    """
     java = Path(shutil.which("java") or "java").resolve()
     made = [file.stat().st_mtime_ns for file in (java, jars.jars(version)) if file.exists()]
     stamp = hashlib.sha256(f"{java} {made}".encode()).hexdigest()[:16]
-    return jars.CACHE / "archives" / f"{version}-{stamp}.jsa"
+    return jars.CACHE / "archives" / f"{version}-{program}-{stamp}.jsa"
 
 
 def run_tool(
@@ -64,15 +67,15 @@ def run_tool(
 
     Raises: JavaFailed with the whole output if it ends with another code than 0 or runs too long.
     """
-    archive = use_or_write(_archive(version))
+    classes = use_or_write(archive(version))
     ended_well = False
     try:
-        command = _tool_command(version, main_class, arguments, archive.java_flags)
+        command = _tool_command(version, main_class, arguments, classes.java_flags)
         ran = run_to_its_end(command, stdin=stdin, timeout_s=timeout_s)
         ended_well = True
         return ran
     finally:
-        archive.close(complete=ended_well)
+        classes.close(complete=ended_well)
 
 
 def run_to_its_end(command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _TOOL_TIMEOUT_S) -> ToolRun:
@@ -124,7 +127,7 @@ def driver_command(
 ) -> list[str]:
     """The command line of one of our classes under tests/peers/java, with the JVM flags `flags`."""
     class_path = f"{jars.class_path(version)}:{compiled(version)}"  # it must begin with the archive's class path
-    archive_flags = use_if_there(_archive(version)).java_flags
+    archive_flags = use_if_there(archive(version)).java_flags
     return ["java", *flags, *archive_flags, *_log_flags(), "-cp", class_path, main_class, *arguments]
 
 

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JNetworkError
 
 from kafka_zk.embedded.errors import JavaNotFound
 from kafka_zk.embedded.java import Java
-from kafka_zk.spark_jobs.session import java_answers, java_home, prepare_environment, stop
+from kafka_zk.spark_jobs.session import is_local, java_answers, java_home, name_local_address, prepare_environment, stop
 
 
 def test_a_java_of_the_machine_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -48,6 +48,28 @@ def test_a_java_before_17_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(JavaNotFound, match="version 11 is too old"):
         prepare_environment({"JAVA_HOME": str(tmp_path), "PATH": ""})
+
+
+@pytest.mark.parametrize(
+    ("host_name", "set_before", "wanted"),
+    [
+        ("localhost", {}, {}),
+        ("no-such-host.invalid", {}, {"SPARK_LOCAL_IP": "127.0.0.1"}),
+        ("192.0.2.1", {}, {"SPARK_LOCAL_IP": "127.0.0.1"}),
+        ("no-such-host.invalid", {"SPARK_LOCAL_IP": "127.0.0.2"}, {"SPARK_LOCAL_IP": "127.0.0.2"}),
+    ],
+)
+def test_a_local_master_needs_no_host_name(host_name: str, set_before: dict[str, str], wanted: dict[str, str]) -> None:
+    """It does not resolve, or to the address of another machine."""
+    environ = dict(set_before)
+    name_local_address(host_name, environ)
+    assert environ == wanted
+
+
+def test_which_masters_are_local() -> None:
+    assert [is_local(each) for each in (None, "local[*]", "local-cluster[1,1,512]", "spark://h:7077", "yarn")] == [
+        True, True, True, False, False
+    ]  # fmt: skip
 
 
 class Session:

@@ -10,6 +10,9 @@ MOST_MS = 600_000
 MOST_STEP_MS = 10 * 366 * 86_400_000
 _MOST_COUNT = 1_000_000
 
+REQUESTS, RESPONSES = MESSAGES = "requests", "responses"
+"""What a function may intercept; both by default."""
+
 
 def _number(lowest: int, highest: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
@@ -49,7 +52,13 @@ def read_code(value: Any) -> ErrorCode:
     raise ValueError(f"there is no error {value!r}: use a name such as NOT_COORDINATOR")
 
 
-NUMBERS = frozenset({"times", "nth", "ms", "step_ms", "partition"})
+def _messages(value: Any) -> str:
+    if value not in MESSAGES:
+        raise ValueError(f"{value!r} is not {' or '.join(MESSAGES)}")
+    return str(value)
+
+
+NUMBERS = frozenset({"times", "nth", "ms", "step_ms", "partition", "port"})
 """Names of the arguments that are numbers."""
 
 ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
@@ -60,6 +69,8 @@ ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
     "ms": _number(1, MOST_MS),
     "step_ms": _number(-MOST_STEP_MS, MOST_STEP_MS),
     "partition": _number(0, 2**31 - 1),
+    "port": _number(1, 2**16 - 1),
+    "messages": _messages,
     "client_id": _name,
     "topic": _name,
     "group": _name,

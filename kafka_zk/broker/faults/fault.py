@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 
 from kafka_zk.broker.faults.arguments import ARGUMENTS
 from kafka_zk.broker.faults.errors import InvalidFault
-from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 
 _FILTERS = ("client_id", "topic", "group")
 
 
 class Kind(NamedTuple):
     """``required``, ``optional``: names of arguments. ``apis``: the APIs whose requests the fault hits by default;
-    empty if the argument ``api`` is required, or if the fault does not act on requests."""
+    empty if the argument ``api`` is required, or if the fault does not act on requests. ``at_one``: one broker of a
+    cluster carries out the fault, and the others raise WrongBroker."""
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     apis: tuple[ApiKey, ...] = ()
+    at_one: bool = False
 
 
 KINDS = {
@@ -29,11 +31,12 @@ KINDS = {
     "drop_answer": Kind(("api",), ("nth", *_FILTERS)),
     "throttle": Kind(("ms",), ("api", "times", *_FILTERS), (ApiKey.PRODUCE, ApiKey.FETCH)),
     "slow_fetch": Kind(("ms",), ("times", "client_id", "topic"), (ApiKey.FETCH,)),
-    "coordinator_moves": Kind((), ("group",)),
-    "leader_moves": Kind(("topic", "partition")),
+    "coordinator_moves": Kind((), ("group",), at_one=True),
+    "leader_moves": Kind(("topic", "partition"), at_one=True),
     "rebalance_amid_commit": Kind(("group",), ("times", "client_id"), (ApiKey.OFFSET_COMMIT,)),
-    "fence": Kind(("transactional_id",)),
+    "fence": Kind(("transactional_id",), at_one=True),
     "out_of_order_sequence": Kind((), ("times", "client_id", "topic"), (ApiKey.PRODUCE,)),
+    "intercept": Kind(("port",), ("messages", "api", "times", *_FILTERS), tuple(BROKER_VERSIONS)),
     "expire_session": Kind(),
     "disk_full": Kind(),
     "clock_step": Kind(("step_ms",)),

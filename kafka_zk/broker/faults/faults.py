@@ -1,7 +1,7 @@
 """Begins and ends the faults of one broker. Each kind acts at one place (seam) of the broker:
 
 =================================================== =====================================
-error, drop_answer, throttle, slow_fetch            a handler around the API's handler
+error, drop_answer, throttle, slow_fetch, intercept a handler around the API's handler
 rebalance_amid_commit, out_of_order_sequence        the same, and the group or the log
 coordinator_moves, leader_moves                     the controller
 fence                                               the transaction coordinator
@@ -11,18 +11,20 @@ clock_step                                          the wall clock
 =================================================== =====================================
 """
 
-import resource
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from kafka_zk.base.operating_system.limits import file_size_limit, limit_file_size
 from kafka_zk.base.threads import RunInThread
 from kafka_zk.base.turns import after
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.faults.errors import InvalidFault, WrongBroker
 from kafka_zk.broker.faults.fault import Fault, read_fault
+from kafka_zk.broker.faults.interception import intercepting
+from kafka_zk.broker.faults.interceptor import ConnectInterceptor, Interceptor
 from kafka_zk.broker.faults.moves import coordinators_partitions, move_leaders
-from kafka_zk.broker.faults.request_faults import REQUEST_FAULTS, around
+from kafka_zk.broker.faults.request_faults import REQUEST_FAULTS, RequestSeam, around
 from kafka_zk.broker.faults.stepped_clock import SteppedClock
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher, RawHandler
@@ -51,6 +53,7 @@ class Seams(NamedTuple):
     zookeeper: RegistryClient
     clock: SteppedClock
     run_in_thread: RunInThread
+    connect_interceptor: ConnectInterceptor
 
 
 class Faults:
@@ -64,6 +67,7 @@ class Faults:
         self._count = 0
         self._usual_limit_bytes: int | None = None  # of files, while the disk is full
         self._counters: dict[int, Callable[[], int]] = {}  # by fault number, for faults that requests do not count
+        self._interceptors: dict[int, Interceptor] = {}  # by fault number
         self.open: dict[int, Fault] = {}
         self._at_once: Mapping[str, Callable[[Fault], Awaitable[None]]] = {
             "coordinator_moves": self._coordinator_moves,
@@ -92,6 +96,8 @@ class Faults:
             if fault.kind in self._at_once:
                 await self._at_once[fault.kind](fault)
                 fault.fired = 1
+            elif fault.kind == "intercept":
+                await self._intercept(fault)
             elif fault.kind in self._counted:
                 self._counters[fault.number] = _since_now(self._counted[fault.kind])
             self._apply()
@@ -106,6 +112,9 @@ class Faults:
         fault = self._count_of(self.open[number])
         del self.open[number]
         self._counters.pop(number, None)
+        interceptor = self._interceptors.pop(number, None)
+        if interceptor is not None:
+            interceptor.close()
         self._apply(*fault.apis)
         return fault
 
@@ -122,18 +131,34 @@ class Faults:
         """Set handlers, quotas, the clock and the file size limit according to the open faults. ``ended``: the APIs of
         a fault that has ended."""
         faults = list(self.open.values())
-        on_requests = [fault for fault in faults if fault.kind in REQUEST_FAULTS]
-        for api_key in {*ended, *(key for fault in on_requests for key in fault.apis)}:
-            wraps = [around(fault) for fault in on_requests if api_key in fault.apis]
+        on_requests = [(fault, seam) for fault in faults if (seam := self._seam(fault)) is not None]
+        for api_key in {*ended, *(key for fault, _ in on_requests for key in fault.apis)}:
+            wraps = [around(fault, seam) for fault, seam in on_requests if api_key in fault.apis]
             self._seams.dispatcher.wrap(api_key, partial(_nested, wraps) if wraps else None)
         kinds = {fault.kind for fault in faults}
         self._seams.services.client_quotas.throttle_others(on="throttle" in kinds)
         self._seams.clock.step_ms = sum(fault.arguments["step_ms"] for fault in faults if fault.kind == "clock_step")
         if "disk_full" in kinds and self._usual_limit_bytes is None:
-            self._usual_limit_bytes = _limit_files(0)
+            self._usual_limit_bytes = file_size_limit()
+            limit_file_size(0)
         elif "disk_full" not in kinds and self._usual_limit_bytes is not None:
-            _limit_files(self._usual_limit_bytes)
+            limit_file_size(self._usual_limit_bytes)
             self._usual_limit_bytes = None
+
+    def _seam(self, fault: Fault) -> RequestSeam | None:
+        """How the fault acts on requests; None if it does not."""
+        interceptor = self._interceptors.get(fault.number)
+        if interceptor is None:
+            return REQUEST_FAULTS.get(fault.kind)
+        return None if interceptor.is_closed else intercepting(interceptor, fault.arguments.get("messages"))
+
+    async def _intercept(self, fault: Fault) -> None:
+        interceptor = await self._seams.connect_interceptor(fault.arguments["port"])
+        if fault.number not in self.open:
+            interceptor.close()
+            raise InvalidFault("the fault was ended before it began")
+        self._interceptors[fault.number] = interceptor
+        interceptor.on_lost = partial(self._apply, *fault.apis)
 
     async def _coordinator_moves(self, fault: Fault) -> None:
         services = self._seams.services
@@ -186,13 +211,6 @@ class Faults:
 def _since_now(count: Callable[[], int]) -> Callable[[], int]:
     begin = count()
     return lambda: count() - begin
-
-
-def _limit_files(limit_bytes: int) -> int:
-    """Limit the size of the files that this process writes. Returns the limit before; RLIM_INFINITY: none."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
-    return soft
 
 
 def _nested(wraps: list[Callable[[RawHandler], RawHandler]], handler: RawHandler) -> RawHandler:

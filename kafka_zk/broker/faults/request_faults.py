@@ -3,7 +3,7 @@
 An API is wrapped only while it has a fault, so faults cost nothing elsewhere.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kafka_zk.base.client_gone import ClientGone
@@ -38,16 +38,21 @@ _OF_SESSIONS = frozenset(
 
 
 class Asked(NamedTuple):
-    """One request. ``handle`` passes it to the API's usual handler."""
+    """One request. ``handler``: the API's usual handler, or one that another fault wraps."""
 
     services: Services
+    context: RequestContext
     header: RequestHeader
     body: memoryview
     request: Any
-    handle: Callable[[], Awaitable[Response]]
+    handler: RawHandler
+
+    def handle(self, body: memoryview | None = None) -> Coroutine[Any, Any, Response]:
+        """Pass the request to the handler. ``body``: the changed body; None: the received one."""
+        return self.handler(self.services, self.context, self.header, self.body if body is None else body)
 
 
-class _Seam(NamedTuple):
+class RequestSeam(NamedTuple):
     """``act``: handles a request for which the fault fires. ``applies``: True if the fault can act on the request,
     before filters are considered."""
 
@@ -55,23 +60,19 @@ class _Seam(NamedTuple):
     applies: Callable[[Asked], bool] = lambda asked: True
 
 
-def around(fault: Fault) -> Wrap:
+def around(fault: Fault, seam: RequestSeam) -> Wrap:
     """Returns a function that wraps a handler with the fault."""
-    seam = REQUEST_FAULTS[fault.kind]
 
     def wrap(handler: RawHandler) -> RawHandler:
         async def handle(
             services: Services, context: RequestContext, header: RequestHeader, body: memoryview
         ) -> Response:
-            def on() -> Coroutine[Any, Any, Response]:
-                return handler(services, context, header, body)
-
             request = codec.decode_request(header.api_key, header.api_version, body)
-            asked = Asked(services, header, body, request, on)
+            asked = Asked(services, context, header, body, request, handler)
             if is_of_broker(services, header, request) or not seam.applies(asked):
-                return await on()
+                return await asked.handle()
             if not fault.hits(names_in(services, header, body, request)):
-                return await on()
+                return await asked.handle()
             return await seam.act(fault, asked)
 
         return handle
@@ -149,15 +150,16 @@ def _continued(asked: Asked) -> Iterator[ProducerEntry]:
                 yield entry
 
 
-def _is_answered(asked: Asked) -> bool:
+def is_answered(asked: Asked) -> bool:
+    """False for a Produce request without acknowledgement."""
     return bool(asked.header.api_key != ApiKey.PRODUCE or asked.request.acks != 0)
 
 
-REQUEST_FAULTS = {
-    "error": _Seam(_error),
-    "drop_answer": _Seam(_drop_answer, _is_answered),
-    "throttle": _Seam(_throttle, _is_answered),
-    "slow_fetch": _Seam(_slow_fetch),
-    "rebalance_amid_commit": _Seam(_rebalance_amid_commit, lambda asked: bool(asked.request.member_id)),
-    "out_of_order_sequence": _Seam(_out_of_order_sequence, lambda asked: any(_continued(asked))),
+REQUEST_FAULTS: Mapping[str, RequestSeam] = {
+    "error": RequestSeam(_error),
+    "drop_answer": RequestSeam(_drop_answer, is_answered),
+    "throttle": RequestSeam(_throttle, is_answered),
+    "slow_fetch": RequestSeam(_slow_fetch),
+    "rebalance_amid_commit": RequestSeam(_rebalance_amid_commit, lambda asked: bool(asked.request.member_id)),
+    "out_of_order_sequence": RequestSeam(_out_of_order_sequence, lambda asked: any(_continued(asked))),
 }

@@ -1,7 +1,6 @@
 """A broker's process: reactor, signals, exit code."""
 
 import gc
-import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger, LogLevel
 
 from kafka_zk.base.events import Observe, ignore
+from kafka_zk.base.operating_system.limits import raise_descriptor_limit
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.faults.stepped_clock import SteppedClock
 from kafka_zk.broker.metrics.request_stats import RequestStats
@@ -64,7 +64,7 @@ def run_broker(
     ``metrics_port``: for Prometheus; None: no metrics. ``metrics_host``: default: the first listener's. ``faults``: see
     ``broker.faults.control_channel``; None: off.
     """
-    _raise_descriptor_limit()
+    raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     host = config.listener_list[0].host if metrics_host is None else metrics_host
     process = _Process(install(), config, None if metrics_port is None else (host, metrics_port), observe, faults)
@@ -72,11 +72,6 @@ def run_broker(
     gc.freeze()  # imported modules stay: no need to examine them
     process.run()
     return process.exit_code
-
-
-def _raise_descriptor_limit() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def helper_holding(
@@ -162,9 +157,11 @@ class _Process:
             return
         from kafka_zk.broker.faults import control_channel
         from kafka_zk.broker.faults.faults import Faults, Seams
+        from kafka_zk.broker.faults.interceptor import connect_interceptor
 
         assert isinstance(machine.clock, SteppedClock)
-        faults = Faults(Seams(parts.services, parts.dispatcher, client, machine.clock, machine.run_in_thread))
+        connect = partial(connect_interceptor, self._reactor, address.token)
+        faults = Faults(Seams(parts.services, parts.dispatcher, client, machine.clock, machine.run_in_thread, connect))
         control_channel.listen(self._reactor, faults, *address)
         _log.warn("faults can be injected at {host}:{port}", host=address.host, port=address.port)
 
@@ -187,7 +184,14 @@ class _Process:
             _log.failure("the shutdown was not clean", level=LogLevel.error)
             self.exit_code = 1
         finally:
+            _log_native_calls()
             self._reactor.stop()
+
+
+def _log_native_calls() -> None:
+    native = implementation().native
+    if native is not None:
+        _log.info("the native module completed calls", **native.handled())
 
 
 def _log_implementation() -> None:

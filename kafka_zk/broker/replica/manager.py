@@ -324,6 +324,15 @@ class ReplicaManager:
             raise
         return log, found
 
+    def is_behind(self, tp: TopicPartition, found: FileSlice, isolation: FetchIsolation) -> bool:
+        """See ``Log.is_behind``. Raises: ApiError, CorruptRecord; OSError after taking the log directory offline."""
+        log = self.partition(tp).readable_log()
+        try:
+            return log.is_behind(found, isolation)
+        except OSError as error:
+            self.logs.fail_directory(log, error)
+            raise
+
     def aborted_transactions(self, log: Log, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         try:
             return log.aborted_transactions(start_offset, end_offset)

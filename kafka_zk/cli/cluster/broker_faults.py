@@ -164,7 +164,7 @@ def _links(request: Document) -> set[Link]:
 def _limit_files(broker: "BrokerProcess", limit_bytes: int | None) -> None:
     try:
         broker.limit_files(limit_bytes)
-    except (OSError, AttributeError) as error:
+    except OSError as error:
         raise ActionRefused(f"the disk of broker {broker.broker_id} cannot be filled here: {error}") from error
 
 

@@ -1,7 +1,8 @@
 """``kafka-zk break fault``, ``faults`` and ``end-faults``: named faults at the brokers of ``kafka-zk up --faults``."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, FaultClient
 from kafka_zk.embedded.fault_token import FAULTS_FILE
 
+_NAMES = [name for name in KINDS if name != "intercept"]  # that needs a function in the process that begins it
 _OF_ONE_BROKER = frozenset({"expire_session", "disk_full"})
 
 Document = dict[str, Any]
@@ -32,7 +34,7 @@ def _on_a_cluster(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command("fault", short_help="Begin a named fault, such as error or fence.")
-@click.argument("name", metavar="FAULT", type=click.Choice(list(KINDS)))
+@click.argument("name", metavar="FAULT", type=click.Choice(_NAMES))
 @click.argument("arguments", metavar="[KEY=VALUE]...", type=KEY_VALUE, nargs=-1)
 @click.option("--broker", type=int, help="Only at the broker with this id.  [default: at all]")
 @_on_a_cluster
@@ -62,7 +64,7 @@ def fault(
         raise CommandFailed(str(error)) from None
     if name in _OF_ONE_BROKER and broker is None:
         raise CommandFailed(f"{name} needs --broker")
-    told = list(_begun(_clients(find_cluster(data, zookeeper)), request, broker))
+    told = _begun(find_cluster(data, zookeeper), request, broker)
     _tell(as_json, told, "kafka-zk break faults shows how often it fires; kafka-zk break end-faults ends it")
 
 
@@ -105,6 +107,9 @@ def _at_all(cluster: RunningCluster, ask: Callable[[FaultClient, Document], Docu
     """What ``ask`` returns for each open fault of each broker. Names on stderr each broker that does not respond."""
     found: list[Document] = []
     for broker_id, client in _clients(cluster).items():
+        if broker_id in cluster.paused_broker_ids:
+            note(f"broker {broker_id} is paused")
+            continue
         try:
             found += [{"broker": broker_id, **ask(client, open_fault)} for open_fault in client.open_faults()]
         except BrokerGone as error:
@@ -112,29 +117,42 @@ def _at_all(cluster: RunningCluster, ask: Callable[[FaultClient, Document], Docu
     return found
 
 
-def _begun(clients: dict[int, FaultClient], request: Document, broker_id: int | None) -> Iterator[Document]:
-    """Begin the fault at each broker, or until one broker has carried out a fault that happens only once.
+def _begun(cluster: RunningCluster, request: Document, broker_id: int | None) -> list[Document]:
+    """Begin the fault at each broker or at none; at one broker, if one carries it out for all.
 
     Raises: FaultRefused, CommandFailed.
     """
+    at_one = KINDS[request["fault"]].at_one
+    clients = _chosen(cluster, broker_id, at_one=at_one)
+    told: list[Document] = []
+    refusal: CarriedOutElsewhere | BrokerGone | None = None
+    with ExitStack() as undo:
+        for number, client in clients.items():
+            try:
+                begun = client.begin(request)
+            except (CarriedOutElsewhere, BrokerGone) as error:
+                refusal = error
+                continue
+            undo.callback(client.end, begun["id"])
+            told.append({"broker": number, **begun})
+            if at_one:
+                break
+        undo.pop_all()
+    if refusal is not None and not told:
+        raise refusal
+    return told
+
+
+def _chosen(cluster: RunningCluster, broker_id: int | None, *, at_one: bool) -> dict[int, FaultClient]:
+    """The brokers where a fault begins. Raises: CommandFailed if there is no such broker, or if one is paused."""
+    clients = _clients(cluster)
     if broker_id is not None and broker_id not in clients:
         raise CommandFailed(f"there is no broker {broker_id}: this cluster has {', '.join(map(str, clients))}")
-    refusal: CarriedOutElsewhere | BrokerGone | None = None
-    count = 0
-    for number, client in clients.items():
-        if broker_id not in (None, number):
-            continue
-        try:
-            told = client.begin(request)
-        except (CarriedOutElsewhere, BrokerGone) as error:
-            refusal = error
-            continue
-        count += 1
-        yield {"broker": number, **told}
-        if told["fired"]:
-            return
-    if refusal is not None and not count:
-        raise refusal
+    chosen = {number: client for number, client in clients.items() if broker_id in (None, number)}
+    paused = sorted(chosen.keys() & cluster.paused_broker_ids)
+    if paused and not (at_one and len(paused) < len(chosen)):
+        raise CommandFailed(f"broker {paused[0]} is paused: kafka-zk break resume {paused[0]}")
+    return {number: client for number, client in chosen.items() if number not in paused}
 
 
 def _tell(as_json: bool, told: list[Document], sentence: str) -> None:
@@ -143,7 +161,8 @@ def _tell(as_json: bool, told: list[Document], sentence: str) -> None:
         return
     for each in told:
         arguments = "".join(f" {key}={value}" for key, value in each.items() if key not in _SHOWN)
-        say(f"broker {each['broker']}: fault {each['id']}, {each['fault']}{arguments}, has fired {each['fired']} times")
+        times = "1 time" if each["fired"] == 1 else f"{each['fired']} times"
+        say(f"broker {each['broker']}: fault {each['id']}, {each['fault']}{arguments}, has fired {times}")
     if sentence:
         say(sentence)
 

@@ -69,6 +69,10 @@ class RunningCluster:
     def broker_ids(self) -> tuple[int, ...]:
         return tuple(sorted(broker["id"] for broker in self._description["brokers"]))
 
+    @property
+    def paused_broker_ids(self) -> frozenset[int]:
+        return frozenset(broker["id"] for broker in self._description["brokers"] if broker.get("state") == "paused")
+
     def broker_id(self, named: str) -> int:
         """``named``: an id or "controller". Raises CommandFailed, RegistryError."""
         if named == CONTROLLER:

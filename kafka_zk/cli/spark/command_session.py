@@ -20,7 +20,7 @@ from kafka_zk.cli.terminal.errors import CommandFailed, sentence
 def command_session(app_name: str, master: str | None, config: Mapping[str, str]) -> Iterator[Any]:
     """Raises CommandFailed for any error of Spark; this project's errors pass unchanged."""
     from kafka_zk.spark_jobs.extraction.progress import HEARTBEAT
-    from kafka_zk.spark_jobs.extraction.spark_failure import reason
+    from kafka_zk.spark_jobs.extraction.spark_failure import advice, reason
     from kafka_zk.spark_jobs.session import spark_session, stop, tell_no_tracebacks
 
     debugged = bool(os.environ.get(DEBUG_VARIABLE))
@@ -42,7 +42,7 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
             raise
         kept = True
         if started:
-            told = f"the Spark job failed: {reason(error)}; run it again, it continues where it stopped"
+            told = f"the Spark job failed: {reason(error)}; {advice(error)}"
         else:
             told = f"Spark did not start: {log.last_error() or reason(error)}"
         raise CommandFailed(f"{told} (Spark's log: {log.path})") from error

@@ -13,7 +13,7 @@ import click
 
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.cli.spark.sink_options import sink_options, with_packages
-from kafka_zk.cli.spark.value_options import every_option, metrics_option, value_options
+from kafka_zk.cli.spark.value_options import every_option, metrics_option, schema_text, value_options
 from kafka_zk.cli.terminal.command_config import command_config_option, security_properties
 from kafka_zk.cli.terminal.durations import parse_time_ms
 from kafka_zk.cli.terminal.errors import CommandFailed
@@ -23,7 +23,7 @@ from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.cli.terminal.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.errors import ForeignCommit, GroupBusy, WronglyAsked
-from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
+from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS
 from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 
@@ -45,13 +45,6 @@ class _Short(CommandFailed):
     exit_code = 5
 
 
-def _schema(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    try:
-        return text and read_schema(text)
-    except OSError as error:
-        raise click.BadParameter(f"{error.filename}: {error.strerror}") from error
-
-
 @click.command("extract", short_help="Extract a topic's new records into a folder with Spark, exactly once.")
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
 @command_config_option
@@ -62,7 +55,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
     "--schema",
-    callback=_schema,
+    callback=schema_text,
     metavar="TEXT|@FILE",
     help="DDL as 'a INT, b STRING' (json), or an Avro record; for --value-format the reader's schema.",
 )
@@ -126,6 +119,7 @@ def command(
         )
         job.check(extraction)
         config = with_packages(dict(conf), packages)
+        preflight.check_not_connect(master, config)
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
         preflight.check_target(extraction.target, extraction.format, config)

@@ -120,6 +120,7 @@ def _checked(
 
     config = with_packages(dict(conf), packages)
     try:
+        preflight.check_not_connect(master, config)
         preflight.check_master(master)
         check_table(format, target, merge_schema=False)
         check_store(target)

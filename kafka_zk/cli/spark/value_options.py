@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from kafka_zk.spark_jobs.extraction.columns import INCLUDED
+from kafka_zk.spark_jobs.extraction.decoding import read_schema
+from kafka_zk.spark_jobs.extraction.keys import KEY_FORMATS
 from kafka_zk.spark_jobs.values.value_decoder import VALUE_FORMATS
 
 _INTERVAL = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)")
@@ -32,7 +34,33 @@ metrics_option = click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="With --every: /metrics for Prometheus; 0 is a free port."
 )
 
+
+def schema_text(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """TEXT, or the content of @FILE."""
+    try:
+        return text and read_schema(text)
+    except OSError as error:
+        raise click.BadParameter(f"{error.filename}: {error.strerror}") from error
+
+
 _OPTIONS = (
+    click.option(
+        "--key-format",
+        type=click.Choice(KEY_FORMATS),
+        help="What keys are.  [default: string; bytes if values stay bytes]",
+    ),
+    click.option(
+        "--key-schema",
+        callback=schema_text,
+        metavar="TEXT|@FILE",
+        help="DDL for json keys, or the schema of avro keys; with a registry the reader's.",
+    ),
+    click.option(
+        "--metadata-prefix",
+        default="",
+        metavar="TEXT",
+        help="Begins the names of the columns that are not of the value, such as _kafka_.",
+    ),
     click.option(
         "--value-format",
         type=click.Choice(VALUE_FORMATS),

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_zk.spark_jobs.extraction.columns import HEADERS, TIMESTAMP_TYPE
-from kafka_zk.spark_jobs.extraction.undecodable import RAW_VALUE
+from kafka_zk.spark_jobs.extraction.keys import TEXT_KEYS
+from kafka_zk.spark_jobs.extraction.undecodable import RAW_KEY, RAW_VALUE
 from kafka_zk.spark_jobs.values.avro_types import decode_avro
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable
 
@@ -24,8 +25,8 @@ class Shape(NamedTuple):
     """What becomes of a record.
 
     ``columns``: the name of each written column and the name of the column that it comes from. ``text``: values are
-    UTF-8 text. ``decode``, ``record``: values are records of this Arrow type. ``leaves_out``: undecodable records are
-    not written.
+    UTF-8 text. ``decode``, ``record``: values are records of this Arrow type. In both cases keys are UTF-8 text, else
+    key and value are bytes. ``leaves_out``: undecodable records are not written.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -36,7 +37,7 @@ class Shape(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """An undecodable value; misfits are ordered by their places."""
+    """A record whose key or value is undecodable; misfits are ordered by their places."""
 
     topic: str
     partition: int
@@ -45,12 +46,13 @@ class Misfit(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """``values``: records with a value. ``first``: the first undecodable value."""
+    """``values``, ``undecodable``, ``keys``: as in ``Staged``."""
 
     written: int = 0
     values: int = 0
     undecodable: int = 0
     first: Misfit | None = None
+    keys: int = 0
 
     def plus(self, other: "Counts") -> "Counts":
         misfits = [each for each in (self.first, other.first) if each is not None]
@@ -59,6 +61,7 @@ class Counts(NamedTuple):
             self.values + other.values,
             self.undecodable + other.undecodable,
             min(misfits, default=None),
+            self.keys + other.keys,
         )
 
 
@@ -80,47 +83,48 @@ def written(source: pa.RecordBatch, shape: Shape) -> tuple[pa.RecordBatch, Count
         available[HEADERS] = _last_headers(source.column(HEADERS))
     if not shape.text and shape.decode is None:
         return _selected(available, shape.columns), Counts(source.num_rows)
-    values = source.column("value")
-    decoded, reasons = _texts(values) if shape.text else _records(values, shape)
-    available |= {"key": _as_text(source.column("key")), **decoded}
-    available[RAW_VALUE] = _only(values, reasons)
-    batch, counts = _selected(available, shape.columns), _counts(source, values, reasons)
-    if shape.leaves_out and reasons:
-        batch = batch.filter(pa.array([row not in reasons for row in range(source.num_rows)]))
-    return batch, counts._replace(written=batch.num_rows)
+    keys, values = source.column("key"), source.column("value")
+    available["key"], bad_keys = _texts(keys, TEXT_KEYS.misfit)
+    if shape.text:
+        available["value"], bad_values = _texts(values, "")
+    else:
+        fields, bad_values = _records(values, shape)
+        available |= fields
+    available |= {RAW_KEY: _only(keys, bad_keys), RAW_VALUE: _only(values, bad_values)}
+    batch, misfits = _selected(available, shape.columns), bad_values | bad_keys
+    if shape.leaves_out and misfits:
+        batch = batch.filter(pa.array([row not in misfits for row in range(source.num_rows)]))
+    without_value = [row for row in bad_keys if not values[row].is_valid]
+    judged = len(values) - values.null_count + len(without_value)
+    return batch, Counts(batch.num_rows, judged, len(misfits), _first(source, misfits), len(bad_keys))
 
 
 def _selected(available: Mapping[str, pa.Array], columns: Sequence[tuple[str, str]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([available[source] for _, source in columns], [name for name, _ in columns])
 
 
-def _counts(source: pa.RecordBatch, values: pa.Array, reasons: Mapping[int, str]) -> Counts:
-    first = None
-    if reasons:
-        row = min(reasons)
-        topic, partition, offset = (source.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
-        first = Misfit(topic, partition, offset, reasons[row])
-    return Counts(0, len(values) - values.null_count, len(reasons), first)
+def _first(source: pa.RecordBatch, misfits: Mapping[int, str]) -> Misfit | None:
+    """Offsets rise within a batch of the source."""
+    if not misfits:
+        return None
+    row = min(misfits)
+    topic, partition, offset = (source.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+    return Misfit(topic, partition, offset, misfits[row])
 
 
-def _as_text(keys: pa.Array) -> pa.Array:
-    """Keys become text whatever their bytes are, as in Spark's cast."""
-    return pc.cast(keys, options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True))
-
-
-def _texts(values: pa.Array) -> tuple[dict[str, pa.Array], dict[int, str]]:
-    """The column ``value``, and the rows of values that are not UTF-8."""
+def _texts(parts: pa.Array, reason: str) -> tuple[pa.Array, dict[int, str]]:
+    """Keys or values as text, and the rows of those that are not UTF-8, each with ``reason``."""
     try:
-        return {"value": values.cast(pa.string())}, {}
+        return parts.cast(pa.string()), {}
     except pa.ArrowInvalid:
-        texts = [_text(value) for value in values.to_pylist()]
-    bad = {row: "" for row, text in enumerate(texts) if text is None and values[row].is_valid}
-    return {"value": pa.array(texts, pa.string())}, bad
+        texts = [_text(part) for part in parts.to_pylist()]
+    bad = {row: reason for row, text in enumerate(texts) if text is None and parts[row].is_valid}
+    return pa.array(texts, pa.string()), bad
 
 
-def _text(value: bytes | None) -> str | None:
+def _text(part: bytes | None) -> str | None:
     try:
-        return None if value is None else value.decode()
+        return None if part is None else part.decode()
     except UnicodeDecodeError:
         return None
 

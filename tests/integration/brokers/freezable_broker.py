@@ -3,10 +3,13 @@
 A DescribeLogDirs request is answered only when the file ``thaw`` lies beside the properties file; until then the
 reactor's thread sleeps in the handler, and all other threads (kazoo's, the watchdog's) go on. SIGSTOP would stop those
 as well, and any session would be lost.
+
+While the file ``hang`` lies there, the disk hangs: every write to a file blocks.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -15,9 +18,11 @@ from typing import Any
 from kafka_zk.broker.handlers.table import MESSAGE_HANDLERS
 from kafka_zk.cli.main import main
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.storage.files import files
 
 POLL_INTERVAL_S = 0.02
 THAW = "thaw"
+HANG = "hang"
 
 
 def make_freezable(folder: Path) -> None:
@@ -31,7 +36,20 @@ def make_freezable(folder: Path) -> None:
     MESSAGE_HANDLERS[ApiKey.DESCRIBE_LOG_DIRS] = freeze
 
 
+def hanging_disk(folder: Path) -> files.FileSystem:
+    def write(descriptor: int, data: files.Data) -> int:
+        while (folder / HANG).exists():
+            time.sleep(POLL_INTERVAL_S)  # releases the GIL, as the system call does
+        return os.write(descriptor, data)
+
+    disk = files.FileSystem()
+    disk.write = write  # type: ignore[assignment]
+    return disk
+
+
 if __name__ == "__main__":
-    make_freezable(Path(sys.argv[1]).resolve().parent)
+    own_folder = Path(sys.argv[1]).resolve().parent
+    make_freezable(own_folder)
     sys.argv[1:1] = ["broker"]
-    main()
+    with files.use(hanging_disk(own_folder)):
+        main()

@@ -1,6 +1,7 @@
 """A broker whose reactor stands still loses its session and says what stopped it; one that only loses its session,
 serves on."""
 
+import re
 import socket
 import sys
 import urllib.request
@@ -13,6 +14,7 @@ from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import wait_ready
 from kafka_zk.embedded.ports import free_ports
+from kafka_zk.native.loading import Native
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header
@@ -22,7 +24,7 @@ from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.plugin import MakeZkClient
 from kafka_zk.testing.zookeeper import Chroot
-from tests.integration.brokers.freezable_broker import THAW
+from tests.integration.brokers.freezable_broker import HANG, THAW
 from tests.integration.processes import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
@@ -49,6 +51,7 @@ def broker(zookeeper: Chroot, tmp_path: Path, metrics_port: int) -> Iterator[Bro
     create_topic(broker.bootstrap, "t", 1, {})
     yield broker
     (broker.folder / THAW).touch()
+    (broker.folder / HANG).unlink(missing_ok=True)
     broker.stop()
 
 
@@ -105,6 +108,29 @@ def test_a_frozen_broker_loses_its_session_and_registers_again_when_it_thaws(
     wait_for(lambda: "event loop was blocked" in broker.process.output(), "the end of the turn in the log")
     with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as answer:
         assert b"\nkafka_zk_reactor_longturns_total 1.0\n" in answer.read()
+
+
+def test_a_broker_whose_disk_hangs_under_native_code_loses_its_session(
+    native: Native,
+    broker: BrokerProcess,
+    znode: Callable[[str], tuple[bytes, ZnodeStat] | None],
+    metrics_port: int,
+) -> None:
+    """Native code reads the request and checks its records; the write blocks the reactor, and no other thread."""
+    assert produce(broker) == 0
+    (broker.folder / HANG).touch()
+    with BlockingProducer(bootstrap_servers=broker.bootstrap) as producer:
+        sent = producer.send("t", b"x")
+        wait_for(lambda: znode("/brokers/ids/0") is None, "the end of the session")
+        log = wait_for(lambda: "loop blocked" in broker.process.output() and broker.process.output(), "the warning")
+        (line,) = [line for line in log.splitlines() if "loop blocked" in line]
+        assert 'api="PRODUCE v' in line and 'where="write (brokers/freezable_broker.py:' in line
+        (broker.folder / HANG).unlink()
+        assert sent.result(20).offset == 1
+    wait_for(lambda: znode("/brokers/ids/0"), "the new registration")
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as answer:
+        handled = dict(re.findall(rb'^kafka_zk_native_handled_total{function="(\w+)"} ([\d.]+)$', answer.read(), re.M))
+    assert float(handled[b"read_produce"]) >= 2 and float(handled[b"check_records"]) >= 2
 
 
 def test_a_session_that_is_lost_without_a_freeze_is_no_outage(

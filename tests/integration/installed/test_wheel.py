@@ -111,10 +111,23 @@ def test_a_wheel_without_the_native_module_works(
         monkeypatch.setenv(name, value)
     wheel = build_wheel(tmp_path)
     monkeypatch.undo()
+    assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
+        assert {name for name in archive.namelist() if ".dist-info/" not in name} >= shipped()
         assert not [name for name in archive.namelist() if name.endswith(".so")]
     path = fresh_environment(tmp_path / "venv", wheel, [ours("")])
     assert run(path / "kafka-zk", "--version", cwd=tmp_path).endswith(f" ({runs})\n")
+
+
+def test_a_build_that_requires_the_native_module_fails_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So no release can be without it: its builds require it."""
+    monkeypatch.setenv("KAFKA_ZK_NATIVE", "require")
+    monkeypatch.setenv("CC", "/no/such/compiler")
+    with pytest.raises(AssertionError, match="/no/such/compiler"):
+        build_wheel(tmp_path)
+    assert not list(tmp_path.glob("*.whl"))
 
 
 @pytest.mark.parametrize("extra", extras())

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction import decoding, partitioning
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.record_frames import RecordFrames
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.spark.sessions import spark  # noqa: F401
 from tests.integration.spark.test_spark_extraction import frame_of, write
@@ -76,3 +78,14 @@ def test_hours_are_those_of_utc_where_the_sessions_zone_leaves_one_out(spark: An
         spark.conf.set("spark.sql.session.timeZone", zone)
     assert (row.t_hour, row.t_day, row.t_month, row.t_year) == ("2026-03-29-02", "2026-03-29", "2026-03", "2026")
     assert (row.n_hour, row.d_hour) == ("2026-03-29-02", "2026-03-29-00")
+
+
+@pytest.mark.parametrize("select", ["count(*) AS n", "DISTINCT key", "max(offset) AS o", "explode(array(1, 2)) AS e"])
+def test_a_selection_that_summarizes_records_is_refused(spark: Any, select: str) -> None:  # noqa: F811
+    """It would be a row for a round of records, which the group counts as extracted."""
+    asked = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake", select=select)
+    if "explode" in select:
+        RecordFrames(spark, asked).check()
+        return
+    with pytest.raises(WronglyAsked, match="--select: it summarizes records"):
+        RecordFrames(spark, asked).check()

@@ -15,8 +15,10 @@ import pytest
 
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.spark_jobs.extraction.file_lake import FileLake
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.spark.extraction_process import DRIVER, WORKER
 from tests.integration.spark.killed_extraction import READING, THREE_ATTEMPTS, IntoParquet
@@ -48,6 +50,7 @@ SCHEMA: Any = {
 }
 AT_MS = 4_102_444_800_000  # in 2100, so that retention leaves the records alone
 NAMES = ["a b", "a/b=c%", "", "ü{}[]^'\"#:?*\\~.-_", "A", "a"]
+KEYS = [b"key", None, "grün".encode(), b"\xff\xfe", b"\xed\xa0\x80"]
 
 
 def record(number: int) -> bytes:
@@ -65,12 +68,12 @@ def record(number: int) -> bytes:
 
 @pytest.fixture
 def topic(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> str:
-    """Of two partitions: Avro, a value that is not, one that is text, and a tombstone."""
+    """Of two partitions: Avro, values that are not, and tombstones; keys that are text, and others."""
     name = make_topic(partitions=2)
-    values = [*map(record, range(12)), b"text", b"\xff\xfe", b"", None]
+    values = [*map(record, range(12)), b"text", b"\xff\xfe", b"", *[None] * 4]
     with BlockingProducer(None, bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
         for number, value in enumerate(values):
-            key = [b"key", None, "grün".encode()][number % 3]
+            key = KEYS[number % len(KEYS)]
             headers = [("h", b"%d" % number), ("g", None), ("h", b"last")] if number % 2 else []
             time_ms = AT_MS + number * 3_600_000 - 1
             producer.send(name, value, key, partition=number % 2, timestamp_ms=time_ms, headers=headers)
@@ -86,6 +89,7 @@ CASES: dict[str, dict[str, Any]] = {
         "decode": "avro", "schema": json.dumps(SCHEMA), "on_undecodable": "null", "select": "NAME, offset, day, at",
         "partition_by": ("NAME", "day", "months(at)"),
     },
+    "letters": {"decode": "avro", "schema": json.dumps(SCHEMA), "dead_letter_topic": "letters"},
 }  # fmt: skip
 
 
@@ -108,10 +112,25 @@ def spark_rows(spark: Any, target: str) -> tuple[str, Sequence[str]]:  # noqa: F
     return frame.schema.simpleString(), sorted(repr(row) for row in frame.collect())
 
 
+@pytest.fixture
+def staged(monkeypatch: pytest.MonkeyPatch) -> list[Staged]:
+    """What each extraction of the test staged."""
+    found: list[Staged] = []
+    stage = FileLake.stage
+
+    def recorded(lake: FileLake, *args: Any) -> Staged:
+        found.append(stage(lake, *args))
+        return found[-1]
+
+    monkeypatch.setattr(FileLake, "stage", recorded)
+    return found
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_both_write_the_same(
-    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path, case: str  # noqa: F811
-) -> None:
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path,  # noqa: F811
+    staged: list[Staged], case: str,
+) -> None:  # fmt: skip
     ours = Extraction(
         zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"ours-{topic}", topics=(topic,),
         target=str(tmp_path / "ours"), **CASES[case],
@@ -119,7 +138,8 @@ def test_both_write_the_same(
     sparks = replace(ours, group=f"sparks-{topic}", target=str(tmp_path / "sparks"), where="true")
     reports = [extract(spark, ours), extract(spark, sparks)]
     assert [each.writer for each in reports] == ["executors", "Spark, because of --where"]
-    assert (reports[0].records, reports[0].undecodable) == (reports[1].records, reports[1].undecodable)
+    assert staged[0] == staged[1]._replace(spark_because=None)
+    assert (staged[0].keys > 0) == (case != "bytes")
     assert files(ours.target) == files(sparks.target)
     assert spark_rows(spark, ours.target) == spark_rows(spark, sparks.target)
 

@@ -1,6 +1,8 @@
 """The first ZooKeeper that stops writes an archive of its classes; the next one starts from it."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +65,21 @@ def test_only_one_server_at_a_time_writes(cache: Path, java: Java, jars: list[Pa
     claim = written(third.java_flags)
     begun_s = claim.stat().st_mtime - ABANDONED_AFTER_S - 1
     os.utime(claim, (begun_s, begun_s))
-    assert archive_to_use_or_write(java, jars).java_flags, "a claim whose server was killed with its parent"
+    assert archive_to_use_or_write(java, jars).java_flags, "a claim of a process whose number is used again"
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_one(cache: Path, java: Java, jars: list[Path]) -> None:
+    """Also for other jars: the environment that had them may be gone. Claims of processes that run are kept."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    mine = written(archive_to_use_or_write(java, jars).java_flags)
+    left = [mine.with_name(f"{name}.{ended.pid}.part") for name in (mine.name.partition(".")[0], "zookeeper-other")]
+    kept = [mine.with_name(f"zookeeper-another.{os.getppid()}.part"), mine.with_name("zookeeper-unnumbered.part")]
+    for path in (*left, *kept):
+        path.write_bytes(b"the beginning of ")
+    mine.unlink()
+    assert written(archive_to_use_or_write(java, jars).java_flags) == mine
+    assert set(cache.iterdir()) == {mine, *kept}
 
 
 def test_what_a_killed_server_has_written_is_not_used(cache: Path, java: Java, jars: list[Path]) -> None:

@@ -16,7 +16,7 @@ class FakeBroker:
     """Its process and the API for faults of that process. ``open``: how often each fault has fired, by number."""
 
     def __init__(self, broker_id: int) -> None:
-        self.broker_id, self.pid, self.alive = broker_id, 100 + broker_id, True
+        self.broker_id, self.pid, self.alive, self.is_paused = broker_id, 100 + broker_id, True, False
         self.open: dict[int, int] = {}
         self.begun_count = 0
         self.is_refusing = False
@@ -30,11 +30,14 @@ class FakeBroker:
         self.alive = False
 
     def begin(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self.is_refusing or self.is_paused:
+            raise FaultRefused("refused, or after 30 s")
         self.begun_count += 1
         self.open[self.begun_count] = 0
         return {"id": self.begun_count, "fired": 0}
 
     def told(self, number: int) -> dict[str, Any]:
+        assert not self.is_paused, "it would wait 30 s"
         if not self.alive:
             raise BrokerGone("connection refused")
         if self.is_refusing or number not in self.open:
@@ -116,6 +119,33 @@ def test_what_fails_at_one_broker_ends_at_the_others(cluster: FakeCluster) -> No
     cluster.brokers[1].is_refusing = False
     for handle in (first, second):
         handle.end()
+
+
+def test_a_fault_that_one_broker_refuses_begins_at_none(cluster: FakeCluster) -> None:
+    cluster.brokers[1].is_refusing = True
+    with pytest.raises(FaultRefused):
+        faults_of(cluster).throttle(100)
+    assert not cluster.brokers[0].open and not faults._open
+
+
+def test_no_fault_waits_for_a_paused_broker(cluster: FakeCluster) -> None:
+    """A fault for all brokers is refused before it begins at one; a fault for one begins at another."""
+    cluster.brokers[1].is_paused = True
+    with pytest.raises(FaultRefused, match="no fault can begin at broker 1, which is paused: resume it first"):
+        faults_of(cluster).throttle(100)
+    assert cluster.brokers[0].begun_count == 0
+    moves = faults_of(cluster).leader_moves("t")
+    assert list(cluster.brokers[0].open) == [1]
+    cluster.brokers[0].is_paused = True
+    with pytest.raises(FaultRefused, match="broker 0, which is paused"):
+        faults_of(cluster).leader_moves("t")
+    moves.end()
+
+
+def test_the_end_of_a_fault_neither_waits_for_a_paused_broker_nor_restarts_it(cluster: FakeCluster) -> None:
+    with faults_of(cluster).disk_full(0):
+        cluster.brokers[0].is_paused = True
+    assert cluster.restarted == [] and cluster.brokers[0].alive
 
 
 def test_a_broker_with_a_full_disk_is_restarted_once(cluster: FakeCluster) -> None:

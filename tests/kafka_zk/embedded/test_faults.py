@@ -2,9 +2,13 @@
 
 import http.client
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +17,8 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.fault_client import FaultClient, FaultRefused
 from kafka_zk.embedded.faults import NeverFired
+from kafka_zk.embedded.interception import DROP, Exchange
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.backend import Backend
 from kafka_zk.testing.clients import create_topic
@@ -237,6 +243,41 @@ def test_a_stepped_clock_dates_records(cluster: EmbeddedCluster, client: Client)
     assert after_ms < stepped_ms
 
 
+@each_client
+def test_a_function_changes_what_a_producer_is_told(cluster: EmbeddedCluster, topic: str, client: Client) -> None:
+    def promise_more(exchange: Exchange) -> None:
+        [answered] = exchange.response.responses
+        answered.partition_responses[0].base_offset += 100
+
+    with client.producer(cluster.bootstrap, "p") as producer:
+        producer.send(topic, b"a")
+        with cluster.faults.intercept(on_response=promise_more, api="Produce", topic=topic) as fault:
+            assert producer.send(topic, b"b").offset == 101
+            assert fault.fired == 1
+        assert producer.send(topic, b"c").offset == 2
+
+
+@each_client
+def test_a_function_sees_requests_and_drops_one(cluster: EmbeddedCluster, topic: str, client: Client) -> None:
+    """The records of the Fetch responses come from files, and the function sees their bytes."""
+    seen: list[bytes] = []
+
+    def drop_the_first_records(exchange: Exchange) -> Any:
+        partitions = [each for answered in exchange.response.responses for each in answered.partitions]
+        records = b"".join(bytes(each.records or b"") for each in partitions)
+        seen.extend([records] if records else [])
+        return DROP if records and len(seen) == 1 else None
+
+    with client.producer(cluster.bootstrap, "p") as producer:
+        producer.send(topic, b"a value")
+    with (
+        cluster.faults.intercept(on_response=drop_the_first_records, api="Fetch", topic=topic),
+        client.consumer(cluster.bootstrap, topic, new_name()) as consumer,
+    ):
+        assert consumer.next_value() == b"a value"
+    assert len(seen) >= 2 and all(b"a value" in records for records in seen)
+
+
 # --- what does not depend on the client -------------------------------------------------------------------------------
 
 
@@ -261,6 +302,54 @@ def test_a_fault_ends_with_its_test_even_if_it_never_fired(tmp_path: Path) -> No
     said = run_pytest(tmp_path, "-o", "kafka_zk_brokers=1", "-W", "ignore::DeprecationWarning")
     assert "1 failed, 1 passed" in said, said
     assert "NeverFired: the fault error(api='Produce', code='POLICY_VIOLATION') never fired" in said
+
+
+def test_an_error_of_the_function_fails_the_test_with_its_traceback(tmp_path: Path) -> None:
+    """The second test fails by itself, too: the function's error is the one to see."""
+    (tmp_path / "test_two.py").write_text(
+        "from kafka import KafkaProducer\n"
+        "def wrong(exchange):\n"
+        "    return exchange.request.no_such_field\n"
+        "def test_1(kafka_zk_cluster, make_topic):\n"
+        "    kafka_zk_cluster.faults.intercept(wrong, api='Produce')\n"
+        "    with KafkaProducer(bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:\n"
+        "        producer.send(make_topic(), b'a').get(timeout=10)\n"
+        "def test_2(kafka_zk_cluster, make_topic):\n"
+        "    with KafkaProducer(bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:\n"
+        "        with kafka_zk_cluster.faults.intercept(wrong, api='Produce'):\n"
+        "            producer.send(make_topic(), b'a').get(timeout=10)\n"
+        "            assert False, 'the test itself'\n"
+    )
+    said = run_pytest(tmp_path, "-o", "kafka_zk_brokers=1", "-W", "ignore::DeprecationWarning")
+    assert "2 failed" in said, said
+    assert said.count("    return exchange.request.no_such_field") == 2, "the line is shown for both tests"
+    assert "ProduceRequest has no field 'no_such_field'" in said
+    assert "AssertionError: the test itself" in said
+
+
+def test_a_broker_goes_on_without_a_test_process_that_was_killed(cluster: EmbeddedCluster, topic: str) -> None:
+    """The log has one line, and the API its usual handler again."""
+    broker = cluster.brokers[leader_of(cluster, topic)]
+    program = (
+        "import os, sys, signal\n"
+        "from kafka_zk.embedded.fault_client import FaultClient\n"
+        "from kafka_zk.embedded.interception import InterceptionServer\n"
+        "port, token = int(sys.argv[1]), sys.argv[2]\n"
+        "server = InterceptionServer(lambda exchange: os.kill(os.getpid(), signal.SIGKILL), None)\n"
+        "FaultClient(port, token).begin({'fault': 'intercept', 'port': server.port, 'api': 'Produce'})\n"
+        "server.accept({0: token})\n"
+        "print('ready', flush=True)\n"
+        "signal.pause()\n"
+    )
+    command = [sys.executable, "-c", program, str(broker.faults_port), broker.faults_token]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        with CLIENTS[0].producer(cluster.bootstrap, "p") as producer:
+            assert [producer.send(topic, b"a").offset for _ in range(3)] == [0, 1, 2]
+    assert process.returncode == -signal.SIGKILL
+    assert broker.process.output().count("the function that intercepts requests is lost") == 1
+    client = FaultClient(broker.faults_port or 0, broker.faults_token)
+    assert [client.end(fault["id"])["fired"] for fault in client.open_faults()] == [1]
 
 
 @pytest.mark.parametrize(
@@ -298,6 +387,15 @@ def test_only_who_has_the_token_and_is_no_browser_may_inject_faults(cluster: Emb
     assert client.end(fault["id"]) == fault
     with pytest.raises(FaultRefused, match=f"there is no GET /faults/{fault['id']}"):
         client.fault(fault["id"])
+
+
+def test_an_interception_without_a_function_is_refused(cluster: EmbeddedCluster) -> None:
+    with pytest.raises(EmbeddedError, match="needs a function"):
+        cluster.faults.intercept()
+    client = FaultClient(cluster.brokers[0].faults_port or 0, cluster.brokers[0].faults_token)
+    with pytest.raises(FaultRefused, match="no function can be reached at port"):
+        client.begin({"fault": "intercept", "port": free_port()})
+    assert client.open_faults() == []
 
 
 def test_a_broker_takes_no_faults_unless_it_was_started_for_them(

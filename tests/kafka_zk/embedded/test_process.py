@@ -90,6 +90,7 @@ def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
     child.start()
     wait_for(lambda: "up" in child.output())
     child.pause()
+    assert child.is_paused
     assert child.stop(timeout_s=10) == -15
     assert not child.alive
 
@@ -128,6 +129,21 @@ def test_a_command_that_cannot_be_run_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+def test_a_process_starts_although_the_current_folder_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java needs a current folder. The process gets that of its log."""
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
+    process = ChildProcess("one", [sys.executable, "-c", "import os; print(os.getcwd())"], tmp_path / "one.log")
+    process.start()
+    monkeypatch.undo()
+    wait_for(lambda: not process.alive)
+    assert process.output() == f"{tmp_path}\n"
+
+
 def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     parent_code = (
         "import sys, time; from pathlib import Path; from kafka_zk.embedded.process import ChildProcess\n"

@@ -15,9 +15,10 @@ def declared(monkeypatch: pytest.MonkeyPatch, choice: str, *, is_free_threaded: 
     found: list[SimpleNamespace] = []
     stand_in = SimpleNamespace(
         Extension=lambda name, sources, **options: SimpleNamespace(name=name, sources=sources, **options),
-        setup=lambda ext_modules, options: found.extend(ext_modules),
+        setup=lambda ext_modules, **_: found.extend(ext_modules),
     )
     monkeypatch.setitem(sys.modules, "setuptools", stand_in)
+    monkeypatch.setitem(sys.modules, "setuptools.command.build_ext", SimpleNamespace(build_ext=object))
     monkeypatch.setattr(sysconfig, "get_config_var", lambda name: int(is_free_threaded))
     monkeypatch.setenv("KAFKA_ZK_NATIVE", choice)
     monkeypatch.chdir(ROOT)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
 
+from kafka_zk.network import transport
 from kafka_zk.network.transport import QUEUE_FULL_BYTES, FramePort
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor, is_closed, receive_all
 
@@ -198,7 +199,7 @@ def test_an_unreadable_file_ends_the_connection(
     def broken_disk(*_arguments: object) -> int:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(os, "sendfile", broken_disk)
+    monkeypatch.setattr(transport, "send_file", broken_disk)
     lost = make_slice(5_000)
     pair.transport.write_frame([b"head", lost])
     reactor.until(lambda: pair.protocol.reason)
@@ -223,7 +224,7 @@ def test_few_records_leave_in_one_call(
     reactor: LocalReactor, pair: Pair, make_slice: MakeSlice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not if the peer takes nothing: what waits for it stays in the file."""
-    monkeypatch.setattr(os, "sendfile", None)
+    monkeypatch.setattr(transport, "send_file", None)
     few = make_slice(3_000)
     pair.transport.write_frame([b"head", few, b"tail"])
     assert receive_all(reactor, pair.peer, 4 + 3_008) == _expected(b"head", few.read(), b"tail")

@@ -52,3 +52,11 @@ def test_arrays_with_other_names_and_names_alone_are_found() -> None:
 
 def test_a_producer_that_waits_for_no_response_gets_none() -> None:
     assert error_response(ApiKey.PRODUCE, 8, codec.request(ApiKey.PRODUCE)(acks=0), CODE, "why") is None
+
+
+def test_a_partition_of_a_transaction_has_the_code_in_a_field_of_its_own() -> None:
+    """AddPartitionsToTxn calls it ``partition_error_code``."""
+    topic = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN).AddPartitionsToTxnTopic
+    found = answered(ApiKey.ADD_PARTITIONS_TO_TXN, 3, v3_and_below_topics=[topic(name="a", partitions=[4])])
+    [partition] = found.results_by_topic_v3_and_below[0].results_by_partition
+    assert (partition.partition_index, partition.partition_error_code) == (4, CODE)

@@ -20,6 +20,7 @@ from kafka_zk.testing.certificates import CertificateAuthority
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.processes import wait_for
+from tests.kafka_zk.testing.runs import run_pytest
 
 ROOT = Path(__file__).parents[3]
 
@@ -123,6 +124,75 @@ def test_any_session_can_be_ended_by_its_id(
     run_blocking(_create(doomed, "/owned", ephemeral=True))
     expire_session(doomed.session_id)
     assert run_blocking(_children(zk_client, "/")) == []
+
+
+OVERLAP = """
+import pytest
+from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+
+events = []
+
+@pytest.fixture(scope="session", autouse=True)
+def _watched(request):
+    load, serves = BrokerProcess.load, EmbeddedZooKeeper._serves_itself
+
+    def loads(broker):
+        load(broker)
+        events.append(broker)
+
+    def is_serving(server, age_s):
+        events.append("asked")
+        return serves(server, age_s)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BrokerProcess, "load", loads)
+        patch.setattr(EmbeddedZooKeeper, "_serves_itself", is_serving)
+        yield
+
+def test_shared(kafka_zk_cluster, zookeeper_server):
+    assert events[:2] == kafka_zk_cluster.brokers
+    assert events[2] == "asked" and zookeeper_server.alive
+
+def test_own(make_cluster, make_topic):
+    make_topic(cluster=make_cluster())
+    make_topic()
+"""
+
+
+@pytest.mark.integration
+def test_the_shared_brokers_load_while_zookeeper_starts(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(OVERLAP)
+    shown = run_pytest(tmp_path, "-o", "kafka_zk_brokers=2")
+    assert "2 passed" in shown, shown
+
+
+BROKEN = """
+import pytest
+from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+
+loading = []
+
+def test_broken(monkeypatch, request):
+    load = BrokerProcess.load
+    monkeypatch.setattr(BrokerProcess, "load", lambda broker: (load(broker), loading.append(broker)))
+    monkeypatch.setattr(EmbeddedZooKeeper, "_serves_itself", fail)
+    with pytest.raises(ProcessFailed):
+        request.getfixturevalue("kafka_zk_cluster")
+    assert [broker.alive for broker in loading] == [False]
+
+def fail(server, age_s):
+    raise ProcessFailed("broken")
+"""
+
+
+@pytest.mark.integration
+def test_no_broker_is_left_if_zookeeper_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(BROKEN)
+    shown = run_pytest(tmp_path, "-o", "kafka_zk_brokers=1")
+    assert "1 passed" in shown, shown
 
 
 @pytest.mark.integration

@@ -47,7 +47,8 @@ def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def _prepare(broker: AuthorizedBroker) -> None:
-    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    keep = {"name": "retention.ms", "value": "-1"}  # the rows' records have old timestamps
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": [keep]}
     create = Request(ApiKey.CREATE_TOPICS, 7, {"topics": [topic], "timeout_ms": 30_000, "validate_only": False})
     wait_until(lambda: acl_rows.codes(ask(broker.port, create)) <= {0, 36}, _TIMEOUT_S, "the topic")
     for name in ("FindCoordinator", "FindCoordinator of a transaction", "OffsetCommit", "EndTxn"):

@@ -92,7 +92,11 @@ class MigratingBroker(Node):
         self._broker_id = broker_id
         self._quorum = quorum
 
+    def start_before_the_migration(self, zookeeper: str, overrides: Mapping[str, str]) -> None:
+        self._start(apache_kafka.server_properties(self._broker_id, self.port, self.log_dir, zookeeper, overrides))
+
     def start_with_zookeeper(self, zookeeper: str, overrides: Mapping[str, str]) -> None:
+        """In migration mode."""
         more = {**overrides, **self._quorum, **_MIGRATION}
         self._start(apache_kafka.server_properties(self._broker_id, self.port, self.log_dir, zookeeper, more))
 

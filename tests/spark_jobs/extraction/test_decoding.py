@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction import decoding
+from kafka_zk.spark_jobs.extraction import decoding, keys
 from kafka_zk.spark_jobs.values import avro_types
 
 fastavro = pytest.importorskip("fastavro")
@@ -165,10 +165,10 @@ def test_columns_that_can(columns: list[StructField], format_name: str, partitio
     ("decode", "schema", "on_undecodable", "names"), [
         (None, None, "fail", ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]),
         ("string", None, "keep", ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType",
-                                  "raw_value"]),
+                                  "raw_value", "raw_key"]),
         ("avro", json.dumps(PLAIN), "fail", ["key", "topic", "partition", "offset", "timestamp", "a", "b"]),
         ("json", StructType([_TEXT]).json(), "keep",
-         ["key", "topic", "partition", "offset", "timestamp", "a", "raw_value"]),
+         ["key", "topic", "partition", "offset", "timestamp", "a", "raw_value", "raw_key"]),
     ],
 )  # fmt: skip
 def test_columns_are_known_without_spark(
@@ -183,3 +183,61 @@ def test_a_field_may_be_called_as_the_raw_values_only_if_they_are_not_kept() -> 
     assert decoding.known_columns("json", schema, "null") is not None
     with pytest.raises(WronglyAsked, match="Raw_Value has the same name as the column of --on-undecodable keep"):
         decoding.known_columns("json", schema, "keep")
+
+
+NUMBERED = {"type": "record", "name": "K", "fields": [{"name": "id", "type": "long"}]}
+
+
+@pytest.mark.parametrize(
+    ("key_format", "key_schema", "wanted"), [
+        ("bytes", None, "binary"), ("string", None, "string"), ("short", None, "smallint"), ("int", None, "int"),
+        ("long", None, "bigint"), ("float", None, "float"), ("double", None, "double"),
+        ("avro", '"long"', "bigint"), ("avro", json.dumps(NUMBERED), "struct<id:bigint>"),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_key_is_known_without_spark(key_format: str, key_schema: str | None, wanted: str) -> None:
+    kind = keys.known_type(key_format, key_schema, None)
+    assert kind.simpleString() == wanted
+    columns = decoding.known_columns("json", StructType([_TEXT]).json(), "keep", kind, "_kafka_")
+    assert columns["_kafka_key"].dataType == kind
+    assert ("raw_key" in columns.fieldNames()) is (key_format != "bytes"), "bytes are what they are"
+
+
+def test_names_of_the_source_are_free_for_fields_with_a_prefix() -> None:
+    schema = StructType([StructField(name, StringType()) for name in ("key", "topic", "Partition", "offset")]).json()
+    with pytest.raises(WronglyAsked, match=r"the field key has the same .*: --metadata-prefix _kafka_ renames those"):
+        decoding.known_columns("json", schema)
+    assert decoding.known_columns("json", schema, prefix="_kafka_").fieldNames() == [
+        "_kafka_key", "_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp",
+        "key", "topic", "Partition", "offset",
+    ]  # fmt: skip
+    with pytest.raises(WronglyAsked, match="the field ktopic has the same name"):
+        decoding.known_columns("json", StructType([StructField("ktopic", StringType())]).json(), prefix="k")
+
+
+POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "int"}]}
+
+
+def test_a_named_type_may_be_used_twice() -> None:
+    """Without a registry, as with one."""
+    price = {"type": "fixed", "name": "Price", "size": 2, "logicalType": "decimal", "precision": 3, "scale": 1}
+    fields = [("from", POINT), ("to", "Point"), ("via", ["null", "Point"]), ("was", price), ("now", "Price")]
+    schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+    parsed, columns = avro_types.parse_avro_schema(json.dumps(schema))
+    assert columns["via"].dataType == columns["to"].dataType == columns["from"].dataType
+    value = b"\2\4\2\6" + b"\0\7" + b"\3\xe7"
+    found = avro_types.decode_avro(parsed, value)
+    assert found == {"from": {"x": 1}, "to": {"x": 2}, "via": {"x": 3}, "was": Decimal("0.7"), "now": Decimal("99.9")}
+    assert avro_types.decode_avro(parsed, value[:-2] + b"\3\xe8") is None, "four digits, in a type that is named"
+
+
+def test_avro_types_that_have_no_end_are_refused() -> None:
+    loop = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
+    with pytest.raises(WronglyAsked, match="the Avro type L contains itself"):
+        avro_types.parse_avro_schema(json.dumps(loop))
+    pair: Any = "int"
+    for number in range(30):
+        fields = [{"name": "a", "type": pair}, {"name": "b", "type": f"P{number - 1}" if number else "int"}]
+        pair = {"type": "record", "name": f"P{number}", "fields": fields}
+    with pytest.raises(WronglyAsked, match="more than 10,000 fields"):
+        avro_types.parse_avro_schema(json.dumps(pair))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, RegistryError, SessionLost
-from kafka_zk.spark_jobs.errors import ZooKeeperLost
+from kafka_zk.spark_jobs.errors import WronglyAsked, ZooKeeperLost
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 
@@ -40,3 +40,11 @@ def test_a_run_that_loses_zookeeper_says_so_and_that_the_next_goes_on(
     extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake")
     with pytest.raises(ZooKeeperLost, match=r"^the connection to ZooKeeper broke: words; run it again, it continues"):
         job.extract(Nothing(), extraction)
+
+
+def test_a_session_of_spark_connect_is_refused() -> None:
+    """Its ``_jvm`` would be told as missing, in the middle of the run."""
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    for given in (connect, lambda: connect):
+        with pytest.raises(WronglyAsked, match="one of Spark Connect, without a Java: use a classic session"):
+            job.started(given, lambda _: None)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction.preflight import check_folder, check_master
+from kafka_zk.spark_jobs.extraction.preflight import check_folder, check_master, check_not_connect
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,17 @@ def test_where_the_default_file_system_may_be_another_spark_judges(tmp_path: Pat
     file.touch()
     check_folder(str(file), {}, {"HADOOP_CONF_DIR": "/etc/hadoop"})
     check_folder(str(file), {"spark.hadoop.fs.defaultFS": "hdfs://h"}, {})
+
+
+@pytest.mark.parametrize(
+    ("master", "config", "environ"),
+    [
+        ("sc://h", {}, {}),
+        (None, {"spark.remote": "sc://h"}, {}),
+        (None, {}, {"SPARK_REMOTE": "sc://h"}),
+    ],
+)
+def test_a_server_of_spark_connect(master: str | None, config: dict[str, str], environ: dict[str, str]) -> None:
+    with pytest.raises(WronglyAsked, match="sc://h is a Spark Connect server: use a classic session"):
+        check_not_connect(master, config, environ)
+    check_not_connect("local[1]", {}, {})

@@ -1,6 +1,8 @@
 """One sentence out of what Spark says, in the shapes in which it says it."""
 
-from kafka_zk.spark_jobs.extraction.spark_failure import first_line, reason
+import pytest
+
+from kafka_zk.spark_jobs.extraction.spark_failure import advice, first_line, reason
 
 _JAVA = """An error occurred while calling o45.getFileSystem.
 : org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"
@@ -64,3 +66,50 @@ def test_a_worker_that_died_is_told_and_not_the_end_of_its_stream() -> None:
 def test_an_executor_that_was_lost_too_often_is_told_in_sparks_words() -> None:
     told = reason(Exception(_EXECUTOR_LOST))
     assert told.startswith("Job aborted due to stage failure: ") and told.endswith("exited with code 137")
+
+
+_MISSING = """An error occurred while calling o70.save.
+: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows to file:/lake. SQLSTATE: 58030
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/opt/spark/python/lib/pyspark.zip/pyspark/worker.py", line 4207, in invoke_udf
+    func, profiler, deserializer, serializer = read_udfs(
+                                               ^^^^^^^^^^
+{raised}
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:581)
+Caused by: java.io.EOFException: the end
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'kafka_zk'",
+            "the Python of the executors lacks kafka_zk: install kafka-zk[spark] there, and give its interpreter in "
+            "PYSPARK_PYTHON",
+        ),
+        ("ValueError: odd", "ValueError: odd"),
+    ],
+)
+def test_the_end_of_a_traceback_is_told_and_not_its_beginning(raised: str, told: str) -> None:
+    assert reason(Exception(_MISSING.format(raised=raised))) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "is_repeated"),
+    [
+        (_WORKER_DIED, True),
+        (_EXECUTOR_LOST, True),
+        (_JOB, True),
+        ("[DELTA_CONCURRENT_APPEND] Files were added by a concurrent update.", True),
+        (_MISSING.format(raised="ModuleNotFoundError: No module named 'kafka_zk'"), False),
+        ("[DELTA_NOT_NULL_CONSTRAINT_VIOLATED] NOT NULL constraint violated for column: id.", False),
+        ("[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field: id", False),
+        ("RuntimeException: file:/t/_delta_log/00000000000000000010.checkpoint.parquet is not a Parquet file", False),
+        ("org.apache.spark.sql.AnalysisException: [INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA] Cannot write", False),
+    ],
+)
+def test_a_repetition_is_advised_only_where_it_helps(text: str, is_repeated: bool) -> None:
+    assert ("run it again" in advice(Exception(text))) is is_repeated
+    assert ("a repetition would fail, too" in advice(Exception(text))) is not is_repeated

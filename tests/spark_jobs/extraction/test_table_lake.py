@@ -1,13 +1,16 @@
 """The fence of a plan in a table; tables and files are in memory. With Spark:
 tests/peers/spark/test_spark_tables.py."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
 from kafka_zk.spark_jobs.extraction.planning import Extraction
-from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, TableLake
+from kafka_zk.spark_jobs.extraction.table_compaction import compact_table
+from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, TableLake, check_catalog
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 
@@ -64,3 +67,39 @@ def test_what_a_table_has_stays(tables: Tables) -> None:
 def test_a_table_of_an_earlier_target_is_not_made(tables: Tables) -> None:
     assert fence(tables, "file:/other") is False
     assert tables.commits == {}
+
+
+class _Session:
+    """Spark with the configuration of one catalog."""
+
+    def __init__(self, **config: str) -> None:
+        self.conf = config
+
+
+def test_a_catalog_that_is_not_configured_is_named() -> None:
+    """Spark would say that its own catalog has no such namespace."""
+    session = _Session(**{"spark.sql.catalog.my-lake": "org.apache.iceberg.spark.SparkCatalog"})
+    check_catalog(session, "`my-lake`.db.t")
+    with pytest.raises(ExtractionFailed, match=r"^no catalog lake is configured: --conf spark\.sql\.catalog\.lake=org"):
+        check_catalog(session, "lake.db.t")
+
+
+class _Sql:
+    """Spark, as far as a compaction asks it."""
+
+    def __init__(self) -> None:
+        self.conf = {"spark.sql.catalog.lake": "c"}
+        self.asked: list[str] = []
+
+    def sql(self, text: str) -> "_Sql":
+        self.asked.append(text)
+        return self
+
+    def first(self) -> SimpleNamespace:
+        return SimpleNamespace(rewritten_data_files_count=2, added_data_files_count=1)
+
+
+def test_a_compaction_names_the_table_as_spark_sql_does() -> None:
+    spark = _Sql()
+    compact_table(spark, "iceberg", "lake.db.`my-table`", 1024)
+    assert spark.asked[0].startswith("CALL lake.system.rewrite_data_files(table => 'db.`my-table`', options")

@@ -31,6 +31,8 @@ def because(
         {"select": "`key`, PRICE"},
         {"partition_by": ("days(timestamp)",)},
         {"include": ("headers",)},
+        {"key_format": "bytes"},
+        {"decode": "string", "key_format": "string"},
     ],
 )
 def test_executors_write_plain_extractions(more: dict[str, Any]) -> None:
@@ -43,6 +45,10 @@ def test_executors_write_plain_extractions(more: dict[str, Any]) -> None:
         ({"format": "json"}, "--format json"),
         ({"format": "delta"}, "--format delta"),
         ({"decode": "json", "schema": "a INT"}, "--decode json"),
+        ({"key_format": "string"}, "--key-format string"),
+        ({"decode": "string", "key_format": "bytes"}, "--key-format bytes"),
+        ({"decode": "string", "key_format": "long"}, "--key-format long"),
+        ({"metadata_prefix": "_kafka_"}, "--metadata-prefix"),
         ({"where": "price > 0"}, "--where"),
         ({"select": "price * 2 AS p"}, "an expression in --select"),
         ({"select": "current_date"}, "an expression in --select"),

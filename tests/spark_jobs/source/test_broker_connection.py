@@ -1,5 +1,7 @@
 """The executors' connection over TLS and SASL, against a small broker in a thread."""
 
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +12,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.spark_jobs.errors import AuthenticationError, OptionError
 from kafka_zk.spark_jobs.source.broker_connection import BrokerConnection
-from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
+from kafka_zk.spark_jobs.source.cluster_client import ClientSettings, ClusterClient
 from kafka_zk.spark_jobs.source.options import parse, security_of
 from kafka_zk.spark_jobs.source.planner import client_settings
 from tests.secure_broker import MECHANISMS, Files, SecureBroker, make_files, server_context
@@ -81,6 +83,28 @@ def test_a_refusal_says_why_without_the_secret(files: Files, changed: dict[str, 
     with broker.running(), pytest.raises(AuthenticationError, match=told) as refused:
         connect(broker.port, keys(files, **changed))
     assert "wr0ng" not in str(refused.value)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_plaintext_at_a_port_for_tls_is_told_at_once(files: Files, asks: bool) -> None:
+    """A retry would fail, too, for two minutes."""
+    with SecureBroker(server_context(files, asks_for_certificate=asks)).running() as broker:
+        settings = ClientSettings(f"127.0.0.1:{broker.port}")
+        with ClusterClient(settings) as client, pytest.raises(AuthenticationError, match="expects TLS: security"):
+            client.refresh(None)
+
+
+def test_a_port_where_nobody_speaks_kafka_is_not_taken_for_tls() -> None:
+    def close_two(server: socket.socket) -> None:
+        for _ in range(2):
+            server.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closing = threading.Thread(target=close_two, args=(server,))
+        closing.start()
+        with pytest.raises(ConnectionError):
+            connect(server.getsockname()[1], {})
+        closing.join()
 
 
 def test_a_session_is_renewed_between_requests(files: Files) -> None:

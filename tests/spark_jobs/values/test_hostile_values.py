@@ -1,7 +1,10 @@
 """Schemas and values that are made to hurt: each of them is one undecodable value, or a registry that failed."""
 
 import json
+import socket
+import threading
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -230,3 +233,168 @@ def test_an_integer_that_is_written_as_a_float_is_exact_or_undecodable() -> None
     assert reader.read(reader.prepared(schema), b'{"a":7.0}') == {"a": 7}
     with pytest.raises(ValueUndecodable, match="more digits"):
         reader.read(reader.prepared(schema), b'{"a":9007199254740993.0}')
+
+
+_PRICE: Any = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+
+
+def _sized(data: bytes) -> bytes:
+    """Avro's bytes, after their length."""
+    number, length = 2 * len(data), bytearray()
+    while number >= 0x80:
+        length.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*length, number]) + data
+
+
+@pytest.mark.parametrize("scale", [2, 3, 1_000_000_000])
+def test_a_decimal_of_a_megabyte_costs_nothing(scale: int) -> None:
+    """Its digits would take minutes; with another scale, the conversion of a small one, too."""
+    schema = Schema("AVRO", json.dumps({**_AVRO, "fields": [{"name": "a", "type": _PRICE}]}))
+    written = {**_PRICE, "scale": scale, "precision": max(9, scale)}
+    writer = Schema("AVRO", json.dumps({**_AVRO, "fields": [{"name": "a", "type": written}]}))
+    reader = AvroReader(schema)
+    huge = _sized(b"\x7f" * 1_000_000)
+    for value in (huge, *([_sized(b"\7")] if scale > 9 else [])):
+        with pytest.raises(ValueUndecodable):
+            reader.read(reader.prepared(writer), value)
+    assert reader.read(reader.prepared(writer), _sized(b"\0"))["a"] == 0
+    assert decode_avro(parse_avro_schema(schema.text)[0], huge) is None
+
+
+def test_an_avro_record_of_fields_without_bytes() -> None:
+    """A byte for 2,000 values: a megabyte would be 2,000,000,000."""
+    nulls = [{"name": f"n{number}", "type": "null"} for number in range(2_000)]
+    item = {"type": "record", "name": "I", "fields": [*nulls, {"name": "b", "type": "boolean"}]}
+    again = {"type": "record", "name": "N", "fields": [*nulls, {"name": "next", "type": ["null", "N"]}]}
+    kinds: list[Any] = [{"type": "array", "items": item}, {"type": "map", "values": item}, again]
+    for kind in kinds:
+        writer = {**_AVRO, "fields": [*_AVRO["fields"], {"name": "many", "type": kind}]}
+        with pytest.raises(ValueUndecodable, match="fields without bytes"):
+            read_avro(writer, b"\x02" * 2000)
+        with pytest.raises(WronglyAsked):
+            parse_avro_schema(json.dumps(writer))
+
+
+def test_ordinary_avro_of_many_bytes_is_read() -> None:
+    fields = [{"name": "x", "type": "int"}, {"name": "y", "type": ["null", "I"]}]
+    item = {"type": "record", "name": "I", "fields": fields}
+    writer = {**_AVRO, "fields": [*_AVRO["fields"], {"name": "many", "type": {"type": "array", "items": item}}]}
+    assert read_avro(writer, b"\x02" + b"\x80\x20" + b"\2\0" * 2048 + b"\0") == {"a": 1}
+
+
+def test_an_avro_union_of_20_000_types() -> None:
+    union = [{"type": "enum", "name": f"E{number}", "symbols": ["A"]} for number in range(20_000)]
+    writer = {**_AVRO, "fields": [*_AVRO["fields"], {"name": "one", "type": union}]}
+    with pytest.raises(ValueUndecodable, match="it has too many types"):
+        read_avro(writer, b"\x02\0\0")
+    with pytest.raises(WronglyAsked, match="it has too many types"):
+        AvroReader(Schema("AVRO", json.dumps(writer)))
+
+
+def test_records_that_share_records_are_judged_once() -> None:
+    """2**60 paths lead to the last one."""
+    kind: Any = {"type": "record", "name": "R0", "fields": [{"name": "n", "type": "null"}]}
+    for number in range(1, 60):
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{number - 1}"}]
+        kind = {"type": "record", "name": f"R{number}", "fields": fields}
+    writer = {**_AVRO, "fields": [*_AVRO["fields"], {"name": "l", "type": {"type": "array", "items": kind}}]}
+    with pytest.raises(ValueUndecodable, match="need no bytes"):
+        read_avro(writer, b"\x02\0")
+
+
+def _tree(depth: int) -> dict[str, Any]:
+    """A schema that refers to another one twice, which does the same."""
+    definitions: dict[str, Any] = {"d0": {"type": "object", "properties": {"x": {"type": "integer"}}}}
+    for number in range(1, depth):
+        both = {"$ref": f"#/definitions/d{number - 1}"}
+        definitions[f"d{number}"] = {"allOf": [both, both], "type": "object", "properties": {"l": both, "r": both}}
+    return definitions
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"), [
+        ({"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}, {"a": "a" * 40 + "b"}),
+        ({"patternProperties": {"^(a|a)*$": {}}}, {"a" * 40 + "b": 1}),
+        ({"definitions": _tree(40), "$ref": "#/definitions/d39"}, {}),
+        ({"properties": {"l": {"uniqueItems": True}}}, {"l": [{"n": number} for number in range(40_000)]}),
+    ],
+)  # fmt: skip
+def test_a_json_schema_that_takes_for_ever(schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_zk.spark_jobs.values.json_schema_reader._SECONDS", 0.1)
+    monkeypatch.setattr("kafka_zk.spark_jobs.values.json_schema_reader._SECONDS_PER_BYTE", 0.0)
+    with pytest.raises(ValueUndecodable, match="its schema needs too long to validate it"):
+        read_json(schema, json.dumps(value).encode())
+    assert read_json(_JSON, b'{"a": 1}') == {"a": 1.0}, "the next value is not interrupted"
+
+
+def test_a_json_schema_with_a_tree_of_columns() -> None:
+    with pytest.raises(WronglyAsked, match="more than 10,000 columns"):
+        JsonSchemaReader(Schema("JSON", json.dumps({"definitions": _tree(15), "$ref": "#/definitions/d14"})))
+
+
+def test_many_empty_protobuf_messages() -> None:
+    text = 'syntax = "proto3"; message M { repeated E e = 1; string s = 2; } message E { int32 a = 1; int32 b = 2; }'
+    schema = Schema("PROTOBUF", text)
+    reader = ProtobufReader(schema)
+    prepared = reader.prepared(schema)
+    with pytest.raises(ValueUndecodable, match="more than 4 values for each byte"):
+        reader.read(prepared, b"\0" + b"\x0a\0" * 200_000)
+    point = b"\x0a\4\x08\1\x10\2"
+    assert len(reader.read(prepared, b"\0" + b"\x0a\0" * 5_000)["e"]) == 5_000, "a small value may have them"
+    assert len(reader.read(prepared, b"\0" + point * 20_000 + b"\x12\x90\x4e" + b"x" * 10_000)["e"]) == 20_000
+
+
+def test_a_registry_that_drips(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte is in time, and the answer never ends."""
+    monkeypatch.setattr("kafka_zk.spark_jobs.values.schema_registry._ANSWER_S", 0.3)
+    stopped = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not stopped.wait(0.05):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dripping = threading.Thread(target=drip, args=(server,), daemon=True)
+        dripping.start()
+        with pytest.raises(RegistryFailed, match=r"no response from .*: no whole answer within 0\.3 s"):
+            SchemaRegistry(f"http://127.0.0.1:{server.getsockname()[1]}").by_id(1)
+        stopped.set()
+        dripping.join()
+
+
+@pytest.mark.parametrize(("host", "is_sent"), [("127.0.0.1", True), ("localhost", False)])
+def test_a_password_does_not_follow_a_redirection_to_another_host(host: str, is_sent: bool) -> None:
+    seen: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/schemas/ids/1":
+                self.send_response(302)
+                self.send_header("Location", f"http://{host}:{self.server.server_port}/there")  # type: ignore[attr-defined]
+                self.end_headers()
+                return
+            seen.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"schema": "1"}')
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        registry = SchemaRegistry(f"http://me:secret@127.0.0.1:{server.server_port}")
+        assert registry.by_id(1) == Schema("AVRO", "1")
+        server.shutdown()
+    assert [each is not None for each in seen] == [is_sent]
+
+
+def test_a_subject_with_too_many_versions() -> None:
+    with schema_registry() as server:
+        server.answers["/subjects/s/versions"] = json.dumps(list(range(20_000))).encode()
+        with pytest.raises(RegistryFailed, match="20,000 versions"):
+            SchemaRegistry(server.url).learn("s")
+        assert len(server.requests) == 1

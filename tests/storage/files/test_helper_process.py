@@ -1,5 +1,6 @@
 """A helper process and its works: results, errors, open files, its end; a crash is the caller's to hear."""
 
+import errno
 import io
 import os
 import traceback
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import kafka_zk
+from kafka_zk.base.operating_system.limits import file_size_limit, limit_file_size
 from kafka_zk.base.types import TimestampOffset
 from kafka_zk.storage.files import helper_process
 from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord
@@ -22,6 +24,7 @@ from kafka_zk.storage.records.legacy_message_set import LegacyMessage, write_mes
 from kafka_zk.storage.records.record_batch import MAX_UNCOMPRESSED_BYTES
 from kafka_zk.storage.segments.timestamp_search import SearchWork
 from tests.storage.done_here import down_convert
+from tests.storage.files.write_work import WriteWork
 from tests.storage.helpers import T0, append, batch, new_log
 
 DEADLINE_S = 30
@@ -95,6 +98,21 @@ def test_a_helper_has_a_bound_on_its_memory() -> None:
         assert done(small, ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompressed"), T0)) is None
     finally:
         small.end()
+
+
+def test_each_work_has_the_limit_of_file_sizes_that_the_broker_has_now(tmp_path: Path) -> None:
+    """Also if the helper was started while the limit was lower, as by a fault that fills the disk."""
+    limit_bytes, work = file_size_limit(), WriteWork(tmp_path / "file", 2_000_000)
+    limit_file_size(1_000_000)
+    try:
+        helper = Helper()
+        helper.begin(work)
+        kind, error = helper.receive()
+    finally:
+        limit_file_size(limit_bytes)
+    assert kind == FAILED and isinstance(error, OSError) and error.errno == errno.EFBIG
+    assert done(helper, work) == 2_000_000
+    helper.end()
 
 
 def test_a_helper_ends_with_its_broker() -> None:

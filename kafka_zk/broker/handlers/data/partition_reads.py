@@ -16,6 +16,7 @@ from kafka_zk.protocol.fetch import AbortedTransaction, FetchedPartition
 from kafka_zk.protocol.fetch_request import FetchRequest
 from kafka_zk.storage.files.errors import OffsetOutOfRange
 from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.segments.file_slice import FileSlice
 from kafka_zk.storage.segments.log_segments import LogRead
 
 _ANY_REPLICA_SINCE = 11
@@ -53,7 +54,8 @@ class PartitionReads:
     def read_all(
         self, requested: Sequence[RequestedPartition], *, is_first_read: bool = False
     ) -> tuple[Fetched, int, bool]:
-        """Results, their bytes, and whether waiting is pointless (an error, or nothing requested)."""
+        """Results, their bytes, and whether waiting is pointless (an error, nothing requested, or records left over).
+        """
         follower, elsewhere = self._follower, self._elsewhere
         left_bytes = min(self.request.max_bytes, self._services.config.fetch_max_bytes)
         slices_left = self.max_slices
@@ -86,7 +88,19 @@ class PartitionReads:
             elif result.diverging_epoch is not None or result.preferred_read_replica >= 0:
                 is_final = True
             fetched.append((entry.topic, result))
+        if 0 < size_bytes < self.request.min_bytes and not is_final:
+            is_final = any(map(self._leaves_records, requested, fetched))
         return fetched, size_bytes, is_final
+
+    def _leaves_records(self, entry: RequestedPartition, fetched: tuple[object, FetchedPartition]) -> bool:
+        """True if more records can be read, but not in this response. Source: DelayedFetch.tryComplete, case F."""
+        records = fetched[1].records
+        try:
+            return isinstance(records, FileSlice) and self._services.replicas.is_behind(
+                entry.tp, records, self.isolation
+            )
+        except EXPECTED:
+            return True  # the next request reads there, and gets the error
 
     def has_something(self, entry: RequestedPartition, before: FetchedPartition | None = None) -> bool:
         """True if a read would return records, an error, or another high watermark or log start offset."""

@@ -1,67 +1,17 @@
 """A fault changes a broker's behaviour while it lasts, and leaves no trace when it ends."""
 
 import resource
-from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
-from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred
-from twisted.internet.task import Clock
 
 from kafka_zk.broker.faults.errors import InvalidFault, WrongBroker
-from kafka_zk.broker.faults.faults import MOST_FAULTS, Faults, Seams
-from kafka_zk.broker.faults.faults_api import FaultsApi
-from kafka_zk.broker.faults.stepped_clock import SteppedClock
+from kafka_zk.broker.faults.faults import MOST_FAULTS
 from kafka_zk.broker.handlers.data import fetch, produce
 from kafka_zk.broker.handlers.table import Dispatcher
-from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.request import RequestHeader
-from tests.kafka_zk.broker.conftest import CONTEXT, Harness
-
-TOKEN = "0123456789abcdef"
-
-
-class Installed:
-    """``ask`` dispatches an encoded request and returns the decoded response."""
-
-    def __init__(self, broker: Harness) -> None:
-        self.services = broker.services
-        self.dispatcher = Dispatcher(broker.services)
-        self.clock = SteppedClock(Clock())
-        self.faults = Faults(Seams(broker.services, self.dispatcher, cast(Any, None), self.clock, cast(Any, None)))
-        self.api = FaultsApi(self.faults, TOKEN)
-
-    def begin(self, **document: Any) -> Any:
-        return done(self.faults.begin(document))
-
-    def handler(self, api_key: ApiKey) -> Any:
-        return self.dispatcher._raw_handlers.get(api_key)
-
-    def metadata(self) -> Any:
-        request = codec.request(ApiKey.METADATA)(topics=[codec.request(ApiKey.METADATA).MetadataRequestTopic(name="t")])
-        body = memoryview(bytes(codec.encode_body(request, ApiKey.METADATA, 1)))
-        header = RequestHeader(ApiKey.METADATA, 1, 7, "app")
-        encoded = b"".join(map(bytes, done(self.dispatcher.dispatch(CONTEXT, header, body))))
-        return codec.decode_response(ApiKey.METADATA, 1, memoryview(encoded)[4:])
-
-
-def done(working: "Coroutine[Any, Any, Any] | Deferred[Any]") -> Any:
-    results: list[Any] = []
-    deferred = maybeDeferred(lambda: working) if isinstance(working, Deferred) else ensureDeferred(working)
-    deferred.addBoth(results.append)
-    [result] = results
-    if hasattr(result, "raiseException"):
-        result.raiseException()
-    return result
-
-
-@pytest.fixture
-def installed(broker: Harness) -> Installed:
-    broker.lead("t")
-    cast(Any, broker.services.controller).is_active = False
-    return Installed(broker)
+from tests.kafka_zk.broker.faults.conftest import Installed, done
 
 
 def test_an_api_has_its_usual_handler_before_and_after_a_fault(installed: Installed) -> None:

@@ -21,6 +21,10 @@ type Client interface {
 	Write(servers []string, topic, id string)
 	Read(servers []string, topic string)
 	Transform(servers []string, source, target, group, id string)
+	// NewSender is a producer that tests/conformance judges.
+	NewSender(told Conform) (Sender, error)
+	// Conform is a member of a group that tests/conformance judges, until ctx is done.
+	Conform(ctx context.Context, told Conform)
 }
 
 // Main does what the arguments say:
@@ -29,10 +33,15 @@ type Client interface {
 //	write BOOTSTRAP TOPIC TRANSACTIONAL_ID   see WriteAll
 //	read BOOTSTRAP TOPIC   prints the committed values, up to End in each partition
 //	transform BOOTSTRAP SOURCE TARGET GROUP TRANSACTIONAL_ID   in upper case, exactly once, until it is killed
+//	conform ROLE BOOTSTRAP NAME   see tests/conformance/programs/conversation.py
 func Main(client Client) {
 	arguments := os.Args[1:]
 	if len(arguments) == 7 {
 		join(client, arguments)
+		return
+	}
+	if arguments[0] == "conform" {
+		conform(client, arguments[1:])
 		return
 	}
 	servers := strings.Split(arguments[1], ",")

@@ -45,13 +45,26 @@ def test_columns_are_chosen_and_renamed() -> None:
     assert counts == Counts(2)
 
 
-def test_text_is_utf8_and_keys_are_text_whatever_they_are() -> None:
-    shape = Shape(named("key", "value", "raw_value"), text=True)
-    batch, counts = written(source(["grün".encode(), b"\xff", None], [b"\xfe", None, b"k"]), shape)
-    assert batch["value"].to_pylist() == ["grün", None, None]
-    assert batch["raw_value"].to_pylist() == [None, b"\xff", None]
-    assert batch["key"].cast(pa.binary()).to_pylist() == [b"\xfe", None, b"k"]
-    assert counts == Counts(3, 2, 1, Misfit("t", 1, 8, ""))
+NO_TEXT = "the key is not UTF-8 text"
+
+
+def test_keys_and_values_that_are_not_utf8() -> None:
+    """Of two reasons the key's is told; a record without a value is judged only if its key is undecodable."""
+    shape = Shape(named("key", "value", "raw_value", "raw_key"), text=True)
+    values, keys = ["grün".encode(), b"\xff", None, None], [b"\xed\xa0\x80", b"\xfe", b"\xff", b"k"]
+    batch, counts = written(source(values, keys), shape)
+    assert batch.to_pydict() == {
+        "key": [None, None, None, "k"],
+        "value": ["grün", None, None, None],
+        "raw_value": [None, b"\xff", None, None],
+        "raw_key": [b"\xed\xa0\x80", b"\xfe", b"\xff", None],
+    }
+    assert counts == Counts(4, 3, 3, Misfit("t", 1, 7, NO_TEXT), 3)
+    assert written(source([b"\xff"], [b"\xfe"]), shape)[1].first == Misfit("t", 1, 7, NO_TEXT)
+
+
+def test_raw_keys_stay_bytes() -> None:
+    assert written(source([None], [b"\xff"]), Shape(named("key")))[0].to_pydict() == {"key": [b"\xff"]}
 
 
 def avro(columns: tuple[tuple[str, str], ...], **more: Any) -> Shape:
@@ -72,10 +85,17 @@ def test_a_record_that_its_columns_cannot_hold_is_undecodable() -> None:
     assert counts.first.offset == 7 and "too large" in counts.first.reason
 
 
+def test_the_record_of_an_undecodable_key_is_written() -> None:
+    batch, counts = written(source([encoded(5), b"\xff"], [b"\xff", None]), avro(named("key", "n")))
+    assert batch.to_pydict() == {"key": [None, None], "n": [5, None]}
+    assert counts == Counts(2, 2, 2, Misfit("t", 1, 7, NO_TEXT), 1)
+
+
 def test_undecodable_records_are_left_out_for_dead_letters() -> None:
-    batch, counts = written(source([b"\xff", encoded(6), None]), avro(named("offset"), leaves_out=True))
+    values, keys = [b"\xff", encoded(6), None, encoded(6)], [b"k", b"k", None, b"\xff"]
+    batch, counts = written(source(values, keys), avro(named("offset"), leaves_out=True))
     assert batch["offset"].to_pylist() == [8, 9]
-    assert (counts.written, counts.values, counts.undecodable) == (2, 2, 1)
+    assert counts == Counts(2, 3, 2, Misfit("t", 1, 7, ""), 1)
 
 
 def test_the_reason_of_a_decoder_is_told() -> None:
@@ -99,7 +119,7 @@ def test_kinds_of_timestamps_have_names() -> None:
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_first_misfit_of_all_tasks_is_told(swapped: bool) -> None:
-    one, other = Counts(1, 2, 1, Misfit("t", 0, 9, "")), Counts(10, 20, 1, Misfit("t", 0, 10, "why"))
+    one, other = Counts(1, 2, 1, Misfit("t", 0, 9, ""), 1), Counts(10, 20, 3, Misfit("t", 0, 10, "why"), 2)
     total = other.plus(one) if swapped else one.plus(other)
-    assert total == Counts(11, 22, 2, one.first)
+    assert total == Counts(11, 22, 4, one.first, 3)
     assert Counts().plus(Counts(1)) == Counts(1)

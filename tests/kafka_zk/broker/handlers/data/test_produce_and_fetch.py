@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
@@ -26,7 +27,15 @@ def produce(records: bytes | None, topic: str = "t", partition: int = 0, acks: i
     )
 
 
-def fetch(offset: int, *, topic: str = "t", max_wait_ms: int = 0, min_bytes: int = 1, epoch: int = -1) -> Any:
+def fetch(
+    offset: int,
+    *,
+    topic: str = "t",
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 1 << 20,
+    epoch: int = -1,
+) -> Any:
     request = codec.request(ApiKey.FETCH)
     topics = request.FetchTopic
     return request(
@@ -37,7 +46,7 @@ def fetch(offset: int, *, topic: str = "t", max_wait_ms: int = 0, min_bytes: int
                 topic=topic,
                 partitions=[
                     topics.FetchPartition(
-                        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=epoch,
+                        partition=0, fetch_offset=offset, partition_max_bytes=max_bytes, current_leader_epoch=epoch,
                         last_fetched_epoch=-1, log_start_offset=-1,
                     )
                 ],
@@ -202,6 +211,38 @@ def test_min_bytes_is_awaited(harness: Make) -> None:
     assert not answers
     produced(broker, produce(batch(b"y" * 2000)))
     assert values(fetched(answers[0]).records) == [b"x", b"y" * 2000]
+
+
+@pytest.mark.parametrize(("segment_bytes", "max_bytes"), [(100, 1 << 20), (1 << 20, 100)])
+def test_no_fetch_waits_for_min_bytes_before_the_log_end(harness: Make, segment_bytes: int, max_bytes: int) -> None:
+    """The end of a segment, or a limit, cuts the response off, and no produce could add to it."""
+    broker = harness()
+    broker.configs.topics["t"] = {"segment.bytes": str(segment_bytes)}
+    broker.lead("t")
+    produced(broker, produce(batch(b"x" * 30)))
+    produced(broker, produce(batch(b"y" * 30)))
+    answers: list[Any] = []
+    for offset in (0, 1):
+        request = fetch(offset, max_wait_ms=500, min_bytes=1000, max_bytes=max_bytes)
+        broker.start(ApiKey.FETCH, 11, request).addCallback(answers.append)
+    assert [values(fetched(answer).records) for answer in answers] == [[b"x" * 30]]
+    broker.clock.advance(0.5)
+    assert values(fetched(answers[1]).records) == [b"y" * 30]
+
+
+def test_a_fetch_waits_for_no_record_that_it_may_not_read(harness: Make) -> None:
+    """Records above the high watermark are not left over: the fetch waits."""
+    broker = harness()
+    broker.lead("t", replicas=[0, 1])
+    for value in (b"x", b"y"):
+        produced(broker, produce(batch(value), acks=1))
+    broker.services.replicas.partition(TopicPartition("t", 0)).leader_log().update_high_watermark(1)
+    answers: list[Any] = []
+    request = fetch(0, max_wait_ms=500, min_bytes=1000)
+    broker.start(ApiKey.FETCH, 11, request).addCallback(answers.append)
+    assert not answers
+    broker.clock.advance(0.5)
+    assert values(fetched(answers[0]).records) == [b"x"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""``kafka-zk migration check``: looks for everything that is known to break a migration to KRaft."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka_zk.cli.migration.gathering import Sources, gather, sources
+from kafka_zk.cli.terminal.options import json_option
+from kafka_zk.cli.terminal.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from kafka_zk.migration.finding import Finding
+
+
+@click.command("check", short_help="Look for what would break the migration.")
+@sources
+@click.option(
+    "--log-dirs", type=click.Path(path_type=Path, file_okay=False, exists=True), multiple=True,
+    help="A folder of a broker or controller, for its meta.properties; repeatable.",
+)  # fmt: skip
+@json_option
+def check(
+    zookeeper: str | None, bootstrap: str | None, broker_files: tuple[Path, ...], controller_files: tuple[Path, ...],
+    log_dirs: tuple[Path, ...], as_json: bool,
+) -> None:  # fmt: skip
+    """Look for everything that is known to break a migration to KRaft, before it begins or at any time during it.
+
+    Each rule is clean, a trap, or not checked; then the output says what is missing: an option, a permission, or a
+    running controller. Run it before the controllers start, again when they wait, and before each further step.
+
+    Exit code: 0 all rules are clean, 1 there is a trap or the command failed, 2 no trap, but something was not checked.
+
+    \b
+    kafka-zk migration check --zookeeper zk:2181/kafka
+        --bootstrap-server b1:9092 --command-config admin.properties
+    kafka-zk migration check --zookeeper zk:2181/kafka
+        --bootstrap-server b1:9092 --controller-properties controller.properties
+        --server-properties server.properties --log-dirs /var/lib/kafka
+    """
+    from kafka_zk.migration.finding import exit_code
+    from kafka_zk.migration.rules import examine_all
+
+    given = Sources(zookeeper, bootstrap, broker_files, controller_files, log_dirs)
+    with given.opened() as client:
+        findings = examine_all(gather(given, client))
+    if as_json:
+        print_json([each.as_document() for each in findings])
+    else:
+        _show(findings)
+    click.get_current_context().exit(exit_code(findings))
+
+
+def _show(findings: "tuple[Finding, ...]") -> None:
+    from kafka_zk.migration.finding import Verdict
+
+    print_table(("rule", "result", "source"), [
+        {"rule": each.rule.name, "result": each.verdict.value, "source": each.rule.source} for each in findings
+    ])  # fmt: skip
+    for each in findings:
+        if each.verdict is Verdict.TRAP:
+            say("")
+            say(f"TRAP {each.rule.name} ({each.rule.source})")
+            for sentence in each.seen:
+                say(f"  {sentence}")
+            say(f"  Why: {each.rule.why}")
+            say(f"  Fix: {each.rule.fix}")
+    missing: dict[tuple[str, str], list[str]] = {}
+    for each in findings:
+        for unknown in each.missing:
+            missing.setdefault((unknown.reason, unknown.remedy), []).append(each.rule.name)
+    if missing:
+        say("")
+        say("Not checked:")
+    for (reason, remedy), names in missing.items():
+        say(f"  {reason}. Needed: {remedy}. Rules: {', '.join(names)}")
+    say("")
+    counts = [f"{sum(each.verdict is verdict for each in findings)} {verdict.value}" for verdict in Verdict]
+    say(", ".join(counts))

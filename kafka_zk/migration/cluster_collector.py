@@ -1,0 +1,67 @@
+"""Asks all brokers and controllers of a cluster, and adds what files say about them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.migration.facts import Configs, Fact, Node, Quorum, Unknown
+from kafka_zk.migration.node_collector import Address, NodeCollector
+from kafka_zk.migration.nodes import CONTROLLER_FILES, answering, voters
+
+NOT_ASKED = Unknown("the brokers were not asked", "--bootstrap-server")
+_NO_CONTROLLERS = Unknown("no configuration names the controllers (controller.quorum.voters)", CONTROLLER_FILES)
+_NOT_LISTED = Unknown("it is not among the live brokers that the cluster names", "a broker that runs")
+
+Files = Mapping[str, Configs]
+"""Path -> server.properties."""
+
+
+async def ask_brokers(
+    collector: NodeCollector, addresses: Fact[Mapping[int, Address]], registered: Iterable[int], files: Files
+) -> Fact[tuple[Node, ...]]:
+    """All brokers at once: those with an address, those in ZooKeeper, and those with a file."""
+    by_id = _by_id(files)
+    known = {} if isinstance(addresses, Unknown) else addresses
+    why = addresses if isinstance(addresses, Unknown) else _NOT_LISTED
+    asked = [run(collector.broker(node_id, address)) for node_id, address in known.items()]
+    nodes = {node.node_id: node for node in [await each for each in asked]}
+    for node_id in {*registered, *by_id} - nodes.keys():
+        unknown = Unknown(f"broker {node_id}: {why.reason}", why.remedy)
+        nodes[node_id] = Node(node_id, unknown, unknown)
+    found = tuple(_with_file(nodes[node_id], by_id) for node_id in sorted(nodes))
+    return found or why
+
+
+async def ask_controllers(
+    collector: NodeCollector, brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
+) -> tuple[Fact[tuple[Node, ...]], Fact[Quorum]]:
+    """The voters that any configuration names, and what their leader says of the quorum."""
+    described = () if isinstance(brokers, Unknown) else [node.configs for node in brokers]
+    addresses: dict[int, Address] = {}
+    for configs in (*controller_files.values(), *broker_files.values(), *described):
+        if not isinstance(configs, Unknown):
+            addresses.update(voters(configs))
+    if not addresses:
+        return _NO_CONTROLLERS, _NO_CONTROLLERS
+    asked = [run(collector.controller(node_id, address)) for node_id, address in sorted(addresses.items())]
+    by_id = _by_id(controller_files)
+    controllers = [_with_file(await each, by_id) for each in asked]
+    responding = {node.node_id: addresses[node.node_id] for node in answering(controllers)}
+    return tuple(controllers), await collector.quorum(responding)
+
+
+def _by_id(files: Files) -> dict[int, Configs]:
+    found = {}
+    for configs in files.values():
+        node_id = decimal_integer(configs.get("node.id") or configs.get("broker.id") or "", NATURAL_INT32)
+        if node_id is not None:
+            found[node_id] = configs
+    return found
+
+
+def _with_file(node: Node, files: Mapping[int, Configs]) -> Node:
+    if node.node_id not in files:
+        return node
+    described = {} if isinstance(node.configs, Unknown) else node.configs
+    return replace(node, configs={**described, **files[node.node_id]})

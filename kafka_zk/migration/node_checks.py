@@ -1,0 +1,279 @@
+"""Checks of brokers, controllers and their files. Pure. ``rules`` says why each trap matters."""
+
+from kafka_zk.migration.facts import ClusterFacts, Configs, Node, Unknown
+from kafka_zk.migration.finding import NotKnown, Seen, known, of_each
+from kafka_zk.migration.mode import MIGRATION_SINCE, Mode, mode_of, oldest_release
+from kafka_zk.migration.nodes import (
+    CONTROLLER_FILES,
+    FLAG,
+    PROTOCOL,
+    SERVER_FILES,
+    answering,
+    config,
+    protocol_level,
+    voters,
+)
+from kafka_zk.storage.files.metadata_version import feature_level, name_of_level
+
+_FEWEST_GENERATED = 1001  # reserved.broker.max.id is 1000 by default
+_AUTHORIZER = "authorizer.class.name"
+_OF_CONTROLLERS = "1"
+"""The version of a controller's meta.properties; a broker's is 0, even after it has moved to KRaft."""
+_NO_CONTROLLER = Unknown("no controller responds", "controllers that run and can be reached")
+
+
+# --- brokers ---
+
+
+def broker_releases(facts: ClusterFacts) -> Seen:
+    def check(broker: Node) -> Seen:
+        if oldest_release(known(broker.api)) < MIGRATION_SINCE:
+            yield f"broker {broker.node_id} is older than 3.4"
+
+    yield from of_each(_with_zookeeper(facts), check)
+
+
+def protocol_versions(facts: ClusterFacts) -> Seen:
+    names: dict[str, int] = {}
+
+    def check(broker: Node) -> Seen:
+        names.setdefault(config(broker, PROTOCOL), broker.node_id)
+        if protocol_level(broker) < (feature_level("3.4-IV0") or 0):
+            yield f"broker {broker.node_id} has {PROTOCOL}={config(broker, PROTOCOL)}, which is below 3.4"
+
+    yield from of_each(_with_zookeeper(facts), check)
+    if len(names) > 1:
+        yield f"{PROTOCOL} differs: " + ", ".join(f"{name} at broker {broker}" for name, broker in names.items())
+
+
+def protocol_and_metadata_version(facts: ClusterFacts) -> Seen:
+    levels = {
+        level for controller in answering(known(facts.controllers))
+        if (level := known(controller.api).metadata_version) is not None
+    }  # fmt: skip
+    if not levels:
+        raise NotKnown(_NO_CONTROLLER)
+    wanted = max(levels)
+
+    def check(broker: Node) -> Seen:
+        if (level := protocol_level(broker)) != wanted:
+            yield (
+                f"broker {broker.node_id} has {PROTOCOL}={config(broker, PROTOCOL)} (level {level}), the controllers' "
+                f"metadata.version is {name_of_level(wanted)} (level {wanted})"
+            )
+
+    yield from of_each(_with_zookeeper(facts), check)
+
+
+def generated_broker_ids(facts: ClusterFacts) -> Seen:
+    def check(broker: Node) -> Seen:
+        if broker.node_id < _FEWEST_GENERATED:
+            return
+        if config(broker, "broker.id.generation.enable") == "false":
+            return
+        if broker.node_id > int(config(broker, "reserved.broker.max.id")):
+            yield f"broker {broker.node_id} has an id above reserved.broker.max.id"
+
+    yield from of_each(known(facts.brokers), check)
+    for path, configs in facts.broker_files.items():
+        if (configs.get("broker.id") or "-1") == "-1" and "node.id" not in configs:
+            yield f"{path} sets no broker.id"
+
+
+def several_log_dirs(facts: ClusterFacts) -> Seen:
+    def check(broker: Node) -> Seen:
+        values = known(broker.configs)
+        directories = (values.get("log.dirs") or values.get("log.dir") or "").split(",")
+        if len(directories) > 1 and protocol_level(broker) < (feature_level("3.7-IV2") or 0):
+            yield f"broker {broker.node_id} has {len(directories)} log.dirs and {PROTOCOL}={config(broker, PROTOCOL)}"
+
+    yield from of_each(_with_zookeeper(facts), check)
+
+
+def policies(facts: ClusterFacts) -> Seen:
+    def check(broker: Node) -> Seen:
+        configs = known(broker.configs)
+        for key in ("alter.config.policy.class.name", "create.topic.policy.class.name"):
+            if configs.get(key):
+                yield f"broker {broker.node_id} has {key}={configs[key]}"
+
+    yield from of_each(_with_zookeeper(facts), check)
+
+
+def producer_id_block(facts: ClusterFacts) -> Seen:
+    def check(node: Node) -> Seen:
+        release = oldest_release(known(node.api))
+        if release == MIGRATION_SINCE:
+            yield f"broker {node.node_id} is of release 3.4"
+        elif MIGRATION_SINCE < release < (3, 7):
+            reason = f"broker {node.node_id} is of release 3.5 or 3.6, which are corrected in 3.5.2 and 3.6.1"
+            yield Unknown(reason, "upgrade to 3.9, or read the release in the broker's log")
+
+    yield from of_each(known(facts.brokers), check)
+
+
+def kraft_brokers_too_early(facts: ClusterFacts) -> Seen:
+    migration = known(facts.zookeeper.migration)
+    if migration is not None and migration.is_copied:
+        return
+    if not facts.broker_files:
+        yield Unknown("the brokers' files were not given", SERVER_FILES)
+    for path, configs in facts.broker_files.items():
+        if "broker" in (configs.get("process.roles") or ""):
+            yield f"{path} has process.roles={configs['process.roles']}, and the metadata are not copied yet"
+
+
+def finalized_too_early(facts: ClusterFacts) -> Seen:
+    controller = known(facts.zookeeper.controller)
+    if controller is None or not controller.is_kraft:
+        return
+    controllers = answering(known(facts.controllers))
+    if not controllers:
+        raise NotKnown(_NO_CONTROLLER)
+    if any(known(each.api).is_migration_ready for each in controllers):
+        return
+
+    def check(broker: Node) -> Seen:
+        if (mode := mode_of(known(broker.api))) is not Mode.KRAFT:
+            yield f"the controllers run without {FLAG}=true, but broker {broker.node_id} is in {mode} mode"
+
+    yield from of_each(known(facts.brokers), check)
+
+
+def _with_zookeeper(facts: ClusterFacts) -> list[Node]:
+    """Brokers that do not run in KRaft mode, where the protocol that they describe means nothing."""
+    return [
+        each for each in known(facts.brokers)
+        if isinstance(each.api, Unknown) or mode_of(each.api) is not Mode.KRAFT
+    ]  # fmt: skip
+
+
+# --- controllers ---
+
+
+def controllers_without_flag(facts: ClusterFacts) -> Seen:
+    controller = known(facts.zookeeper.controller)
+    if controller is not None and controller.is_kraft:
+        return  # restarting the controllers without it is how a migration ends
+    for path, configs in facts.controller_files.items():
+        if configs.get(FLAG) != "true":
+            yield f"{path} has no {FLAG}=true"
+
+    if facts.controller_files and isinstance(facts.controllers, Unknown):
+        return
+
+    def check(node: Node) -> Seen:
+        if isinstance(node.api, Unknown) and facts.controller_files:
+            return  # it does not run yet
+        if not known(node.api).is_migration_ready:
+            yield f"controller {node.node_id} was started without {FLAG}=true"
+
+    yield from of_each(known(facts.controllers), check)
+
+
+def controller_ids(facts: ClusterFacts) -> Seen:
+    broker_ids = known(facts.zookeeper.registered)
+    ids = {node_id for configs in _configs_with_voters(facts) for node_id in voters(configs)}
+    if not ids:
+        raise NotKnown(Unknown("no configuration names the voters of the quorum", CONTROLLER_FILES))
+    for node_id in sorted(ids & broker_ids):
+        yield f"{node_id} is the id of a broker and of a controller"
+
+
+def _configs_with_voters(facts: ClusterFacts) -> list[Configs]:
+    """The configurations that may name the quorum, of files and of brokers that describe theirs."""
+    brokers = () if isinstance(facts.brokers, Unknown) else facts.brokers
+    described = [each.configs for each in brokers if not isinstance(each.configs, Unknown)]
+    return [*facts.controller_files.values(), *facts.broker_files.values(), *described]
+
+
+def controller_cluster_ids(facts: ClusterFacts) -> Seen:
+    cluster_id = known(facts.zookeeper.cluster_id)
+    metas = {each.path: each.meta for each in facts.log_dirs if each.meta and not isinstance(each.meta, Unknown)}
+    for path, meta in metas.items():
+        if (found := meta.get("cluster.id", cluster_id)) != cluster_id:
+            yield f"{path} is of cluster {found}, ZooKeeper has cluster {cluster_id}"
+    if any(meta.get("version") == _OF_CONTROLLERS for meta in metas.values()):
+        return
+
+    def check(node: Node) -> Seen:
+        if node.cluster_id is not None and (found := known(node.cluster_id)) != cluster_id:
+            yield f"controller {node.node_id} is of cluster {found}, ZooKeeper has cluster {cluster_id}"
+
+    yield from of_each(known(facts.controllers), check)
+
+
+def controllers_without_authorizer(facts: ClusterFacts) -> Seen:
+    if not _brokers_authorize(facts):
+        return
+    for path, configs in facts.controller_files.items():
+        if not configs.get(_AUTHORIZER):
+            yield f"the brokers have an authorizer, {path} has none"
+    if facts.controller_files:
+        return
+
+    def check(node: Node) -> Seen:
+        if node.has_authorizer is not None and not known(node.has_authorizer):
+            yield f"the brokers have an authorizer, controller {node.node_id} has none"
+
+    yield from of_each(known(facts.controllers), check)
+
+
+def _brokers_authorize(facts: ClusterFacts) -> bool:
+    """True if any broker has an authorizer. Raises NotKnown."""
+    brokers = known(facts.brokers)
+    if any(not isinstance(each.configs, Unknown) and each.configs.get(_AUTHORIZER) for each in brokers):
+        return True
+    return any(known(each.configs).get(_AUTHORIZER) for each in brokers)
+
+
+def super_users(facts: ClusterFacts) -> Seen:
+    if not _brokers_authorize(facts):
+        return
+    if not facts.broker_files or not facts.controller_files:
+        remedy = "--server-properties and --controller-properties with the files of all nodes"
+        raise NotKnown(Unknown("the value of super.users is visible in files only", remedy))
+    wanted = {user for configs in facts.broker_files.values() for user in _users(configs.get("super.users"))}
+    for path, configs in facts.controller_files.items():
+        if missing := wanted - _users(configs.get("super.users")):
+            yield f"{path} lacks super.users of the brokers: {', '.join(sorted(missing))}"
+
+
+def _users(value: str | None) -> set[str]:
+    return {user.strip() for user in (value or "").split(";") if user.strip()}
+
+
+# --- log directories ---
+
+
+def left_over_metadata_log(facts: ClusterFacts) -> Seen:
+    migration, controller = known(facts.zookeeper.migration), known(facts.zookeeper.controller)
+    if (migration is not None and migration.is_copied) or (controller is not None and controller.is_kraft):
+        return
+    if not facts.log_dirs:
+        raise NotKnown(Unknown("the folders of the controllers were not given", "--log-dirs with their log.dirs"))
+    if not isinstance(facts.controllers, Unknown) and answering(facts.controllers):
+        return  # running controllers have a log
+    for directory in facts.log_dirs:
+        meta = known(directory.meta)
+        if directory.has_metadata_log and meta is not None and meta.get("version") == _OF_CONTROLLERS:
+            yield f"{directory.path} of a controller has a metadata log, but no migration is under way"
+
+
+def meta_properties(facts: ClusterFacts) -> Seen:
+    if not facts.log_dirs:
+        raise NotKnown(Unknown("no log directory was given", "--log-dirs with the log.dirs of this machine's nodes"))
+    owners: dict[str, str] = {}
+    for directory in facts.log_dirs:
+        if isinstance(directory.meta, Unknown):
+            yield directory.meta
+        elif directory.meta is None:
+            yield f"{directory.path} has no meta.properties"
+        elif "broker.id" not in directory.meta and "node.id" not in directory.meta:
+            yield f"{directory.path}/meta.properties names no broker or node"
+        elif "cluster.id" not in directory.meta:
+            yield f"{directory.path}/meta.properties names no cluster"
+        elif directory.meta.get("directory.id") is not None:
+            other = owners.setdefault(directory.meta["directory.id"], directory.path)
+            if other != directory.path:
+                yield f"{directory.path} and {other} have the same directory.id"

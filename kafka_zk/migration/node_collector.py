@@ -1,0 +1,183 @@
+"""Asks brokers and controllers for facts, with requests that change nothing.
+
+ApiVersions needs no permission; the other requests may be refused, and then their facts are not known.
+"""
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
+
+from twisted.internet.error import ConnectError, ConnectionClosed
+
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.connections import Connections
+from kafka_zk.clients.connection.errors import AuthenticationError, BrokerError, KafkaError, broker_error
+from kafka_zk.clients.connection.waiting import Reactor
+from kafka_zk.migration.facts import ApiVersions, Configs, Fact, Node, Quorum, Unknown
+from kafka_zk.network.client import Connect, KafkaConnection, connect
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
+
+T = TypeVar("T")
+Address = tuple[str, int]
+
+_BROKER_RESOURCE = 4
+_DEFAULT_CONFIG = 5
+_CONTROLLER_ENDPOINTS = 2
+_ANY = 1
+_METADATA_VERSION = "metadata.version"
+_METADATA_TOPIC = "__cluster_metadata"
+_NO_QUORUM = Unknown("no controller of KRaft could be asked for its quorum", "running controllers that can be reached")
+_UNREACHED = (ConnectError, ConnectionClosed, OSError, ProtocolError, KafkaError)
+
+
+class NodeCollector:
+    """Asks nodes, on the reactor thread. Each request takes at most the timeouts of ``config``."""
+
+    def __init__(self, reactor: Reactor, config: ClientConfig, connect: Connect = connect) -> None:
+        self._config = config
+        self._connections = Connections(reactor, config, connect)
+
+    async def close(self) -> None:
+        self._connections.close()
+
+    async def addresses(self) -> Fact[Mapping[int, Address]]:
+        """Id -> address of the live brokers."""
+        last: Unknown | None = None
+        for address in self._config.bootstrap_addresses:
+            answer = await self._fact("the brokers", address, self._metadata(address))
+            if not isinstance(answer, Unknown):
+                return answer
+            last = answer
+        assert last is not None
+        return last
+
+    async def _metadata(self, address: Address) -> dict[int, Address]:
+        message = codec.request(ApiKey.METADATA)(topics=[])
+        answer = await self._ask(address, ApiKey.METADATA, message)
+        return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+
+    async def broker(self, node_id: int, address: Address) -> Node:
+        api = await self._fact(f"broker {node_id}", address, self._api_versions(address))
+        return Node(node_id, api, await self._configs(f"broker {node_id}", node_id, address, api))
+
+    async def controller(self, node_id: int, address: Address) -> Node:
+        name = f"controller {node_id}"
+        api = await self._fact(name, address, self._api_versions(address))
+        if isinstance(api, Unknown):
+            return Node(node_id, api, api, api, api)
+        return Node(
+            node_id,
+            api,
+            await self._configs(name, node_id, address, api),
+            await self._fact(f"{name} for its cluster id", address, self._cluster_id(address)),
+            await self._fact(f"{name} for its authorizer", address, self._has_authorizer(address)),
+        )
+
+    async def quorum(self, addresses: Mapping[int, Address]) -> Fact[Quorum]:
+        """From the leader of the quorum; the other controllers know nothing of it."""
+        refused: Unknown = _NO_QUORUM
+        for node_id, address in addresses.items():
+            answer = await self._fact(f"controller {node_id} for its quorum", address, self._quorum(address))
+            if isinstance(answer, Quorum):
+                return answer
+            refused = answer or refused
+        return refused
+
+    # --- requests ---
+
+    async def _api_versions(self, address: Address) -> ApiVersions:
+        answer = await self._ask(address, ApiKey.API_VERSIONS, codec.request(ApiKey.API_VERSIONS)(
+            client_software_name="kafka-zk", client_software_version="migration"
+        ))  # fmt: skip
+        _check(answer.error_code, "asking for its API versions")
+        levels = {each.name: each.max_version_level for each in answer.finalized_features or ()}
+        return ApiVersions(
+            {each.api_key: each.max_version for each in answer.api_keys},
+            bool(answer.zk_migration_ready),
+            levels.get(_METADATA_VERSION),
+        )
+
+    async def _configs(self, name: str, node_id: int, address: Address, api: Fact[ApiVersions]) -> Fact[Configs]:
+        if isinstance(api, Unknown):
+            return api
+        return await self._fact(f"{name} for its configuration", address, self._described(node_id, address))
+
+    async def _described(self, node_id: int, address: Address) -> dict[str, str | None]:
+        request = codec.request(ApiKey.DESCRIBE_CONFIGS)
+        resource = request.DescribeConfigsResource(
+            resource_type=_BROKER_RESOURCE, resource_name=str(node_id), configuration_keys=None
+        )
+        answer = await self._ask(address, ApiKey.DESCRIBE_CONFIGS, request(resources=[resource]))
+        (result,) = answer.results
+        _check(result.error_code, "describing its configuration")
+        return {
+            entry.name: entry.value for entry in result.configs
+            if entry.value is not None or not (entry.is_default or entry.config_source == _DEFAULT_CONFIG)
+        }  # fmt: skip
+
+    async def _cluster_id(self, address: Address) -> str:
+        message = codec.request(ApiKey.DESCRIBE_CLUSTER)(endpoint_type=_CONTROLLER_ENDPOINTS)
+        answer = await self._ask(address, ApiKey.DESCRIBE_CLUSTER, message)
+        _check(answer.error_code, "describing the cluster")
+        cluster_id: str = answer.cluster_id
+        return cluster_id
+
+    async def _has_authorizer(self, address: Address) -> bool:
+        """SECURITY_DISABLED says that there is none; a refusal, that there is one."""
+        message = codec.request(ApiKey.DESCRIBE_ACLS)(
+            resource_type_filter=_ANY, resource_name_filter=None, pattern_type_filter=_ANY, principal_filter=None,
+            host_filter=None, operation=_ANY, permission_type=_ANY,
+        )  # fmt: skip
+        answer = await self._ask(address, ApiKey.DESCRIBE_ACLS, message)
+        if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return True
+        if answer.error_code == ErrorCode.SECURITY_DISABLED:
+            return False
+        _check(answer.error_code, "describing ACLs")
+        return True
+
+    async def _quorum(self, address: Address) -> Quorum | None:
+        """None from a follower."""
+        connection = await self._connections.get(*address, "")
+        if ApiKey.DESCRIBE_QUORUM not in connection.versions:
+            return None
+        request = codec.request(ApiKey.DESCRIBE_QUORUM)
+        topic = request.TopicData(
+            topic_name=_METADATA_TOPIC, partitions=[request.TopicData.PartitionData(partition_index=0)]
+        )
+        answer = await connection.request(ApiKey.DESCRIBE_QUORUM, request(topics=[topic]), version=0)
+        _check(answer.error_code, "describing the quorum")
+        (described,) = answer.topics[0].partitions
+        if described.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return None
+        _check(described.error_code, "describing the quorum")
+        return Quorum(frozenset(each.replica_id for each in described.observers))
+
+    async def _ask(self, address: Address, api_key: ApiKey, message: Any) -> Any:
+        connection: KafkaConnection = await self._connections.get(*address, "")
+        return await connection.request(api_key, message)
+
+    async def _fact(self, what: str, address: Address, answer: Awaitable[T]) -> Fact[T]:
+        where = f"{what} ({address[0]}:{address[1]})"
+        try:
+            return await answer
+        except AuthenticationError as error:
+            return Unknown(f"{where}: {error}", "--command-config with a login that this listener accepts")
+        except BrokerError as error:
+            return Unknown(f"{where}: {error}", _permission(error))
+        except ApiError as error:
+            return Unknown(f"{where}: {error}", "a newer release of this node")
+        except _UNREACHED as error:
+            return Unknown(f"{where} cannot be asked: {str(error) or type(error).__name__}", "a node that responds")
+
+
+def _check(code: int, doing: str) -> None:
+    if code != ErrorCode.NONE:
+        raise broker_error(code, doing)
+
+
+def _permission(error: BrokerError) -> str:
+    if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return "--command-config of a user who may do this (docs/how-to/migrate.md lists the permissions)"
+    return "a node that responds"

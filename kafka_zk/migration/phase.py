@@ -1,0 +1,235 @@
+"""The phase of a migration from ZooKeeper to KRaft, and whether it is safe to go on or back. Pure.
+
+Source: the znodes and ApiVersions responses of a 3.9.1 cluster in each phase.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_zk.migration.facts import ClusterFacts, ControllerZnode, Fact, MigrationZnode, Unknown
+from kafka_zk.migration.finding import NotKnown, known
+from kafka_zk.migration.mode import Mode, mode_of
+from kafka_zk.migration.nodes import answering
+
+
+class Phase(enum.StrEnum):
+    NONE = "none"
+    WAITING = "waiting"
+    COPYING = "copying"
+    DUAL_WRITE = "dual write"
+    BROKERS_MOVING = "brokers moving"
+    BROKERS_MOVED = "brokers moved"
+    FINALIZED = "finalised"
+    ROLLED_BACK_HALFWAY = "rolled back half-way"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """``is_safe``: None if it is not known. ``text``: why not, or the next step."""
+
+    is_safe: bool | None
+    text: str
+
+    def __str__(self) -> str:
+        match self.is_safe:
+            case True:
+                return f"yes: {self.text}"
+            case False:
+                return f"no, because {self.text}"
+        return f"unknown: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """``sign``: what shows the phase."""
+
+    phase: Fact[Phase]
+    sign: str
+    brokers: Mapping[int, Fact[Mode]]
+    go_on: Advice
+    roll_back: Advice
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "phase": None if isinstance(self.phase, Unknown) else self.phase.value,
+            "sign": self.sign,
+            "brokers": {
+                str(broker_id): None if isinstance(mode, Unknown) else mode.value
+                for broker_id, mode in self.brokers.items()
+            },
+            "continue": {"safe": self.go_on.is_safe, "text": self.go_on.text},
+            "roll_back": {"safe": self.roll_back.is_safe, "text": self.roll_back.text},
+        }
+
+
+def status(facts: ClusterFacts) -> Status:
+    found: Fact[Phase]
+    try:
+        found, sign = _phase(facts)
+    except NotKnown as error:
+        found, sign = error.unknown, ""
+    if isinstance(found, Unknown):
+        unknown = Advice(None, f"{found.reason} (needed: {found.remedy})")
+        return Status(found, sign, modes(facts), unknown, unknown)
+    return Status(found, sign, modes(facts), _go_on(found, facts), _roll_back(found, facts))
+
+
+def modes(facts: ClusterFacts) -> dict[int, Fact[Mode]]:
+    """Each broker's mode."""
+    if isinstance(facts.brokers, Unknown):
+        return {}
+    return {
+        node.node_id: node.api if isinstance(node.api, Unknown) else mode_of(node.api) for node in facts.brokers
+    }
+
+
+def _phase(facts: ClusterFacts) -> tuple[Phase, str]:
+    controller, migration = known(facts.zookeeper.controller), known(facts.zookeeper.migration)
+    if controller is not None and controller.is_kraft:
+        return _under_kraft(facts, controller, migration)
+    holder = "no node holds /controller" if controller is None else f"broker {controller.node_id} is the controller"
+    if migration is not None and migration.is_copied:
+        written = facts.zookeeper.is_written is True
+        more = "/controller was deleted while controllers run" if written else "/migration was not deleted"
+        return Phase.ROLLED_BACK_HALFWAY, f"{holder}, and /migration has an offset: {more}"
+    if migration is None:
+        return Phase.NONE, f"{holder}, and there is no /migration"
+    if not isinstance(facts.controllers, Unknown) and not answering(facts.controllers):
+        return Phase.NONE, f"{holder}, and /migration is left from an attempt before the copy"
+    return Phase.WAITING, f"{holder}, and /migration has no offset"
+
+
+def _under_kraft(
+    facts: ClusterFacts, controller: ControllerZnode, migration: MigrationZnode | None
+) -> tuple[Phase, str]:
+    holder = f"controller {controller.node_id} holds /controller"
+    if migration is None or migration.metadata_offset is None:
+        return Phase.ROLLED_BACK_HALFWAY, f"{holder}, and /migration has no data"
+    controllers = () if isinstance(facts.controllers, Unknown) else facts.controllers
+    ready = [known(node.api).is_migration_ready for node in answering(controllers)]
+    if not migration.is_copied and controllers and not ready:
+        return Phase.ROLLED_BACK_HALFWAY, f"{holder}, no copy is under way, and no controller can be reached"
+    if not migration.is_copied:
+        return Phase.COPYING, f"{holder}, and /migration has no offset yet"
+    if ready and not any(ready):
+        return Phase.FINALIZED, "the controllers run without the migration flag"
+    registered = known(facts.zookeeper.registered)
+    if not ready and not known(facts.zookeeper.is_written):
+        if registered and controllers:
+            return Phase.ROLLED_BACK_HALFWAY, f"{holder}, but no controller can be reached, and none writes /migration"
+        reason = "no controller writes /migration: the migration is finalised, or no controller runs"
+        raise NotKnown(Unknown(reason, "--controller-properties, and controllers that can be reached"))
+    if not registered:
+        return Phase.BROKERS_MOVED, f"{holder}, and /brokers/ids is empty"
+    if Mode.KRAFT in modes(facts).values():
+        return Phase.BROKERS_MOVING, f"{holder}, and some brokers are in KRaft mode"
+    return Phase.DUAL_WRITE, f"{holder}, and all brokers are in /brokers/ids"
+
+
+_NEXT = {
+    Phase.NONE: "start the controllers, when `kafka-zk migration check` finds no trap",
+    Phase.WAITING: "wait, the copy begins by itself",
+    Phase.COPYING: "wait, dual write begins by itself",
+    Phase.DUAL_WRITE: "restart the brokers in KRaft mode, one by one",
+    Phase.BROKERS_MOVING: "restart the next broker in KRaft mode",
+    Phase.BROKERS_MOVED: "restart the controllers without the migration flag; from then on there is no way back",
+    Phase.FINALIZED: "the migration is done, ZooKeeper is no longer needed",
+    Phase.ROLLED_BACK_HALFWAY: "",
+}
+
+
+def _go_on(phase: Phase, facts: ClusterFacts) -> Advice:
+    obstacles: list[str] = []
+    try:
+        for each in _obstacles(phase, facts):
+            obstacles.append(each)  # also those before a fact that is not known
+    except NotKnown as error:
+        if not obstacles:
+            return Advice(None, f"{error.unknown.reason} (needed: {error.unknown.remedy})")
+    return Advice(False, "; ".join(obstacles)) if obstacles else Advice(True, _NEXT[phase])
+
+
+def _obstacles(phase: Phase, facts: ClusterFacts) -> Iterator[str]:
+    match phase:
+        case Phase.WAITING:
+            yield from _before_the_copy(facts)
+        case Phase.DUAL_WRITE | Phase.BROKERS_MOVING:
+            yield from _in_dual_write(facts)
+        case Phase.BROKERS_MOVED:
+            yield from _not_in(facts, Mode.KRAFT)
+        case Phase.FINALIZED:
+            yield from (f"{each}, although the migration is finalised" for each in _not_in(facts, Mode.KRAFT))
+        case Phase.ROLLED_BACK_HALFWAY:
+            yield "a rollback is not finished"
+
+
+def _before_the_copy(facts: ClusterFacts) -> Iterator[str]:
+    migration = known(facts.zookeeper.migration)
+    if migration is not None and migration.metadata_offset is None:
+        yield "/migration has no data (KAFKA-19480): delete it"
+    for node in known(facts.controllers):
+        if isinstance(node.api, Unknown):
+            yield f"controller {node.node_id} cannot be reached"
+        elif not node.api.is_migration_ready:
+            yield f"controller {node.node_id} was started without the migration flag"
+    registered = known(facts.zookeeper.registered)
+    assigned = known(facts.zookeeper.partitions).replicas
+    for broker_id in sorted(assigned.keys() - registered):
+        yield f"broker {broker_id} has replicas, but is not in /brokers/ids"
+    zookeeper_mode = {node_id for node_id, mode in modes(facts).items() if mode is Mode.ZOOKEEPER}
+    for broker_id in sorted(zookeeper_mode):
+        yield f"broker {broker_id} is in ZooKeeper mode: restart it with the migration flag"
+    observers = known(facts.quorum).observers
+    for broker_id in sorted(registered - observers - zookeeper_mode):
+        yield f"broker {broker_id} has not registered with the quorum"
+
+
+def _in_dual_write(facts: ClusterFacts) -> Iterator[str]:
+    if facts.zookeeper.is_written is False:
+        yield "no controller writes to ZooKeeper: /migration stands still"
+    registered = known(facts.zookeeper.registered)
+    controllers = {node.node_id for node in known(facts.controllers)}
+    for node_id in sorted(registered & controllers):
+        yield f"{node_id} is the id of a broker and of a controller, and that broker cannot start in KRaft mode"
+    for broker_id in sorted(registered - known(facts.quorum).observers - controllers):
+        yield f"broker {broker_id} does not read the quorum's metadata"
+
+
+def _not_in(facts: ClusterFacts, wanted: Mode) -> Iterator[str]:
+    for node in known(facts.brokers):
+        if isinstance(node.api, Unknown):
+            raise NotKnown(node.api)
+        if (mode := mode_of(node.api)) is not wanted:
+            yield f"broker {node.node_id} is in {mode} mode"
+
+
+def _roll_back(phase: Phase, facts: ClusterFacts) -> Advice:
+    match phase:
+        case Phase.NONE:
+            return Advice(True, "nothing has begun")
+        case Phase.WAITING:
+            return Advice(True, "stop the controllers, and restart the brokers without the migration flag")
+        case Phase.COPYING:
+            return Advice(False, "the copy is under way: wait for dual write")
+        case Phase.FINALIZED:
+            return Advice(False, "ZooKeeper no longer learns of changes")
+    return _back_from_kraft(phase, facts)
+
+
+def _back_from_kraft(phase: Phase, facts: ClusterFacts) -> Advice:
+    try:
+        epoch, controller = known(facts.zookeeper.controller_epoch), known(facts.zookeeper.controller)
+        highest = known(facts.zookeeper.partitions).highest_epoch
+    except NotKnown as error:
+        return Advice(None, f"{error.unknown.reason} (needed: {error.unknown.remedy})")
+    is_elected = controller is not None and not controller.is_kraft
+    if controller is not None and controller.is_kraft:
+        highest = max(highest, controller.kraft_epoch)
+    if epoch is None or highest > epoch + (not is_elected):  # an election adds 1
+        text = f"/controller_epoch is {epoch}, and a partition's state may have {highest} (KAFKA-20488)"
+        return Advice(False, f"{text}: set /controller_epoch to at least {highest} first")
+    steps = ["restart the KRaft brokers in migration mode"] * (phase in (Phase.BROKERS_MOVING, Phase.BROKERS_MOVED))
+    steps += ["stop all controllers", *(() if is_elected else ("delete /controller",)), "delete /migration"]
+    return Advice(True, f"{', then '.join(steps)}, and restart the brokers without the migration flag")

@@ -1,0 +1,244 @@
+"""All traps of the migration from ZooKeeper to KRaft, in one table: what is examined, why it matters, what to do.
+
+Each was seen on Apache Kafka 3.9.1 or is a public report (``source``).
+"""
+
+from kafka_zk.migration import node_checks as nodes
+from kafka_zk.migration import zookeeper_checks as znodes
+from kafka_zk.migration.facts import ClusterFacts
+from kafka_zk.migration.finding import Finding, Rule, examine
+
+_SEEN = "seen on 3.9.1"
+
+RULES = (
+    Rule(
+        "migration-znode-empty", znodes.migration_znode_empty,
+        why="The controllers fail to parse it again and again, and the migration never begins. "
+        "zookeeper-security-migration of Kafka creates such a znode.",
+        fix="Delete /migration while no controller runs.",
+        source="KAFKA-19480", until="3.9.2",
+    ),
+    Rule(
+        "migration-znode-left-over", znodes.migration_znode_left_over,
+        why="It was left by a rollback. New controllers believe that the copy is done, and delete all topics, ACLs and "
+        "SCRAM users from ZooKeeper within a second.",
+        fix="Stop all controllers, then delete /migration. Do not start a controller before.",
+        source="strimzi/strimzi-kafka-operator#11262, KAFKA-17146",
+    ),
+    Rule(
+        "controller-left-over", znodes.controller_left_over,
+        why="A KRaft controller wrote a persistent /controller. While no controller runs, the cluster has none: "
+        "no leader is elected, no topic is created.",
+        fix="Start the controllers again. To roll back instead, delete /controller and then /migration.",
+        source=_SEEN,
+    ),
+    Rule(
+        "controller-epoch-missing", znodes.controller_epoch_missing,
+        why="The controllers cannot take over: 'no ZK controller epoch present'.",
+        fix="Set /controller_epoch to a value at least as high as controller_epoch in every partition's state.",
+        source=_SEEN,
+    ),
+    Rule(
+        "controller-epoch-behind", znodes.controller_epoch_behind,
+        why="After a rollback, a ZooKeeper controller cannot elect leaders: partitions go offline and stay offline.",
+        fix="Before a rollback, or to heal one, set /controller_epoch at least as high as the highest "
+        "controller_epoch in a partition's state; then delete /controller.",
+        source="KAFKA-20488",
+    ),
+    Rule(
+        "brokers-missing", znodes.brokers_missing,
+        why="The migration waits until every broker that has a replica is registered: "
+        "'Still waiting for ZK brokers … found in metadata to register'.",
+        fix="Start the broker, or move its replicas to other brokers.",
+        source=_SEEN,
+    ),
+    Rule(
+        "partitions-leaderless", znodes.partitions_leaderless,
+        why="Clients cannot read or write them, and no restart of another broker helps.",
+        fix="Start the brokers with their replicas, and wait until each partition has a leader.",
+        source=_SEEN,
+    ),
+    Rule(
+        "partitions-under-replicated", znodes.partitions_under_replicated,
+        why="The migration restarts each broker twice; a partition with one in-sync replica is then unavailable.",
+        fix="Wait until kafka-topics.sh --describe --under-replicated-partitions prints nothing.",
+        source=_SEEN,
+    ),
+    Rule(
+        "reassignments", znodes.reassignments,
+        why="Replicas that a reassignment removes stay on disk as strays.",
+        fix="Wait until the reassignment is finished, or upgrade.",
+        source="KAFKA-16120", until="3.7.0",
+    ),
+    Rule(
+        "topic-deletions", znodes.deletions,
+        why="A topic whose deletion is pending is not migrated. Its znodes vanish, while its records stay on the disk "
+        "of a broker that is down.",
+        fix="Start all brokers, and wait until /admin/delete_topics is empty.",
+        source="KAFKA-15605",
+    ),
+    Rule(
+        "malformed-topics", znodes.malformed_topics,
+        why="The copy cannot read these znodes.",
+        fix="Correct the JSON.",
+        source=_SEEN,
+    ),
+    Rule(
+        "malformed-configs", znodes.malformed_configs,
+        why="Kafka reads such a configuration as empty, without an error: cleanup.policy=compact is lost.",
+        fix="Set the configuration of the topic or broker again with kafka-configs.sh.",
+        source=_SEEN,
+    ),
+    Rule(
+        "malformed-entities", znodes.malformed_entities,
+        why="The copy is aborted after it has taken over /controller, the controller's process exits, and no broker "
+        "can start.",
+        fix="Correct or delete the znode.",
+        source=_SEEN,
+    ),
+    Rule(
+        "malformed-acls", znodes.malformed_acls,
+        why="The copy is aborted after it has taken over /controller, and the controller's process exits.",
+        fix="Correct the znode with kafka-acls.sh, or delete it.",
+        source=_SEEN,
+    ),
+    Rule(
+        "protected-znodes", znodes.protected_znodes,
+        why="Controllers without the brokers' identity may not write: the migration never begins, or the copy aborts.",
+        fix="Give the controllers the brokers' login (JAAS or key store) and zookeeper.set.acl=true.",
+        source=_SEEN,
+    ),
+    Rule(
+        "offsets-in-zookeeper", znodes.offsets_in_zookeeper,
+        why="KRaft does not take over /consumers: these consumers stop, and their offsets are lost.",
+        fix="Stop the group and copy its offsets: kafka-zk groups migrate --group GROUP --to broker.",
+        source="KIP-866",
+    ),
+    Rule(
+        "delegation-tokens", znodes.delegation_tokens,
+        why="They are migrated since 3.6 only; logins with them fail after the migration.",
+        fix="Raise inter.broker.protocol.version to 3.6 or later.",
+        source="KAFKA-15219", until="3.6.0",
+    ),
+    Rule(
+        "tiering-disabled", znodes.tiering_disabled,
+        why="In ZooKeeper mode, Kafka accepts the end of tiering and carries on. After the next restart the remote "
+        "records are lost, and setting the key to true again deletes them.",
+        fix="Set remote.storage.enable=true again before any broker restarts, or read the records first.",
+        source=_SEEN,
+    ),
+    Rule(
+        "encrypted-passwords", znodes.encrypted_passwords,
+        why="The controllers cannot decrypt these passwords, so brokers get unusable ones in KRaft mode.",
+        fix="Give the controllers the brokers' password.encoder.secret.",
+        source="ControllerServer.scala@3.9",
+    ),
+    Rule(
+        "broker-releases", nodes.broker_releases,
+        why="Only brokers of 3.4 and later can migrate.",
+        fix="Upgrade all brokers to the newest 3.9.",
+        source="KIP-866",
+    ),
+    Rule(
+        "protocol-versions", nodes.protocol_versions,
+        why="A broker in migration mode exits with a protocol below 3.4, and brokers of several protocols do not "
+        "register with one quorum.",
+        fix="Set the same inter.broker.protocol.version on all brokers, and restart them.",
+        source=_SEEN,
+    ),
+    Rule(
+        "protocol-and-metadata-version", nodes.protocol_and_metadata_version,
+        why="The controllers refuse to register the brokers; only the brokers' logs say so (UNSUPPORTED_VERSION).",
+        fix="Make inter.broker.protocol.version equal to the controllers' metadata.version: format the controllers "
+        "with kafka-storage.sh format --release-version, or restart the brokers.",
+        source=_SEEN,
+    ),
+    Rule(
+        "generated-broker-ids", nodes.generated_broker_ids,
+        why="A broker with a generated id exits when it is restarted in migration mode.",
+        fix="Set broker.id to the present id, and broker.id.generation.enable=false or a higher "
+        "reserved.broker.max.id.",
+        source="KAFKA-17543",
+    ),
+    Rule(
+        "several-log-dirs", nodes.several_log_dirs,
+        why="A broker with several log directories exits when it is restarted in migration mode.",
+        fix="Raise inter.broker.protocol.version to 3.7-IV2 or later.",
+        source="KAFKA-16431", until="3.7.0",
+    ),
+    Rule(
+        "policies", nodes.policies,
+        why="In KRaft, policies run on the controllers, and they see other values than in ZooKeeper mode.",
+        fix="Install the classes on the controllers, and test the policies with them.",
+        source="KAFKA-19026, KIP-1252",
+    ),
+    Rule(
+        "producer-ids", nodes.producer_id_block,
+        why="The current block of producer ids is used twice, so two producers can have the same id.",
+        fix="Upgrade to the newest 3.9.",
+        source="KAFKA-15552", until="3.6.1",
+    ),
+    Rule(
+        "kraft-brokers-too-early", nodes.kraft_brokers_too_early,
+        why="Before the copy the controllers refuse KRaft brokers, which exit after a minute.",
+        fix="Restart the broker in migration mode, and wait for dual write.",
+        source=_SEEN,
+    ),
+    Rule(
+        "finalized-too-early", nodes.finalized_too_early,
+        why="ZooKeeper no longer learns of changes, and neither do brokers in migration mode: new topics do not reach "
+        "them.",
+        fix="Restart these brokers in KRaft mode now. There is no way back.",
+        source="KAFKA-20960",
+    ),
+    Rule(
+        "controllers-without-flag", nodes.controllers_without_flag,
+        why="The brokers are refused, and the flag cannot be set later: the controller then exits.",
+        fix="Format the controllers' folders again, start them with zookeeper.metadata.migration.enable=true, and "
+        "restart the brokers.",
+        source=_SEEN,
+    ),
+    Rule(
+        "controller-ids", nodes.controller_ids,
+        why="Dual write is reached, but the broker can then not start in KRaft mode.",
+        fix="Give the controllers ids that no broker has.",
+        source=_SEEN,
+    ),
+    Rule(
+        "controller-cluster-ids", nodes.controller_cluster_ids,
+        why="No broker can register with the controllers; only the brokers' logs say so (INCONSISTENT_CLUSTER_ID).",
+        fix="Format the controllers' folders with the id in /cluster/id.",
+        source=_SEEN,
+    ),
+    Rule(
+        "controllers-without-authorizer", nodes.controllers_without_authorizer,
+        why="The controllers decide about topics, configurations and ACLs. Without an authorizer everybody may change "
+        "them, through brokers that have one.",
+        fix="Set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer on the controllers.",
+        source=_SEEN,
+    ),
+    Rule(
+        "super-users", nodes.super_users,
+        why="Before the copy the controllers know no ACLs, so only super users, the brokers among them, may register.",
+        fix="Give the controllers the same super.users as the brokers.",
+        source=_SEEN,
+    ),
+    Rule(
+        "left-over-metadata-log", nodes.left_over_metadata_log,
+        why="After a rollback, controllers with their old log believe that the migration is under way, and wait "
+        "forever: 'KRaft controller indicates an active migration, but the ZK state does not'.",
+        fix="Delete the controllers' log.dirs and format them again, after any rollback.",
+        source=_SEEN,
+    ),
+    Rule(
+        "meta-properties", nodes.meta_properties,
+        why="A node does not start in KRaft mode if meta.properties does not say whose folder it is.",
+        fix="Correct meta.properties, or start the broker once in ZooKeeper mode, which completes it.",
+        source="MetaPropertiesEnsemble.java@3.9",
+    ),
+)  # fmt: skip
+"""In the order in which they are shown."""
+
+
+def examine_all(facts: ClusterFacts) -> tuple[Finding, ...]:
+    return tuple(examine(rule, facts) for rule in RULES)

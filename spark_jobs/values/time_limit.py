@@ -1,0 +1,36 @@
+"""Bounds the processor time of a piece of work, also inside ``re``.
+
+Processor time, so that a busy machine does not change the result.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class TimeLimitReached(Exception):
+    """The work was interrupted."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises TimeLimitReached in the block.
+
+    Only in the main thread, where Spark's Python workers decode: signals of other threads interrupt nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _interrupt(*_: Any) -> None:
+    raise TimeLimitReached

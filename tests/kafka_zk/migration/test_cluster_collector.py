@@ -1,0 +1,91 @@
+"""Which nodes are asked, and what files add to their answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from kafka_zk.migration.cluster_collector import NOT_ASKED, ask_brokers, ask_controllers
+from kafka_zk.migration.facts import Fact, Node, Quorum, Unknown
+from kafka_zk.migration.node_collector import Address
+from tests.kafka_zk.migration.recorded import BROKER_CONFIGS, MIGRATION_MODE, READY, REFUSED
+
+AT = "h", 9092
+QUORUM = Quorum(frozenset({1}))
+
+
+class Collector:
+    """Every node answers; ``asked`` has the addresses."""
+
+    def __init__(self, configs: Fact[Mapping[str, str | None]] = BROKER_CONFIGS) -> None:
+        self.asked: dict[int, Address] = {}
+        self._configs = configs
+
+    async def broker(self, node_id: int, address: Address) -> Node:
+        self.asked[node_id] = address
+        return Node(node_id, MIGRATION_MODE, self._configs)
+
+    async def controller(self, node_id: int, address: Address) -> Node:
+        self.asked[node_id] = address
+        return Node(node_id, READY if node_id == 3001 else REFUSED, self._configs, "id", True)
+
+    async def quorum(self, addresses: Mapping[int, Address]) -> Fact[Quorum]:
+        """Only controllers that responded are asked again."""
+        assert addresses.keys() <= {3001}
+        return QUORUM
+
+
+def done(work: Any) -> Any:
+    results: list[Any] = []
+    Deferred.fromCoroutine(work).addCallback(results.append)
+    return results[0]
+
+
+def collector(configs: Fact[Mapping[str, str | None]] = BROKER_CONFIGS) -> Any:
+    return Collector(configs)
+
+
+def test_a_registered_broker_without_an_address_is_not_known() -> None:
+    asked = collector()
+    first, second = done(ask_brokers(asked, {1: AT}, {1, 2}, {}))
+    assert first == Node(1, MIGRATION_MODE, BROKER_CONFIGS) and asked.asked == {1: AT}
+    assert second.node_id == 2 and isinstance(second.api, Unknown) and "broker 2" in second.api.reason
+
+
+def test_a_file_completes_what_a_broker_describes() -> None:
+    (broker,) = done(ask_brokers(collector(), {1: AT}, (), {"f": {"broker.id": "1", "super.users": "User:admin"}}))
+    assert broker.configs == {**BROKER_CONFIGS, "broker.id": "1", "super.users": "User:admin"}
+
+
+def test_a_file_replaces_what_a_broker_refuses() -> None:
+    (broker,) = done(ask_brokers(collector(REFUSED), {1: AT}, (), {"f": {"node.id": "1", "log.dirs": "/data"}}))
+    assert broker.configs == {"node.id": "1", "log.dirs": "/data"}
+
+
+def test_files_name_brokers_that_were_not_asked() -> None:
+    files = {"f": {"broker.id": "7"}, "g": {"broker.id": "no number"}}
+    (broker,) = done(ask_brokers(collector(), NOT_ASKED, (), files))
+    assert broker.node_id == 7 and isinstance(broker.api, Unknown) and broker.api.remedy == "--bootstrap-server"
+
+
+def test_without_any_broker_there_is_a_reason() -> None:
+    assert done(ask_brokers(collector(), REFUSED, (), {})) == REFUSED
+
+
+def test_brokers_name_the_controllers() -> None:
+    asked = collector()
+    controllers, quorum = done(ask_controllers(asked, (Node(1, MIGRATION_MODE, BROKER_CONFIGS),), {}, {}))
+    assert [node.node_id for node in controllers] == [3001] and quorum == QUORUM
+    assert asked.asked == {3001: ("127.0.0.1", 9093)}
+
+
+def test_a_controller_that_does_not_respond_is_not_asked_again() -> None:
+    file = {"f": {"controller.quorum.voters": "3001@h:1,3002@h:2"}}
+    controllers, quorum = done(ask_controllers(collector(), REFUSED, {}, file))
+    assert [node.api for node in controllers] == [READY, REFUSED] and quorum == QUORUM
+
+
+def test_without_voters_there_are_no_controllers() -> None:
+    controllers, quorum = done(ask_controllers(collector(), REFUSED, {}, {}))
+    assert isinstance(controllers, Unknown) and "--controller-properties" in controllers.remedy
+    assert quorum == controllers

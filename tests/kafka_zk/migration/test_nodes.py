@@ -1,0 +1,19 @@
+"""What the configurations of nodes say."""
+
+import pytest
+
+from kafka_zk.migration.nodes import voters
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (None, {}),
+        ("", {}),
+        ("3000@h:9093", {3000: ("h", 9093)}),
+        ("3000@h:9093, 3001@[::1]:9094", {3000: ("h", 9093), 3001: ("::1", 9094)}),
+        ("3000@h,x@h:1,@h:1,3001@:1,3002@h:²", {}),
+    ],
+)
+def test_voters(value: str | None, found: dict[int, tuple[str, int]]) -> None:
+    assert voters({"controller.quorum.voters": value}) == found

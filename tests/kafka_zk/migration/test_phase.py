@@ -1,0 +1,128 @@
+"""The phase that each set of facts shows, and the advice about the next step and the way back."""
+
+from typing import Any
+
+import pytest
+
+from kafka_zk.migration.facts import ClusterFacts, MigrationZnode, Node, Partitions, Quorum, Unknown
+from kafka_zk.migration.mode import Mode
+from kafka_zk.migration.phase import Phase, status
+from tests.kafka_zk.migration import recorded
+from tests.kafka_zk.migration.recorded import REFUSED, brokers, controllers, dual_write, facts
+
+NONE_LEFT: dict[str, Any] = {"registered": frozenset()}
+IN_KRAFT = brokers(*[recorded.KRAFT_MODE] * 3)
+
+PHASES: list[tuple[Phase, ClusterFacts]] = [
+    (Phase.NONE, facts({"migration": None})),
+    (Phase.NONE, facts({"migration": None, "controller": None})),
+    (Phase.NONE, facts(controllers=controllers(REFUSED))),
+    (Phase.WAITING, facts()),
+    (Phase.WAITING, facts({"migration": MigrationZnode(None)})),
+    (Phase.COPYING, dual_write({"migration": recorded.NOT_COPIED})),
+    (Phase.DUAL_WRITE, dual_write()),
+    (Phase.DUAL_WRITE, dual_write(controllers=REFUSED)),
+    (Phase.BROKERS_MOVING, dual_write(
+        {"registered": frozenset({3})}, brokers=brokers(*[recorded.KRAFT_MODE] * 2, recorded.MIGRATION_MODE)
+    )),
+    (Phase.BROKERS_MOVED, dual_write(NONE_LEFT, brokers=IN_KRAFT)),
+    (Phase.BROKERS_MOVED, dual_write(NONE_LEFT, brokers=IN_KRAFT, controllers=REFUSED)),
+    (Phase.FINALIZED, dual_write(NONE_LEFT, brokers=IN_KRAFT, controllers=controllers(recorded.NOT_READY))),
+    (Phase.FINALIZED, dual_write(controllers=controllers(recorded.NOT_READY))),
+    (Phase.DUAL_WRITE, dual_write(controllers=controllers(REFUSED))),
+    (Phase.ROLLED_BACK_HALFWAY, dual_write({"is_written": False}, controllers=controllers(REFUSED))),
+    (Phase.ROLLED_BACK_HALFWAY, dual_write({"migration": recorded.NOT_COPIED}, controllers=controllers(REFUSED))),
+    (Phase.ROLLED_BACK_HALFWAY, dual_write({"migration": None})),
+    (Phase.ROLLED_BACK_HALFWAY, dual_write({"controller": recorded.ZOOKEEPER_CONTROLLER})),
+    (Phase.ROLLED_BACK_HALFWAY, dual_write({"controller": None})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("phase", "cluster"), PHASES)
+def test_the_phase(phase: Phase, cluster: ClusterFacts) -> None:
+    assert status(cluster).phase is phase
+
+
+def test_every_phase_is_tested() -> None:
+    assert {phase for phase, _ in PHASES} == set(Phase)
+
+
+@pytest.mark.parametrize("hidden", ["controller", "migration"])
+def test_without_its_znodes_the_phase_is_unknown(hidden: str) -> None:
+    found = status(facts({hidden: REFUSED}))
+    assert found.phase == REFUSED
+    assert found.go_on.is_safe is None and "a permission" in str(found.go_on)
+
+
+def test_an_empty_list_of_brokers_is_not_enough() -> None:
+    """Finalised, or all controllers are down: only their addresses tell."""
+    found = status(dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT, controllers=REFUSED))
+    assert isinstance(found.phase, Unknown) and "--controller-properties" in found.phase.remedy
+
+
+def test_modes() -> None:
+    apis = recorded.ZOOKEEPER_MODE, recorded.MIGRATION_MODE, recorded.KRAFT_MODE, REFUSED
+    found = status(facts(brokers=brokers(*apis)))
+    assert found.brokers == {1: Mode.ZOOKEEPER, 2: Mode.MIGRATION, 3: Mode.KRAFT, 4: REFUSED}
+
+
+GO_ON: list[tuple[ClusterFacts, bool | None, str]] = [
+    (facts(), True, "wait, the copy begins by itself"),
+    (facts(quorum=Quorum(frozenset({1, 2}))), False, "broker 3 has not registered with the quorum"),
+    (
+        facts(brokers=brokers(recorded.MIGRATION_MODE, recorded.MIGRATION_MODE, recorded.ZOOKEEPER_MODE)),
+        False, "broker 3 is in ZooKeeper mode: restart it with the migration flag",
+    ),
+    (facts({"partitions": Partitions({9: "orders-0"})}), False, "broker 9 has replicas, but is not in /brokers/ids"),
+    (facts(controllers=controllers(recorded.NOT_READY)), False, "was started without the migration flag"),
+    (facts(controllers=controllers(recorded.READY, REFUSED)), False, "controller 3002 cannot be reached"),
+    (facts({"migration": MigrationZnode(None)}), False, "KAFKA-19480"),
+    (facts(quorum=REFUSED), None, "a permission"),
+    (
+        facts(brokers=brokers(recorded.ZOOKEEPER_MODE), quorum=REFUSED), False,
+        "broker 1 is in ZooKeeper mode: restart it",
+    ),
+    (dual_write(), True, "restart the brokers in KRaft mode, one by one"),
+    (dual_write({"is_written": False}), False, "/migration stands still"),
+    (dual_write(quorum=Quorum(frozenset({1, 2}))), False, "broker 3 does not read"),
+    (
+        dual_write(controllers=(Node(1, recorded.READY, {}),)), False,
+        "1 is the id of a broker and of a controller",
+    ),
+    (dual_write(NONE_LEFT, brokers=IN_KRAFT), True, "no way back"),
+    (dual_write(NONE_LEFT, brokers=brokers(recorded.KRAFT_MODE, REFUSED)), None, "a permission"),
+    (dual_write(controllers=controllers(recorded.NOT_READY)), False, "although the migration is finalised"),
+    (dual_write({"migration": None}), False, "a rollback is not finished"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cluster", "is_safe", "text"), GO_ON, ids=[text for _, _, text in GO_ON])
+def test_safe_to_continue(cluster: ClusterFacts, is_safe: bool | None, text: str) -> None:
+    advice = status(cluster).go_on
+    assert (advice.is_safe, text in advice.text) == (is_safe, True), advice
+
+
+AHEAD = {"controller": recorded.KRAFT_CONTROLLER._replace(kraft_epoch=10)}
+BACK: list[tuple[ClusterFacts, bool | None, str]] = [
+    (facts({"migration": None}), True, "nothing has begun"),
+    (facts(), True, "stop the controllers"),
+    (dual_write({"migration": recorded.NOT_COPIED}), False, "the copy is under way"),
+    (dual_write(), True, "stop all controllers, then delete /controller, then delete /migration"),
+    (dual_write(NONE_LEFT, brokers=IN_KRAFT), True, "restart the KRaft brokers in migration mode"),
+    (dual_write(AHEAD), False, "set /controller_epoch to at least 10 first"),
+    (dual_write({"controller_epoch": REFUSED}), None, "a permission"),
+    (dual_write(controllers=controllers(recorded.NOT_READY)), False, "no longer learns"),
+    (dual_write({"controller": recorded.ZOOKEEPER_CONTROLLER}), True, "stop all controllers, then delete /migration"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cluster", "is_safe", "text"), BACK, ids=[text for _, _, text in BACK])
+def test_safe_to_roll_back(cluster: ClusterFacts, is_safe: bool | None, text: str) -> None:
+    advice = status(cluster).roll_back
+    assert (advice.is_safe, text in advice.text) == (is_safe, True), advice
+
+
+def test_a_document_has_no_objects() -> None:
+    document = status(facts(brokers=brokers(recorded.MIGRATION_MODE, REFUSED))).as_document()
+    assert document["phase"] == "waiting" and document["brokers"] == {"1": "migration", "2": None}
+    assert document["continue"]["safe"] is True

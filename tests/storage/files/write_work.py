@@ -1,0 +1,12 @@
+"""A work of a helper that writes a file."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class WriteWork(NamedTuple):
+    path: Path
+    size_bytes: int
+
+    def run(self, report: object) -> int:
+        return self.path.write_bytes(bytes(self.size_bytes))
