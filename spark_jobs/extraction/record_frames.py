@@ -132,9 +132,11 @@ class RecordFrames:
         return (reader if needed is None else reader.schema(needed)).load()
 
     def _needed_columns(self) -> str | None:
-        """The source's columns that --select names, so that no other one enters Spark's Java; None for all."""
+        """The source's columns that --select names, so that no other one enters Spark's Java; None for all, if others
+        may be needed.
+        """
         asked = self._extraction
-        if not asked.is_raw or asked.where is not None:
+        if not asked.is_raw or asked.include or asked.where is not None:
             return None
         names = columns.plain_columns(asked.select, self.available)
         return None if names is None else ddl_of(names)

@@ -144,6 +144,19 @@ def test_both_write_the_same(
     assert spark_rows(spark, ours.target) == spark_rows(spark, sparks.target)
 
 
+@pytest.mark.parametrize(
+    "more", [{"include": ("timestamp_type",), "format": "json"}, {"key_format": "string", "on_undecodable": "null"}]
+)
+def test_columns_that_are_needed_but_not_selected(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path, more: dict[str, Any]  # noqa: F811
+) -> None:
+    extraction = Extraction(
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(tmp_path / "lake"),
+        select="offset", **more,
+    )  # fmt: skip
+    assert extract(spark, extraction).records == 19
+
+
 def test_a_worker_or_the_driver_is_killed_while_executors_write(
     kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, process_campaign_seed: int
 ) -> None:
