@@ -79,18 +79,15 @@ def written(source: pa.RecordBatch, shape: Shape) -> tuple[pa.RecordBatch, Count
     wanted = {name for _, name in shape.columns}
     if TIMESTAMP_TYPE in wanted:
         available[TIMESTAMP_TYPE] = _timestamp_types(source.column("timestampType"))
-    if HEADERS in wanted:
+    if HEADERS in wanted and HEADERS in available:
         available[HEADERS] = _last_headers(source.column(HEADERS))
     if not shape.text and shape.decode is None:
         return _selected(available, shape.columns), Counts(source.num_rows)
     keys, values = source.column("key"), source.column("value")
-    available["key"], bad_keys = _texts(keys, TEXT_KEYS.misfit)
-    if shape.text:
-        available["value"], bad_values = _texts(values, "")
-    else:
-        fields, bad_values = _records(values, shape)
-        available |= fields
-    available |= {RAW_KEY: _only(keys, bad_keys), RAW_VALUE: _only(values, bad_values)}
+    text_keys, bad_keys = _texts(keys, TEXT_KEYS.misfit)
+    decoded, bad_values = _values(values, shape)
+    available |= {"key": text_keys, RAW_KEY: _only(keys, bad_keys), RAW_VALUE: _only(values, bad_values)}
+    available |= decoded  # a field may have the name of a column that is not written
     batch, misfits = _selected(available, shape.columns), bad_values | bad_keys
     if shape.leaves_out and misfits:
         batch = batch.filter(pa.array([row not in misfits for row in range(source.num_rows)]))
@@ -110,6 +107,14 @@ def _first(source: pa.RecordBatch, misfits: Mapping[int, str]) -> Misfit | None:
     row = min(misfits)
     topic, partition, offset = (source.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
     return Misfit(topic, partition, offset, misfits[row])
+
+
+def _values(values: pa.Array, shape: Shape) -> tuple[dict[str, pa.Array], dict[int, str]]:
+    """The columns that values become, and why rows could not be decoded."""
+    if not shape.text:
+        return _records(values, shape)
+    texts, bad = _texts(values, "")
+    return {"value": texts}, bad
 
 
 def _texts(parts: pa.Array, reason: str) -> tuple[pa.Array, dict[int, str]]:

@@ -117,6 +117,12 @@ def test_kinds_of_timestamps_have_names() -> None:
     assert batch["timestamp_type"].to_pylist() == ["CreateTime", "LogAppendTime", None]
 
 
+@pytest.mark.parametrize("name", ["raw_value", "raw_key", "headers", "timestamp_type", "timestampType", "value"])
+def test_a_field_may_have_the_name_of_a_column_that_is_not_written(name: str) -> None:
+    shape = Shape(named(name), decode=lambda value: {name: value.decode()}, record=pa.struct([(name, pa.string())]))
+    assert written(source([b"v", None]), shape)[0].to_pydict() == {name: ["v", None]}
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_first_misfit_of_all_tasks_is_told(swapped: bool) -> None:
     one, other = Counts(1, 2, 1, Misfit("t", 0, 9, ""), 1), Counts(10, 20, 3, Misfit("t", 0, 10, "why"), 2)
