@@ -1,8 +1,8 @@
 """One task of an extraction that writes its Parquet files itself: in an executor, without Spark's Java.
 
 A task writes into a folder of its own attempt, and returns the names of its files. The driver moves the files of the
-attempts that Spark has accepted. The attempts' parent folder is made by the driver and removed at the end, and no task
-makes it again, so an attempt that was abandoned fails there or writes what nobody reads.
+attempts that Spark has accepted. The driver creates the attempts' parent folder and removes it at the end. No task
+creates it again, so an abandoned attempt fails there, or writes files that are not read.
 """
 
 from collections import OrderedDict

@@ -151,8 +151,8 @@ def test_columns_that_are_needed_but_not_selected(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path, more: dict[str, Any]  # noqa: F811
 ) -> None:
     extraction = Extraction(
-        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(tmp_path / "lake"),
-        select="offset", **more,
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,),
+        target=str(tmp_path / "lake"), select="offset", **more,
     )  # fmt: skip
     assert extract(spark, extraction).records == 19
 
