@@ -53,7 +53,7 @@ def test_with_an_address_every_link_leads_to_a_file_of_the_version(project: Path
     own = [link.removeprefix(f"{WHERE}/") for link in links if link.startswith(WHERE)]
     assert len(own) > 20
     for kind, version, path in (link.split("/", 2) for link in own):
-        assert (ROOT / path).exists() and version == f"v{__version__}"
+        assert (ROOT / path.partition("#")[0]).exists() and version == f"v{__version__}"
         assert kind == ("raw" if path.endswith(".png") else "blob")
     labels = {text.partition(", ")[0] for text in about.get_all("Project-URL") or ()}
     assert labels == {"Source", "Documentation", "Changelog", "Issues"}

@@ -190,7 +190,7 @@ class _Process:
 
 def _log_native_calls() -> None:
     native = implementation().native
-    if native is not None:
+    if native is not None and any(native.handled().values()):
         _log.info("the native module completed calls", **native.handled())
 
 

@@ -47,7 +47,8 @@ _OPTIONS = (
     click.option(
         "--key-format",
         type=click.Choice(KEY_FORMATS),
-        help="What keys are.  [default: string; bytes if values stay bytes]",
+        metavar="FORMAT",
+        help=f"What keys are: {', '.join(KEY_FORMATS)}.  [default: string; bytes if values stay bytes]",
     ),
     click.option(
         "--key-schema",

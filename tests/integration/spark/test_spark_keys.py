@@ -84,7 +84,7 @@ def readers() -> Mapping[str, Callable[[str], list[Any]]]:
     """Each returns the column of keys of the folder's Parquet files."""
     name = "_kafka_key"
     return {
-        "duckdb": lambda folder: duckdb.sql(f"SELECT {name} FROM '{folder}/range=*/*.parquet'").df()[name].tolist(),
+        "duckdb": lambda folder: duckdb.execute(f"SELECT {name} FROM '{folder}/range=*/*.parquet'").df()[name].tolist(),
         "polars": lambda folder: pl.read_parquet(f"{folder}/range=*/*.parquet")[name].to_list(),
         "pyarrow": lambda folder: ds.dataset(folder, format="parquet").to_table()[name].to_pylist(),
         "pandas": lambda folder: pd.read_parquet(folder)[name].tolist(),

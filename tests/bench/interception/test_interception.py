@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from tests.bench.interception import Latency, main, report
+from tests.bench.interception.__main__ import Latency, main, report
 
 
 def test_the_added_latency_is_a_difference_of_medians() -> None:
