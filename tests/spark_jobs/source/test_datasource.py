@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 from pyspark.util import handle_worker_exception
 
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError, SourceError
@@ -45,6 +46,12 @@ def test_an_error_is_its_reason() -> None:
     assert {shown(each) for each in asked} == {
         "kafka_zk.spark_jobs.errors.OptionError: there is no option startingOffset; did you mean startingOffsets?\n"
     }
+
+
+def test_a_stream_refuses_a_wrong_schema_when_it_is_asked_for_offsets() -> None:
+    source = KafkaZkDataSource({"subscribe": "t", "kafka.bootstrap.servers": "h:1"})
+    stream = source.streamReader(StructType([StructField("price", LongType())]))
+    assert "schema: there is no column price, only key, value," in shown(stream.initialOffset)
 
 
 def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
