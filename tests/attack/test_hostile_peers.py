@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
+from kafka_zk.embedded.probe import ask_broker
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.attack import payloads
@@ -48,6 +49,12 @@ def create_led_by_peer(victim: Victim, topic: str) -> None:
     victim.ask(payloads.frame(ApiKey.CREATE_TOPICS, 1, bytes(codec.encode_body(message, ApiKey.CREATE_TOPICS, 1))))
 
 
+def brokers_known_to(victim: Victim) -> frozenset[int]:
+    view = ask_broker("127.0.0.1", victim.port)
+    assert view is not None, "the victim does not respond"
+    return view.broker_ids
+
+
 def topics_of(port: int) -> "subprocess.CompletedProcess[str]":
     """``kafka-zk topics list`` where there is no memory for such a response."""
     limited = ["/bin/sh", "-c", f'ulimit -v {TOOL_MB * 1024}; exec "$@"', "sh", *COMMAND]
@@ -69,6 +76,8 @@ def test_responses_of_2_gb(siege: Siege, znodes: KazooClient, peer: HostilePeer)
         assert listed.returncode != 0 and peer.announced[ApiKey.METADATA], "the command did not ask it"
         assert "Traceback" not in listed.stderr and "MemoryError" not in listed.stderr, listed.stderr
         znodes.delete(f"/brokers/ids/{PEER}")
+        # Until then, it could get the replicas of a new topic.
+        wait_for(lambda: PEER not in brokers_known_to(victim), "it is gone", SEEN_WITHIN_S)
         victim.create_topic("after-it", timeout_s=SEEN_WITHIN_S)
         told = victim.logged(str(ANNOUNCED_BYTES))
         assert len(told) == 2, f"the controller and the follower log it once each, not {told}"
