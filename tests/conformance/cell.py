@@ -87,7 +87,7 @@ def _play(application: "_Application", fault: Fault) -> None:
         application.leave()
     handle = application.begin(fault)
     try:
-        if fault.when is not When.AMID:
+        if fault.when is not When.DURING:
             application.start()
         _work_until_fired(application, handle)
     finally:

@@ -27,10 +27,10 @@ class Role(StrEnum):
 
 
 class When(StrEnum):
-    """The fault begins before the client starts, amid its work, or before another member of its group starts."""
+    """The fault begins before the client starts, during its work, or before another member of its group starts."""
 
     BEFORE = "before"
-    AMID = "amid"
+    DURING = "during"
     REJOIN = "rejoin"
 
 
@@ -108,41 +108,41 @@ _REPLACED = frozenset({"refused", "replaced"})
 
 _PLAIN, _IDEMPOTENT, _MEMBER = Role.PLAIN, Role.IDEMPOTENT, Role.MEMBER
 _TRANSACTIONAL, _OFFSETS = Role.TRANSACTIONAL, Role.OFFSETS
-_BEFORE, _AMID, _REJOIN = When.BEFORE, When.AMID, When.REJOIN
+_BEFORE, _DURING, _REJOIN = When.BEFORE, When.DURING, When.REJOIN
 
 FAULTS = tuple(
     Fault(*row)
     for row in (
-        ("produce-not-leader", _PLAIN, _AMID, error("Produce", "NOT_LEADER_OR_FOLLOWER", 2)),
-        ("produce-violates-policy", _PLAIN, _AMID, error("Produce", "POLICY_VIOLATION"), _REFUSED),
-        ("produce-answer-lost", _PLAIN, _AMID, drop_answer("Produce"), _DOUBLED),
-        ("produce-throttled", _PLAIN, _AMID, throttle("Produce")),
+        ("produce-not-leader", _PLAIN, _DURING, error("Produce", "NOT_LEADER_OR_FOLLOWER", 2)),
+        ("produce-violates-policy", _PLAIN, _DURING, error("Produce", "POLICY_VIOLATION"), _REFUSED),
+        ("produce-answer-lost", _PLAIN, _DURING, drop_answer("Produce"), _DOUBLED),
+        ("produce-throttled", _PLAIN, _DURING, throttle("Produce")),
         ("leader-unknown", _PLAIN, _BEFORE, error("Metadata", "LEADER_NOT_AVAILABLE", 2)),
-        ("clock-an-hour-back", _PLAIN, _AMID, clock_step(-HOUR_MS)),
-        ("idempotent-answer-lost", _IDEMPOTENT, _AMID, drop_answer("Produce")),
-        ("idempotent-third-answer-lost", _IDEMPOTENT, _AMID, drop_answer("Produce", 3)),
-        ("idempotent-few-replicas", _IDEMPOTENT, _AMID, error("Produce", "NOT_ENOUGH_REPLICAS", 2)),
-        ("idempotent-leader-moves", _IDEMPOTENT, _AMID, leader_moves),
-        ("idempotent-out-of-order", _IDEMPOTENT, _AMID, out_of_order_sequence, _REPLACED),
-        ("idempotent-disk-full", _IDEMPOTENT, _AMID, disk_full),
-        ("idempotent-session-expired", _IDEMPOTENT, _AMID, expire_session),
+        ("clock-an-hour-back", _PLAIN, _DURING, clock_step(-HOUR_MS)),
+        ("idempotent-answer-lost", _IDEMPOTENT, _DURING, drop_answer("Produce")),
+        ("idempotent-third-answer-lost", _IDEMPOTENT, _DURING, drop_answer("Produce", 3)),
+        ("idempotent-few-replicas", _IDEMPOTENT, _DURING, error("Produce", "NOT_ENOUGH_REPLICAS", 2)),
+        ("idempotent-leader-moves", _IDEMPOTENT, _DURING, leader_moves),
+        ("idempotent-out-of-order", _IDEMPOTENT, _DURING, out_of_order_sequence, _REPLACED),
+        ("idempotent-disk-full", _IDEMPOTENT, _DURING, disk_full),
+        ("idempotent-session-expired", _IDEMPOTENT, _DURING, expire_session),
         ("transaction-loading", _TRANSACTIONAL, _BEFORE, error("InitProducerId", "COORDINATOR_LOAD_IN_PROGRESS", 2)),
-        ("transaction-concurrent", _TRANSACTIONAL, _AMID, error("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", 3)),
-        ("transaction-end-answer-lost", _TRANSACTIONAL, _AMID, drop_answer("EndTxn")),
-        ("transaction-end-not-coordinator", _TRANSACTIONAL, _AMID, error("EndTxn", "NOT_COORDINATOR")),
-        ("transaction-fenced", _TRANSACTIONAL, _AMID, fence, _REPLACED),
-        ("transaction-out-of-order", _TRANSACTIONAL, _AMID, out_of_order_sequence, _REPLACED),
-        ("offsets-loading", _OFFSETS, _AMID, error("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", 2)),
-        ("offsets-answer-lost", _OFFSETS, _AMID, drop_answer("TxnOffsetCommit")),
-        ("member-coordinator-moves", _MEMBER, _AMID, coordinator_moves),
+        ("transaction-concurrent", _TRANSACTIONAL, _DURING, error("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS", 3)),
+        ("transaction-end-answer-lost", _TRANSACTIONAL, _DURING, drop_answer("EndTxn")),
+        ("transaction-end-not-coordinator", _TRANSACTIONAL, _DURING, error("EndTxn", "NOT_COORDINATOR")),
+        ("transaction-fenced", _TRANSACTIONAL, _DURING, fence, _REPLACED),
+        ("transaction-out-of-order", _TRANSACTIONAL, _DURING, out_of_order_sequence, _REPLACED),
+        ("offsets-loading", _OFFSETS, _DURING, error("TxnOffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", 2)),
+        ("offsets-answer-lost", _OFFSETS, _DURING, drop_answer("TxnOffsetCommit")),
+        ("member-coordinator-moves", _MEMBER, _DURING, coordinator_moves),
         ("member-join-loading", _MEMBER, _BEFORE, error("JoinGroup", "COORDINATOR_LOAD_IN_PROGRESS", 2)),
         ("member-sync-rebalance", _MEMBER, _BEFORE, error("SyncGroup", "REBALANCE_IN_PROGRESS")),
-        ("member-unknown-at-heartbeat", _MEMBER, _AMID, error("Heartbeat", "UNKNOWN_MEMBER_ID"), _REFUSED),
-        ("member-removed-amid-commit", _MEMBER, _AMID, rebalance_amid_commit, _REFUSED),
-        ("member-commit-answer-lost", _MEMBER, _AMID, drop_answer("OffsetCommit")),
+        ("member-unknown-at-heartbeat", _MEMBER, _DURING, error("Heartbeat", "UNKNOWN_MEMBER_ID"), _REFUSED),
+        ("member-removed-amid-commit", _MEMBER, _DURING, rebalance_amid_commit, _REFUSED),
+        ("member-commit-answer-lost", _MEMBER, _DURING, drop_answer("OffsetCommit")),
         ("member-offsets-loading", _MEMBER, _REJOIN, error("OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS", 2)),
-        ("member-offset-out-of-range", _MEMBER, _AMID, error("Fetch", "OFFSET_OUT_OF_RANGE"), _DOUBLED),
-        ("member-slow-fetch", _MEMBER, _AMID, slow_fetch),
+        ("member-offset-out-of-range", _MEMBER, _DURING, error("Fetch", "OFFSET_OUT_OF_RANGE"), _DOUBLED),
+        ("member-slow-fetch", _MEMBER, _DURING, slow_fetch),
     )
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}

@@ -40,7 +40,7 @@ class Calls:
         self._requests = cycle([(header, bytes(body)) for header, body in parsed if header.api_key in wanted])
 
     def run(self, count: int) -> None:
-        """Make the calls for so many requests, in turn whole, cut off, and with another byte."""
+        """Make the calls for this number of requests: in turn whole, cut off, and with one byte changed."""
         for number, (header, body) in enumerate(islice(self._requests, count)):
             given = self._changed(body, number % 3)
             if header.api_key == ApiKey.PRODUCE:

@@ -13,7 +13,7 @@ from tests.integration.processes import kafka_zk, kafka_zk_json
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 def where(cluster: EmbeddedCluster) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def test_a_clean_cluster_is_not_changed(kafka_zk_cluster: EmbeddedCluster, zooke
 def test_a_trap_in_a_file(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
     broker_id = min(broker.broker_id for broker in kafka_zk_cluster.brokers)
     file = tmp_path / "controller.properties"
-    file.write_text(f"node.id={broker_id}\ncontroller.quorum.voters={broker_id}@{NOBODY}\n")
+    file.write_text(f"node.id={broker_id}\ncontroller.quorum.voters={broker_id}@{NO_BROKER}\n")
     code, findings = check(*where(kafka_zk_cluster), "--controller-properties", file)
     traps = {name for name, each in findings.items() if each["verdict"] == "trap"}
     assert (code, traps) == (1, {"controller-ids", "controllers-without-flag"})
@@ -82,9 +82,9 @@ def test_only_zookeeper_or_only_brokers(kafka_zk_cluster: EmbeddedCluster) -> No
 
 
 def test_brokers_that_do_not_respond_are_not_clean(kafka_zk_cluster: EmbeddedCluster) -> None:
-    code, findings = check("--zookeeper", kafka_zk_cluster.zookeeper_connect, "--bootstrap-server", NOBODY)
+    code, findings = check("--zookeeper", kafka_zk_cluster.zookeeper_connect, "--bootstrap-server", NO_BROKER)
     assert code == 2 and findings["broker-releases"]["verdict"] == "not checked"
-    assert NOBODY in findings["broker-releases"]["not_checked"][0]["reason"]
+    assert NO_BROKER in findings["broker-releases"]["not_checked"][0]["reason"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_brokers_that_do_not_respond_are_not_clean(kafka_zk_cluster: EmbeddedClu
     [
         (("check",), "give --zookeeper, --bootstrap-server or both"),
         (("status", "--bootstrap-server", "nonsense"), "nonsense"),
-        (("check", "--bootstrap-server", NOBODY, "--server-properties", "/no/such/file"), "/no/such/file"),
+        (("check", "--bootstrap-server", NO_BROKER, "--server-properties", "/no/such/file"), "/no/such/file"),
     ],
     ids=["nothing to read", "no address", "no file"],
 )
