@@ -15,7 +15,7 @@ _TOOL = "org.apache.kafka.tools.TopicCommand"
 
 
 def test_tools_and_drivers_map_the_classes_of_the_first_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "_archive", lambda version: tmp_path / f"{version}.jsa")
+    monkeypatch.setattr(java, "archive", lambda version: tmp_path / f"{version}.jsa")
     first = java.run_tool(jars.ORACLE_VERSION, _TOOL, ["--version"])
     assert [file.name for file in tmp_path.iterdir()] == [f"{jars.ORACLE_VERSION}.jsa"]
     second = java.run_tool(jars.ORACLE_VERSION, _TOOL, ["--version"])
@@ -24,7 +24,7 @@ def test_tools_and_drivers_map_the_classes_of_the_first_tool(tmp_path: Path, mon
     driver = java.driver_command(jars.ORACLE_VERSION, "AssignorDriver", flags=["-XX:+UseSerialGC"])
     for command in (tool, driver):
         traced = ["java", "-Xlog:class+load", *command[1:]]
-        told = subprocess.run(
+        loaded = subprocess.run(
             traced, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
         )
-        assert "source: shared objects file (top)" in told.stdout, told.stderr
+        assert "source: shared objects file (top)" in loaded.stdout, loaded.stderr
