@@ -24,7 +24,7 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.mark.parametrize(("place", "fault"), enumerate(FAULTS), ids=[fault.name for fault in FAULTS])
+@pytest.mark.parametrize(("place", "fault"), list(enumerate(FAULTS)), ids=[fault.name for fault in FAULTS])
 def test_a_client_keeps_its_promises(cluster: Cluster, place: int, fault: Fault) -> None:
     cell = run_cell(cluster, PYTHON_CLIENTS[place % len(PYTHON_CLIENTS)], fault, SEED)
     assert not cell.objections, full_report(cell)
