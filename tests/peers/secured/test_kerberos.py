@@ -148,12 +148,8 @@ def test_a_client_that_had_a_ticket_waits_for_another(kerberos: Kerberos, tmp_pa
     kinit = ["kinit", "-k", "-t", str(kerberos.folder / "alice.keytab"), "-c", cache]
     with pytest.raises(SaslAuthenticationFailed):
         gssapi_client(login, _HOST)
-    subprocess.run([*kinit, "-l", "2s", kerberos.alice], check=True)
+    subprocess.run([*kinit, kerberos.alice], check=True)
     assert next(gssapi_client(login, _HOST))
-    is_expired = ["klist", "-s", "-c", cache]
-    wait_until(lambda: subprocess.run(is_expired, check=False).returncode != 0, _TIMEOUT_S, "the end of the ticket")
-    with pytest.raises(library.TicketUnavailable):
-        gssapi_client(login, _HOST)
     Path(cache).unlink()
     with pytest.raises(library.TicketUnavailable):
         gssapi_client(login, _HOST)
@@ -239,8 +235,8 @@ def test_a_producer_waits_for_the_kerberos_server(kerberos: Kerberos, monkeypatc
     failed: list[Exception] = []
     failure = library._client_failure
 
-    def noted(*args: Any) -> Exception:
-        failed.append(failure(*args))
+    def noted(*args: Any, **options: Any) -> Exception:
+        failed.append(failure(*args, **options))
         return failed[-1]
 
     monkeypatch.setattr(library, "_client_failure", noted)
