@@ -33,7 +33,7 @@ def test_a_leak_is_found(native: Native, monkeypatch: pytest.MonkeyPatch) -> Non
     call = calls._call
 
     def leak(*arguments: Any) -> Any:
-        kept.append(bytes(200))
+        kept.append(bytes(1000))  # more than earlier tests may have freed
         return call(*arguments)
 
     monkeypatch.setattr(calls, "_call", leak)

@@ -210,7 +210,6 @@ class BrokerParts:
                 self.memory,
                 lambda topic, partition: metadata.knows(topic, partition) or replicas.hosts(topic, partition),
                 config.replica_lag_time_max_ms,
-                self._fetch_purgatory,
             ),
             metadata_purgatory=Purgatory(base.machine.clock),
             controller=self.controller,

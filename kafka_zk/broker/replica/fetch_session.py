@@ -15,8 +15,6 @@ Source: FetchSession.scala@3.9.
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.network.memory_pool import UNBOUNDED, MemoryPool
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchedTopic, FetchResponse
@@ -32,18 +30,13 @@ MIN_EVICTION_MS = 120_000
 EVERYTHING_MS = 500
 """Kafka's interval of fetches of idle partitions: the default of ``replica.fetch.wait.max.ms``."""
 
-CONSUMERS_EVERYTHING_MS = 5_000
-"""A consumer's session examines all partitions within this time, for changes that no check of the purgatory announces:
-a log start offset that retention moved."""
-
 _MOST_EVERYTHING_MS = 5_000
 _SHARE_OF_LAG = 6
 
 _NEVER_MS = -(2**62)
 
-PARTITION_BYTES = 768
-"""Memory per remembered partition. Measured: 350 in a follower's new session, up to 900 if all get records; 740 in a
-consumer's, 550 if others watch the same partitions."""
+PARTITION_BYTES = 512
+"""Memory per remembered partition. Measured: 350 in a new session, up to 900 if all of a follower's get records."""
 
 TopicKey = str | bytes  # a name, or an id (16 bytes) from version 13 on
 PartitionKey = tuple[TopicKey, int]
@@ -89,21 +82,18 @@ class FetchSession:
     """The partitions that a client fetches, and the last response for each.
 
     A follower's fetch examines only ``due`` partitions, and idle ones in turn within ``everything_ms``: examining
-    10,000 together takes 0.1 s. A consumer's fetch examines those with ``news``, see ``due_to_consumer``.
+    10,000 together takes 0.1 s.
 
     Attributes:
         session_id, is_follower, uses_topic_ids: constant; ids are unique within a broker.
         next_epoch: that of the next request, from 1 up.
         wanted: in the order of examination.
         seen_count: the ``partition_changes`` count at the last examination.
-        news: a consumer's partitions that have changed since the last response.
-        purgatory: announces them; None if nothing does.
     """
 
     __slots__ = (
-        "_everything_ms", "_looked_count", "_move_count", "_places", "_round", "_round_ms", "_told", "_topics",
-        "_unfinished", "_watched", "is_follower", "last_used_ms", "news", "next_epoch", "purgatory", "seen_count",
-        "session_id", "uses_topic_ids", "wanted",
+        "_everything_ms", "_looked_count", "_move_count", "_places", "_round", "_round_ms", "_told", "_unfinished",
+        "is_follower", "last_used_ms", "next_epoch", "seen_count", "session_id", "uses_topic_ids", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -115,7 +105,6 @@ class FetchSession:
         everything_ms: int = EVERYTHING_MS,
         *,
         is_follower: bool = False,
-        purgatory: Purgatory | None = None,
     ) -> None:
         self.session_id = session_id
         self.is_follower = is_follower
@@ -124,8 +113,7 @@ class FetchSession:
         self.wanted = wanted
         self.last_used_ms = now_ms
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # last response's (high watermark, log start offset)
-        self._places = {key: place for place, key in enumerate(wanted)}  # for ``due``
-        self._topics: set[TopicKey] | None = None
+        self._places = {key: place for place, key in enumerate(wanted)} if is_follower else {}  # for ``due``
         self._move_count = len(self._places)
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()  # see ``answered``
@@ -133,35 +121,19 @@ class FetchSession:
         self._round: list[PartitionKey] = []  # examined in turn within _everything_ms from _round_ms
         self._round_ms = _NEVER_MS
         self._looked_count = 0  # examined partitions of _round
-        self.purgatory = None if is_follower else purgatory
-        self._watched: dict[TopicPartition, PartitionKey] = {}
-        self.news: set[TopicPartition] = set()
-
-    @property
-    def topics(self) -> set[TopicKey]:
-        """Names or ids of all partitions' topics."""
-        if self._topics is None:
-            self._topics = {topic for topic, _ in self.wanted}
-        return self._topics
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
         """Add or replace ``changed``, and remove the request's forgotten partitions."""
-        self._topics = None
         for key in changed:
             if key not in self.wanted:
                 self._move(key)
         self.wanted.update(changed)
-        forgotten = {
-            (_topic_key(topic, topic_id), partition)
-            for topic, topic_id, partitions in request.forgotten_topics
-            for partition in partitions
-        }
-        for key in forgotten:
-            self.wanted.pop(key, None)
-            self._told.pop(key, None)
-            self._places.pop(key, None)
-        if forgotten:
-            self._unwatch([tp for tp, key in self._watched.items() if key in forgotten])
+        for forgotten in request.forgotten_topics:
+            for partition in forgotten.partitions:
+                key = (_topic_key(forgotten.topic, forgotten.topic_id), partition)
+                self.wanted.pop(key, None)
+                self._told.pop(key, None)
+                self._places.pop(key, None)
 
     def due(
         self,
@@ -187,46 +159,10 @@ class FetchSession:
         due = sorted(candidates & self._places.keys(), key=self._places.__getitem__)
         return {key: self.wanted[key] for key in due if key in turn or agrees(key, self.wanted[key])}
 
-    def due_to_consumer(self, request: FetchRequest, now_ms: int) -> Wanted:
-        """The partitions to examine, in order: those that the request lists, that have ``news``, or that were
-        unfinished last time; and all of them every CONSUMERS_EVERYTHING_MS."""
-        news, self.news = self.news, set()
-        if self.purgatory is None or now_ms - self._round_ms >= CONSUMERS_EVERYTHING_MS:
-            self._round_ms = now_ms
-            return self.wanted
-        candidates = {self._watched[tp] for tp in news if tp in self._watched}.union(_wanted(request), self._unfinished)
-        due = sorted(candidates & self._places.keys(), key=self._places.__getitem__)
-        return {key: self.wanted[key] for key in due}
-
-    def watch(self, tp: TopicPartition, key: PartitionKey) -> None:
-        """Receive news of a partition that was examined, until it is forgotten or the session is removed."""
-        if self.purgatory is not None and tp not in self._watched and key in self.wanted:
-            self._watched[tp] = key
-            self.purgatory.watch(tp, self._changed)
-
-    def close(self) -> None:
-        """Receive no more news."""
-        self._unwatch(list(self._watched))
-        self.purgatory = None
-
-    def _unwatch(self, tps: Iterable[TopicPartition]) -> None:
-        for tp in tps:
-            assert self.purgatory is not None
-            self.purgatory.unwatch(tp, self._changed)
-            del self._watched[tp]
-
-    def key_of(self, tp: TopicPartition) -> PartitionKey | None:
-        """Of a partition with news; None if it was forgotten meanwhile."""
-        return self._watched.get(tp)
-
-    def _changed(self, tp: TopicPartition) -> None:
-        if self.purgatory is not None:  # otherwise the check that calls this has ended the session
-            self.news.add(tp)
-            self.purgatory.check_later(self)
-
     def _move(self, key: PartitionKey) -> None:
-        self._move_count += 1
-        self._places[key] = self._move_count
+        if self.is_follower:
+            self._move_count += 1
+            self._places[key] = self._move_count
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
         """The partitions whose turn it is. The first round begins with the session, which has just examined all of
@@ -280,8 +216,7 @@ class FetchSession:
 class FetchSessions:
     """The sessions of a broker: at most ``slots``, with as many partitions as ``memory`` allows.
 
-    ``max_lag_ms``: replica.lag.time.max.ms. ``purgatory``: announces changes of partitions; without it, consumers'
-    fetches examine all partitions.
+    ``max_lag_ms``: replica.lag.time.max.ms.
     """
 
     def __init__(
@@ -291,10 +226,8 @@ class FetchSessions:
         memory: MemoryPool = UNBOUNDED,
         is_known: IsKnown = lambda topic, partition: True,
         max_lag_ms: int = 0,
-        purgatory: Purgatory | None = None,
     ) -> None:
         self._slots = slots
-        self._purgatory = purgatory
         self._new_id = new_id
         self._memory = memory
         self._is_known = is_known
@@ -359,9 +292,8 @@ class FetchSessions:
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._new_id()
         session = FetchSession(
-            session_id, wanted, uses_topic_ids, now_ms, self._everything_ms,
-            is_follower=is_follower, purgatory=self._purgatory,
-        )  # fmt: skip
+            session_id, wanted, uses_topic_ids, now_ms, self._everything_ms, is_follower=is_follower
+        )
         self._sessions[session_id] = session
         return session
 
@@ -379,7 +311,6 @@ class FetchSessions:
     def _remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            session.close()
             self._memory.drop(len(session.wanted) * PARTITION_BYTES)
 
     def _continue(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:

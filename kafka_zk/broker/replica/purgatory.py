@@ -49,17 +49,6 @@ class Purgatory:
         self._due: dict[Hashable, None] = {}
         self._waiting: dict[Hashable, dict[int, Wait]] = {}
         self._to_check: list[Hashable] = []
-        self._watchers: dict[Hashable, dict[Callable[[Any], None], None]] = {}
-
-    def watch(self, key: Hashable, changed: Callable[[Any], None]) -> None:
-        """Call ``changed`` with the key at once when a check of it is requested, until ``unwatch``."""
-        self._watchers.setdefault(key, {})[changed] = None
-
-    def unwatch(self, key: Hashable, changed: Callable[[Any], None]) -> None:
-        watchers = self._watchers[key]
-        del watchers[changed]
-        if not watchers:
-            del self._watchers[key]
 
     def wait(
         self,
@@ -83,15 +72,6 @@ class Purgatory:
 
     def check(self, key: Hashable) -> None:
         """Re-evaluate requests for ``key``; they complete before the outermost ``check`` returns."""
-        if key in self._watchers:
-            self._tell_watchers(key)
-        self._check(key)
-
-    def _tell_watchers(self, key: Hashable) -> None:
-        for changed in list(self._watchers[key]):
-            changed(key)
-
-    def _check(self, key: Hashable) -> None:
         if key in self._waiting:
             self._to_check.append(key)
             if len(self._to_check) == 1:  # otherwise called by a completed request
@@ -99,8 +79,6 @@ class Purgatory:
 
     def check_later(self, key: Hashable) -> None:
         """Like ``check`` at the end of the reactor's turn, once for all changes of ``key`` until then."""
-        if key in self._watchers:
-            self._tell_watchers(key)
         if key in self._waiting:
             self._due[key] = None
             if len(self._due) == 1:
@@ -109,7 +87,7 @@ class Purgatory:
     def _check_due(self) -> None:
         due, self._due = self._due, {}
         for key in due:
-            self._check(key)
+            self.check(key)
 
     def _check_all(self) -> None:
         """Check key by key, because requests that complete each other recursively could overflow the stack."""

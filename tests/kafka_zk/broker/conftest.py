@@ -359,7 +359,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
     client_quotas = Enforcement(ClientQuotas(QuotaWindow(), QuotaWindow()), clock)
     services = Services(
         0, "cluster", config, clock, NoAuthorizer({"PLAINTEXT"}), metadata, replicas,
-        purgatory, FetchSessions(10, count(1).__next__, purgatory=purgatory), Purgatory(clock),
+        purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
         FakeController(), topics, configs, lambda: 1, FakeControllerEpochs(),  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
         coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]

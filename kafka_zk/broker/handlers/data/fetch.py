@@ -6,7 +6,7 @@ Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages@3.9.
 from contextlib import ExitStack
 
 from kafka_zk.base.types import new_tuple
-from kafka_zk.broker.handlers.data import consumer_fetch, consumer_fetch_wait, conversion, leader_hints, replica_fetch
+from kafka_zk.broker.handlers.data import consumer_fetch_wait, conversion, leader_hints, replica_fetch
 from kafka_zk.broker.handlers.data.partition_reads import PartitionReads
 from kafka_zk.broker.handlers.data.preferred_read_replica import read_elsewhere
 from kafka_zk.broker.handlers.data.requested_partitions import RequestedPartition, resolve, resolve_in_turns
@@ -59,12 +59,11 @@ async def handle(
     if quota is not None and (is_follower or request.max_bytes > quota.most_in_window):
         quota, request = (None, request) if is_follower else (quota, _capped(request, quota))
     seen_count = services.replicas.changes.count
-    asked = (replica_fetch if is_follower else consumer_fetch).due(services, context, request, fetching)
+    asked = replica_fetch.due(services, context, request, fetching) if is_follower else fetching.wanted
     if is_large:
         requested = await resolve_in_turns(services, context, request, asked)
     else:
         requested = resolve(services, context, request, asked.items())
-    consumer_fetch.watch(fetching.session, requested)
     if version < _ZSTD_SINCE:
         requested = [_without_zstd(services, entry) for entry in requested]
     elsewhere = read_elsewhere(services, context, request) if request.rack_id else None
@@ -76,14 +75,12 @@ async def handle(
             await waited.wait()
             requested, fetched, is_final = waited.read(fetched)
             seen_count = waited.seen_count
-        elif fetching.wanted:
-            more = await consumer_fetch_wait.wait(services, reads, requested, fetched, fetching.session)
-            fetched, size_bytes, is_final = consumer_fetch_wait.read_again(reads, requested, fetched, more)
-            requested = [*requested, *more]
+        elif requested:
+            await consumer_fetch_wait.wait(services, reads, requested, fetched)
+            fetched, size_bytes, is_final = consumer_fetch_wait.read_again(reads, requested, fetched)
     if quota is not None:
         wait_ms = quota.admit(_HEAD_BYTES + len(fetched) * _ENTRY_BYTES + size_bytes, services.clock.seconds() * 1000)
         if wait_ms > 0:
-            consumer_fetch.note_refusal(fetching, requested)
             return _refusal(services, header, fetching, wait_ms)
     if version < conversion.MAGIC_2_SINCE_FETCH:
         fetched = await _converted(services, context, reads, requested, fetched)
@@ -98,7 +95,6 @@ async def handle(
         replica_fetch.count_replication(services, requested, fetched, parts)
         replica_fetch.note_answer(services, request.replica_id, fetching, requested, fetched, seen_count)
         return ExemptAnswer(parts)
-    consumer_fetch.note_answer(fetching, reads, requested, fetched)
     return parts if quota is None or not wait_ms else ThrottledAnswer(parts, -wait_ms)
 
 

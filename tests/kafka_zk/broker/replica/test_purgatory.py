@@ -121,21 +121,3 @@ def test_what_is_checked_later_is_checked_at_once_without_turns() -> None:
     waiting = purgatory.wait(["a"], lambda: True, 1000)
     purgatory.check_later("a")
     assert waiting.result
-
-
-def test_a_watcher_is_called_at_once_for_each_check_until_it_ends() -> None:
-    """Even if the requests are checked at the end of the turn."""
-    turn: list[Callable[[], object]] = []
-    purgatory = Purgatory(Clock(), turn.append)
-    seen: list[tuple[int, str]] = []
-    watchers = [lambda key, number=number: seen.append((number, key)) for number in (1, 2)]
-    for watcher in watchers:
-        purgatory.watch("a", watcher)
-    purgatory.wait(["a"], lambda: True, 1000)
-    purgatory.check_later("a")
-    assert seen == [(1, "a"), (2, "a")]
-    turn[0]()
-    assert len(seen) == 2, "once for each check that was asked for"
-    purgatory.unwatch("a", watchers[0])
-    purgatory.check("a")
-    assert seen[2:] == [(2, "a")]
