@@ -3,7 +3,6 @@
 from typing import Any
 
 from kafka_zk.spark_jobs.errors import ExtractionFailed
-from kafka_zk.spark_jobs.extraction.session_settings import parquet_times_in_micros
 
 _PLACE = ("topic", "partition", "offset")
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
@@ -34,8 +33,7 @@ class SparkRewriter:
         if order:
             frame = frame.sortWithinPartitions(*order)
         writer = frame.observe(counted, f.count(f.lit(1)).alias("records")).write
-        with parquet_times_in_micros(self._spark):
-            (writer.partitionBy(*partitioned_by) if partitioned_by else writer).parquet(staging)
+        (writer.partitionBy(*partitioned_by) if partitioned_by else writer).parquet(staging)
         return int(counted.get["records"])
 
     def _read(self, target: str, paths: list[str], partitioned_by: tuple[str, ...]) -> Any:

@@ -31,10 +31,8 @@ def read_range(partition: InputPartition) -> Iterator[Any]:
 
 
 def _batches(partition: RangePartition) -> Iterator[Any]:
-    columns = partition.settings.columns
     with reason_only():
-        for batch in _fetch()(partition.ranges, partition.settings):
-            yield batch if columns is None else batch.select(columns)
+        yield from _fetch()(partition.ranges, partition.settings)
 
 
 @functools.cache
