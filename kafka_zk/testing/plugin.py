@@ -115,9 +115,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _of_worker(config: pytest.Config) -> dict[str, Any]:
-    """What the controller has told this worker; empty without pytest-xdist."""
-    told: dict[str, Any] = getattr(config, "workerinput", {})
-    return told
+    """The controller's values for this worker; empty without pytest-xdist."""
+    values: dict[str, Any] = getattr(config, "workerinput", {})
+    return values
 
 
 # --- logs of the servers ----------------------------------------------------------------------------------------------

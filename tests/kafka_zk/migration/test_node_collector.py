@@ -24,7 +24,7 @@ Answers = Mapping[int, Any]
 
 
 class Connection:
-    """Answers each API as it is told; others are not offered."""
+    """Gives each API its prepared response; other APIs are not offered."""
 
     on_disconnect = None
 
