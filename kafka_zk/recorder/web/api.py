@@ -13,14 +13,17 @@ from kafka_zk.recorder.web.client_view import clients_document
 from kafka_zk.recorder.web.cluster_view import cluster_document
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
-from kafka_zk.recorder.web.lanes import is_folded, silences
+from kafka_zk.recorder.web.lanes import is_folded, silences, with_outages
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question
 from kafka_zk.recorder.web.narration import line, title
+from kafka_zk.recorder.web.reasons import reason
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000
 MOST_ZNODES = 3_000
 MOST_LINKS = 60
+MOST_LIKELY = 2
+"""A chain of causes ends before its next likely link: each makes all later ones less likely."""
 MOST_MOVES = 5_000
 MOST_EPISODES = 100
 LONGEST_COUNTED_MS = 600_000
@@ -121,12 +124,16 @@ class RecordingApi:
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         opened, closed = _several(query, "open"), _several(query, "close")
         spans = self._recording.spans.single(from_ms, to_ms, MOST_SPANS)
+        brokers = [each for each in spans if each.kind == "broker"]
+        outage = any(not each.holder for each in brokers)
         groups = []
         for group in self._recording.spans.groups(from_ms, to_ms, MOST_LANE_GROUPS):
             folded = is_folded(group, opened, closed)
             room = max(0, MOST_SPANS - len(spans))
-            found = self._recording.spans.of_group(group, from_ms, to_ms, room, unheld=folded)
-            silent = silences((each.from_ms, each.to_ms) for each in found) if folded else []
+            all_needed = not folded or (outage and group.kind == "leader")
+            held = self._recording.spans.of_group(group, from_ms, to_ms, room, unheld=not all_needed)
+            found = with_outages(held, brokers) if outage else held
+            silent = silences((each.from_ms, each.to_ms) for each in found if not each.holder) if folded else []
             groups.append({**group._asdict(), "folded": folded, "silences": silent})
             spans += () if folded else found
         return {"spans": [list(span) for span in spans], "groups": groups}
@@ -210,6 +217,7 @@ class RecordingApi:
             "title": title(entry),
             "document": _shown_document(entry),
             "why": [_short(each) for each in self._chain(entry)],
+            "reason": reason(entry) if entry.cause is None else "",
             "effects": [_short(each) for each in self._recording.entries.effects(entry.seq, MOST_LINKS)],
             "explanation": None if told is None else told._asdict(),
         }
@@ -231,14 +239,15 @@ class RecordingApi:
     def _chain(self, entry: Entry) -> list[Entry]:
         chain: list[Entry] = []
         seen = {entry.seq}
-        cause = entry.cause
-        while cause is not None and cause not in seen and len(chain) < MOST_LINKS:
+        cause, likely_count = entry.cause, int(not entry.certain)
+        while cause is not None and cause not in seen and len(chain) < MOST_LINKS and likely_count <= MOST_LIKELY:
             seen.add(cause)
             found = self._recording.entries.entry(cause)
             if found is None:
                 break
             chain.append(found)
             cause = found.cause
+            likely_count += not found.certain
         return chain
 
 
@@ -260,6 +269,8 @@ def _short(entry: Entry) -> Document:
     return {
         "seq": entry.seq,
         "time_ms": entry.time_ms,
+        "microsecond": entry.document.get("microsecond"),
+        "number": entry.document.get("number"),
         "actor": entry.actor,
         "kind": entry.kind,
         "path": entry.path,

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 from kafka_zk.registry.client.errors import RegistryError
@@ -44,8 +45,8 @@ class Recorder:
         self._on_news = on_news
         self._loop = LoopingCall(self.poll)
         self._loop.clock = reactor
-        self._waiting: list[Event] = []
-        self._events: list[Event] = []
+        self._waiting: list[Traced] = []
+        self._events: list[Traced] = []
         self._transactions: list[Transaction] = []
         self._passed_over = 0
         self.lost_count = 0
@@ -64,6 +65,9 @@ class Recorder:
 
     def take(self, events: list[Event]) -> None:
         """Keep events of another source for the next poll."""
+        self._take([Traced(each, None) for each in events])
+
+    def _take(self, events: list[Traced]) -> None:
         if self._waiting and len(self._waiting) + len(events) > MOST_KEPT:
             self.lost_count += len(events)
         else:
@@ -106,18 +110,18 @@ class Recorder:
 
     def _hear(self) -> None:
         if self._traces is not None:
-            self.take(self._traces.read())
+            self._take(self._traces.read())
 
-    def _due(self, transactions: list[Transaction]) -> list[Event]:
+    def _due(self, transactions: list[Transaction]) -> list[Traced]:
         found = self._waiting
         self._waiting = []
         if self._source.behind:
             until_ms = transactions[-1].time_ms if transactions else 0
-            self._waiting = [each for each in found if each.time_ms > until_ms]
-            found = [each for each in found if each.time_ms <= until_ms]
+            self._waiting = [each for each in found if each.event.time_ms > until_ms]
+            found = [each for each in found if each.event.time_ms <= until_ms]
         return found
 
-    def _keep(self, events: list[Event], transactions: list[Transaction]) -> None:
+    def _keep(self, events: list[Traced], transactions: list[Transaction]) -> None:
         room = MOST_KEPT - len(self._events) - len(self._transactions)
         if len(events) + len(transactions) > room and (self._events or self._transactions):
             self.lost_count += len(events) + len(transactions)

@@ -7,6 +7,7 @@ from twisted.internet.task import Clock
 
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.web import recorder as module
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
 from kafka_zk.recorder.web.sources import TraceSource
@@ -36,9 +37,9 @@ class Traces(TraceSource):
     def __init__(self, events: list[Event]) -> None:
         self.next = events
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[Traced]:
         found, self.next = self.next, []
-        return found
+        return [Traced(each, None) for each in found]
 
 
 def changed(zxid: int) -> Transaction:
