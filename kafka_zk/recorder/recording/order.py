@@ -18,8 +18,12 @@ class _Placed(NamedTuple):
 
 
 def in_order(events: Iterable[Event | Traced], transactions: Iterable[Transaction]) -> Iterator[Traced | Transaction]:
-    """At equal times, transactions come first: ZooKeeper's log has no microseconds."""
-    waiting = sorted(transactions, key=lambda each: each.zxid)
+    """At equal times, transactions come first: ZooKeeper's log has no microseconds.
+
+    Args:
+        transactions: in their order, by zxid where it is known.
+    """
+    waiting = list(transactions)
     at, now_us = 0, 0
     for time_us, traced in sorted(_placed(events), key=lambda each: each.time_us):
         while at < len(waiting) and (

@@ -10,13 +10,14 @@ from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
 from kafka_zk.recorder.recording.export import export
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.client_view import clients_document
-from kafka_zk.recorder.web.cluster_view import cluster_document
+from kafka_zk.recorder.web.cluster_view import cluster_document, series_of
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
 from kafka_zk.recorder.web.lanes import is_folded, silences, with_outages
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question
 from kafka_zk.recorder.web.narration import line, title
 from kafka_zk.recorder.web.reasons import reason
+from kafka_zk.recorder.web.turns import SAMPLED, TURNS
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000
@@ -34,8 +35,14 @@ ASSIGNED = "AssignmentCompleted"
 MOST_LANE_GROUPS = 300
 MOST_CHANGES = 10
 MOST_SERIES = 2_000
+MOST_ROWS = 300
+"""Partitions of a group that are shown with offsets."""
+SAMPLING_PAUSE_MS = 5_000
+"""After a longer pause, earlier samples say nothing about the present."""
 MOST_SUMS = 100
 MOST_POINTS = 300
+INTERVAL_S = 1.0
+"""Between two rounds of questions to brokers, as in ``sampler``."""
 _SESSION_IDS = ("session", "session_id")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -55,12 +62,36 @@ class RecordingApi:
         self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # key and result of the last query
 
     def state(self, query: Query) -> Document:
-        """The cluster after entry ``seq`` and the rest of its transaction."""
+        """The cluster after entry ``seq`` and the rest of its transaction.
+
+        ``measured``: the values of its shown partitions at ``time_ms`` (default: the entry's time), none of which is
+        older than ``age_ms`` (None: brokers were not asked then).
+        """
         seq = self._recording.entries.whole(self._seq(query))
         document = cluster_document(self._recording.znodes.after(seq).znodes, _several(query, "open"))
         brokers = {f"broker-{each['id']}" for each in document["brokers"]}
         clients = clients_document(self._recording.entries, seq, brokers)
-        return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq), "clients": clients}}
+        cluster = {**document, "coordinated": self._coordinated(seq), "clients": clients}
+        at = self._recording.entries.entry(seq)
+        time_ms = _number(query, "time_ms") if "time_ms" in query else at.time_ms if at is not None else 0
+        return {"seq": seq, "cluster": cluster, **self._measured(cluster, time_ms)}
+
+    def _measured(self, cluster: Document, time_ms: int) -> Document:
+        samples = self._recording.samples
+        heard = samples.at(time_ms, ("heard ",), MOST_SERIES)
+        age_ms = self._sampled(time_ms)["age_ms"]
+        shown = samples.values(time_ms, series_of(cluster, MOST_ROWS)) if age_ms is not None else {}
+        return {"measured": {**heard, **shown}, "age_ms": age_ms}
+
+    def _sampled(self, time_ms: int) -> Document:
+        """When brokers were last asked before a moment, and the age of the oldest answer."""
+        last, turns = (self._recording.samples.last(name, time_ms) for name in (SAMPLED, TURNS))
+        if last is None:
+            return {"sampled_ms": None, "turns": 1, "age_ms": None}
+        count = (turns.value if turns is not None else None) or 1
+        pause_ms = time_ms - last.time_ms
+        age_ms = pause_ms + (count - 1) * int(INTERVAL_S * 1000)
+        return {"sampled_ms": last.time_ms, "turns": count, "age_ms": age_ms if pause_ms <= SAMPLING_PAUSE_MS else None}
 
     def tree(self, query: Query) -> Document:
         """The znodes after entry ``seq``. If there are too many: those with ``name`` in their path; without ``name``,
@@ -149,12 +180,12 @@ class RecordingApi:
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
 
     def samples(self, query: Query) -> Document:
-        """Offsets and lags of partitions and groups at ``time_ms``, and the sums over an interval."""
-        from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
+        """The sums of topics' high watermarks and groups' lags over an interval, and when brokers were last asked."""
+        from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         samples = self._recording.samples
         sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
         return {
-            "at": samples.at(time_ms, ("end ", "committed ", "heard "), MOST_SERIES),
+            **self._sampled(to_ms),
             "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
         }
 

@@ -4,7 +4,7 @@ Only facts in znodes appear. Znodes that cannot be parsed are listed.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kafka_zk.recorder.recording.documents import Document
@@ -36,6 +36,21 @@ def cluster_document(znodes: Mapping[str, Znode], opened: Collection[str] = ()) 
     for path, znode in znodes.items():
         view.see(path, znode)
     return view.document()
+
+
+def series_of(cluster: Document, most_rows: int) -> Iterator[str]:
+    """The names of the samples of the partitions in a cluster's document: those listed under their topics, and at most
+    ``most_rows`` of each group.
+    """
+    for topic in cluster["topics"]:
+        for each in topic["partitions"]:
+            yield f"end {topic['name']}-{each['partition']}"
+    for group in (*cluster["groups"], *cluster["coordinated"]):
+        owned = (tp for tps in (group.get("members") or {}).values() for tp in tps) if "owners" not in group else ()
+        tps = {*group.get("owners", ()), *group.get("offsets", ()), *owned}
+        for tp in sorted(tps)[:most_rows]:
+            yield f"end {tp}"
+            yield f"committed {group['name']}: {tp}"
 
 
 class _View:

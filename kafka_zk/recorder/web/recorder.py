@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from kafka_zk.base.clock import wall_ms
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import Traced
@@ -18,6 +19,8 @@ from kafka_zk.registry.client.errors import RegistryError
 INTERVAL_S = 0.1
 RETRY_POLLS = 10
 """Polls skipped after a failure."""
+SKEW_MS = 3_000
+"""Smaller differences of clocks are not told from the time that a change takes to be recorded."""
 MOST_KEPT = 100_000
 """Entries that wait for disk space; later ones are counted and dropped."""
 
@@ -38,7 +41,9 @@ class Recorder:
         source: Source,
         traces: Traces | None,
         on_news: Callable[[], None] = lambda: None,
+        now_ms: Callable[[], int] = wall_ms,
     ) -> None:
+        self._now_ms = now_ms
         self._recording = recording
         self._source = source
         self._traces = traces
@@ -53,6 +58,9 @@ class Recorder:
         """Number of dropped entries: the disk was full for too long, or they could not be recorded."""
         self.problem = ""
         """Why recording is interrupted."""
+        self.skew_ms = 0
+        """How far the cluster's clock is ahead of this machine's; 0 up to SKEW_MS."""
+        self._caught_up = False
 
     def start(self) -> "Deferred[Any]":
         done: Deferred[Any] = self._loop.start(INTERVAL_S)
@@ -83,6 +91,7 @@ class Recorder:
         try:
             self._hear()
             transactions = self._source.read()
+            self._compare_clocks(transactions)
             self._keep(self._due(transactions), transactions)
             if not (self._events or self._transactions):
                 return
@@ -96,6 +105,13 @@ class Recorder:
         self._events, self._transactions = [], []
         self.problem = ""
         self._on_news()
+
+    def _compare_clocks(self, transactions: list[Transaction]) -> None:
+        """What was just written has the cluster's present time; older transactions say nothing."""
+        if transactions and self._caught_up:
+            skew_ms = max(each.time_ms for each in transactions) - self._now_ms()
+            self.skew_ms = skew_ms if abs(skew_ms) > SKEW_MS else 0
+        self._caught_up = not self._source.behind
 
     def _lose(self, error: Exception) -> None:
         """Drop the traces and try the changes again; drop the changes if that fails, too."""
