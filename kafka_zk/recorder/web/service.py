@@ -132,6 +132,7 @@ class WebService:
             "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
             "can_break": cluster is not None and cluster.break_broker is not None,
             "problem": problem,
+            "names": self._recording.spans.members,
         }
 
     def _now_ms(self) -> int:
