@@ -4,6 +4,7 @@ from typing import Any
 
 from kafka_zk.broker.controller.events import LeadersElected, RequestSent
 from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.broker_room import SESSION_TIMEOUT_MS, BrokerRoom
 from kafka_zk.recorder.timeline.cluster_events import BrokerGone
 from kafka_zk.registry.znodes.brokers import broker_path
@@ -42,6 +43,7 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
         acknowledged = news.seconds()
         offset = future.value().offset
         shown = room.wait_state(tp, lambda state: state.leader not in (-1, LEADER))
+        teacher.ask(questions.HOW_IT_IS_NOTICED)
         teacher.tell("What happened, in seconds after the kill, and which process did it:")
         for line in news.lines():
             teacher.show(line)
@@ -57,6 +59,7 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
             "brokers refuse requests with the old leader epoch. The producer retried until it found the new leader, "
             "and lost nothing."
         )
+        teacher.ask(questions.AFTER_ITS_RETURN)
         teacher.tell(f"Broker {LEADER} is started again.")
         news.begin()
         room.restart(LEADER)

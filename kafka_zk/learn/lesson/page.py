@@ -38,7 +38,7 @@ class LessonPage:
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
         """``folder``: for the data of the clusters. Raises the errors of ``course.run``."""
         teacher = StepTeacher(self._take, self._keep, self._open_room, self._clusters.heard)
-        with Rooms(folder, teacher) as rooms:
+        with Rooms(folder, teacher, each_new=True) as rooms:
             course.run(rooms, chapters, numbers)
         teacher.finish()
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.broker_room import BrokerRoom
 
 CHAPTER = 7
@@ -32,6 +33,7 @@ def unclean_election(room: BrokerRoom) -> dict[str, Any]:
             offset = producer.send(tp.topic, value, partition=0).result().offset
             teacher.show(f"acks=all: {value.decode()} is acknowledged, offset {offset}")
     room.show_state(tp)
+    teacher.ask(questions.NOBODY_OF_THE_ISR)
     teacher.tell("Now the leader is killed, too, and broker 0 returns, which has only a:")
     room.kill(LEADER, expire=True)
     room.restart(CONTROLLER)
@@ -54,6 +56,7 @@ def unclean_election(room: BrokerRoom) -> dict[str, Any]:
     with room.producer("all") as producer:
         offset = producer.send(tp.topic, b"d", partition=0).result().offset
     teacher.show(f"acks=all: d is acknowledged, offset {offset}")
+    teacher.ask(questions.OLD_RECORDS)
     teacher.tell(
         "Broker 2 returns, then broker 1, the old leader. Broker 1 is a follower now, and has b and c where the new "
         "leader has d:"

@@ -14,7 +14,7 @@ from kafka_zk.recorder.web.cluster_view import cluster_document, series_of
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
 from kafka_zk.recorder.web.lanes import is_folded, silences, with_outages
-from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question
+from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question, step_document
 from kafka_zk.recorder.web.narration import line, title
 from kafka_zk.recorder.web.reasons import reason
 from kafka_zk.recorder.web.turns import SAMPLED, TURNS
@@ -192,7 +192,7 @@ class RecordingApi:
     def lesson(self, query: Query) -> Document:
         """The recording's lesson; empty without one."""
         lesson = self._lesson()
-        return {**lesson._asdict(), "steps": [each._asdict() for each in lesson.steps]}
+        return {**lesson._asdict(), "steps": [step_document(each) for each in lesson.steps]}
 
     def question(self, query: Query) -> Document:
         """Ask about the effect of ``step``; the document contains the answer."""
@@ -200,6 +200,9 @@ class RecordingApi:
         number = _number(query, "step")
         if not 0 <= number < len(steps):
             raise BadRequest(f"there is no step {number}")
+        if any(each.question is not None for each in steps):
+            own = steps[number].question
+            return {"question": None if own is None else own._asdict()}
         before = dict(self._recording.znodes.after(steps[number].from_seq).znodes)
         found = question(before, self._recording.znodes.after(steps[number].seq).znodes)
         return {"question": None if found is None else found._asdict()}

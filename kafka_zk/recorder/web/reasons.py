@@ -4,9 +4,7 @@ from kafka_zk.recorder.recording.entries import CHANGES, SESSION_BEGAN, SESSION_
 from kafka_zk.recorder.recording.session_names import unnamed
 
 _ACT = "A person did this, on the page or with kafka-zk break. The chain of causes begins here."
-_BEGAN = (
-    "A process connected to ZooKeeper. Nothing in this recording started it; perhaps it was started by hand."
-)
+_BEGAN = "A process connected to ZooKeeper. Nothing in this recording started it; perhaps it was started by hand."
 _ENDED = (
     "Its process closed the session, or ZooKeeper heard nothing from it for the whole session timeout. No recorded act "
     "explains it: look at what the process last did, and at its log."

@@ -117,7 +117,9 @@ def test_colours_last_and_every_tab_is_served_and_a_dead_recorder_is_told(
     served: tuple[Terminal, str], page: Page
 ) -> None:
     terminal, url = served
-    colours = "return [...document.querySelectorAll('#view svg rect[rx=\"3\"]')].map((each) => each.getAttribute('fill'))"
+    colours = (
+        "return [...document.querySelectorAll('#view svg rect[rx=\"3\"]')].map((each) => each.getAttribute('fill'))"
+    )
     before = page.driver.execute_script(colours)
     page.type("#filter", "b000")
     page.driver.refresh()

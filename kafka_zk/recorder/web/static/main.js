@@ -38,6 +38,7 @@ const page = {
   breaking: null, // the panel for faults, if the cluster allows them
   inLesson: false,
   lesson: null, // its panel
+  began_ms: 0, // when its chapter began: each has a cluster of its own
   playing: false,
   drawing: false,
   timeline: null, // the last drawing
@@ -128,7 +129,7 @@ async function whatHappened() {
     if (live) setTimeout(drawNews, HAPPENED_MS + 1);
   }
   if (!page.inLesson) return page.told;
-  const over = page.told.episodes.filter((each) => each.to_ms <= page.moment); // no answers beforehand
+  const over = page.told.episodes.filter((each) => each.from_ms >= page.began_ms && each.to_ms <= page.moment); // no answers beforehand
   return { episodes: over, count: over.length };
 }
 
@@ -197,7 +198,7 @@ async function showZnode(seq) {
 
 function shownRange() {
   const seconds = Number(id("window").value);
-  const { first_ms, last_ms, now_ms } = page.recording;
+  const { last_ms, now_ms } = page.recording, first_ms = Math.max(page.recording.first_ms, page.inLesson ? page.began_ms : 0);
   const end = page.inLesson ? page.moment : Math.max(last_ms, page.recording.live ? now_ms : 0); // no answers beforehand
   if (!seconds) return { from_ms: first_ms, to_ms: end };
   const to = page.seq === null ? end : Math.min(end, page.moment + (seconds * 1000) / 2);
@@ -217,7 +218,8 @@ function controls() {
   slider.setAttribute("aria-valuetext", dated(page.moment));
   for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
   const kept = new URLSearchParams({ view: page.view });
-  if (!live) kept.set("seq", page.seq);
+  if (!live && !page.lesson) kept.set("seq", page.seq);
+  if (page.lesson?.step >= 0) kept.set("step", page.lesson.step + 1);
   if (token) kept.set("token", token);
   history.replaceState(null, "", `#${kept}`);
 }
@@ -385,11 +387,19 @@ function drawNews() {
 async function beginLesson() {
   if (page.recording.can_break && breakToken) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
   if (page.recording.live) return;
-  const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.at = page.chosen = null; await draw(); });
-  if (!await panel.begin()) return;
+  const panel = new LessonPanel(id("lesson"), ask, async (seq, began) => {
+    page.playing = false;
+    page.inLesson = true;
+    page.seq = Math.max(1, seq);
+    page.began_ms = (await ask("step", { seq: began - 1, by: 1 })).time_ms;
+    page.at = page.chosen = null;
+    await draw();
+  });
   page.lesson = panel;
+  const place = hash.has("step") ? Number(hash.get("step")) - 1 : null;
+  if (!await panel.begin(Number.isInteger(place) ? place : null)) { page.lesson = null; return; }
   page.inLesson = true;
-  page.seq = 1;
+  if (place === null) page.seq = 1;
 }
 
 begin();
