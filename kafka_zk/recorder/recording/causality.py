@@ -30,7 +30,7 @@ LATE_END_MS = 5_000
 """ZooKeeper checks once per tick, so it may end a session late."""
 TOLD_LATE_MS = 2_000
 """An act may be reported after its effect."""
-STALE_MS = 1_000
+STALE_MS = 5_000
 """A watch that was set this long after a change did not fire for it."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _BEGINS_SESSIONS = frozenset(("join", "restart"))

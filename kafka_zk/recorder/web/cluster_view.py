@@ -48,9 +48,14 @@ def series_of(cluster: Document, most_rows: int) -> Iterator[str]:
     for group in (*cluster["groups"], *cluster["coordinated"]):
         owned = (tp for tps in (group.get("members") or {}).values() for tp in tps) if "owners" not in group else ()
         tps = {*group.get("owners", ()), *group.get("offsets", ()), *owned}
-        for tp in sorted(tps)[:most_rows]:
+        for tp in sorted(tps, key=_by_number)[:most_rows]:
             yield f"end {tp}"
             yield f"committed {group['name']}: {tp}"
+
+
+def _by_number(tp: str) -> tuple[str, int]:
+    topic, _, number = tp.rpartition("-")
+    return topic, int(number) if number.isascii() and number.isdigit() else 0
 
 
 class _View:
