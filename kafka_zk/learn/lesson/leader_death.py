@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import LeadersElected, RequestSent
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.learn.lesson import questions
@@ -49,8 +50,7 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
             teacher.show(line)
         teacher.show(f"{acknowledged}  {'producer':<12}  its record is acknowledged, offset {offset}")
         happened = list(news.all)
-        room.show_znode(broker_path(LEADER), data_matters=False)
-        room.show_state(tp)
+        _show(room, tp)
         teacher.say(
             "Read it from the top. The session ends, and ZooKeeper deletes its ephemeral znode. The controller had "
             "set a watch on /brokers/ids. From the partition's list of replicas it chooses the first one that is "
@@ -66,8 +66,7 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
         whole = room.wait_in_isr(tp, LEADER)
         for line in news.lines():
             teacher.show(line)
-        room.show_znode(broker_path(LEADER), data_matters=False)
-        room.show_state(tp)
+        _show(room, tp)
     teacher.say(
         "The broker is back, in a new session, as a follower. When it has fetched all committed records, the leader "
         "asks the controller to add it to the ISR (AlterPartition). The leader epoch stays, because the leader is the "
@@ -84,6 +83,11 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
         "record_offset": offset,
         "order": _order(happened),
     }
+
+
+def _show(room: BrokerRoom, tp: TopicPartition) -> None:
+    room.show_znode(broker_path(LEADER), data_matters=False)
+    room.show_state(tp)
 
 
 def _order(events: list[Any]) -> list[str]:

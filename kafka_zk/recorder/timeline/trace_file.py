@@ -2,11 +2,11 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from kafka_zk.base.clock import wall_us
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode, encode
 
@@ -49,7 +49,7 @@ class TraceWriter:
         self._file: IO[str] = (path / f"{actor}{SUFFIX}" if path.is_dir() else path).open("a", encoding="utf-8")
 
     def __call__(self, event: Event) -> None:
-        microsecond = _microsecond(event.time_ms, time.time_ns() // 1000)
+        microsecond = _microsecond(event.time_ms, wall_us())
         with self._lock:
             if not self._file.closed:
                 self._count += 1

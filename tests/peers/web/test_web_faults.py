@@ -47,7 +47,8 @@ def recorded(file: Path) -> None:
     assigned = {member: (TopicPartition("t", number),) for number, member in enumerate(MEMBERS)}
     act = OperatorActed(7_000_000, "operator", "requested", 0, "produce", "t", "Records come")
     recording.add([Traced(AssignmentCompleted(6_000_000, "broker-1", "", 0, "g", 1, assigned), None, 123, 5), act], [])
-    recording.samples.add(6_999_000, {f"ends {LONG}": 5, f"end {LONG}-0": 5, "turns": 11, "sampled": 1})
+    for time_ms, end in ((6_990_000, 5), (6_999_000, 1_200_000)):
+        recording.samples.add(time_ms, {f"ends {LONG}": end, f"end {LONG}-0": end, "turns": 11, "sampled": end})
     recording.close()
 
 
@@ -77,7 +78,7 @@ def test_names_are_told_apart_and_none_hides_or_passes_as_another(page: Page) ->
     assert page.driver.execute_script(wide) < page.driver.execute_script("return innerWidth"), "the last column"
     assert page.text("#view tr.topic").count("x") < 40 and "end" in page.text("#view tr.topic")
     page.show_all_time()
-    until(lambda: page.count("#timeline .measure"), "the rate beside the topic's name")
+    until(lambda: "records/s" in page.text("#timeline .measure"), "the rate beside the topic's name")
     assert page.driver.execute_script(_OVERLAP) == [], "labels cover no rate"
 
 

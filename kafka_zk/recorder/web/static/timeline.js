@@ -5,7 +5,7 @@ import { isOpen, toggle } from "./folds.js";
 import { chooseEpisode } from "./happened.js";
 import { asked, atMoment, rates, sparkline } from "./sparkline.js";
 
-const ROW = 18, LABEL = 205, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85, MEASURED_LABEL = 16;
+const ROW = 18, LABEL = 230, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85, MOST_LABEL = 30, MEASURED_LABEL = 22;
 const ZOOKEEPER = "ZooKeeper"; // a lane for all writes, in the colours of their writers
 const FROM_ZOOKEEPER = new Set(["created", "changed", "deleted", "session began", "session ended"]);
 const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved", "ClientsSeen"]);
@@ -149,8 +149,8 @@ function axis(picture, range, scale, width, height) {
   }
 }
 
-function label(text, y, indent, most = 27) {
-  return svg("text", { x: indent, y: y + 13 }, middle(text, most - Math.round(indent / 8)), svg("title", {}, text));
+function label(text, y, indent, whole = text) {
+  return svg("text", { x: indent, y: y + 13 }, middle(text, MOST_LABEL - Math.round(indent / 8)), svg("title", {}, whole));
 }
 
 // All lanes of a topic in one: red where a leader or owner is missing. Its name folds and unfolds them.
@@ -158,11 +158,12 @@ function groupRow(drawing, group, y) {
   const { picture, scale, range, again, samples, winds } = drawing;
   const name = `${group.kind} ${group.stem}`, open = !group.folded;
   const title = TITLES[group.kind](group.stem.replace(/-$/, ""));
+  const shown = middle(title, (pointsOf()?.length ? MEASURED_LABEL : MOST_LABEL) - 2); // leaves room for the number
   const press = () => { toggle(name, isOpen(name, open)); again(); };
   picture.append(svg("g", { class: "fold", role: "button", tabindex: 0, "data-key": name, "aria-expanded": String(open),
-    "aria-label": `${title}, ${WHOSE[group.kind] ? counted(group.lane_count, group.kind, WHOSE[group.kind]) : counted(group.lane_count, "partition", "partitions")}`, onclick: press,
+    "aria-label": `${shown === title ? "" : `${shown}: `}${title}, ${WHOSE[group.kind] ? counted(group.lane_count, group.kind, WHOSE[group.kind]) : counted(group.lane_count, "partition", "partitions")}`, onclick: press,
     onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(); } } },
-  label(`${open ? "▾" : "▸"} ${title}`, y, 0, pointsOf()?.length ? MEASURED_LABEL : undefined)));
+  label(`${open ? "▾" : "▸"} ${shown}`, y, 0, title)));
   measured();
   if (open) return;
   const x = Math.max(LABEL, scale(group.from_ms)), end = scale(Math.min(group.to_ms ?? range.to_ms, range.to_ms));
