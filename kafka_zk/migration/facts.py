@@ -3,6 +3,7 @@
 Collectors read facts from ZooKeeper, brokers and files. The rules and the phase are pure functions of them.
 """
 
+import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -18,6 +19,8 @@ class Unknown:
     reason: str
     remedy: str
 
+
+LOG_NOT_READ = Unknown("the metadata log was not read", "--controller-log-dir")
 
 Fact: TypeAlias = T | Unknown
 Configs: TypeAlias = Mapping[str, str | None]
@@ -139,6 +142,15 @@ class Node:
     has_authorizer: Fact[bool] | None = None
 
 
+class MigrationState(enum.IntEnum):
+    """Of ZkMigrationStateRecord in the metadata log. Source: ZkMigrationState.java@3.9."""
+
+    NONE = 0
+    MIGRATION = 1
+    PRE_MIGRATION = 2
+    POST_MIGRATION = 3
+
+
 class Quorum(NamedTuple):
     """DescribeQuorum. ``observers``: brokers that read the metadata log."""
 
@@ -155,7 +167,9 @@ class LogDir(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if none were given."""
+    """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if none were given.
+    ``recorded_state``: the last in the metadata log, NONE without any.
+    """
 
     zookeeper: ZooKeeperFacts
     brokers: Fact[tuple[Node, ...]]
@@ -164,3 +178,4 @@ class ClusterFacts:
     broker_files: Mapping[str, Configs]
     controller_files: Mapping[str, Configs]
     log_dirs: tuple[LogDir, ...]
+    recorded_state: Fact[MigrationState] = LOG_NOT_READ

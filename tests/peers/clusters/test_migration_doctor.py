@@ -53,6 +53,15 @@ class Doctor:
         document: dict[str, Any] = json.loads(done.stdout)
         return document
 
+    def diff(self, *more: str) -> list[dict[str, str]]:
+        """The differences."""
+        done = kafka_zk("migration", "diff", *self._where, *more, "--json", timeout_s=_TIMEOUT_S)
+        document = json.loads(done.stdout)
+        assert document["not_compared"] == [] and document["log"]["migration_state"] == "MIGRATION"
+        found: list[dict[str, str]] = document["differences"]
+        assert done.returncode == (1 if found else 0)
+        return found
+
     def sees(self, phase: Phase, mode: Mode) -> dict[str, Any]:
         """Wait until it shows this phase. The status has the broker's mode."""
         found: list[dict[str, Any]] = []
@@ -141,6 +150,11 @@ def test_the_way_to_kraft(
     broker.start_with_zookeeper(zookeeper, _OVERRIDES)
     doctor.sees(Phase.DUAL_WRITE, Mode.MIGRATION)
     assert doctor.check() == {}
+    assert doctor.diff() == []
+    with connected(zookeeper) as client, znode(client, "/config/topics/broken", b"{"):
+        for more in ((), ("--controller-log-dir", str(controller.log_dir))):
+            (found,) = doctor.diff(*more)
+            assert found["name"] == "topic broken" and found["zookeeper"].startswith("malformed")
 
     broker.stop()
     broker.start_with_kraft(_OVERRIDES)

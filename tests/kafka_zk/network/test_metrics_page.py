@@ -1,4 +1,4 @@
-"""Scrapes cost a broker no more the more of them there are."""
+"""Scrapes cost a process no more the more of them there are."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Metric
 from twisted.internet.task import Clock
 from twisted.web.test.requesthelper import DummyRequest
 
-from kafka_zk.broker.metrics.endpoint import CACHED_S, _Metrics
+from kafka_zk.network.metrics_page import CACHED_S, MetricsPage
 
 
 class Counting:
@@ -27,7 +27,7 @@ class Counting:
 def test_two_hundred_scrapes_in_a_second_collect_once() -> None:
     clock, collector, registry = Clock(), Counting(), CollectorRegistry()
     registry.register(collector)
-    metrics = _Metrics(registry, clock)
+    metrics = MetricsPage(registry, clock)
     texts = {metrics.render_GET(DummyRequest([])) for _ in range(200)}
     assert (len(texts), collector.count) == (1, 1)
     clock.advance(CACHED_S)
