@@ -20,6 +20,7 @@ class Unknown:
     remedy: str
 
 
+NOT_LISTED = Unknown("ZooKeeper was not asked for its connections", "--zookeeper")
 LOG_NOT_READ = Unknown("the metadata log was not read", "--controller-log-dir")
 
 Fact: TypeAlias = T | Unknown
@@ -168,7 +169,8 @@ class LogDir(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if none were given.
-    ``recorded_state``: the last in the metadata log, NONE without any.
+    ``recorded_state``: the last in the metadata log, NONE without any. ``strangers``: clients of ZooKeeper other than
+    brokers, controllers and this command.
     """
 
     zookeeper: ZooKeeperFacts
@@ -179,3 +181,4 @@ class ClusterFacts:
     controller_files: Mapping[str, Configs]
     log_dirs: tuple[LogDir, ...]
     recorded_state: Fact[MigrationState] = LOG_NOT_READ
+    strangers: Fact[Examples] = NOT_LISTED

@@ -68,7 +68,8 @@ class Doctor:
 
         def is_there() -> bool:
             found.append(self.status())
-            return (found[-1]["phase"], found[-1]["brokers"]) == (phase, {str(BROKER_ID): mode})
+            is_contradicted = found[-1]["confirmed"]["fits"] is False  # the log is read a little later
+            return (found[-1]["phase"], found[-1]["brokers"], is_contradicted) == (phase, {str(BROKER_ID): mode}, False)
 
         wait_until(is_there, _TIMEOUT_S, f"the phase {phase}")
         return found[-1]
@@ -148,7 +149,7 @@ def test_the_way_to_kraft(
     controller.start(cluster_id, zookeeper)
     broker.stop()
     broker.start_with_zookeeper(zookeeper, _OVERRIDES)
-    doctor.sees(Phase.DUAL_WRITE, Mode.MIGRATION)
+    assert doctor.sees(Phase.DUAL_WRITE, Mode.MIGRATION)["confirmed"]["fits"]
     assert doctor.check() == {}
     assert doctor.diff() == []
     with connected(zookeeper) as client, znode(client, "/config/topics/broken", b"{"):
@@ -165,7 +166,7 @@ def test_the_way_to_kraft(
     controller.stop()
     controller.start()
     done = doctor.sees(Phase.FINALIZED, Mode.KRAFT)
-    assert done["continue"]["safe"] and not done["roll_back"]["safe"]
+    assert done["confirmed"]["fits"] and done["continue"]["safe"] and not done["roll_back"]["safe"]
     assert doctor.check() == {}
 
 
