@@ -147,6 +147,13 @@ def _show(found: Comparison) -> None:
         say(f"Not compared: {each.reason}. Needed: {each.remedy}")
     if found.log is not None:
         say(f"Never compared: {_NOT_COMPARED}")
+    say(_summary(found))
+
+
+def _summary(found: Comparison) -> str:
+    if found.log is None:
+        return "Nothing was compared"
+    if not found.differences:
+        return "Nothing differs"
     counts = Counter(each.kind.value for each in found.differences)
-    say(", ".join(f"{count} {kind}" for kind, count in counts.items()) + " differ" if counts else
-        "nothing differs" if found.log is not None else "nothing was compared")  # fmt: skip
+    return "Differences: " + ", ".join(f"{kind} {count}" for kind, count in counts.items())

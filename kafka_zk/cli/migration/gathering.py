@@ -150,8 +150,11 @@ def _collected(
         return thread.call(work, timeout_s=_LONGEST_S)
 
 
-def read_metadata_log(sources: Sources, folder: Path | None) -> "Fact[MetadataLog]":
-    """From ``folder``, or else from the controllers. Raises CommandFailed."""
+def read_metadata_log(
+    sources: Sources, folder: Path | None, brokers: "Fact[tuple[Node, ...]] | None" = None
+) -> "Fact[MetadataLog]":
+    """From ``folder``, or else from the controllers that configurations name. ``brokers``: None if they must be asked
+    first. Raises CommandFailed."""
     from kafka_zk.migration.cluster_collector import ask_brokers, controller_addresses
     from kafka_zk.migration.facts import Unknown
     from kafka_zk.migration.metadata.log_folder import read_folder
@@ -165,11 +168,11 @@ def read_metadata_log(sources: Sources, folder: Path | None) -> "Fact[MetadataLo
     broker_files, controller_files = _read(sources.broker_files), _read(sources.controller_files)
 
     async def ask(collector: "NodeCollector", addresses: "Fact[Mapping[int, Address]]") -> "Fact[MetadataLog]":
-        brokers = await ask_brokers(collector, addresses, (), broker_files)
-        controllers = controller_addresses(brokers, broker_files, controller_files)
+        described = await ask_brokers(collector, addresses, (), broker_files) if brokers is None else brokers
+        controllers = controller_addresses(described, broker_files, controller_files)
         return controllers if isinstance(controllers, Unknown) else await collector.metadata_log(controllers)
 
-    return _collected(sources.bootstrap, ask)
+    return _collected(sources.bootstrap if brokers is None else None, ask)
 
 
 def _observed(zookeeper: "ZooKeeperFacts", client: "KazooBlockingClient") -> "ZooKeeperFacts":

@@ -93,7 +93,7 @@ class _Look:
         facts = replace(gather(self._given, self._client), recorded_state=state)
         found = status_of(facts)
         if found.phase != self._phase or not found.confirmation.fits:
-            log = read_metadata_log(self._given, self._folder)
+            log = read_metadata_log(self._given, self._folder, facts.brokers)
             self._state = log if isinstance(log, Unknown) else log.state
             facts = replace(facts, recorded_state=self._state)
             found = status_of(facts)

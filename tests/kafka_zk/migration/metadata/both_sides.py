@@ -22,6 +22,9 @@ def znodes() -> dict[str, bytes]:
     return {path: base64.b64decode(data) for path, data in listed.items()}
 
 
+_STAT = ZnodeStat(*[0] * len(ZnodeStat._fields))
+
+
 class RecordedClient:
     """Reads recorded znodes. ``hidden``: a path that cannot be read, nor what is below it."""
 
@@ -52,9 +55,6 @@ class RecordedClient:
         if self._hidden and path.startswith(self._hidden):
             return NoAuth(path)
         return (self._znodes[path], _STAT) if path in self._znodes else None
-
-
-_STAT = cast(ZnodeStat, None)
 
 
 def client(znodes: Mapping[str, bytes], hidden: str = "") -> RegistryClient:
