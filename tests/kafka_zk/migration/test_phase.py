@@ -66,6 +66,7 @@ CONFIRMED: list[tuple[ClusterFacts, bool | None, str]] = [
     (facts(), None, "needed: --controller-log-dir"),
     (facts(recorded_state=MigrationState.PRE_MIGRATION), True, "the metadata log has the state PRE_MIGRATION"),
     (dual_write(recorded_state=MigrationState.MIGRATION), True, "MIGRATION"),
+    (dual_write({"migration": recorded.NOT_COPIED}, recorded_state=MigrationState.MIGRATION), True, "MIGRATION"),
     (dual_write(recorded_state=MigrationState.POST_MIGRATION), False, "but MIGRATION belongs to this phase"),
     (dual_write({"migration": None}, recorded_state=MigrationState.MIGRATION), None, "has the state MIGRATION"),
 ]  # fmt: skip
