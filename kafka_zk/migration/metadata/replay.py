@@ -19,7 +19,7 @@ from kafka_zk.protocol.metadata_record import RecordType, decode, record_type
 from kafka_zk.security.acl import Acl, Operation, Pattern, PatternType, Permission, ResourceType
 from kafka_zk.security.scram import MECHANISM_NUMBERS, ScramCredential
 from kafka_zk.storage.files.errors import StorageError
-from kafka_zk.storage.records.record_batch import check_crc, read_header
+from kafka_zk.storage.records.record_batch import BatchHeader, check_crc, read_header
 from kafka_zk.storage.records.record_decoder import decode_records
 
 LARGEST_BATCH_BYTES = 64 * 1024 * 1024
@@ -47,7 +47,7 @@ class MetadataLog:
 
 
 class Replay:
-    """``end_offset`` and ``leader_epoch``: after and of the last batch, -1 before the first."""
+    """``end_offset``: after the last batch. ``leader_epoch``: of the last batch, -1 before the first."""
 
     def __init__(self) -> None:
         self.end_offset = 0
@@ -58,12 +58,13 @@ class Replay:
         self._partition_counts: dict[str, int] = {}
         self._acl_ids: dict[UUID, tuple[Pattern, Acl]] = {}
         self._transaction: list[bytes] | None = None
+        self._control_type = -1
         self._is_complete = False
 
     def snapshot_batch(self, data: bytes) -> None:
         """Raises UnreadableMetadata."""
         header = self._batch(data)
-        self._is_complete = header.is_control and _control_type(data) == _SNAPSHOT_FOOTER
+        self._is_complete = header.is_control and self._control_type == _SNAPSHOT_FOOTER
 
     def snapshot_ended(self, end_offset: int, leader_epoch: int) -> None:
         """``end_offset``: of the records that the snapshot replaces. Raises UnreadableMetadata without a footer."""
@@ -85,12 +86,14 @@ class Replay:
     def result(self, source: str) -> MetadataLog:
         return MetadataLog(self._image, self._state, self.end_offset, source)
 
-    def _batch(self, data: bytes) -> Any:
+    def _batch(self, data: bytes) -> BatchHeader:
         try:
             header = read_header(data)
             check_crc(data, 0, header)
-            if not header.is_control:
-                for record in decode_records(data, max_uncompressed_bytes=LARGEST_BATCH_BYTES):
+            for record in decode_records(data, max_uncompressed_bytes=LARGEST_BATCH_BYTES):
+                if header.is_control:
+                    self._control_type = int.from_bytes((record.key or b"")[2:4], "big")  # after a version
+                else:
                     self._record(record.value or b"")
         except (StorageError, ProtocolError) as error:
             raise UnreadableMetadata(str(error)) from error
@@ -210,12 +213,6 @@ def _set(entries: Any, entity: Any, key: str, value: Any) -> None:
         entries[entity].pop(key, None)
         if not entries[entity]:
             del entries[entity]
-
-
-def _control_type(data: bytes) -> int:
-    """A control record's key has a version and a type."""
-    key = next(decode_records(data)).key or b""
-    return int.from_bytes(key[2:4], "big")
 
 
 _APPLY: dict[RecordType, Callable[[Replay, Any], None]] = {
