@@ -42,7 +42,7 @@ def parse(answer: str) -> Iterator[Connected]:
 
 
 async def read_owners(client: RegistryClient) -> Owners:
-    """Whose sessions own ephemeral znodes. What ZooKeeper hides belongs to nobody."""
+    """Whose sessions own ephemeral znodes, without those that ZooKeeper hides. Raises NoAuth for hidden parents."""
     ids = await below(client, brokers.BROKER_IDS)
     owners = await _owners(client, ids)
     members = {}

@@ -1,7 +1,7 @@
 """``kafka-zk migration diff``: compares KRaft's metadata log with the znodes while both are written."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +64,12 @@ def diff(
 
 @dataclass(frozen=True)
 class Comparison:
-    """``unread``: what could not be read, and so was not compared."""
+    """``before`` and ``after``: ``/migration``, read before the log and after the other znodes. ``unread``: what could
+    not be read, and so was not compared."""
 
     log: "MetadataLog | None"
-    znode: "Fact[MigrationZnode | None]"
+    before: "Fact[MigrationZnode | None]"
+    after: "Fact[MigrationZnode | None]"
     differences: "tuple[Difference, ...]"
     unread: "tuple[Unknown, ...]"
 
@@ -76,17 +78,13 @@ class Comparison:
         return 1 if self.differences else 2 if self.unread else 0
 
     @property
-    def znodes_offset(self) -> int | None:
-        from kafka_zk.migration.facts import MigrationZnode
-
-        return self.znode.metadata_offset if isinstance(self.znode, MigrationZnode) else None
-
-    @property
     def older(self) -> str | None:
         from kafka_zk.migration.facts import Unknown
         from kafka_zk.migration.metadata.comparison import older_side
 
-        return None if self.log is None or isinstance(self.znode, Unknown) else older_side(self.znodes_offset, self.log)
+        if self.log is None or isinstance(self.before, Unknown) or isinstance(self.after, Unknown):
+            return None
+        return older_side(_offset(self.before), _offset(self.after), self.log)
 
     def as_document(self) -> dict[str, Any]:
         log = self.log
@@ -96,10 +94,16 @@ class Comparison:
                 "source": log.source, "end_offset": log.end_offset,
                 "migration_state": log.state.name,
             },
-            "zookeeper_offset": self.znodes_offset,
+            "zookeeper_offset": _offset(self.after),
             "older": self.older,
             "not_compared": [{"reason": each.reason, "remedy": each.remedy} for each in self.unread],
         }  # fmt: skip
+
+
+def _offset(znode: "Fact[MigrationZnode | None]") -> int | None:
+    from kafka_zk.migration.facts import MigrationZnode
+
+    return znode.metadata_offset if isinstance(znode, MigrationZnode) else None
 
 
 def _settled(given: Sources, folder: Path | None, client: "KazooBlockingClient") -> Comparison:
@@ -110,9 +114,7 @@ def _settled(given: Sources, folder: Path | None, client: "KazooBlockingClient")
         client.process(_SETTLING_MS)
     second = _compared(given, folder, client)
     before = set(first.differences)
-    return Comparison(
-        second.log, second.znode, tuple(each for each in second.differences if each in before), second.unread
-    )
+    return replace(second, differences=tuple(each for each in second.differences if each in before))
 
 
 def _compared(given: Sources, folder: Path | None, client: "KazooBlockingClient") -> Comparison:
@@ -122,13 +124,14 @@ def _compared(given: Sources, folder: Path | None, client: "KazooBlockingClient"
     from kafka_zk.migration.zookeeper_collector import read_migration
     from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
+    before = run_blocking(read_migration(client))
     log = read_metadata_log(given, folder)
     if isinstance(log, Unknown):
-        return Comparison(None, run_blocking(read_migration(client)), (), (log,))
+        return Comparison(None, before, before, (), (log,))
     znodes = run_blocking(read_image(client))
-    znode = run_blocking(read_migration(client))
-    unread = [*unread_of(znodes), *([znode] if isinstance(znode, Unknown) else [])]
-    return Comparison(log, znode, tuple(differences(znodes, log.image)), tuple(unread))
+    after = run_blocking(read_migration(client))
+    unread = [*unread_of(znodes), *([after] if isinstance(after, Unknown) else [])]
+    return Comparison(log, before, after, tuple(differences(znodes, log.image)), tuple(unread))
 
 
 def _show(found: Comparison) -> None:

@@ -68,16 +68,20 @@ def differences(znodes: MetadataImage, kraft: MetadataImage) -> list[Difference]
     ]  # fmt: skip
 
 
-def older_side(znodes_offset: int | None, log: MetadataLog) -> str:
-    """A sentence about which side is older. ``znodes_offset``: ``kraft_metadata_offset`` of ``/migration``."""
+def older_side(before: int | None, after: int | None, log: MetadataLog) -> str:
+    """A sentence about which side is older.
+
+    ``before`` and ``after``: ``kraft_metadata_offset`` of ``/migration``, read before the log and after the znodes. It
+    may trail the log by one record at any time.
+    """
     last = log.end_offset - 1
-    if znodes_offset is None or znodes_offset < 0:
+    if before is None or after is None or after < 0:
         return "ZooKeeper has no offset of the metadata log: nothing was copied, or a rollback has deleted /migration"
-    if znodes_offset == last:
-        return f"both sides are at offset {last}"
-    if znodes_offset < last:
-        return f"ZooKeeper is older: it has the records up to offset {znodes_offset}, the log those up to {last}"
-    return f"the log is older: it has the records up to offset {last}, ZooKeeper those up to {znodes_offset}"
+    if after < last - 1:
+        return f"ZooKeeper is older: it has the records up to offset {after}, the log those up to {last}"
+    if before > last:
+        return f"the log is older: it has the records up to offset {last}, ZooKeeper those up to {before}"
+    return f"both sides are at offset {last}"
 
 
 def _pairs(one: Mapping[K, V], other: Mapping[K, V]) -> Iterator[tuple[K, V | None, V | None]]:

@@ -31,7 +31,7 @@ _ELSEWHERE = frozenset((
     ErrorCode.UNKNOWN_LEADER_EPOCH,
 ))  # fmt: skip
 """Responses without an epoch, or to a wrong one, name the leader and its epoch."""
-_NOBODY = -1
+_UNKNOWN = -1
 
 Connect = Callable[[Address], Awaitable["Connection"]]
 
@@ -51,7 +51,7 @@ async def fetch_log(connect: Connect, controllers: Mapping[int, Address], first:
 
     Raises: UnreadableMetadata; BrokerError without the permission; what ``connect`` raises.
     """
-    asked, leader_epoch = first, _NOBODY
+    asked, leader_epoch = first, _UNKNOWN
     for _ in range(_MOST_LEADERS):
         connection = await connect(controllers[asked])
         try:
@@ -101,7 +101,7 @@ class _Fetch:
         return part
 
     def _last_epoch(self) -> int:
-        return max(self._replay.leader_epoch, 0) if self._leader_epoch >= 0 else _NOBODY
+        return max(self._replay.leader_epoch, 0) if self._leader_epoch >= 0 else _UNKNOWN
 
     async def _snapshot(self, snapshot: Any) -> None:
         self._replay = Replay()

@@ -149,15 +149,15 @@ class Replay:
     def _partition_change(self, record: Any) -> None:
         key = self._names[record.topic_id], record.partition_id
         old = self._image.partitions[key]
-        is_led_anew = record.leader != _LEADER_UNCHANGED
+        has_new_leader = record.leader != _LEADER_UNCHANGED
         keeps_state = record.leader_recovery_state == _STATE_UNCHANGED
         self._image.partitions[key] = PartitionState(
             old.replicas if record.replicas is None else tuple(record.replicas),
             old.adding if record.adding_replicas is None else tuple(record.adding_replicas),
             old.removing if record.removing_replicas is None else tuple(record.removing_replicas),
             old.isr if record.isr is None else tuple(sorted(record.isr)),
-            record.leader if is_led_anew else old.leader,
-            old.leader_epoch + is_led_anew,
+            record.leader if has_new_leader else old.leader,
+            old.leader_epoch + has_new_leader,
             old.leader_recovery_state if keeps_state else record.leader_recovery_state,
         )  # fmt: skip
 

@@ -8,7 +8,6 @@ import pytest
 from kafka_zk.migration.metadata.comparison import Difference, differences, older_side
 from kafka_zk.migration.metadata.image import Kind, MetadataImage
 from kafka_zk.migration.metadata.log_folder import read_folder
-from kafka_zk.migration.metadata.replay import MetadataLog
 from kafka_zk.migration.metadata.znode_image import read_image
 from kafka_zk.registry import run_blocking
 from tests.kafka_zk.migration.metadata.both_sides import LAST_OFFSET, RECORDED, client, znodes
@@ -156,11 +155,11 @@ def test_what_zookeeper_hides_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "begins"),
-    [(LAST_OFFSET, "both sides are at offset 64"), (60, "ZooKeeper is older: it has the records up to offset 60"),
-     (70, "the log is older: it has the records up to offset 64"), (-1, "ZooKeeper has no offset"),
-     (None, "ZooKeeper has no offset")],
+    ("before", "after", "begins"),
+    [(LAST_OFFSET, LAST_OFFSET, "both sides are at offset 64"), (63, 63, "both sides"), (60, 70, "both sides"),
+     (60, 60, "ZooKeeper is older: it has the records up to offset 60"),
+     (70, 72, "the log is older: it has the records up to offset 64, ZooKeeper those up to 70"),
+     (-1, -1, "ZooKeeper has no offset"), (None, None, "ZooKeeper has no offset")],
 )  # fmt: skip
-def test_which_side_is_older(offset: int | None, begins: str) -> None:
-    assert older_side(offset, LOG).startswith(begins)
-    assert isinstance(LOG, MetadataLog)
+def test_which_side_is_older(before: int | None, after: int | None, begins: str) -> None:
+    assert older_side(before, after, LOG).startswith(begins)
