@@ -127,6 +127,8 @@ class Replay:
     # --- topics ---
 
     def _topic(self, record: Any) -> None:
+        if record.topic_id is None:
+            raise ValueError("a topic without an id")
         self._names[record.topic_id] = record.name
         self._partition_counts[record.name] = 0
         self._image.topics[record.name] = uuids.to_text(record.topic_id)

@@ -1,9 +1,12 @@
 """Each record changes the image as it changes a controller's metadata."""
 
+import contextlib
 from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_zk.migration.facts import MigrationState
 from kafka_zk.migration.metadata.image import MetadataImage, PartitionState
@@ -145,3 +148,21 @@ def test_a_record_that_does_not_fit() -> None:
 def test_a_record_of_a_newer_release() -> None:
     with pytest.raises(UnreadableMetadata, match=r"version 9, which 3\.9 does not"):
         image(bytes((1, RecordType.TOPIC, 9, 0)))
+
+
+def test_a_topic_without_an_id() -> None:
+    with pytest.raises(UnreadableMetadata, match="a topic without an id"):
+        image(record(RecordType.TOPIC, name="t", topic_id=None))
+
+
+@given(st.lists(st.tuples(st.sampled_from(RecordType), st.binary(max_size=60)), max_size=3))
+def test_garbage_is_one_sentence(records: list[tuple[RecordType, bytes]]) -> None:
+    values = [bytes((1, kind, 0)) + body for kind, body in records]
+    with contextlib.suppress(UnreadableMetadata):
+        image(topic(), partition(), *values)
+
+
+@pytest.mark.parametrize("kind", RecordType)
+def test_a_record_of_zeros_is_no_exception(kind: RecordType) -> None:
+    with contextlib.suppress(UnreadableMetadata):
+        image(bytes((1, kind, 0)) + bytes(80))
