@@ -176,6 +176,7 @@ BROKER_VERSIONS = {key: (0, highest) for key, (highest, _) in _APIS.items()}
 FLEXIBLE_SINCE: dict[int, int] = {
     **{key: first for key, (_, first) in _APIS.items()},
     ApiKey.DESCRIBE_QUORUM: 0,  # of KRaft's brokers and controllers
+    ApiKey.FETCH_SNAPSHOT: 0,  # of KRaft's controllers
 }
 """First version with compact lengths and tagged fields (KIP-482), also in the header."""
 

@@ -3,6 +3,7 @@
 import click
 
 from kafka_zk.cli.migration.check import check
+from kafka_zk.cli.migration.diff import diff
 from kafka_zk.cli.migration.status import status
 from kafka_zk.cli.terminal.command_group import CommandGroup
 
@@ -16,8 +17,10 @@ def command() -> None:
     \b
     kafka-zk migration check --zookeeper zk:2181/kafka --bootstrap-server b1:9092
     kafka-zk migration status --zookeeper zk:2181/kafka --bootstrap-server b1:9092
+    kafka-zk migration diff --zookeeper zk:2181/kafka --bootstrap-server b1:9092
     """
 
 
 command.add_command(check)
 command.add_command(status)
+command.add_command(diff)
