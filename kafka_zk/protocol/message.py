@@ -59,15 +59,26 @@ def message_class(api_key: int, kind: str) -> Any:
     """``kind``: "request" or "response". Raises KeyError if the API is unknown or has no table."""
     try:
         name = ApiKey(api_key).name.title().replace("_", "") + kind.title()
-        text = resources.files(messages).joinpath(f"{name}.json").read_text()
+        description = _description(name)
     except (ValueError, FileNotFoundError):
         raise KeyError(api_key, kind) from None
-    description = json.loads(text)
     made = _struct_class(Table(name, description["fields"]), RootMessage)
     made.api_key = ApiKey(api_key)
     made.valid_versions = Versions.parse(description["validVersions"])
     made.flexible_versions = Versions.parse(description["flexibleVersions"])
     return made
+
+
+@cache
+def record_table(name: str) -> Table:
+    """The table of a record of an internal topic, with the class of the record."""
+    table = Table(name, _description(name)["fields"])
+    _struct_class(table)
+    return table
+
+
+def _description(name: str) -> Any:
+    return json.loads(resources.files(messages).joinpath(f"{name}.json").read_text())
 
 
 def _struct_class(table: Table, base: type[Message] = Message) -> Any:

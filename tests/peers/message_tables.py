@@ -1,8 +1,8 @@
 """``python -m tests.peers.message_tables``: the field tables of Kafka's messages, from Apache Kafka's own definitions.
 
-Kafka's clients jar has a JSON file for each message. This command writes those that a ZooKeeper-mode broker and its
-clients use to ``kafka_zk/protocol/messages``: fields, types, versions, tags and defaults, without Kafka's comments.
-``--check`` compares only. Fetches the jars it needs with Maven.
+Kafka's clients jar has a JSON file for each message, and its storage jar one for each record of tiered storage. This
+command writes those that a ZooKeeper-mode broker and its clients use to ``kafka_zk/protocol/messages``: fields, types,
+versions, tags and defaults, without Kafka's comments. ``--check`` compares only. Fetches the jars it needs with Maven.
 """
 
 import argparse
@@ -23,6 +23,11 @@ MESSAGES = Path(kafka_zk.protocol.__file__).parent / "messages"
 _OF_KRAFT_BROKERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_CLIENT_METRICS_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 """What our clients may ask brokers that have no ZooKeeper."""
 
+_RECORDS = (
+    "RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataUpdateRecord", "RemotePartitionDeleteMetadataRecord",
+)  # fmt: skip
+"""The records of ``__remote_log_metadata``."""
+
 _FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "tag", "taggedVersions", "default")
 
 
@@ -36,6 +41,9 @@ def tables() -> Iterator[tuple[str, str]]:
                 message = json.loads(_without_comments(archive.read(entry).decode()))
                 if message["apiKey"] in wanted:
                     yield message["name"], _text(message)
+    with zipfile.ZipFile(jars(ORACLE_VERSION) / f"kafka-storage-{ORACLE_VERSION}.jar") as archive:
+        for name in _RECORDS:
+            yield name, _text(json.loads(_without_comments(archive.read(f"message/{name}.json").decode())))
 
 
 def _without_comments(text: str) -> str:
