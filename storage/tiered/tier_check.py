@@ -162,22 +162,25 @@ class _Partition:
 
     def _finding(self, kind: Kind, segment: RemoteLogSegmentMetadata, said: str, keys: Sequence[str]) -> Finding:
         size = sum(self._facts.objects.get(key, 0) for key in keys)
-        subject = f"{id_text(segment.segment_id.id)} {keys[0] if kind in (Kind.MISSING, Kind.SIZE) else ''}"
+        subject = f"{id_text(segment.segment_id.id)} {keys[0] if kind is Kind.SIZE else ''}"
         where = f"offsets {segment.start_offset} to {segment.end_offset}"
         return Finding(kind, self._tp.topic, self._tp.partition, subject, f"{where}: {said}", size, tuple(keys))
 
     def _finished(self, segment: RemoteLogSegmentMetadata) -> Iterator[Finding]:
         manifest = self._facts.manifests.get(segment.segment_id.id)
+        missing: list[str] = []
         for each in self._facts.layout.objects(segment, None if isinstance(manifest, str) else manifest):
             size = self._facts.objects.get(each.key)
             if not each.key.startswith(self._facts.layout.prefix):
                 self.not_checked.append(f"{each.key} has another prefix than {self._facts.layout.prefix!r}")
             elif size is None:
-                if each.is_required:
-                    yield self._finding(Kind.MISSING, segment, f"{each.key} does not exist", [each.key])
+                missing += [each.key] * each.is_required
             elif each.size_bytes is not None and size != each.size_bytes:
                 said = f"{each.key} has {size} bytes, but was copied with {each.size_bytes}"
                 yield self._finding(Kind.SIZE, segment, said, [each.key])
+        if missing:
+            more = f" and {len(missing) - 1} more objects do" if missing[1:] else " does"
+            yield self._finding(Kind.MISSING, segment, f"{missing[0]}{more} not exist", missing)
         key = self._facts.layout.manifest_key(segment)
         if key is None or manifest is None:
             return

@@ -1,5 +1,7 @@
 """``kafka-zk tier check``: compares a bucket with ``__remote_log_metadata``."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,9 +11,11 @@ from kafka_zk.cli.terminal.options import bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from kafka_zk.storage.tiered.tier_check import Examined
+    from kafka_zk.storage.tiered.tier_check import Examined, Finding, Kind
 
 FOUND, NOT_CHECKED = 1, 2
+SHOWN = 20
+"""Problems of each kind that are described; all are counted."""
 
 
 @click.command("check", short_help="Compare the bucket with the remote log metadata.")
@@ -73,15 +77,18 @@ def _document(examined: "Examined") -> dict[str, Any]:
 
 def _show(examined: "Examined", layout: str) -> None:
     if examined.findings:
-        print_table(("problem", "topic", "partition", "bytes"), [
-            {"problem": each.kind.value, "topic": each.topic or "-", "partition": each.partition,
-             "bytes": each.size_bytes}
-            for each in examined.findings
-        ])  # fmt: skip
+        print_table(("problem", "topic", "partition", "count", "bytes"), _counted(examined.findings))
         say("")
+    shown: Counter[Kind] = Counter()
     for each in examined.findings:
+        shown[each.kind] += 1
+        if shown[each.kind] > SHOWN:
+            continue
         where = each.topic if each.partition is None else f"{each.topic}-{each.partition}"
         say(f"{each.kind.value} {where}: {each.said}" if where else f"{each.kind.value}: {each.said}")
+    for kind, count in shown.items():
+        if count > SHOWN:
+            say(f"{kind.value}: {count - SHOWN} more, which --json lists")
     for reason in examined.not_checked:
         say(f"not checked: {reason}")
     say(f"{examined.segment_count} segments of {examined.segment_bytes} bytes can be read ({layout})")
@@ -91,3 +98,15 @@ def _show(examined: "Examined", layout: str) -> None:
             "them, or their leader epoch was lost"
         )
     say(f"{len(examined.findings)} problems, {len(examined.not_checked)} not checked")
+
+
+def _counted(findings: "Sequence[Finding]") -> list[dict[str, Any]]:
+    """One row for each problem of a partition."""
+    groups: dict[tuple[Kind, str, int | None], list[Finding]] = {}
+    for each in findings:
+        groups.setdefault((each.kind, each.topic, each.partition), []).append(each)
+    return [
+        {"problem": kind.value, "topic": topic or None, "partition": partition, "count": len(group),
+         "bytes": sum(each.size_bytes for each in group)}
+        for (kind, topic, partition), group in groups.items()
+    ]  # fmt: skip

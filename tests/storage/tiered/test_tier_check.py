@@ -66,6 +66,15 @@ def test_missing_object_is_found(suffix: str) -> None:
     assert "offsets 10 to 19" in found.said
 
 
+def test_lost_segment_is_one_finding() -> None:
+    """However many objects it had."""
+    lost = {each.key for each in LAYOUT.objects(SEGMENTS[1], None)}
+    facts = clean()
+    found = only(replace(facts, objects={name: size for name, size in facts.objects.items() if name not in lost}))
+    assert (found.kind, len(found.keys)) == (Kind.MISSING, 5)
+    assert found.said.endswith("and 4 more objects do not exist")
+
+
 def test_truncated_object_is_found() -> None:
     facts = clean()
     found = only(replace(facts, objects={**facts.objects, key(SEGMENTS[0]): 99}))
