@@ -21,7 +21,7 @@ pytestmark = pytest.mark.peers
 
 TIERED = {"remote.storage.enable": "true", "segment.bytes": "20000", "local.retention.ms": "1"}
 RECORDS = 200
-COPIED_WITHIN_S = 20
+COPIED_WITHIN_S = 40
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,8 @@ class Looks:
         return self._looks.pop(0)
 
     def _facts(self, count: int, lost: range) -> TierFacts:
-        metadata, objects = RemoteLogMetadata(), {}
+        metadata = RemoteLogMetadata()
+        objects: dict[str, int] = {}
         for number in range(count):
             made = segment(number, 10 * number, 10 * number + 9)
             metadata.apply(made)
