@@ -34,7 +34,11 @@ class BucketStore:
         try:
             store = from_url(
                 url,
-                client_options={"timeout": _REQUEST_TIMEOUT, "connect_timeout": _REQUEST_TIMEOUT},
+                client_options={
+                    "timeout": _REQUEST_TIMEOUT,
+                    "connect_timeout": _REQUEST_TIMEOUT,
+                    "allow_http": True,  # only if the environment names such an address
+                },
                 retry_config={"max_retries": _RETRY_COUNT, "retry_timeout": _RETRY_TIMEOUT},
             )
         except (obstore.exceptions.BaseError, ValueError) as error:

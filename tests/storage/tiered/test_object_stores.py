@@ -44,14 +44,14 @@ def test_get_returns_whole_objects_of_bounded_size(store: ObjectStore) -> None:
 def test_bucket_that_cannot_be_reached_is_one_sentence_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing listens; the error has neither the key nor its secret."""
     for name, value in {
-        "AWS_ENDPOINT": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true", "AWS_ACCESS_KEY_ID": "AKIAKEY",
-        "AWS_SECRET_ACCESS_KEY": "sesame", "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "AKIAKEY", "AWS_SECRET_ACCESS_KEY": "sesame",
+        "AWS_REGION": "us-east-1",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("kafka_zk.storage.tiered.bucket_store._RETRY_COUNT", 0)
     store, layout = open_storage("s3://bucket/key.prefix/")
     assert layout.prefix == "key.prefix/"
-    with pytest.raises(ObjectStoreError, match=r"listing key\.prefix/: .*127\.0\.0\.1:1") as raised:
+    with pytest.raises(ObjectStoreError, match=r"listing key\.prefix/: .*error sending request") as raised:
         list(store.list(layout.prefix))
     for secret in ("AKIAKEY", "sesame", "?", "\n"):
         assert secret not in str(raised.value)
