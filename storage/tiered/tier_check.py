@@ -135,6 +135,7 @@ class _Partition:
         self._segments = sorted(log.segments.values(), key=lambda each: (each.start_offset, each.segment_id.id))
         self.explained: set[str] = set()
         self.not_checked: list[str] = []
+        self._elsewhere_count = 0
 
     def findings(self) -> Iterator[Finding]:
         is_deleted = self._tp.topic_id not in self._facts.topics
@@ -148,6 +149,9 @@ class _Partition:
                 yield from self._finished(segment)
             else:
                 yield from self._unfinished(segment, objects)
+        if self._elsewhere_count:
+            where, prefix = f"{self._tp.topic}-{self._tp.partition}", self._facts.layout.prefix
+            self.not_checked.append(f"{self._elsewhere_count} objects of {where} have another prefix than {prefix!r}")
         if is_deleted:
             yield self._leftovers(kept)
         else:
@@ -172,7 +176,7 @@ class _Partition:
         for each in self._facts.layout.objects(segment, None if isinstance(manifest, str) else manifest):
             size = self._facts.objects.get(each.key)
             if not each.key.startswith(self._facts.layout.prefix):
-                self.not_checked.append(f"{each.key} has another prefix than {self._facts.layout.prefix!r}")
+                self._elsewhere_count += 1
             elif size is None:
                 missing += [each.key] * each.is_required
             elif each.size_bytes is not None and size != each.size_bytes:

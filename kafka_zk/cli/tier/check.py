@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FOUND, NOT_CHECKED = 1, 2
 SHOWN = 20
-"""Problems of each kind that are described; all are counted."""
+"""Problems of each kind, and things not checked, that are described; all are counted."""
 
 
 @click.command("check", short_help="Compare the bucket with the remote log metadata.")
@@ -89,7 +89,7 @@ def _show(examined: "Examined", layout: str) -> None:
     for kind, count in shown.items():
         if count > SHOWN:
             say(f"{kind.value}: {count - SHOWN} more, which --json lists")
-    for reason in examined.not_checked:
+    for reason in examined.not_checked[:SHOWN]:
         say(f"not checked: {reason}")
     say(f"{examined.segment_count} segments of {examined.segment_bytes} bytes can be read ({layout})")
     if examined.unreachable_count:

@@ -70,7 +70,7 @@ class TierReader:
         self._admin.close()
 
     def look(self, older_than_ms: int) -> TierFacts:
-        """The metadata come before the list of objects, and the offsets before both."""
+        """What brokers change between the requests may look wrong; another look does not repeat that."""
         with waiting(f"the brokers at {self._where}", ANSWER_MS / 1000):
             check_topics(self._admin, self._wanted)
             topics = self._admin.describe_cluster().topics
