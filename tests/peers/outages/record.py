@@ -5,14 +5,17 @@ the brokers' logs. ``python -m tests.peers.outages.record FOLDER [NAME …]``.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 
@@ -54,45 +57,109 @@ class _Broker:
             self.process.kill()
 
 
+class _Pair:
+    """A ZooKeeper and the brokers 1, the controller, and 2, with the topic ``orders``."""
+
+    def __init__(self, folder: Path, cleanup: contextlib.ExitStack, partition_count: int) -> None:
+        self._data = folder / "zookeeper" / "data"
+        zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
+        cleanup.callback(zookeeper.kill)
+        self.address = f"{zookeeper.connect_string}/kafka"
+        self.one, self.two = (_Broker(folder, number, self.address) for number in (1, 2))
+        for count, broker in enumerate((self.one, self.two), 1):
+            cleanup.callback(broker.kill)
+            broker.start()
+            broker.wait_ready(count)
+        topic = NewTopic("orders", partition_count, replica_assignment=[[1, 2], [2, 1], [1, 2]][:partition_count])
+        admin = self.admin()  # it must outlive its futures
+        admin.create_topics([topic])["orders"].result(_TIMEOUT_S)
+        time.sleep(_PAUSE_S)
+
+    def admin(self) -> AdminClient:
+        ports = f"127.0.0.1:{self.one.port},127.0.0.1:{self.two.port}"
+        return AdminClient({"bootstrap.servers": ports, "log_level": 2})
+
+    def wait_for(self, broker_id: int, *, is_there: bool) -> None:
+        """Wait for the registration of a broker, or for its end."""
+        with _connected(self.address) as client:
+            path = f"/brokers/ids/{broker_id}"
+            wait_until(lambda: bool(client.exists(path)) == is_there, _TIMEOUT_S, path)
+        time.sleep(_PAUSE_S)
+
+    def wait_for_state(self, text: bytes) -> None:
+        """Wait until the state of the first partition has this text."""
+        with _connected(self.address) as client:
+            path = "/brokers/topics/orders/partitions/0/state"
+            wait_until(lambda: text in client.get(path)[0], _TIMEOUT_S, f"{path} with {text!r}")
+        time.sleep(_PAUSE_S)
+
+    def copy_logs(self, to: Path) -> None:
+        for broker in (self.one, self.two):
+            target = to / broker.folder.name
+            target.mkdir(parents=True)
+            for name in _LOGS:
+                shutil.copy(broker.folder / name, target / name)
+        _copy_log(self._data, to / "zookeeper")
+
+
 def broker_killed(folder: Path, to: Path) -> None:
     """The controller is killed and comes back; a member of a group is killed, and one leaves; a broker is stopped."""
     with contextlib.ExitStack() as cleanup:
-        zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
-        cleanup.callback(zookeeper.kill)
-        address = f"{zookeeper.connect_string}/kafka"
-        one, two = (_Broker(folder, number, address) for number in (1, 2))
-        for broker in (one, two):
-            cleanup.callback(broker.kill)
-            broker.start()
-            broker.wait_ready(1 if broker is one else 2)
-        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{two.port}", "log_level": 2})
-        admin.create_topics([NewTopic("orders", 3, 2)])["orders"].result(_TIMEOUT_S)
-        members = [_member(folder, number, two.port) for number in (1, 2, 3)]
+        pair = _Pair(folder, cleanup, 3)
+        members = [_member(folder, number, pair.two.port) for number in (1, 2, 3)]
         for member in members:
             cleanup.callback(member.kill)
-        told = two.folder / "server.log", one.folder / "server.log"
+        told = pair.two.folder / "server.log", pair.one.folder / "server.log"
         wait_until(lambda: _says(told, "with 3 members"), _TIMEOUT_S, "the group")
         time.sleep(_PAUSE_S)
         members[0].kill()
         wait_until(lambda: _says(told, "with 2 members", after="heartbeat expiration"), _TIMEOUT_S, "a rebalance")
         members[1].stop()
         time.sleep(_PAUSE_S)
-        one.kill()
-        with _connected(address) as client:
-            wait_until(lambda: not client.exists("/brokers/ids/1"), _TIMEOUT_S, "the end of the session")
+        pair.one.kill()
+        pair.wait_for(1, is_there=False)
+        pair.one.start()
+        pair.wait_for_state(b'"isr":[2,1]')
         time.sleep(_PAUSE_S)
-        one.start()
-        wait_until(lambda: _says((two.folder / "server.log",), "ISR updated to 2,1"), _TIMEOUT_S, "the ISR")
-        time.sleep(2 * _PAUSE_S)
-        assert one.process is not None
-        one.process.stop()
+        assert pair.one.process is not None
+        pair.one.process.stop()
         time.sleep(_PAUSE_S)
-        for broker in (one, two):
-            for name in _LOGS:
-                target = to / f"broker-{broker.folder.name[-1]}" / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(broker.folder / name, target)
-        _copy_log(folder / "zookeeper" / "data", to / "zookeeper")
+        pair.copy_logs(to)
+
+
+def controller_paused(folder: Path, to: Path) -> None:
+    """The controller stands still for longer than its session, as in a long collection of garbage, and goes on."""
+    with contextlib.ExitStack() as cleanup:
+        pair = _Pair(folder, cleanup, 3)
+        assert pair.one.process is not None
+        os.killpg(pair.one.process.pid, signal.SIGSTOP)
+        pair.wait_for(1, is_there=False)
+        os.killpg(pair.one.process.pid, signal.SIGCONT)
+        pair.wait_for_state(b'"isr":[2,1]')
+        time.sleep(_PAUSE_S)
+        pair.copy_logs(to)
+
+
+def unclean_election(folder: Path, to: Path) -> None:
+    """The ISR shrinks to one broker, which is lost; the other one has no right to lead until it is given it."""
+    with contextlib.ExitStack() as cleanup:
+        pair = _Pair(folder, cleanup, 1)
+        pair.two.kill()
+        pair.wait_for(2, is_there=False)
+        _produce(pair.one.port, 100)
+        pair.one.kill()
+        pair.wait_for(1, is_there=False)
+        pair.two.start()
+        pair.wait_for(2, is_there=True)
+        topic = ConfigResource(ConfigResource.Type.TOPIC, "orders", {"unclean.leader.election.enable": "true"})
+        admin = pair.admin()
+        wait_until(lambda: "orders" in admin.list_topics(timeout=_TIMEOUT_S).topics, _TIMEOUT_S, "the topic")
+        admin.alter_configs([topic])[topic].result(_TIMEOUT_S)
+        pair.wait_for_state(b'"leader":2')
+        _produce(pair.two.port, 10)
+        pair.one.start()
+        pair.wait_for_state(b'"isr":[2,1]')
+        pair.copy_logs(to)
 
 
 def migration(folder: Path, to: Path) -> None:
@@ -125,7 +192,10 @@ def migration(folder: Path, to: Path) -> None:
         _copy_log(folder / "zookeeper" / "data", to / "zookeeper")
 
 
-RECORDED: dict[str, Callable[[Path, Path], None]] = {"broker-killed": broker_killed, "migration": migration}
+RECORDED: dict[str, Callable[[Path, Path], None]] = {
+    "broker-killed": broker_killed, "controller-paused": controller_paused, "unclean-election": unclean_election,
+    "migration": migration,
+}  # fmt: skip
 
 
 def _member(folder: Path, number: int, port: int) -> ServerProcess:
@@ -134,6 +204,11 @@ def _member(folder: Path, number: int, port: int) -> ServerProcess:
         "-G", "readers", "orders",
     ]  # fmt: skip
     return ServerProcess("kcat", command, folder / f"member-{number}.out")
+
+
+def _produce(port: int, count: int) -> None:
+    command = ["kcat", "-q", "-b", f"127.0.0.1:{port}", "-P", "-t", "orders", "-p", "0"]
+    subprocess.run(command, input=b"".join(b"record %d\n" % number for number in range(count)), check=True, timeout=60)
 
 
 def _says(files: tuple[Path, ...], text: str, after: str = "") -> bool:

@@ -152,3 +152,12 @@ def test_a_snapshot_is_the_state_before_and_tells_nothing() -> None:
     assert isinstance(lost, OwnerLost) and (lost.timeout_ms, lost.ephemeral_count) == (-1, 2)
     [moved] = failovers.step(Transaction(11, 2_050, TWO, controller(2, 5)))
     assert isinstance(moved, ControllerMoved) and (moved.before, moved.after_ms) == (1, 50)
+
+
+def test_a_real_unclean_election_is_told_as_one() -> None:
+    failovers = Failovers()
+    events = [event for each in recorded("unclean-election", "/kafka") for event in failovers.step(each)]
+    moves = [each for each in events if isinstance(each, LeaderMoved) and each.partition == T0]
+    assert [(each.before, each.leader, each.is_unclean) for each in moves] == [
+        (1, -1, False), (-1, 2, True), (2, 1, False)
+    ]  # fmt: skip

@@ -68,3 +68,23 @@ def test_brokers_logs_alone_are_a_recording_too() -> None:
     recording = Recording()
     assert list(record(recording, None, _logs())) == [recording.entries.count]
     assert "group readers is stable at generation 3 with 1 members" in _lines(recording)
+
+
+def test_a_paused_controller_learns_late_that_it_was_replaced() -> None:
+    """The order of the lines is the outage: expired, replaced, and only then the old controller's own word."""
+    source = ToldSource(LogSource(DATA / "controller-paused" / "zookeeper", "/kafka"))
+    recording = Recording()
+    for _ in record(recording, source, BrokerLogs(DATA / "controller-paused", UTC)):
+        pass
+    lines = _lines(recording)
+    expected = (
+        "the session of broker-1 ended: it expired",
+        "broker 2 is the controller instead of 1, epoch 2, 108 ms after /controller was gone",
+        "has heard nothing from ZooKeeper for 7439 ms",
+        "its ZooKeeper session expired",
+        "is not the controller any more",
+        "broker 1 is registered again, after 5024 ms",
+    )
+    places = [lines.index(each) for each in expected]
+    assert places == sorted(places)
+    assert not any("was not shut down cleanly" in each for each in lines), "the process is the same"
