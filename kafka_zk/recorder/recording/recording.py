@@ -114,7 +114,7 @@ class Recording:
                 document: Document = {"session": transaction.session, "timeout_ms": operation.timeout_ms}
                 self._add_zookeeper(transaction, SESSION_BEGAN, "", None, document)
             elif isinstance(operation, SessionClosed):
-                document = {"session": transaction.session}
+                document = {"session": transaction.session, "expired": operation.expired}
                 actor, at_ms = self.sessions.actor_of(transaction.session), transaction.time_ms
                 cause = self._causality.of_session_end(actor, at_ms, self._timeout_ms(transaction.session))
                 end = self._add_zookeeper(transaction, SESSION_ENDED, "", cause, document)

@@ -1,5 +1,6 @@
 """What a server's log is to a recording: from its beginning, or from the snapshot that stands for that."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from kafka_zk.recorder.timeline.trace_file import TraceWriter
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
 from kafka_zk.registry.client.events import WatchArmed
 from tests.kafka_zk.recorder.zookeeper_files.test_snapshot import snapshot, znode
-from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import HEADER, record, text
+from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import HEADER, created, record, text
 
 
 @pytest.fixture
@@ -118,3 +119,13 @@ def test_a_folder_that_cannot_be_read_now_takes_no_other_trace_with_it(tmp_path:
     assert source.read() == []
     for writer in writers:
         writer.close()
+
+
+def test_below_a_chroot_a_session_takes_its_znodes_with_it(tmp_path: Path) -> None:
+    (tmp_path / "version-2").mkdir()
+    ended = struct.pack(">i", 2) + text("/a/ephemeral") + text("/other")
+    records = record(1, 1, created("/a/ephemeral", ephemeral=True)), record(2, -11, ended)
+    (tmp_path / "version-2" / "log.1").write_bytes(HEADER + b"".join(records))
+    recording = Recording()
+    assert _read(LogSource(tmp_path, "/a"), recording) == set()
+    assert set(recording.znodes.after(1).znodes) == {"/ephemeral"}
