@@ -7,10 +7,13 @@ from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.migration.facts import Configs, Fact, Node, Quorum, Unknown
 from kafka_zk.migration.node_collector import Address, NodeCollector
-from kafka_zk.migration.nodes import CONTROLLER_FILES, answering, voters
+from kafka_zk.migration.nodes import CONTROLLER_FILES, answering, bootstrap_controllers, voters
 
 NOT_ASKED = Unknown("the brokers were not asked", "--bootstrap-server")
-_NO_CONTROLLERS = Unknown("no configuration names the controllers (controller.quorum.voters)", CONTROLLER_FILES)
+_NO_CONTROLLERS = Unknown(
+    "no configuration names the controllers (controller.quorum.voters or controller.quorum.bootstrap.servers)",
+    CONTROLLER_FILES,
+)
 _NOT_LISTED = Unknown("it is not among the live brokers that the cluster names", "a broker that runs")
 
 Files = Mapping[str, Configs]
@@ -36,19 +39,28 @@ async def ask_brokers(
 async def ask_controllers(
     collector: NodeCollector, brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
 ) -> tuple[Fact[tuple[Node, ...]], Fact[Quorum]]:
-    """The voters that any configuration names, and what their leader says of the quorum."""
-    described = () if isinstance(brokers, Unknown) else [node.configs for node in brokers]
-    addresses: dict[int, Address] = {}
-    for configs in (*controller_files.values(), *broker_files.values(), *described):
-        if not isinstance(configs, Unknown):
-            addresses.update(voters(configs))
-    if not addresses:
-        return _NO_CONTROLLERS, _NO_CONTROLLERS
+    """The voters that a configuration names or a dynamic quorum has, and what their leader says of the quorum."""
+    described = [] if isinstance(brokers, Unknown) else [node.configs for node in brokers]
+    all_configs = [*controller_files.values(), *broker_files.values(), *described]
+    addresses = await _controllers(collector, [each for each in all_configs if not isinstance(each, Unknown)])
+    if isinstance(addresses, Unknown):
+        return addresses, addresses
     asked = [run(collector.controller(node_id, address)) for node_id, address in sorted(addresses.items())]
     by_id = _by_id(controller_files)
     controllers = [_with_file(await each, by_id) for each in asked]
     responding = {node.node_id: addresses[node.node_id] for node in answering(controllers)}
     return tuple(controllers), await collector.quorum(responding)
+
+
+async def _controllers(collector: NodeCollector, all_configs: Iterable[Configs]) -> Fact[Mapping[int, Address]]:
+    addresses: dict[int, Address] = {}
+    bootstrap: dict[Address, None] = {}
+    for configs in all_configs:
+        addresses.update(voters(configs))
+        bootstrap.update(dict.fromkeys(bootstrap_controllers(configs)))
+    if addresses:
+        return addresses
+    return await collector.voters(bootstrap) if bootstrap else _NO_CONTROLLERS
 
 
 def _by_id(files: Files) -> dict[int, Configs]:
