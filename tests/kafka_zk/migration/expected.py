@@ -106,4 +106,5 @@ EXPECTED: dict[str, Outcome] = {
     "secured-waiting-scram": _expect(Phase.WAITING),
     "secured-dual-write": _expect(Phase.DUAL_WRITE),
     "secured-dual-write-few": _expect(Phase.DUAL_WRITE),
+    "secured-controller-without-authorizer": _expect(Phase.DUAL_WRITE, "controllers-without-authorizer"),
 }

@@ -165,6 +165,11 @@ NOT_CHECKED: dict[str, set[str]] = {
     "secured-waiting-scram": {
         *_NEED_FILES, "controller-cluster-ids", "super-users", "kraft-brokers-too-early", "left-over-metadata-log",
     },
+    "secured-dual-write": set(),
+    "secured-dual-write-few": {
+        *_NEED_AN_IDENTITY, *_NEED_DESCRIBE_CONFIGS, *_NEED_ADDRESSES_OF_CONTROLLERS, *_NEED_FILES,
+        "finalized-too-early",
+    },
 }  # fmt: skip
 """With all permissions and files, with none, and with a login that only the brokers accept."""
 

@@ -30,6 +30,7 @@ _CONTROLLER = {
     "sasl.mechanism.controller.protocol": "PLAIN",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
     "listener.name.controller.plain.sasl.jaas.config": _PLAIN_OF_SERVERS,
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": _PLAIN_OF_SERVERS,
     "inter.broker.listener.name": "SASL_PLAINTEXT",
     "super.users": "User:admin",
 }
@@ -95,7 +96,6 @@ def _start_broker(lab: Lab, mode: str = "") -> None:
         **_CONTROLLER, "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
         "advertised.listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": _PLAIN_OF_SERVERS,
         "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{_MODULES}scram.ScramLoginModule required;",
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "zookeeper.set.acl": "true",
     })  # fmt: skip
