@@ -198,8 +198,9 @@ def test_the_commands_show_no_secret_and_no_traceback(
     name: str, more: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Sources, "opened", lambda _: nullcontext())
+    monkeypatch.setattr("kafka_zk.cli.migration.check.gather", lambda *_: facts(name))
+    monkeypatch.setattr("kafka_zk.cli.migration.status.gather", lambda *_: facts(name))
     for command, codes in ((check, {0, 1, 2}), (status_command, {0})):
-        monkeypatch.setattr(f"kafka_zk.cli.migration.{command.name}.gather", lambda *_: facts(name))
         done = CliRunner().invoke(command, ["--zookeeper", "zk:2181", *more])
         assert done.exit_code in codes and isinstance(done.exception, SystemExit | None), done.exception
         assert not [secret for secret in SECRETS if secret in done.output]
