@@ -6,7 +6,7 @@ Source: FileSnap.java, DataTree.java, EphemeralType.java and zookeeper.jute@3.9.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,9 +44,21 @@ class Snapshot(NamedTuple):
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
     """The oldest complete snapshot at or after transaction ``least_zxid``. Raises: OSError."""
-    files = sorted((_zxid(file), file) for file in (data_dir / "version-2").glob("snapshot.*") if _zxid(file) >= 0)
+    return _first_complete(each for each in _files(data_dir) if each[0] >= least_zxid)
+
+
+def newest_snapshot(data_dir: Path) -> Snapshot | None:
+    """The newest complete snapshot. Raises: OSError."""
+    return _first_complete(reversed(_files(data_dir)))
+
+
+def _files(data_dir: Path) -> list[tuple[int, Path]]:
+    return sorted((_zxid(file), file) for file in (data_dir / "version-2").glob("snapshot.*") if _zxid(file) >= 0)
+
+
+def _first_complete(files: Iterable[tuple[int, Path]]) -> Snapshot | None:
     for zxid, file in files:
-        if zxid >= least_zxid and (znodes := _znodes(file.read_bytes())) is not None:
+        if (znodes := _znodes(file.read_bytes())) is not None:
             return Snapshot(zxid, znodes)
     return None
 
