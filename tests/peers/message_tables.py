@@ -23,13 +23,16 @@ MESSAGES = Path(kafka_zk.protocol.__file__).parent / "messages"
 _OF_KRAFT_BROKERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_CLIENT_METRICS_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 """What our clients may ask brokers that have no ZooKeeper."""
 
+_OF_KRAFT_CONTROLLERS = (ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT)
+"""What the stand-ins of a rehearsed migration send to a controller."""
+
 _FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "tag", "taggedVersions", "default")
 
 
 def tables() -> Iterator[tuple[str, str]]:
     """The name of each message and its table as text. Raises: JarsNotResolved."""
     jar = jars(ORACLE_VERSION) / f"kafka-clients-{ORACLE_VERSION}.jar"
-    wanted = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_BROKERS)}
+    wanted = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_BROKERS, *_OF_KRAFT_CONTROLLERS)}
     with zipfile.ZipFile(jar) as archive:
         for entry in sorted(archive.namelist()):
             if re.fullmatch(r"common/message/\w+(Request|Response)\.json", entry):
