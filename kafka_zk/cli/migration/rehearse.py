@@ -226,8 +226,8 @@ def _show(report: "Report") -> None:
             for problem in step.problems:
                 say(f"BROKE {run.name}, {step.phase}: {problem}")
     say("")
-    say(f"Stand-ins took the place of the brokers. Tested: {TESTED}.")
-    say(f"Not tested: {NOT_TESTED}.")
+    say(f"Stand-ins took the place of the brokers. They test {TESTED}.")
+    say(f"They do not test {NOT_TESTED}.")
 
 
 def _show_trap(finding: "Finding") -> None:

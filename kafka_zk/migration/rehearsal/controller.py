@@ -8,7 +8,7 @@ from pathlib import Path
 from kafka_zk.embedded.java import Java
 from kafka_zk.embedded.kafka_jars import KafkaJars
 from kafka_zk.embedded.ports import free_port
-from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.process import ChildProcess, describe_exit
 from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.zookeeper import QUICK_START
 from kafka_zk.migration.rehearsal.controller_log import LOG4J_PROPERTIES, ControllerLog
@@ -93,7 +93,8 @@ class Controller:
         return self._process.alive
 
     def describe_end(self) -> str:
-        return self._process.describe_end()
+        """Its log names the cause, and is gone with the copy."""
+        return f"the controller ended with {describe_exit(self._process.exit_code)}"
 
     def read_log(self) -> ControllerLog:
         """``log`` with what was written since the last call."""

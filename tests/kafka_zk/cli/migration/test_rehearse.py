@@ -88,7 +88,7 @@ def test_all_runs_by_default(walks: Walks, tmp_path: Path) -> None:
     assert walks.copy["/k/config/brokers/1"] == b'{"version":1,"config":{"listeners":"PLAINTEXT://127.0.0.1:1"}}'
     assert "/other" not in walks.copy
     assert "back from brokers moved  waiting  ok" in done.output
-    assert "Not tested: inter.broker.protocol.version" in done.output
+    assert "They do not test inter.broker.protocol.version" in done.output
 
 
 def test_what_broke(walks: Walks, tmp_path: Path) -> None:
