@@ -20,6 +20,8 @@ log4j.appender.stdout.layout.ConversionPattern=%d{ISO8601} %p [%c] %m%n
 WAITING = "Putting the controller into pre-migration mode"
 COPIED = re.compile(r"Completed migration of metadata from ZooKeeper to KRaft\. (\d+) records")
 SYNCED = re.compile(r"(?:Did not make any|Made the following) ZK writes when reconciling with KRaft state(.*)")
+SKIPPED = "Initial migration of ZK metadata is done"
+"""A new controller finds a /migration that is left over, and will make ZooKeeper equal to its own empty metadata."""
 DUAL_WRITE = "to DUAL_WRITE state"
 FINALIZED = "Completing the ZK migration since this controller was configured with"
 STUCK = ("Still waiting for", "No brokers are known to KRaft", "Still waiting for all controller nodes")
@@ -27,7 +29,9 @@ STUCK = ("Still waiting for", "No brokers are known to KRaft", "Still waiting fo
 MOST_ERRORS = 20
 _LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[A-Z]+) \[(?P<logger>[^\]]*)\] (?P<message>.*)")
 _CAUSE = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error)\b.*")
-_MOST_CHARACTERS = 400
+_MOST_OF_MESSAGE, _MOST_CHARACTERS = 200, 500
+_EXPECTED = ("NotControllerException",)
+"""A controller that starts refuses requests, its own too, until it is elected."""
 
 
 class ControllerLog:
@@ -35,6 +39,7 @@ class ControllerLog:
 
     def __init__(self) -> None:
         self.is_waiting = False
+        self.skips_copy = False
         self.copied_records: int | None = None
         self.writes: str | None = None
         self.is_dual_write = False
@@ -52,14 +57,13 @@ class ControllerLog:
             self._last_error = ""
             message = found["message"]
             if found["level"] in ("ERROR", "FATAL"):
-                self._count(message)
+                self._count(message[:_MOST_OF_MESSAGE])
             self._look(message)
 
     @property
     def errors(self) -> tuple[str, ...]:
         """The first MOST_ERRORS different errors, each with the exception that caused it."""
-        first = list(self._errors.items())[:MOST_ERRORS]
-        return tuple(text if count == 1 else f"{text} ({count} times)" for text, count in first)
+        return tuple(text if count == 1 else f"{text} ({count} times)" for text, count in self._errors.items())
 
     def _look(self, message: str) -> None:
         if WAITING in message:
@@ -68,6 +72,8 @@ class ControllerLog:
             self.copied_records = int(found[1])
         elif found := SYNCED.search(message):
             self.writes = found[1].strip(" :.") or "none"
+        elif SKIPPED in message:
+            self.skips_copy = True
         elif DUAL_WRITE in message:
             self.is_dual_write = True
         elif FINALIZED in message:
@@ -76,14 +82,18 @@ class ControllerLog:
             self.waits_for = message[:_MOST_CHARACTERS]
 
     def _count(self, text: str) -> None:
-        self._last_error = text[:_MOST_CHARACTERS]
-        self._errors[self._last_error] += 1
+        is_kept = text in self._errors or len(self._errors) < MOST_ERRORS
+        self._last_error = text if is_kept else ""
+        if is_kept:
+            self._errors[text] += 1
 
     def _continue(self, line: str) -> None:
         """The exception below an error is a part of it."""
-        if not self._last_error or not _CAUSE.match(line) or line.strip() in self._last_error:
+        if not self._last_error or not _CAUSE.match(line):
             return
-        count = self._errors.pop(self._last_error) - 1
-        if count:
-            self._errors[self._last_error] = count
-        self._count(f"{self._last_error} – {line.strip()}")
+        text, self._last_error = self._last_error, ""
+        self._errors[text] -= 1
+        if not self._errors[text]:
+            del self._errors[text]
+        if not any(each in line for each in _EXPECTED):
+            self._count(f"{text} – {line.strip()}"[:_MOST_CHARACTERS])

@@ -1,5 +1,7 @@
 """The decisive lines of a controller's log, as 3.9.1 writes them."""
 
+import pytest
+
 from kafka_zk.migration.rehearsal.controller_log import MOST_ERRORS, ControllerLog
 
 _AT = "2026-11-30 00:29:50,123"
@@ -29,6 +31,11 @@ def test_the_phases() -> None:
     assert log.is_finalized and log.errors == ()
 
 
+@pytest.mark.parametrize(("found", "skips"), [("not done", False), ("done", True)])
+def test_a_migration_that_is_left_over(found: str, skips: bool) -> None:
+    assert read(f"{_AT} INFO {_DRIVER} Initial migration of ZK metadata is {found}.").skips_copy is skips
+
+
 def test_a_sync_that_writes_nothing() -> None:
     line = f"{_AT} DEBUG {_DRIVER} Did not make any ZK writes when reconciling with KRaft state."
     assert read(line).writes == "none"
@@ -37,15 +44,21 @@ def test_a_sync_that_writes_nothing() -> None:
 def test_an_error_has_its_cause_and_is_counted() -> None:
     error = [
         f"{_AT} ERROR [x.FaultHandler] Encountered fault: Unhandled error",
-        "java.lang.RuntimeException: no",
+        "java.lang.IllegalStateException: Unexpected client quota",
         "\tat org.apache.kafka.X.y(X.java:1)",
-        "Caused by: com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'x'",
+        "Caused by: java.lang.NumberFormatException: x",
         f"{_AT} INFO [x] java.lang.IllegalStateException: not a part of the error",
         "java.lang.IllegalStateException: nor is this",
     ]
-    cause = "java.lang.RuntimeException: no – Caused by: com.fasterxml.jackson.core.JsonParseException"
-    assert read(*error).errors == (f"Encountered fault: Unhandled error – {cause}: Unrecognized token 'x'",)
-    assert read(*error, *error).errors[0].endswith("(2 times)")
+    chain = "java.lang.IllegalStateException: Unexpected client quota – Caused by: java.lang.NumberFormatException: x"
+    expected = f"Encountered fault: Unhandled error – {chain}"
+    assert read(*error).errors == (expected,)
+    assert read(*error, *error).errors == (f"{expected} (2 times)",)
+
+
+def test_a_controller_that_is_not_elected_yet() -> None:
+    cause = "java.util.concurrent.CompletionException: org.apache.kafka.common.errors.NotControllerException: none"
+    assert read(f"{_AT} ERROR [x] Unexpected error handling request", cause).errors == ()
 
 
 def test_a_controller_that_logs_without_end_costs_little() -> None:
