@@ -38,6 +38,14 @@ def test_later_transactions_are_applied(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_log_in_another_folder(tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 5, {})
+    (tmp_path / "log" / "version-2").mkdir(parents=True)
+    (tmp_path / "log" / "version-2" / "log.6").write_bytes(HEADER + record(6, CREATE, created("/a")))
+    found = read_last_state(tmp_path, tmp_path / "log")
+    assert found is not None and list(found.znodes) == ["/a"]
+
+
 def test_a_folder_without_a_snapshot(tmp_path: Path) -> None:
     (tmp_path / "version-2").mkdir()
     (tmp_path / "version-2" / "snapshot.1").write_bytes(b"ZKSN" + struct.pack(">i", 2))
