@@ -64,9 +64,7 @@ class Site:
         self._zookeeper = EmbeddedZooKeeper(folder / "zookeeper", force_sync=False)
         level = feature_level(RELEASE)
         assert level is not None
-        self._stand_ins = StandIns(
-            self._thread.reactor, self.broker_ids, tree.cluster_id, level, self.controller.port
-        )  # fmt: skip
+        self._stand_ins = StandIns(self._thread.reactor, self.broker_ids, tree.cluster_id, level, self.controller.port)
 
     def __enter__(self) -> "Site":
         self._folder.mkdir(mode=0o700)
