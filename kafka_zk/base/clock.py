@@ -47,6 +47,11 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def wall_us() -> int:
+    """The machine's wall clock, in microseconds since the epoch."""
+    return time.time_ns() // 1_000
+
+
 monotonic_s: Callable[[], float] = functools.partial(time.clock_gettime, time.CLOCK_MONOTONIC)
 """Seconds on a clock that never jumps. Not ``time.monotonic``: freezegun replaces it in users' tests, and a reactor
 with a frozen clock runs no timer.

@@ -37,18 +37,26 @@ async def ask_controllers(
     collector: NodeCollector, brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
 ) -> tuple[Fact[tuple[Node, ...]], Fact[Quorum]]:
     """The voters that any configuration names, and what their leader says of the quorum."""
-    described = () if isinstance(brokers, Unknown) else [node.configs for node in brokers]
-    addresses: dict[int, Address] = {}
-    for configs in (*controller_files.values(), *broker_files.values(), *described):
-        if not isinstance(configs, Unknown):
-            addresses.update(voters(configs))
-    if not addresses:
-        return _NO_CONTROLLERS, _NO_CONTROLLERS
+    addresses = controller_addresses(brokers, broker_files, controller_files)
+    if isinstance(addresses, Unknown):
+        return addresses, addresses
     asked = [run(collector.controller(node_id, address)) for node_id, address in sorted(addresses.items())]
     by_id = _by_id(controller_files)
     controllers = [_with_file(await each, by_id) for each in asked]
     responding = {node.node_id: addresses[node.node_id] for node in answering(controllers)}
     return tuple(controllers), await collector.quorum(responding)
+
+
+def controller_addresses(
+    brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
+) -> Fact[dict[int, Address]]:
+    """Id -> address of the voters that any configuration names; at least one."""
+    described = () if isinstance(brokers, Unknown) else [node.configs for node in brokers]
+    addresses: dict[int, Address] = {}
+    for configs in (*controller_files.values(), *broker_files.values(), *described):
+        if not isinstance(configs, Unknown):
+            addresses.update(voters(configs))
+    return addresses or _NO_CONTROLLERS
 
 
 def _by_id(files: Files) -> dict[int, Configs]:

@@ -3,6 +3,7 @@
 Collectors read facts from ZooKeeper, brokers and files. The rules and the phase are pure functions of them.
 """
 
+import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -18,6 +19,9 @@ class Unknown:
     reason: str
     remedy: str
 
+
+NOT_LISTED = Unknown("ZooKeeper was not asked for its connections", "--zookeeper")
+LOG_NOT_READ = Unknown("the metadata log was not read", "--controller-log-dir")
 
 Fact: TypeAlias = T | Unknown
 Configs: TypeAlias = Mapping[str, str | None]
@@ -139,6 +143,15 @@ class Node:
     has_authorizer: Fact[bool] | None = None
 
 
+class MigrationState(enum.IntEnum):
+    """Of ZkMigrationStateRecord in the metadata log. Source: ZkMigrationState.java@3.9."""
+
+    NONE = 0
+    MIGRATION = 1
+    PRE_MIGRATION = 2
+    POST_MIGRATION = 3
+
+
 class Quorum(NamedTuple):
     """DescribeQuorum. ``observers``: brokers that read the metadata log."""
 
@@ -155,7 +168,10 @@ class LogDir(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if none were given."""
+    """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if none were given.
+    ``recorded_state``: the last in the metadata log, NONE without any. ``strangers``: clients of ZooKeeper other than
+    brokers, controllers and this command.
+    """
 
     zookeeper: ZooKeeperFacts
     brokers: Fact[tuple[Node, ...]]
@@ -164,3 +180,5 @@ class ClusterFacts:
     broker_files: Mapping[str, Configs]
     controller_files: Mapping[str, Configs]
     log_dirs: tuple[LogDir, ...]
+    recorded_state: Fact[MigrationState] = LOG_NOT_READ
+    strangers: Fact[Examples] = NOT_LISTED

@@ -13,6 +13,8 @@ from kafka_zk.clients.connection.connections import Connections
 from kafka_zk.clients.connection.errors import AuthenticationError, BrokerError, KafkaError, broker_error
 from kafka_zk.clients.connection.waiting import Reactor
 from kafka_zk.migration.facts import ApiVersions, Configs, Fact, Node, Quorum, Unknown
+from kafka_zk.migration.metadata.log_fetch import fetch_log
+from kafka_zk.migration.metadata.replay import MetadataLog, UnreadableMetadata
 from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -84,6 +86,17 @@ class NodeCollector:
             refused = answer or refused
         return refused
 
+    async def metadata_log(self, addresses: Mapping[int, Address]) -> Fact[MetadataLog]:
+        """``addresses``: id -> address of the controllers."""
+        refused: Unknown = _NO_QUORUM
+        for node_id, address in addresses.items():
+            what = f"controller {node_id} for the metadata log"
+            answer = await self._fact(what, address, fetch_log(self._connected, addresses, node_id))
+            if isinstance(answer, MetadataLog):
+                return answer
+            refused = answer
+        return refused
+
     # --- requests ---
 
     async def _api_versions(self, address: Address) -> ApiVersions:
@@ -139,7 +152,7 @@ class NodeCollector:
 
     async def _quorum(self, address: Address) -> Quorum | None:
         """None from a follower."""
-        connection = await self._connections.get(*address, "")
+        connection = await self._connected(address)
         if ApiKey.DESCRIBE_QUORUM not in connection.versions:
             return None
         request = codec.request(ApiKey.DESCRIBE_QUORUM)
@@ -154,8 +167,11 @@ class NodeCollector:
         _check(described.error_code, "describing the quorum")
         return Quorum(frozenset(each.replica_id for each in described.observers))
 
+    async def _connected(self, address: Address) -> KafkaConnection:
+        return await self._connections.get(*address, "")
+
     async def _ask(self, address: Address, api_key: ApiKey, message: Any) -> Any:
-        connection: KafkaConnection = await self._connections.get(*address, "")
+        connection = await self._connected(address)
         return await connection.request(api_key, message)
 
     async def _fact(self, what: str, address: Address, answer: Awaitable[T]) -> Fact[T]:
@@ -168,6 +184,8 @@ class NodeCollector:
             return Unknown(f"{where}: {error}", _permission(error))
         except ApiError as error:
             return Unknown(f"{where}: {error}", "a newer release of this node")
+        except UnreadableMetadata as error:
+            return Unknown(f"{where}: {error}", "a controller whose metadata log can be read")
         except _UNREACHED as error:
             return Unknown(f"{where} cannot be asked: {str(error) or type(error).__name__}", "a node that responds")
 

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_zk.migration.facts import ClusterFacts, ControllerZnode, Fact, MigrationZnode, Unknown
+from kafka_zk.migration.facts import (
+    ClusterFacts,
+    ControllerZnode,
+    Fact,
+    MigrationState,
+    MigrationZnode,
+    Unknown,
+)
 from kafka_zk.migration.finding import NotKnown, known
 from kafka_zk.migration.mode import Mode, mode_of
 from kafka_zk.migration.nodes import answering
@@ -42,11 +49,20 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Whether the metadata log says the same as the znodes. ``fits``: None if this is not known."""
+
+    fits: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """``sign``: what shows the phase."""
 
     phase: Fact[Phase]
     sign: str
+    confirmation: Confirmation
     brokers: Mapping[int, Fact[Mode]]
     go_on: Advice
     roll_back: Advice
@@ -55,6 +71,7 @@ class Status:
         return {
             "phase": None if isinstance(self.phase, Unknown) else self.phase.value,
             "sign": self.sign,
+            "confirmed": {"fits": self.confirmation.fits, "text": self.confirmation.text},
             "brokers": {
                 str(broker_id): None if isinstance(mode, Unknown) else mode.value
                 for broker_id, mode in self.brokers.items()
@@ -72,8 +89,32 @@ def status(facts: ClusterFacts) -> Status:
         found, sign = error.unknown, ""
     if isinstance(found, Unknown):
         unknown = Advice(None, f"{found.reason} (needed: {found.remedy})")
-        return Status(found, sign, modes(facts), unknown, unknown)
-    return Status(found, sign, modes(facts), _go_on(found, facts), _roll_back(found, facts))
+        return Status(found, sign, _confirmation(None, facts.recorded_state), modes(facts), unknown, unknown)
+    confirmation = _confirmation(found, facts.recorded_state)
+    return Status(found, sign, confirmation, modes(facts), _go_on(found, facts), _roll_back(found, facts))
+
+
+_RECORDED = {
+    Phase.NONE: (MigrationState.NONE,),
+    Phase.WAITING: (MigrationState.PRE_MIGRATION,),
+    Phase.COPYING: (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION),  # the latter before /migration is written
+    Phase.DUAL_WRITE: (MigrationState.MIGRATION,),
+    Phase.BROKERS_MOVING: (MigrationState.MIGRATION,),
+    Phase.BROKERS_MOVED: (MigrationState.MIGRATION,),
+    Phase.FINALIZED: (MigrationState.POST_MIGRATION,),
+}
+
+
+def _confirmation(phase: Phase | None, recorded: Fact[MigrationState]) -> Confirmation:
+    if isinstance(recorded, Unknown):
+        return Confirmation(None, f"{recorded.reason} (needed: {recorded.remedy})")
+    says = f"the metadata log has the state {recorded.name}"
+    if phase not in _RECORDED:
+        return Confirmation(None, says)
+    expected = _RECORDED[phase]
+    if recorded in expected:
+        return Confirmation(True, says)
+    return Confirmation(False, f"{says}, but {expected[0].name} belongs to this phase")
 
 
 def modes(facts: ClusterFacts) -> dict[int, Fact[Mode]]:
@@ -115,6 +156,8 @@ def _under_kraft(
         return Phase.COPYING, f"{holder}, and /migration has no offset yet"
     if ready and not any(ready):
         return Phase.FINALIZED, "the controllers run without the migration flag"
+    if not ready and facts.recorded_state is MigrationState.POST_MIGRATION:
+        return Phase.FINALIZED, "the metadata log has the state POST_MIGRATION"
     registered = known(facts.zookeeper.registered)
     if not ready and not known(facts.zookeeper.is_written):
         if registered and controllers:

@@ -115,6 +115,13 @@ RULES = (
         source="KIP-866",
     ),
     Rule(
+        "zookeeper-clients", znodes.zookeeper_clients,
+        why="Old consumers, tools and scripts that use ZooKeeper stop working, or change znodes that KRaft never "
+        "reads. Brokers that still need ZooKeeper are cut off when it ends.",
+        fix="Find out what runs at these addresses, and let it use the brokers.",
+        source="KIP-866",
+    ),
+    Rule(
         "delegation-tokens", znodes.delegation_tokens,
         why="They are migrated since 3.6 only; logins with them fail after the migration.",
         fix="Raise inter.broker.protocol.version to 3.6 or later.",

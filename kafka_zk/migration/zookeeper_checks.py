@@ -112,6 +112,10 @@ def offsets_in_zookeeper(facts: ClusterFacts) -> Seen:
     yield from _listed("groups with members or offsets in ZooKeeper", known(facts.zookeeper.groups))
 
 
+def zookeeper_clients(facts: ClusterFacts) -> Seen:
+    yield from _listed("other addresses are connected to ZooKeeper", known(facts.strangers))
+
+
 def delegation_tokens(facts: ClusterFacts) -> Seen:
     count = known(facts.zookeeper.tokens)
     if count and oldest_protocol(known(facts.brokers)) < (feature_level("3.6-IV2") or 0):

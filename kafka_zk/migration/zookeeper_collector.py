@@ -4,7 +4,7 @@ Reads are pipelined, at most READS_AT_ONCE at a time, and only counts and a few 
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import fields
 from typing import Protocol, TypeVar
 
@@ -20,10 +20,11 @@ from kafka_zk.migration.facts import (
     Unknown,
     ZooKeeperFacts,
 )
+from kafka_zk.migration.znode_reads import IDENTITY, below, children, clients_of, read_data
 from kafka_zk.registry.acls import AclRegistry
 from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
-from kafka_zk.registry.client.errors import InvalidZnode, NoAuth, NoNode
-from kafka_zk.registry.client.pipeline import READS_AT_ONCE, found, read_all
+from kafka_zk.registry.client.errors import InvalidZnode, NoAuth
+from kafka_zk.registry.client.pipeline import found
 from kafka_zk.registry.groups import groups
 from kafka_zk.registry.znode_acls import ROOTS
 from kafka_zk.registry.znodes import admin, brokers, cluster_id, config, consumers, delegation_token, migration, topics
@@ -34,7 +35,6 @@ from kafka_zk.security import scram
 T = TypeVar("T")
 Read = tuple[bytes | None, ZnodeStat]
 
-IDENTITY = "--zk-tls-config-file with the brokers' identity"
 NOT_OBSERVED = Unknown("/migration was not observed", "--zookeeper")
 _PROTECTED_PATHS = ("/", *ROOTS, *(config.entity_type_path(each) for each in config.ENTITY_TYPES))
 _PASSWORD = re.compile(r"password$|sasl\.jaas\.config$")
@@ -117,45 +117,27 @@ async def _controller(client: RegistryClient) -> ControllerZnode | None:
     return ControllerZnode(claim.broker_id, claim.kraft_controller_epoch, bool(znode[1].ephemeral_owner))
 
 
-async def _children(client: RegistryClient, path: str) -> list[str]:
-    try:
-        return (await client.children(path))[0]
-    except NoNode:
-        return []
-
-
 async def _names(client: RegistryClient, path: str) -> Examples:
-    return Examples.of(await _children(client, path))
+    return Examples.of(await children(client, path))
 
 
 async def _count(client: RegistryClient, path: str) -> int:
-    return len(await _children(client, path))
+    return len(await children(client, path))
 
 
 async def _registered(client: RegistryClient) -> frozenset[int]:
-    names = await _children(client, brokers.BROKER_IDS)
+    names = await children(client, brokers.BROKER_IDS)
     return frozenset(number for name in names if (number := number_of(name, INT32)) is not None)
-
-
-async def _read(client: RegistryClient, paths: Sequence[str]) -> AsyncIterator[tuple[str, bytes | None]]:
-    """The data of the znodes that exist. Raises NoAuth."""
-    for start in range(0, len(paths), READS_AT_ONCE):
-        window = paths[start : start + READS_AT_ONCE]
-        for path, answer in zip(window, await read_all(client, window), strict=True):
-            if isinstance(answer, NoAuth):
-                raise answer
-            if answer is not None:
-                yield path, answer[0]
 
 
 # --- topics ---
 
 
 async def _partitions(client: RegistryClient) -> Partitions:
-    names = await _children(client, topics.TOPICS)
+    names = await children(client, topics.TOPICS)
     assignments: dict[str, topics.TopicAssignment] = {}
     malformed: list[str] = []
-    async for path, data in _read(client, [topics.topic_path(name) for name in names]):
+    async for path, data in read_data(client, [topics.topic_path(name) for name in names]):
         try:
             assignment = topics.decode_assignment(path.rpartition("/")[2], data)
         except InvalidZnode as error:
@@ -179,7 +161,7 @@ async def _with_states(
             for broker_id in assigned:
                 replicas.setdefault(broker_id, f"{name}-{number}")
     leaderless, under_replicated, highest = [], [], -1
-    async for path, data in _read(client, list(places)):
+    async for path, data in read_data(client, list(places)):
         name, number, assigned = places[path]
         try:
             state = topics.decode_state(name, number, data)
@@ -201,8 +183,8 @@ async def _with_states(
 
 
 async def _entities(client: RegistryClient, entity_type: str) -> AsyncIterator[tuple[str, config.EntityConfig]]:
-    names = await _children(client, config.entity_type_path(entity_type))
-    async for path, data in _read(client, [config.entity_path(entity_type, name) for name in names]):
+    names = await children(client, config.entity_type_path(entity_type))
+    async for path, data in read_data(client, [config.entity_path(entity_type, name) for name in names]):
         yield path.removeprefix(f"{config.entity_type_path(entity_type)}/"), config.decode(path, data)
 
 
@@ -229,27 +211,10 @@ async def _broker_configs(client: RegistryClient) -> BrokerConfigs:
 
 async def _malformed_entities(client: RegistryClient) -> Examples:
     """Values are secrets, so only the znodes are named."""
-    users, clients, ips = [await _below(client, config.entity_type_path(each)) for each in ("users", "clients", "ips")]
-    of_users = [
-        path for start in range(0, len(users), READS_AT_ONCE)
-        for path in await _clients_of(client, users[start : start + READS_AT_ONCE])
-    ]  # fmt: skip
+    users, clients, ips = [await below(client, config.entity_type_path(each)) for each in ("users", "clients", "ips")]
+    of_users = await clients_of(client, users)
     paths = [*users, *of_users, *clients, *ips]
-    return Examples.of([path async for path, data in _read(client, paths) if _is_malformed(path, data)])
-
-
-async def _below(client: RegistryClient, parent: str) -> list[str]:
-    return [f"{parent}/{name}" for name in await _children(client, parent)]
-
-
-async def _clients_of(client: RegistryClient, users: Sequence[str]) -> list[str]:
-    parents = [f"{user}/clients" for user in users]
-    listed = await found(client.children(parent) for parent in parents)
-    return [
-        f"{parent}/{name}"
-        for parent, answer in zip(parents, listed, strict=True) if answer is not None
-        for name in answer[0]
-    ]  # fmt: skip
+    return Examples.of([path async for path, data in read_data(client, paths) if _is_malformed(path, data)])
 
 
 def _is_malformed(path: str, data: bytes | None) -> bool:

@@ -8,6 +8,7 @@ message has no version; the version is an argument of the encoder.
 import json
 from functools import cache
 from importlib import resources
+from types import ModuleType
 from typing import Any, ClassVar
 
 from kafka_zk.protocol import messages
@@ -59,12 +60,17 @@ def message_class(api_key: int, kind: str) -> Any:
     """``kind``: "request" or "response". Raises KeyError if the API is unknown or has no table."""
     try:
         name = ApiKey(api_key).name.title().replace("_", "") + kind.title()
-        text = resources.files(messages).joinpath(f"{name}.json").read_text()
+        made = class_of(messages, name)
     except (ValueError, FileNotFoundError):
         raise KeyError(api_key, kind) from None
-    description = json.loads(text)
-    made = _struct_class(Table(name, description["fields"]), RootMessage)
     made.api_key = ApiKey(api_key)
+    return made
+
+
+def class_of(package: ModuleType, name: str) -> Any:
+    """The class of the table ``name`` in ``package``. Raises FileNotFoundError."""
+    description = json.loads(resources.files(package).joinpath(f"{name}.json").read_text())
+    made = _struct_class(Table(name, description["fields"]), RootMessage)
     made.valid_versions = Versions.parse(description["validVersions"])
     made.flexible_versions = Versions.parse(description["flexibleVersions"])
     return made

@@ -180,7 +180,7 @@ def _scan(
             elif next_offset >= recovery_point:
                 break
             unchecked = None
-            found = _find_batch(view, position + 1, next_offset, builder.base_offset)
+            found = find_batch(view, position + 1, next_offset, builder.base_offset)
             if found is None:
                 keeps_damage = True
                 position, next_offset = end, recovery_point
@@ -244,7 +244,7 @@ def _crc_fits(view: memoryview, position: int) -> bool:
     return fits
 
 
-def _find_batch(view: memoryview, position: int, next_offset: int, segment_offset: int) -> tuple[int, int] | None:
+def find_batch(view: memoryview, position: int, next_offset: int, segment_offset: int) -> tuple[int, int] | None:
     """(Position, base offset) of the next valid batch after damage: each magic byte is a candidate for ``_judge``, CRC
     included."""
     end = len(view)

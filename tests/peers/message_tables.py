@@ -2,6 +2,7 @@
 
 Kafka's clients jar has a JSON file for each message. This command writes those that a ZooKeeper-mode broker and its
 clients use to ``kafka_zk/protocol/messages``: fields, types, versions, tags and defaults, without Kafka's comments.
+The records of KRaft's metadata log that have a counterpart in ZooKeeper go to ``kafka_zk/protocol/metadata_records``.
 ``--check`` compares only. Fetches the jars it needs with Maven.
 """
 
@@ -10,18 +11,24 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import kafka_zk.protocol
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from kafka_zk.protocol.metadata_record import RecordType
 from tests.peers.jars import ORACLE_VERSION, jars
 
-MESSAGES = Path(kafka_zk.protocol.__file__).parent / "messages"
+_PROTOCOL = Path(kafka_zk.protocol.__file__).parent
+MESSAGES = _PROTOCOL / "messages"
+RECORDS = _PROTOCOL / "metadata_records"
 
-_OF_KRAFT_BROKERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_CLIENT_METRICS_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
-"""What our clients may ask brokers that have no ZooKeeper."""
+_OF_KRAFT_NODES = (
+    ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_CLIENT_METRICS_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.FETCH_SNAPSHOT,
+)  # fmt: skip
+"""What our clients may ask nodes that have no ZooKeeper."""
 
 _OF_KRAFT_CONTROLLERS = (ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT)
 """What the stand-ins of a rehearsed migration send to a controller."""
@@ -29,16 +36,20 @@ _OF_KRAFT_CONTROLLERS = (ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT)
 _FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "tag", "taggedVersions", "default")
 
 
-def tables() -> Iterator[tuple[str, str]]:
-    """The name of each message and its table as text. Raises: JarsNotResolved."""
-    jar = jars(ORACLE_VERSION) / f"kafka-clients-{ORACLE_VERSION}.jar"
-    wanted = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_BROKERS, *_OF_KRAFT_CONTROLLERS)}
-    with zipfile.ZipFile(jar) as archive:
+def tables() -> Iterator[tuple[Path, str]]:
+    """The path of each table and its text. Raises: JarsNotResolved."""
+    messages = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_NODES, *_OF_KRAFT_CONTROLLERS)}
+    yield from _tables("clients", r"common/message/\w+(Request|Response)\.json", messages, MESSAGES)
+    yield from _tables("metadata", r"common/metadata/\w+Record\.json", {int(key) for key in RecordType}, RECORDS)
+
+
+def _tables(part: str, pattern: str, wanted: Container[int], folder: Path) -> Iterator[tuple[Path, str]]:
+    with zipfile.ZipFile(jars(ORACLE_VERSION) / f"kafka-{part}-{ORACLE_VERSION}.jar") as archive:
         for entry in sorted(archive.namelist()):
-            if re.fullmatch(r"common/message/\w+(Request|Response)\.json", entry):
+            if re.fullmatch(pattern, entry):
                 message = json.loads(_without_comments(archive.read(entry).decode()))
                 if message["apiKey"] in wanted:
-                    yield message["name"], _text(message)
+                    yield folder / f"{message['name']}.json", _text(message)
 
 
 def _without_comments(text: str) -> str:
@@ -67,8 +78,12 @@ def _rows(fields: Sequence[Mapping[str, Any]], structs: Mapping[str, Any], inden
 def differences() -> list[str]:
     """The messages whose shipped table is not Kafka's. Raises: JarsNotResolved."""
     expected = dict(tables())
-    shipped = {path.stem: path.read_text() for path in MESSAGES.glob("*.json")}
-    return sorted(name for name in expected.keys() | shipped.keys() if expected.get(name) != shipped.get(name))
+    shipped = {path: path.read_text() for path in _shipped()}
+    return sorted(path.stem for path in expected.keys() | shipped.keys() if expected.get(path) != shipped.get(path))
+
+
+def _shipped() -> list[Path]:
+    return [path for folder in (MESSAGES, RECORDS) for path in folder.glob("*.json")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,10 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         different = differences()
         print("\n".join(different) if different else "every table is Apache Kafka's")
         return 1 if different else 0
-    for path in MESSAGES.glob("*.json"):
+    written = list(tables())
+    for path in _shipped():
         path.unlink()
-    for name, text in tables():
-        (MESSAGES / f"{name}.json").write_text(text)
+    for path, text in written:
+        path.write_text(text)
     return 0
 
 

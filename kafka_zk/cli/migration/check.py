@@ -1,11 +1,13 @@
 """``kafka-zk migration check``: looks for everything that is known to break a migration to KRaft."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kafka_zk.cli.migration.gathering import Sources, gather, sources
+from kafka_zk.cli.migration.zookeeper_clients import read_strangers
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import print_json, print_table, say
 
@@ -43,7 +45,10 @@ def check(
 
     given = Sources(zookeeper, bootstrap, broker_files, controller_files, log_dirs)
     with given.opened() as client:
-        findings = examine_all(gather(given, client))
+        facts = gather(given, client)
+        if client is not None and given.zookeeper is not None:
+            facts = replace(facts, strangers=read_strangers(given.zookeeper, client, facts))
+    findings = examine_all(facts)
     if as_json:
         print_json([each.as_document() for each in findings])
     else:

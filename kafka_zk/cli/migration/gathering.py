@@ -1,10 +1,10 @@
 """Gathers the facts about a cluster for one command."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,7 +20,13 @@ from kafka_zk.cli.terminal.waiting import waiting
 
 if TYPE_CHECKING:
     from kafka_zk.migration.facts import ClusterFacts, Fact, Node, Quorum, ZooKeeperFacts
+    from kafka_zk.migration.metadata.replay import MetadataLog
+    from kafka_zk.migration.node_collector import Address, NodeCollector
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
+
+T = TypeVar("T")
+Files = Mapping[str, Mapping[str, str | None]]
+"""Path -> server.properties."""
 
 _TIMEOUT_MS = 3_000
 _LONGEST_S = 60
@@ -29,6 +35,12 @@ _OBSERVED_MS = 5_000
 _STEP_MS = 200
 
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+controller_log_dir_option = click.option(
+    "--controller-log-dir", type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="A controller's log.dirs folder, with its metadata log. Default: the log is fetched from the controllers.",
+)  # fmt: skip
 
 
 def sources(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,20 +104,33 @@ def gather(sources: Sources, client: "KazooBlockingClient | None") -> "ClusterFa
     )  # fmt: skip
 
 
-def _read(paths: Sequence[Path]) -> dict[str, dict[str, str | None]]:
+def _read(paths: Sequence[Path]) -> Files:
     return {str(path): dict(read_properties(path)) for path in paths}
 
 
 def _ask(
-    bootstrap: str | None,
-    zookeeper: "ZooKeeperFacts",
-    broker_files: Mapping[str, Mapping[str, str | None]],
-    controller_files: Mapping[str, Mapping[str, str | None]],
+    bootstrap: str | None, zookeeper: "ZooKeeperFacts", broker_files: Files, controller_files: Files
 ) -> "tuple[Fact[tuple[Node, ...]], Fact[tuple[Node, ...]], Fact[Quorum]]":
+    from kafka_zk.migration.cluster_collector import ask_brokers, ask_controllers
+    from kafka_zk.migration.facts import Unknown
+
+    registered = () if isinstance(zookeeper.registered, Unknown) else zookeeper.registered
+
+    async def ask(collector: "NodeCollector", addresses: "Fact[Mapping[int, Address]]") -> Any:
+        brokers = await ask_brokers(collector, addresses, registered, broker_files)
+        return brokers, *await ask_controllers(collector, brokers, broker_files, controller_files)
+
+    found: tuple[Fact[tuple[Node, ...]], Fact[tuple[Node, ...]], Fact[Quorum]] = _collected(bootstrap, ask)
+    return found
+
+
+def _collected(
+    bootstrap: str | None, ask: "Callable[[NodeCollector, Fact[Mapping[int, Address]]], Coroutine[Any, Any, T]]"
+) -> T:
+    """What ``ask`` finds with a collector and the brokers' addresses."""
     from kafka_zk.clients.connection.config import ClientConfig
     from kafka_zk.clients.connection.reactor_thread import reactor_thread
-    from kafka_zk.migration.cluster_collector import NOT_ASKED, ask_brokers, ask_controllers
-    from kafka_zk.migration.facts import Unknown
+    from kafka_zk.migration.cluster_collector import NOT_ASKED
     from kafka_zk.migration.node_collector import NodeCollector
 
     where: dict[str, Any] = {} if bootstrap is None else {"bootstrap_servers": bootstrap}
@@ -113,22 +138,41 @@ def _ask(
         **where, **secured(), request_timeout_ms=_TIMEOUT_MS, socket_connection_setup_timeout_ms=_TIMEOUT_MS
     )
     thread = reactor_thread()
-    registered = () if isinstance(zookeeper.registered, Unknown) else zookeeper.registered
 
-    async def ask() -> Any:
+    async def work() -> T:
         collector = NodeCollector(thread.reactor, config)
         try:
-            addresses = NOT_ASKED if bootstrap is None else await collector.addresses()
-            brokers = await ask_brokers(collector, addresses, registered, broker_files)
-            return brokers, *await ask_controllers(collector, brokers, broker_files, controller_files)
+            return await ask(collector, NOT_ASKED if bootstrap is None else await collector.addresses())
         finally:
             await collector.close()
 
     with waiting("the brokers and controllers", _LONGEST_S):
-        found: tuple[Fact[tuple[Node, ...]], Fact[tuple[Node, ...]], Fact[Quorum]] = thread.call(
-            ask, timeout_s=_LONGEST_S
-        )
-    return found
+        return thread.call(work, timeout_s=_LONGEST_S)
+
+
+def read_metadata_log(
+    sources: Sources, folder: Path | None, brokers: "Fact[tuple[Node, ...]] | None" = None
+) -> "Fact[MetadataLog]":
+    """From ``folder``, or else from the controllers that configurations name. ``brokers``: None if they must be asked
+    first. Raises CommandFailed."""
+    from kafka_zk.migration.cluster_collector import ask_brokers, controller_addresses
+    from kafka_zk.migration.facts import Unknown
+    from kafka_zk.migration.metadata.log_folder import read_folder
+    from kafka_zk.migration.metadata.replay import UnreadableMetadata
+
+    if folder is not None:
+        try:
+            return read_folder(folder)
+        except UnreadableMetadata as error:
+            return Unknown(str(error), "a whole folder of a controller, and the rights of its user")
+    broker_files, controller_files = _read(sources.broker_files), _read(sources.controller_files)
+
+    async def ask(collector: "NodeCollector", addresses: "Fact[Mapping[int, Address]]") -> "Fact[MetadataLog]":
+        described = await ask_brokers(collector, addresses, (), broker_files) if brokers is None else brokers
+        controllers = controller_addresses(described, broker_files, controller_files)
+        return controllers if isinstance(controllers, Unknown) else await collector.metadata_log(controllers)
+
+    return _collected(sources.bootstrap if brokers is None else None, ask)
 
 
 def _observed(zookeeper: "ZooKeeperFacts", client: "KazooBlockingClient") -> "ZooKeeperFacts":

@@ -3,6 +3,7 @@
 import click
 
 from kafka_zk.cli.migration.check import check
+from kafka_zk.cli.migration.diff import diff
 from kafka_zk.cli.migration.rehearse import rehearse
 from kafka_zk.cli.migration.status import status
 from kafka_zk.cli.terminal.command_group import CommandGroup
@@ -18,6 +19,7 @@ def command() -> None:
     \b
     kafka-zk migration check --zookeeper zk:2181/kafka --bootstrap-server b1:9092
     kafka-zk migration status --zookeeper zk:2181/kafka --bootstrap-server b1:9092
+    kafka-zk migration diff --zookeeper zk:2181/kafka --bootstrap-server b1:9092
     kafka-zk migration rehearse --snapshot /var/lib/zookeeper/version-2
     """
 
@@ -25,3 +27,4 @@ def command() -> None:
 command.add_command(check)
 command.add_command(rehearse)
 command.add_command(status)
+command.add_command(diff)

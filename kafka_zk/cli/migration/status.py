@@ -1,60 +1,138 @@
 """``kafka-zk migration status``: how far a migration to KRaft is, and whether the next step is safe."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kafka_zk.cli.migration.gathering import Sources, gather, sources
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.cli.migration.gathering import (
+    Sources,
+    controller_log_dir_option,
+    gather,
+    read_metadata_log,
+    sources,
+)
+from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option
-from kafka_zk.cli.terminal.output import print_json, say
+from kafka_zk.cli.terminal.output import note, print_json, say
 
 if TYPE_CHECKING:
-    from kafka_zk.migration.phase import Status
+    from kafka_zk.migration.facts import ClusterFacts, Fact, MigrationState
+    from kafka_zk.migration.metrics import StatusMetrics
+    from kafka_zk.migration.phase import Phase, Status
+    from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 _INTERVAL_S = 2
+_LISTEN_S = 10
 
 
 @click.command("status", short_help="Show the phase of the migration, and what is safe to do.")
 @sources
+@controller_log_dir_option
 @click.option("--watch", "watches", is_flag=True, help="Show each change, until Ctrl-C.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Watch, and serve Prometheus metrics on it, at /metrics; "
+    "0 is a free port.",
+)  # fmt: skip
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve the metrics on.")
 @json_option
 def status(
     zookeeper: str | None, bootstrap: str | None, broker_files: tuple[Path, ...], controller_files: tuple[Path, ...],
-    watches: bool, as_json: bool,
+    controller_log_dir: Path | None, watches: bool, metrics_port: int | None, metrics_host: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Show the phase of a migration to KRaft, the mode of each broker, and whether it is safe to continue or to roll
     back.
 
     The phases: none, waiting (the controllers wait for brokers), copying, dual write, brokers moving, brokers moved,
-    finalised, rolled back half-way. ApiVersions shows each broker's mode, without any permission.
+    finalised, rolled back half-way. ApiVersions shows each broker's mode, without any permission. The metadata log
+    confirms the phase: it is fetched from the controllers, which needs ClusterAction on Cluster, or read in a
+    controller's folder.
 
     \b
     kafka-zk migration status --zookeeper zk:2181/kafka --bootstrap-server b1:9092
     kafka-zk migration status --zookeeper zk:2181/kafka --bootstrap-server b1:9092
         --watch --json
+    kafka-zk migration status --zookeeper zk:2181/kafka --bootstrap-server b1:9092
+        --metrics-port 9464
     """
-    from kafka_zk.migration.phase import status as status_of
-
     given = Sources(zookeeper, bootstrap, broker_files, controller_files)
+    metrics = None if metrics_port is None else _served(metrics_port, metrics_host)
     shown: Status | None = None
     with given.opened() as client:
+        look = _Look(given, controller_log_dir, client)
         while True:
-            found = status_of(gather(given, client))
+            facts, found = look.again()
+            if metrics is not None:
+                metrics.tell(found, facts.zookeeper.migration, wall_ms())
             if found != shown:
                 shown = found
                 print_json(found.as_document()) if as_json else _show(found)
-            if not watches:
+            if not watches and metrics is None:
                 return
             time.sleep(_INTERVAL_S)
 
 
+class _Look:
+    """Reads the metadata log only when the phase has changed or is not confirmed: the log may be long."""
+
+    def __init__(self, given: Sources, folder: Path | None, client: "KazooBlockingClient | None") -> None:
+        self._given = given
+        self._folder = folder
+        self._client = client
+        self._phase: Fact[Phase] | None = None
+        self._state: Fact[MigrationState] | None = None
+
+    def again(self) -> "tuple[ClusterFacts, Status]":
+        from kafka_zk.migration.facts import LOG_NOT_READ, Unknown
+        from kafka_zk.migration.phase import status as status_of
+
+        state = LOG_NOT_READ if self._state is None else self._state
+        facts = replace(gather(self._given, self._client), recorded_state=state)
+        found = status_of(facts)
+        if found.phase != self._phase or not found.confirmation.fits:
+            log = read_metadata_log(self._given, self._folder, facts.brokers)
+            self._state = log if isinstance(log, Unknown) else log.state
+            facts = replace(facts, recorded_state=self._state)
+            found = status_of(facts)
+        self._phase = found.phase
+        return facts, found
+
+
+def _served(port: int, host: str) -> "StatusMetrics":
+    """Raises CommandFailed."""
+    from twisted.internet.error import CannotListenError
+
+    from kafka_zk.clients.connection.reactor_thread import reactor_thread
+    from kafka_zk.migration.metrics import StatusMetrics
+    from kafka_zk.network import metrics_page
+
+    metrics = StatusMetrics()
+    thread = reactor_thread()
+
+    async def listen() -> int:
+        return metrics_page.listen(thread.reactor, metrics.registry, port, host)
+
+    try:
+        listening = thread.call(listen, timeout_s=_LISTEN_S)
+    except CannotListenError as error:
+        raise CommandFailed(f"port {port} of {host} cannot be used; choose another one with --metrics-port") from error
+    note(f"metrics at http://{host}:{listening}/metrics")
+    return metrics
+
+
 def _show(status: "Status") -> None:
     from kafka_zk.migration.facts import Unknown
+    from kafka_zk.migration.phase import Phase
 
     unknown = isinstance(status.phase, Unknown)
     say(f"Phase: {'unknown' if unknown else status.phase}" + (f" ({status.sign})" if status.sign else ""))
+    fits = status.confirmation.fits
+    if fits is not None or status.phase is not Phase.NONE:
+        said = {True: "yes", False: "no", None: "unknown"}[fits]
+        say(f"Confirmed by the metadata log: {said}: {status.confirmation.text}")
     for broker_id, mode in status.brokers.items():
         said = f"unknown: {mode.reason}. Needed: {mode.remedy}" if isinstance(mode, Unknown) else f"{mode} mode"
         say(f"Broker {broker_id}: {said}")

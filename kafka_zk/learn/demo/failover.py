@@ -45,7 +45,8 @@ class Failover:
     def poll(self) -> None:
         """Restarts the broker once there are new leaders. Raises EmbeddedError."""
         grown: dict[TopicPartition, LeadershipInfo] = {}
-        for event, _ in self._follower.read():
+        for traced in self._follower.read():
+            event = traced.event
             if not 0 < self._killed_ms <= event.time_ms:
                 continue  # from before the death
             match event:

@@ -5,6 +5,7 @@ from typing import Any
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.broker_room import FETCH_WAIT_MS, BrokerRoom
 from kafka_zk.learn.lesson.errors import LessonFailed
 
@@ -35,6 +36,7 @@ def acks_and_min_isr(room: BrokerRoom) -> dict[str, Any]:
 def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
     """Only the leader had the record when it died."""
     teacher = room.teacher
+    teacher.ask(questions.WORTH_OF_ONE)
     teacher.tell(
         "First acks=1. The producer sends a, and the followers copy it. Then the followers, brokers 0 and 2, are "
         "paused for a moment, as if the network were slow, and the producer sends b. Broker 1, the leader, "
@@ -72,6 +74,7 @@ def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
     teacher.tell("Now acks=all and min.insync.replicas=2. Broker 1 is still dead:")
     room.wait_out_of_isr(tp, LEADER)
     outcomes = [_sent(room, tp, "d")]
+    teacher.ask(questions.ONE_REPLICA_LEFT)
     teacher.tell("Broker 2 is killed, too:")
     room.kill(THIRD, expire=True)
     room.wait_out_of_isr(tp, THIRD)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.acks import acks_and_min_isr
 from kafka_zk.learn.lesson.broker_room import BrokerRoom
 from kafka_zk.learn.lesson.chart import lag_chart
@@ -41,6 +42,8 @@ def idle_member(room: Classroom) -> dict[str, Any]:
     topic = room.topic("lesson", 4)
     group = room.group("class", topic, 4, "cooperative")
     for name in ("anna", "ben", "cleo", "dora", "emil"):
+        if name == "emil":
+            teacher.ask(questions.FIFTH_MEMBER)
         teacher.tell(f"{name} joins.")
         room.join(group, name)
         _tell(room, group)
@@ -51,6 +54,7 @@ def idle_member(room: Classroom) -> dict[str, Any]:
         "lost. A fifth consumer is only a spare; more parallelism needs more partitions."
     )
     leaver = next(member for member in group.living if member.owned)
+    teacher.ask(questions.BEFORE_TAKING_OVER)
     teacher.tell(f"{leaver.name} leaves. Its owner znodes are deleted, and the spare takes over.")
     room.leave(group, leaver)
     _tell(room, group)
@@ -78,6 +82,8 @@ def two_groups(room: Classroom) -> dict[str, Any]:
     groups = [room.group(name, topic, 2, "range") for name in ("cats", "dogs")]
     for group, names in zip(groups, (("anna", "ben"), ("cleo",)), strict=True):
         for name in names:
+            if group is groups[-1]:
+                teacher.ask(questions.SECOND_GROUP)
             teacher.tell(f"{name} joins {group.name}.")
             room.join(group, name)
             _tell(room, group)
@@ -124,6 +130,7 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     written = len(writer.written)
     _wait(room, lambda: all(len(group.firsts()) >= written for group in groups.values()), "both groups to catch up")
     lags = {name: usual_lag(kills[name], writer.written, group.firsts()) for name, group in groups.items()}
+    teacher.ask(questions.WHO_WAITS)
     teacher.tell(
         f"The lag of the four partitions that ben did not have, in records: the median of {KILLS} kills. These "
         "partitions had nothing to do with ben; where they wait, they wait only for the rebalance."

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import LeadersElected, RequestSent
 from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.broker_room import SESSION_TIMEOUT_MS, BrokerRoom
 from kafka_zk.recorder.timeline.cluster_events import BrokerGone
 from kafka_zk.registry.znodes.brokers import broker_path
@@ -42,13 +44,13 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
         acknowledged = news.seconds()
         offset = future.value().offset
         shown = room.wait_state(tp, lambda state: state.leader not in (-1, LEADER))
+        teacher.ask(questions.HOW_IT_IS_NOTICED)
         teacher.tell("What happened, in seconds after the kill, and which process did it:")
         for line in news.lines():
             teacher.show(line)
         teacher.show(f"{acknowledged}  {'producer':<12}  its record is acknowledged, offset {offset}")
         happened = list(news.all)
-        room.show_znode(broker_path(LEADER), data_matters=False)
-        room.show_state(tp)
+        _show(room, tp)
         teacher.say(
             "Read it from the top. The session ends, and ZooKeeper deletes its ephemeral znode. The controller had "
             "set a watch on /brokers/ids. From the partition's list of replicas it chooses the first one that is "
@@ -57,14 +59,14 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
             "brokers refuse requests with the old leader epoch. The producer retried until it found the new leader, "
             "and lost nothing."
         )
+        teacher.ask(questions.AFTER_ITS_RETURN)
         teacher.tell(f"Broker {LEADER} is started again.")
         news.begin()
         room.restart(LEADER)
         whole = room.wait_in_isr(tp, LEADER)
         for line in news.lines():
             teacher.show(line)
-        room.show_znode(broker_path(LEADER), data_matters=False)
-        room.show_state(tp)
+        _show(room, tp)
     teacher.say(
         "The broker is back, in a new session, as a follower. When it has fetched all committed records, the leader "
         "asks the controller to add it to the ISR (AlterPartition). The leader epoch stays, because the leader is the "
@@ -81,6 +83,11 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
         "record_offset": offset,
         "order": _order(happened),
     }
+
+
+def _show(room: BrokerRoom, tp: TopicPartition) -> None:
+    room.show_znode(broker_path(LEADER), data_matters=False)
+    room.show_state(tp)
 
 
 def _order(events: list[Any]) -> list[str]:

@@ -13,6 +13,7 @@ from kafka_zk.learn.lesson.course import Chapter
 from kafka_zk.learn.lesson.rooms import Rooms
 from kafka_zk.learn.lesson.step_teacher import StepTeacher
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, encode
 from kafka_zk.recorder.web.service import Cluster, WebService
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
@@ -37,7 +38,7 @@ class LessonPage:
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
         """``folder``: for the data of the clusters. Raises the errors of ``course.run``."""
         teacher = StepTeacher(self._take, self._keep, self._open_room, self._clusters.heard)
-        with Rooms(folder, teacher) as rooms:
+        with Rooms(folder, teacher, each_new=True) as rooms:
             course.run(rooms, chapters, numbers)
         teacher.finish()
 
@@ -126,8 +127,11 @@ class _Traces:
     def follow(self, trace: Path) -> None:
         self._files = TraceSource(trace, from_start=True)
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[Traced]:
         found = self._files.read() if self._files is not None else []
         while self.told:
-            found.append(self.told.popleft())
-        return [replace(each, zxid=each.zxid + self.zxid_shift) if each.zxid else each for each in found]
+            found.append(Traced(self.told.popleft(), None))
+        return [each._replace(event=self._shifted(each.event)) for each in found]
+
+    def _shifted(self, event: Event) -> Event:
+        return replace(event, zxid=event.zxid + self.zxid_shift) if event.zxid else event

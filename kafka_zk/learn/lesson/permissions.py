@@ -9,6 +9,7 @@ from kafka_zk.broker.security.events import Denied
 from kafka_zk.clients.connection.errors import BrokerError
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.cluster_room import News
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.secured_room import ADMIN, ALICE, BOB, WINDOW_COUNT, SecuredRoom
@@ -52,6 +53,7 @@ def permissions(room: SecuredRoom) -> dict[str, Any]:
 
 
 def _refused(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> str:
+    room.teacher.ask(questions.LOGGED_IN)
     room.teacher.tell(f"{ALICE} sends a record to the topic {tp.topic}. No ACL allows it:")
     news.begin()
     try:
@@ -92,6 +94,7 @@ def _allowed(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
     pattern = Pattern(Resource.TOPIC, tp.topic, PatternType.LITERAL)
     acl = Acl(f"User:{ALICE}", WILDCARD, Operation.WRITE, Permission.ALLOW)
     added = {pattern: [acl]}
+    teacher.ask(questions.HEARS_OF_AN_ACL)
     teacher.tell(
         f"{ADMIN} adds an ACL through broker {WRITER}, as kafka-zk acls add --topic {tp.topic} --allow-principal "
         f"User:{ALICE} --operation write would:"

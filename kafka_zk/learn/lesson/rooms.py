@@ -17,9 +17,14 @@ class Rooms:
     """Opening a room closes the previous one. A context manager.
 
     Raises the errors of the rooms.
+
+    Args:
+        each_new: every chapter has a new cluster; otherwise chapters with the same needs share one.
     """
 
-    def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
+    def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False, *, each_new: bool = False) -> None:
+        self._each_new = each_new
+        self._count = 0
         self._data_dir = data_dir
         self._teacher = teacher
         self._verbose = verbose
@@ -53,11 +58,13 @@ class Rooms:
         self._close()
 
     def _room(self, kind: type[Room], folder: str, opens: str, path: str) -> Room:
-        if isinstance(self._open, kind):
+        if isinstance(self._open, kind) and not self._each_new:
             return self._open
         self._close()
         self._teacher.aside(opens)
-        self._open = room = self._closing.enter_context(kind(self._data_dir / folder, self._teacher, self._verbose))
+        self._count += 1
+        data_dir = self._data_dir / f"{folder}-{self._count}"
+        self._open = room = self._closing.enter_context(kind(data_dir, self._teacher, self._verbose))
         self._tell_where(room.zookeeper, path)
         return room
 

@@ -5,14 +5,15 @@ from pathlib import Path
 
 from kafka_zk.base.events import Event
 from kafka_zk.learn.lesson.teacher import Teacher, meaning_of
-from kafka_zk.recorder.web.lesson_steps import NOTE, TOLD, Lesson, Step
+from kafka_zk.recorder.web.lesson_steps import NOTE, TOLD, Lesson, Question, Step
 from kafka_zk.registry.client.events import WatchFired
 
 TITLE = "How groups and replicas work"
 SAID = (
     "Everything you see here happens to a real cluster on this machine. It is recorded, so take your time: go on, go "
     "back, or choose another chapter.\n\n"
-    "Before a step that changes who leads or owns something, you are asked who will. The answer is what happened."
+    "Each chapter has a cluster of its own. Before some steps you are asked what will happen, and why. The address of "
+    "this page contains your step, so a reload loses nothing."
 )
 _WIDTH = 60
 
@@ -45,6 +46,7 @@ class StepTeacher(Teacher):
         self._chapter = ""
         self._steps: list[Step] = []
         self._is_open = False
+        self._asked: Question | None = None  # belongs to the next step
         self._fired: list[str] = []  # paths of the watches that fired
 
     @property
@@ -76,6 +78,9 @@ class StepTeacher(Teacher):
         self._end_step()
         self._open_room(zookeeper_data, trace)
 
+    def ask(self, question: Question) -> None:
+        self._asked = question
+
     def all_seen(self) -> None:
         """The rest of the chapter belongs to no step."""
         self._end_step()
@@ -91,7 +96,8 @@ class StepTeacher(Teacher):
 
     def _begin_step(self, kind: str, text: str) -> None:
         seq = self._end_step()
-        self._steps.append(Step(self._chapter, kind, text, seq, seq, ()))
+        self._steps.append(Step(self._chapter, kind, text, seq, seq, (), question=self._asked))
+        self._asked = None
         self._is_open = True
 
     def _end_step(self) -> int:

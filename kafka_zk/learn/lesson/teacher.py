@@ -12,6 +12,7 @@ from kafka_zk.learn.lesson.clock import LessonClock
 from kafka_zk.learn.lesson.errors import ChapterLeft
 from kafka_zk.learn.lesson.gate import Fire
 from kafka_zk.learn.lesson.keys import Ask, Key, ask
+from kafka_zk.recorder.web.lesson_steps import Question
 from kafka_zk.registry.client.client import EventType
 
 _INDENT = "   "
@@ -87,6 +88,9 @@ class Teacher:
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
         """``trace``: the folder of the brokers' traces."""
+
+    def ask(self, question: Question) -> None:
+        """Ask about the effect of the next text. A terminal asks nothing."""
 
     def all_seen(self) -> None:
         """Only cleaning up follows."""

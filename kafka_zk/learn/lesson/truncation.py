@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.broker_room import FETCH_WAIT_MS, BrokerRoom
 from kafka_zk.learn.lesson.replica_log import ReplicaLog
 
@@ -22,6 +23,7 @@ def truncation(room: BrokerRoom) -> dict[str, Any]:
         "epoch begins."
     )
     tp = room.topic("diary", LEADER)
+    teacher.ask(questions.ONE_RECORD_TOO_MANY)
     teacher.tell(
         "The followers copy the records a and b. Then they are paused; broker 1 takes c with acks=1 and is killed. "
         "Broker 0 becomes the leader and takes d. The files of both brokers (offset: record):"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.broker_member import HEARTBEAT_MS, SESSION_TIMEOUT_MS
 from kafka_zk.learn.lesson.classroom import Classroom, Group
 from kafka_zk.recorder.timeline.rebalances import GroupRebalance
@@ -49,6 +50,7 @@ def same_change_twice(room: Classroom) -> dict[str, Any]:
             room.join(group, name)
         room.news(group)
     found: dict[str, dict[str, GroupRebalance]] = {}
+    teacher.ask(questions.WHERE_IT_STOPS)
     for change in CHANGES:
         teacher.tell(change.sentence)
         found[change.name] = {kind: _changed(room, group, change) for kind, group in groups.items()}

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kafka_zk.broker.replica.events import ControllerIgnored
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.broker_room import SESSION_TIMEOUT_MS, BrokerRoom
 from kafka_zk.learn.lesson.late_orders import late_leader_and_isr, late_write
 
@@ -28,6 +29,7 @@ def two_controllers(room: BrokerRoom) -> dict[str, Any]:
     room.show_znode("/controller")
     room.show_znode(EPOCH)
     room.show_state(tp)
+    teacher.ask(questions.DURING_THE_PAUSE)
     teacher.tell(f"Broker 0 is paused, for longer than its session of {SESSION_TIMEOUT_MS / 1000:g} s:")
     with room.watched() as news:
         news.begin()
@@ -39,6 +41,7 @@ def two_controllers(room: BrokerRoom) -> dict[str, Any]:
         room.show_znode("/controller")
         room.show_znode(EPOCH)
         room.show_state(tp)
+        teacher.ask(questions.LATE_ORDERS)
         teacher.say(
             "Another broker is the controller now, with a higher epoch. What happens to requests that the old "
             "controller has already sent, or sends before it notices? The lesson now sends two of them in the name of "

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.learn.lesson import questions
 from kafka_zk.learn.lesson.broker_room import BrokerRoom
+from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
 
 CHAPTER = 7
 CONTROLLER, LEADER, THIRD = 0, 1, 2
@@ -32,6 +35,7 @@ def unclean_election(room: BrokerRoom) -> dict[str, Any]:
             offset = producer.send(tp.topic, value, partition=0).result().offset
             teacher.show(f"acks=all: {value.decode()} is acknowledged, offset {offset}")
     room.show_state(tp)
+    teacher.ask(questions.NOBODY_OF_THE_ISR)
     teacher.tell("Now the leader is killed, too, and broker 0 returns, which has only a:")
     room.kill(LEADER, expire=True)
     room.restart(CONTROLLER)
@@ -48,12 +52,8 @@ def unclean_election(room: BrokerRoom) -> dict[str, Any]:
         "You decide to give up b and c, as `kafka-zk elect-leaders --topic drafts --partition 0 --unclean` would. "
         "Then d is sent."
     )
-    room.elect_unclean(tp)
-    elected = room.wait_state(tp, lambda state: state.leader != -1)
-    room.show_state(tp)
-    with room.producer("all") as producer:
-        offset = producer.send(tp.topic, b"d", partition=0).result().offset
-    teacher.show(f"acks=all: d is acknowledged, offset {offset}")
+    elected, offset = _elect(room, tp)
+    teacher.ask(questions.OLD_RECORDS)
     teacher.tell(
         "Broker 2 returns, then broker 1, the old leader. Broker 1 is a follower now, and has b and c where the new "
         "leader has d:"
@@ -78,3 +78,14 @@ def unclean_election(room: BrokerRoom) -> dict[str, Any]:
         "d": offset,
         "read": read,
     }
+
+
+def _elect(room: BrokerRoom, tp: TopicPartition) -> tuple[LeaderIsrAndControllerEpoch, int]:
+    """The state after the unclean election, and the offset of d."""
+    room.elect_unclean(tp)
+    elected = room.wait_state(tp, lambda state: state.leader != -1)
+    room.show_state(tp)
+    with room.producer("all") as producer:
+        offset = producer.send(tp.topic, b"d", partition=0).result().offset
+    room.teacher.show(f"acks=all: d is acknowledged, offset {offset}")
+    return elected, offset

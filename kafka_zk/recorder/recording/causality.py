@@ -1,16 +1,18 @@
 """Finds the cause of each entry of a recording as entries arrive. Pure.
 
-An edge is *certain* if ZooKeeper or the process itself states it: a watch fires for a change of its znode, a read
-follows a watch that fired, ephemeral znodes end with their session, an event names its change's zxid. Other edges are
-only *likely*: a broker's new role follows the last write of the partition's state, the end of a session follows an
-operator's act on its process, and anything else follows the process's last reported event. The page draws likely edges
-dotted.
+An edge is *certain* if ZooKeeper or the process itself states it: a watch fires for a change of its znode of the kind
+that the watch reports, a read follows a watch that fired, ephemeral znodes end with their session, an event names its
+change's zxid. Other edges are only *likely*: a broker's new role follows the last write of the partition's state, the
+end of a session and a new registration follow an operator's act on the process, a registration follows the end of the
+process's last session, and anything else follows the process's last reported event. The page draws likely edges dotted.
 """
 
-from collections.abc import Hashable
+import re
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple, TypeVar
 
 from kafka_zk.base.events import Event
+from kafka_zk.broker.group.events import MemberJoined
 from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.security.events import Denied
@@ -20,7 +22,7 @@ from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
 from kafka_zk.registry.znodes import topics
 
-CLOSELY_MS = 5_000
+CLOSELY_MS = 1_000
 """Maximum age of a reported event that is a likely cause."""
 ACTED_MS = 30_000
 """Maximum age of an operator's act that is a likely cause of a session's end; or the session timeout, if longer."""
@@ -28,10 +30,14 @@ LATE_END_MS = 5_000
 """ZooKeeper checks once per tick, so it may end a session late."""
 TOLD_LATE_MS = 2_000
 """An act may be reported after its effect."""
+STALE_MS = 5_000
+"""A watch that was set this long after a change did not fire for it."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
+_BEGINS_SESSIONS = frozenset(("join", "restart"))
 _UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
 _OF_CLIENTS = (ClientsSeen, Denied)
 """Reports about clients are neither causes nor effects."""
+_UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _KEPT = 200_000
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -42,6 +48,13 @@ class Cause(NamedTuple):
 
     seq: int
     certain: bool
+
+
+class Explained(NamedTuple):
+    """The entry ``seq`` has this likely cause, which was reported after it."""
+
+    seq: int
+    cause: int
 
 
 class _Told(NamedTuple):
@@ -59,14 +72,17 @@ class Causality:
     """Latest entries by path and by process, in bounded memory."""
 
     def __init__(self) -> None:
-        self._data_changed: dict[str, int] = {}
-        self._children_changed: dict[str, int] = {}
+        self._changed: dict[tuple[str, EventType], _Told] = {}
+        self._armed: dict[tuple[str, str], int] = {}  # actor, path -> time in ms
         self._by_zxid: dict[int, int] = {}
         self._fired: dict[tuple[str, str], int] = {}
         self._reread: dict[tuple[str, str], int] = {}
         self._last: dict[str, _Told] = {}
         self._acts: dict[str, _Act] = {}
         self._ended: dict[str, _Told] = {}
+        self._last_end: dict[str, _Told] = {}
+        self._starts: dict[str, _Told] = {}  # acts that start a process, by target
+        self._begun: dict[str, list[_Told]] = {}
 
     def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
         """``session_end``: the entry of a session's end that caused the change."""
@@ -84,69 +100,118 @@ class Causality:
             return None
         return Cause(act.seq, certain=False)
 
-    def ended(self, seq: int, actor: str, time_ms: int) -> None:
-        """A session has ended, and the cause is not known yet."""
-        _remember(self._ended, actor, _Told(seq, time_ms))
+    def ended(self, seq: int, actor: str, time_ms: int, cause: Cause | None) -> None:
+        """A session has ended."""
+        if cause is None:
+            _remember(self._ended, actor, _Told(seq, time_ms))
+        _remember(self._last_end, actor, _Told(seq, time_ms))
 
-    def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
-        _remember(self._data_changed, path, seq)
+    def of_registration(self, actor: str, time_ms: int, seqs: Iterable[int]) -> Cause | None:
+        """The process ``actor`` registers in a new session.
+
+        Args:
+            seqs: the entries of the session's beginning and of the registration.
+        """
+        found = self._starts.pop(actor, None) or self._last_end.get(actor)
+        if found is not None and time_ms - found.time_ms <= ACTED_MS:
+            return Cause(found.seq, certain=False)
+        _remember(self._begun, actor, [_Told(seq, time_ms) for seq in seqs])
+        return None
+
+    def changed(self, seq: int, zxid: int, path: str, time_ms: int, how: EventType) -> None:
+        """``how``: CREATED, CHANGED or DELETED."""
+        told = _Told(seq, time_ms)
+        _remember(self._changed, (path, how), told)
         _remember(self._by_zxid, zxid, seq)
-        if created_or_deleted:
-            _remember(self._children_changed, path.rpartition("/")[0] or "/", seq)
+        if how is not EventType.CHANGED:
+            _remember(self._changed, (path.rpartition("/")[0] or "/", EventType.CHILD), told)
 
     def of_event(self, event: Event) -> Cause | None:
         found: int | None = None
         if isinstance(event, _OF_CLIENTS):
             return None
         if isinstance(event, WatchFired):
-            changes = self._children_changed if event.type is EventType.CHILD else self._data_changed
-            found = None if event.type is EventType.NONE else changes.get(event.path)
-        elif isinstance(event, Reread):
+            return self._of_watch(event)
+        if isinstance(event, Reread):
             found = self._fired.get((event.actor, event.path))
         elif isinstance(event, WatchArmed):
             found = self._reread.get((event.actor, event.path))
-        elif event.zxid:
+        if found is None and event.zxid:
             found = self._by_zxid.get(event.zxid)
         if found is not None:
             return Cause(found, certain=True)
         if isinstance(event, RoleChanged):
-            found = self._data_changed.get(topics.state_path(event.partition.topic, event.partition.partition))
+            found = self._written(topics.state_path(event.partition.topic, event.partition.partition))
             if found is not None:
                 return Cause(found, certain=False)
+        if isinstance(event, OperatorActed):
+            return None
+        if isinstance(event, MemberJoined) and event.is_new and (joined := _member(event)) in self._starts:
+            return Cause(self._starts.pop(joined).seq, certain=False)
         last = self._last.get(process_of(event.actor))
         if last is None or isinstance(event, SessionChanged) or event.time_ms - last.time_ms > CLOSELY_MS:
             return None
         return Cause(last.seq, certain=False)
 
-    def told(self, seq: int, event: Event) -> int | None:
-        """The entry of the session's end that this event, an operator's act, has caused."""
-        ended = None
-        if isinstance(event, WatchFired):
+    def _of_watch(self, event: WatchFired) -> Cause | None:
+        change = self._changed.get((event.path, event.type))
+        if change is None:
+            return None
+        armed_ms = self._armed.get((event.actor, event.path), 0)
+        return Cause(change.seq, certain=armed_ms <= change.time_ms + STALE_MS)
+
+    def _written(self, path: str) -> int | None:
+        found = [self._changed.get((path, how)) for how in (EventType.CREATED, EventType.CHANGED)]
+        return max((each.seq for each in found if each is not None), default=None)
+
+    def told(self, seq: int, event: Event) -> list[Explained]:
+        """Entries that this event, an operator's act, has caused before it was reported."""
+        explained: list[Explained] = []
+        if isinstance(event, WatchArmed):
+            _remember(self._armed, (event.actor, event.path), event.time_ms)
+        elif isinstance(event, WatchFired):
             _remember(self._fired, (event.actor, event.path), seq)
         elif isinstance(event, Reread):
             _remember(self._reread, (event.actor, event.path), seq)
         elif isinstance(event, OperatorActed):
-            ended = self._acted(seq, event)
+            explained = self._acted(seq, event)
         if not isinstance(event, (WatchArmed, *_OF_CLIENTS)):
             self._last[process_of(event.actor)] = _Told(seq, event.time_ms)
-        return ended
+        return explained
 
-    def _acted(self, seq: int, act: OperatorActed) -> int | None:
+    def _acted(self, seq: int, act: OperatorActed) -> list[Explained]:
+        begun = self._started(seq, act) if act.action in _BEGINS_SESSIONS else []
+        return [*begun, *self._stopped(seq, act)]
+
+    def _started(self, seq: int, act: OperatorActed) -> list[Explained]:
+        target = _target(act)
+        begun = self._begun.pop(target, [])
+        if begun and act.time_ms - begun[0].time_ms <= TOLD_LATE_MS:
+            return [Explained(each.seq, seq) for each in begun]
+        _remember(self._starts, target, _Told(seq, act.time_ms))
+        return []
+
+    def _stopped(self, seq: int, act: OperatorActed) -> list[Explained]:
         target = _target(act)
         if target in self._acts and self._acts[target].action in _UNDOES.get(act.action, ()):
             del self._acts[target]
         if act.action not in _ENDS_SESSIONS:
-            return None
+            return []
         ended = self._ended.pop(target, None)  # the next act did not end this session
         if ended is not None and abs(act.time_ms - ended.time_ms) <= TOLD_LATE_MS:
-            return ended.seq
+            return [Explained(ended.seq, seq)]
         _remember(self._acts, target, _Act(seq, act.time_ms, act.action))
-        return None
+        return []
 
 
 def _target(act: OperatorActed) -> str:
     """``broker 1`` is broker-1, ``board/anna`` is the member board_anna."""
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
+
+
+def _member(event: MemberJoined) -> str:
+    """The name of an act's target for a new member of a broker's group: without the random end of its id."""
+    return f"{event.group_id}_{_UUID.sub('', event.member)}"
 
 
 def _remember(known: dict[Key, Value], key: Key, value: Value) -> None:

@@ -22,14 +22,17 @@ from kafka_zk.recorder.recording.entries import (
     Entry,
 )
 from kafka_zk.recorder.recording.holds import assigned, assigned_lanes, hold
+from kafka_zk.recorder.recording.order import in_order
 from kafka_zk.recorder.recording.samples import Samples
-from kafka_zk.recorder.recording.session_names import session_name
+from kafka_zk.recorder.recording.session_names import ZOOKEEPER, session_name
 from kafka_zk.recorder.recording.sessions import Sessions
 from kafka_zk.recorder.recording.spans import Spans
 from kafka_zk.recorder.recording.znode_history import ZnodeHistory
 from kafka_zk.recorder.recording.znode_tree import Change
 from kafka_zk.recorder.timeline.event_codec import encode
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.zookeeper_files.transaction_log import SessionClosed, SessionCreated, Transaction
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import SessionChanged
 
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
@@ -70,23 +73,19 @@ class Recording:
     def close(self) -> None:
         self.database.close()
 
-    def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
+    def add(self, events: Iterable[Event | Traced], transactions: Iterable[Transaction]) -> None:
         """Add everything that arrived since the last call.
 
         Raises: sqlite3.Error (for example a full disk); then this call has stored nothing.
         """
-        merged: list[tuple[int, int, Event | Transaction]] = [
-            *((each.time_ms, 1, each) for each in events),
-            *((each.time_ms, 0, each) for each in transactions),
-        ]
         names = self.sessions.known()
         try:
             with self.database:
-                for _, _, each in sorted(merged, key=lambda item: item[:2]):
+                for each in in_order(events, transactions):
                     if isinstance(each, Transaction):
                         self._add_transaction(each)
                     else:
-                        self._add_event(each)
+                        self._add_event(each.event, each.place)
         except BaseException:
             self._load(names)
             raise
@@ -94,17 +93,16 @@ class Recording:
         while self.is_bounded and self.used_bytes > MOST_IN_MEMORY_BYTES and self.entries.first < self.entries.count:
             self._forget_oldest()
 
-    def _add_event(self, event: Event) -> None:
+    def _add_event(self, event: Event, place: Mapping[str, int]) -> None:
         if isinstance(event, SessionChanged) and event.session_id:
             self.sessions.name(event.session_id, event.actor)
         cause, certain = self._causality.of_event(event) or (None, False)
         seq = self.entries.count + 1
         path, kind = getattr(event, "path", ""), type(event).__name__
-        self.entries.add(
-            Entry(seq, event.time_ms, event.actor, kind, path, event.zxid, 0, cause, certain, encode(event))
-        )
-        if (ended := self._causality.told(seq, event)) is not None:
-            self.entries.set_likely_cause(ended, seq)
+        document = {**encode(event), **place}
+        self.entries.add(Entry(seq, event.time_ms, event.actor, kind, path, event.zxid, 0, cause, certain, document))
+        for explained in self._causality.told(seq, event):
+            self.entries.set_likely_cause(*explained)
         if isinstance(event, AssignmentCompleted | MemberDeparted):
             for each in assigned(event, self.spans.assigned(assigned_lanes(event.group_id))):
                 self.spans.add(event.time_ms, each)
@@ -120,8 +118,7 @@ class Recording:
                 actor, at_ms = self.sessions.actor_of(transaction.session), transaction.time_ms
                 cause = self._causality.of_session_end(actor, at_ms, self._timeout_ms(transaction.session))
                 end = self._add_zookeeper(transaction, SESSION_ENDED, "", cause, document)
-                if cause is None:
-                    self._causality.ended(end, actor, at_ms)
+                self._causality.ended(end, actor, at_ms, cause)
         for change in self.znodes.take(transaction):
             self._add_change(transaction, change, end)
 
@@ -131,20 +128,43 @@ class Recording:
 
     def _add_change(self, transaction: Transaction, change: Change, end: int | None) -> None:
         kind = CREATED if change.before is None else DELETED if change.after is None else CHANGED
-        if change.after is not None and (name := session_name(change)):
+        name = session_name(change)
+        if change.after is not None and name is not None:
             self.sessions.name(change.after.session, name)
-        cause = self._causality.of_change(self.sessions.actor_of(transaction.session), transaction.time_ms, end)
-        seq = self._add_zookeeper(transaction, kind, change.path, cause, change_document(change))
-        self._causality.changed(seq, transaction.zxid, change.path, created_or_deleted=kind != CHANGED)
+        actor, at_ms = self.sessions.actor_of(transaction.session), transaction.time_ms
+        cause = self._causality.of_change(actor, at_ms, end)
+        if name is not None and kind == CREATED and transaction.session:
+            cause = self._cause_of_registration(name, transaction) or cause
+        by = ZOOKEEPER if end is not None else None
+        seq = self._add_zookeeper(transaction, kind, change.path, cause, change_document(change), by)
+        self._causality.changed(seq, transaction.zxid, change.path, at_ms, EventType(kind))
         if (held := hold(change)) is not None:
             self.spans.add(transaction.time_ms, held)
 
+    def _cause_of_registration(self, actor: str, transaction: Transaction) -> Cause | None:
+        """Also the cause of the session's beginning, if that is recorded."""
+        begin = self.entries.first_of_session(transaction.session)
+        begun = [begin.seq] if begin is not None and begin.kind == SESSION_BEGAN else []
+        cause = self._causality.of_registration(actor, transaction.time_ms, [*begun, self.entries.count + 1])
+        if cause is not None:
+            for seq in begun:
+                self.entries.set_likely_cause(seq, cause.seq)
+        return cause
+
     def _add_zookeeper(
-        self, transaction: Transaction, kind: str, path: str, cause: Cause | None, document: Document
+        self,
+        transaction: Transaction,
+        kind: str,
+        path: str,
+        cause: Cause | None,
+        document: Document,
+        by: str | None = None,
     ) -> int:
-        zxid, time_ms, session = transaction.zxid, transaction.time_ms, transaction.session
+        """``by``: the actor; None: the process of the transaction's session."""
+        zxid, time_ms = transaction.zxid, transaction.time_ms
+        session = transaction.session if by is None else 0
         seq, certain = cause or (None, False)
-        actor = self.sessions.actor_of(session)
+        actor = by or self.sessions.actor_of(session)
         entry = Entry(self.entries.count + 1, time_ms, actor, kind, path, zxid, session, seq, certain, document)
         self.entries.add(entry)
         return entry.seq

@@ -1,8 +1,8 @@
 """High watermarks and committed offsets over time, in a recording's database.
 
 Names of series: ``end flights-0`` (high watermark), ``committed board: flights-0``, a topic's sums ``ends flights`` and
-``lag board: flights``, and ``heard 0x1f`` (whether a session is silent). A value is valid until the next one. None:
-unknown, or the session has ended.
+``lag board: flights``, ``heard 0x1f`` (whether a session is silent), ``sampled`` (rounds of questions) and ``turns``
+(rounds that all partitions need). A value is valid until the next one. None: unknown, or the session has ended.
 """
 
 import sqlite3
@@ -73,6 +73,11 @@ class Samples:
             found.update(rows.fetchall())
         return found
 
+    def values(self, time_ms: int, names: Iterable[str]) -> dict[str, int]:
+        """The values of exactly these series at a moment; those without a value are left out."""
+        found = ((name, self.last(name, time_ms)) for name in names)
+        return {name: each.value for name, each in found if each is not None and each.value is not None}
+
     def between(self, series: str, from_ms: int, to_ms: int, limit: int) -> list[Sample]:
         """The value at ``from_ms`` and later ones, reduced to at most ``limit``."""
         if not self._there:
@@ -110,6 +115,10 @@ class Samples:
             return self._last[series]
         before = self._before(series, time_ms)
         return None if before is None else before.value
+
+    def last(self, series: str, time_ms: int) -> Sample | None:
+        """The series' last sample at or before a moment."""
+        return self._before(series, time_ms) if self._there else None
 
     def _before(self, series: str, time_ms: int) -> Sample | None:
         row = self._database.execute(

@@ -1,14 +1,22 @@
 """The spans of a recording: the holder of each lane over time."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kafka_zk.recorder.recording.holds import Hold
+from kafka_zk.registry.znodes.consumers import consumer_of
 
 _LAST = "\U0010ffff"
 _BY_PARTITION = "'leader', 'owner', 'assigned'"
 _STEM = "rtrim(lane, '0123456789')"
+MOST_MEMBERS = 200
+_MEMBER_OF: dict[str, Callable[[str, str], str]] = {
+    "member": lambda lane, holder: lane.partition(": ")[2],
+    "owner": lambda lane, holder: consumer_of(holder),
+    "assigned": lambda lane, holder: holder,
+}
+_MEMBERS_IN = "'member', 'owner', 'assigned'"
 SCHEMA = """
 create table if not exists spans (
     id integer primary key, kind text, lane text, holder text, note text, from_ms integer, to_ms integer
@@ -61,10 +69,23 @@ class Spans:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
+        self._members: dict[str, None] = {}
+        for row in database.execute(f"select kind, lane, holder from spans where kind in ({_MEMBERS_IN}) order by id"):
+            self._meet(*row)
+
+    @property
+    def members(self) -> list[str]:
+        """The first MOST_MEMBERS members of groups, in the order of their first appearance."""
+        return list(self._members)
+
+    def _meet(self, kind: str, lane: str, holder: str) -> None:
+        if kind in _MEMBER_OF and holder and len(self._members) < MOST_MEMBERS:
+            self._members.setdefault(_MEMBER_OF[kind](lane, holder))
 
     def add(self, time_ms: int, hold: Hold) -> None:
         """End the lane's current span and begin this one, unless they are equal."""
         kind, lane, holder, note = hold
+        self._meet(kind, lane, holder)
         last = self._database.execute(
             "select id, holder, note from spans where kind = ? and lane = ? order by id desc limit 1", (kind, lane)
         ).fetchone()

@@ -3,10 +3,10 @@
     t-0  aaaaaaaaaaaaaaaaaaaaaaaa
     t-1  aaaaaa·bbbbbbbbbb·dddddd
          0 s       10 s
-         a anna  b ben  d dora  · silent
+         a anna  b ben  d dora  · silent  ' for a moment
 
-Each column is an interval. A dot means that the partition was silent at some moment of it. A letter names the last
-member that delivered it.
+Each column is an interval. A dot means that the partition was silent for half of it or more, an apostrophe for a part
+of it. A letter names the last member that delivered it.
 """
 
 import string
@@ -18,7 +18,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.timeline.deliveries import Change
 from kafka_zk.recorder.timeline.names import short_name
 
-SILENT = "·"
+SILENT, BRIEFLY = "·", "'"
 _ROWS = 40
 _TICK = 10  # columns between two times on the axis
 _LETTERS = string.ascii_letters + string.digits
@@ -51,7 +51,7 @@ def picture(
         yield f"{'':<{label_width}}  … and {len(history) - len(shown)} more partitions"
     yield f"{'':<{label_width}}  {_axis(columns, to_ms - from_ms)}"
     legend = [f"{letter} {short_name(group_id, member)}" for member, letter in letter_of.items()]
-    yield from _folded([*legend, f"{SILENT} silent"], label_width + 2, width)
+    yield from _folded([*legend, f"{SILENT} silent", f"{BRIEFLY} for a moment"], label_width + 2, width)
 
 
 def began_ms(history: Mapping[TopicPartition, Sequence[Change]]) -> int | None:
@@ -66,11 +66,20 @@ def _row(changes: list[Change], edges: Sequence[int], letter_of: Mapping[str, st
         within = changes[max(first, 0) : bisect_right(times, end - 1)]
         if not within:
             cells.append(" ")
-        elif any(change.member is None for change in within):
-            cells.append(SILENT)
+        elif silent_ms := _silent_ms(within, start, end):
+            cells.append(SILENT if 2 * silent_ms >= end - start else BRIEFLY)
         else:
             cells.append(letter_of[within[-1].member or ""])
     return "".join(cells)
+
+
+def _silent_ms(changes: Sequence[Change], start: int, end: int) -> int:
+    """How long nobody delivered between two times; ``changes``: those in force. A silence has at least 1 ms."""
+    found = 0
+    for change, next_ms in zip(changes, [*(each.time_ms for each in changes[1:]), end], strict=True):
+        if change.member is None:
+            found += max(1, next_ms - max(change.time_ms, start))
+    return found
 
 
 def _axis(columns: int, duration_ms: int) -> str:

@@ -119,6 +119,7 @@ class Rebalances:
         self._busy: set[str] = set()
         self._reported_stopped: set[TopicPartition] = set()  # already reported as without a member
         self._requests: dict[str, int] = {}
+        self._last_counts: dict[str, int] = {}  # as each member's last event had it
         self._newcomers: set[str] = set()  # their requests count for the next rebalance
         self._generations: dict[int, str] = {}  # generation -> why the leader wrote it
         self._round: _Round | None = None
@@ -150,9 +151,15 @@ class Rebalances:
         else:
             self._of_observer(event)
         if request_count is not None:
-            self._requests[event.actor] = request_count
+            self._count_requests(event.actor, request_count)
         if self._round is not None:
             self._round.requests_after |= self._requests
+
+    def _count_requests(self, member: str, count: int) -> None:
+        """A member that was restarted counts from 0 again."""
+        before = self._last_counts.get(member, 0)
+        self._requests[member] = self._requests.get(member, 0) + count - (before if count >= before else 0)
+        self._last_counts[member] = count
 
     def advance(self, now_ms: int) -> GroupRebalance | None:
         """A finished rebalance, if nothing more happens before ``now_ms``."""

@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 _LISTED = 12
 """Maximum number of listed partitions; more are only counted."""
+_DETAILED = 40
+"""Partitions with a line of their own, those that were silent longest."""
 _COUNTED = {
     CoordinatedBy.ZOOKEEPER: ("ZooKeeper requests", "watches fired"),
     CoordinatedBy.BROKER: ("requests to the coordinator", "heartbeats that told of it"),
@@ -42,7 +44,8 @@ class Summaries:
 
     def details(self, summary: GroupRebalance) -> Iterator[str]:
         """What the line omits: each silent partition, and requests and watches by member."""
-        for each in sorted(summary.silences, key=lambda silence: -(silence.silent_ms or 0)):
+        silences = sorted(summary.silences, key=lambda silence: -(silence.silent_ms or 0))
+        for each in silences[:_DETAILED]:
             before, after = self.name(each.before), self.name(each.after or "")
             partition = listed([each.partition])
             path = f"{before} → {after}" if before != after else f"stays with {after}"
@@ -53,6 +56,8 @@ class Summaries:
                 yield f"{partition} was taken over before its owner was seen to be gone ({path})"
             else:
                 yield f"{partition} silent for {each.silent_ms} ms{since} ({path})"
+        if len(silences) > _DETAILED:
+            yield f"{counted(len(silences) - _DETAILED, 'more partition')} were silent for at most as long"
         told = zip(_COUNTED[summary.coordinated_by], (summary.requests, summary.notifications), strict=True)
         for what, counts in told:
             if counts:

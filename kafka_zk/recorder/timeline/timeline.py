@@ -59,7 +59,7 @@ class Timeline:
                 self.first_ms = time_ms
             yield from self._over(self.rebalances.advance(time_ms))
             for each in (*self._take_causes(traced.event), traced):
-                self.rebalances.add(*each)
+                self.rebalances.add(each.event, each.request_count)
                 yield each
         over = self.rebalances.end() if now_ms is None else self.rebalances.advance(now_ms - HOLD_BACK_MS)
         yield from self._over(over)

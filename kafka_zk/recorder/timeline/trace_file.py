@@ -4,19 +4,33 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
+from kafka_zk.base.clock import wall_us
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode, encode
 
 SUFFIX = ".jsonl"
+_WRITTEN_WITHIN_US = 5_000
 
 
 class Traced(NamedTuple):
-    """``request_count``: ZooKeeper requests that the event's member had sent by then (None: not counted)."""
+    """``request_count``: ZooKeeper requests that the event's member had sent by then (None: not counted).
+
+    ``microsecond``: of the event's millisecond, 0 to 999 (None: unknown). ``number``: of the event among those that its
+    process wrote, from 1 (0: unknown).
+    """
 
     event: Event
     request_count: int | None
+    microsecond: int | None = None
+    number: int = 0
+
+    @property
+    def place(self) -> dict[str, int]:
+        """What is known about the exact place of the event, for its entry."""
+        known = {} if self.microsecond is None else {"microsecond": self.microsecond}
+        return {**known, **({"number": self.number} if self.number else {})}
 
 
 class TraceWriter:
@@ -31,12 +45,18 @@ class TraceWriter:
     def __init__(self, path: Path, actor: str, request_count: Callable[[], int | None] = lambda: None) -> None:
         self._request_count = request_count
         self._lock = threading.Lock()
+        self._count = 0
         self._file: IO[str] = (path / f"{actor}{SUFFIX}" if path.is_dir() else path).open("a", encoding="utf-8")
 
     def __call__(self, event: Event) -> None:
-        line = json.dumps({**encode(event), "requests": self._request_count()}, separators=(",", ":"))
+        microsecond = _microsecond(event.time_ms, wall_us())
         with self._lock:
             if not self._file.closed:
+                self._count += 1
+                told = Traced(event, self._request_count(), microsecond, self._count)
+                line = json.dumps(
+                    {**encode(event), "requests": told.request_count, **told.place}, separators=(",", ":")
+                )
                 self._file.write(line + "\n")
                 self._file.flush()
 
@@ -81,7 +101,7 @@ class TraceFollower:
             for line in data[:end].splitlines():
                 try:
                     document = json.loads(line)
-                    found.append(Traced(decode(document), document.get("requests")))
+                    found.append(_traced(document))
                 except (UnknownEvent, ValueError, AttributeError, RecursionError):
                     bad_line_count += 1
         self._positions |= read_until
@@ -92,3 +112,21 @@ class TraceFollower:
         if self._path.is_dir():
             return sorted(self._path.glob(f"*{SUFFIX}"))
         return [self._path] if self._path.is_file() else []
+
+
+def _traced(document: dict[str, Any]) -> Traced:
+    """Raises: UnknownEvent."""
+    microsecond, number = document.get("microsecond"), document.get("number", 0)
+    is_exact = type(microsecond) is int and 0 <= microsecond < 1000
+    return Traced(
+        decode(document),
+        document.get("requests"),
+        microsecond if is_exact else None,
+        number if type(number) is int and number > 0 else 0,
+    )
+
+
+def _microsecond(time_ms: int, now_us: int) -> int | None:
+    """The microsecond of an event that is written at ``now_us``; None if it did not happen just now."""
+    late_us = now_us - time_ms * 1000
+    return min(late_us, 999) if 0 <= late_us <= _WRITTEN_WITHIN_US else None

@@ -10,17 +10,21 @@ from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
 from kafka_zk.recorder.recording.export import export
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.client_view import clients_document
-from kafka_zk.recorder.web.cluster_view import cluster_document
+from kafka_zk.recorder.web.cluster_view import cluster_document, series_of
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
-from kafka_zk.recorder.web.lanes import is_folded, silences
-from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question
+from kafka_zk.recorder.web.lanes import is_folded, silences, with_outages
+from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question, step_document
 from kafka_zk.recorder.web.narration import line, title
+from kafka_zk.recorder.web.reasons import reason
+from kafka_zk.recorder.web.turns import SAMPLED, TURNS
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000
 MOST_ZNODES = 3_000
 MOST_LINKS = 60
+MOST_LIKELY = 2
+"""A chain of causes ends before its next likely link: each makes all later ones less likely."""
 MOST_MOVES = 5_000
 MOST_EPISODES = 100
 LONGEST_COUNTED_MS = 600_000
@@ -31,8 +35,14 @@ ASSIGNED = "AssignmentCompleted"
 MOST_LANE_GROUPS = 300
 MOST_CHANGES = 10
 MOST_SERIES = 2_000
+MOST_ROWS = 300
+"""Partitions of a group that are shown with offsets."""
+SAMPLING_PAUSE_MS = 5_000
+"""After a longer pause, earlier samples say nothing about the present."""
 MOST_SUMS = 100
 MOST_POINTS = 300
+INTERVAL_S = 1.0
+"""Between two rounds of questions to brokers, as in ``sampler``."""
 _SESSION_IDS = ("session", "session_id")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -52,12 +62,36 @@ class RecordingApi:
         self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # key and result of the last query
 
     def state(self, query: Query) -> Document:
-        """The cluster after entry ``seq`` and the rest of its transaction."""
+        """The cluster after entry ``seq`` and the rest of its transaction.
+
+        ``measured``: the values of its shown partitions at ``time_ms`` (default: the entry's time), none of which is
+        older than ``age_ms`` (None: brokers were not asked then).
+        """
         seq = self._recording.entries.whole(self._seq(query))
         document = cluster_document(self._recording.znodes.after(seq).znodes, _several(query, "open"))
         brokers = {f"broker-{each['id']}" for each in document["brokers"]}
         clients = clients_document(self._recording.entries, seq, brokers)
-        return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq), "clients": clients}}
+        cluster = {**document, "coordinated": self._coordinated(seq), "clients": clients}
+        at = self._recording.entries.entry(seq)
+        time_ms = _number(query, "time_ms") if "time_ms" in query else at.time_ms if at is not None else 0
+        return {"seq": seq, "cluster": cluster, **self._measured(cluster, time_ms)}
+
+    def _measured(self, cluster: Document, time_ms: int) -> Document:
+        samples = self._recording.samples
+        heard = samples.at(time_ms, ("heard ",), MOST_SERIES)
+        age_ms = self._sampled(time_ms)["age_ms"]
+        shown = samples.values(time_ms, series_of(cluster, MOST_ROWS)) if age_ms is not None else {}
+        return {"measured": {**heard, **shown}, "age_ms": age_ms}
+
+    def _sampled(self, time_ms: int) -> Document:
+        """When brokers were last asked before a moment, and the age of the oldest answer."""
+        last, turns = (self._recording.samples.last(name, time_ms) for name in (SAMPLED, TURNS))
+        if last is None:
+            return {"sampled_ms": None, "turns": 1, "age_ms": None}
+        count = (turns.value if turns is not None else None) or 1
+        pause_ms = time_ms - last.time_ms
+        age_ms = pause_ms + (count - 1) * int(INTERVAL_S * 1000)
+        return {"sampled_ms": last.time_ms, "turns": count, "age_ms": age_ms if pause_ms <= SAMPLING_PAUSE_MS else None}
 
     def tree(self, query: Query) -> Document:
         """The znodes after entry ``seq``. If there are too many: those with ``name`` in their path; without ``name``,
@@ -121,12 +155,16 @@ class RecordingApi:
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         opened, closed = _several(query, "open"), _several(query, "close")
         spans = self._recording.spans.single(from_ms, to_ms, MOST_SPANS)
+        brokers = [each for each in spans if each.kind == "broker"]
+        outage = any(not each.holder for each in brokers)
         groups = []
         for group in self._recording.spans.groups(from_ms, to_ms, MOST_LANE_GROUPS):
             folded = is_folded(group, opened, closed)
             room = max(0, MOST_SPANS - len(spans))
-            found = self._recording.spans.of_group(group, from_ms, to_ms, room, unheld=folded)
-            silent = silences((each.from_ms, each.to_ms) for each in found) if folded else []
+            all_needed = not folded or (outage and group.kind == "leader")
+            held = self._recording.spans.of_group(group, from_ms, to_ms, room, unheld=not all_needed)
+            found = with_outages(held, brokers) if outage else held
+            silent = silences((each.from_ms, each.to_ms) for each in found if not each.holder) if folded else []
             groups.append({**group._asdict(), "folded": folded, "silences": silent})
             spans += () if folded else found
         return {"spans": [list(span) for span in spans], "groups": groups}
@@ -142,19 +180,19 @@ class RecordingApi:
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
 
     def samples(self, query: Query) -> Document:
-        """Offsets and lags of partitions and groups at ``time_ms``, and the sums over an interval."""
-        from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
+        """The sums of topics' high watermarks and groups' lags over an interval, and when brokers were last asked."""
+        from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         samples = self._recording.samples
         sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
         return {
-            "at": samples.at(time_ms, ("end ", "committed ", "heard "), MOST_SERIES),
+            **self._sampled(to_ms),
             "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
         }
 
     def lesson(self, query: Query) -> Document:
         """The recording's lesson; empty without one."""
         lesson = self._lesson()
-        return {**lesson._asdict(), "steps": [each._asdict() for each in lesson.steps]}
+        return {**lesson._asdict(), "steps": [step_document(each) for each in lesson.steps]}
 
     def question(self, query: Query) -> Document:
         """Ask about the effect of ``step``; the document contains the answer."""
@@ -162,6 +200,9 @@ class RecordingApi:
         number = _number(query, "step")
         if not 0 <= number < len(steps):
             raise BadRequest(f"there is no step {number}")
+        if any(each.question is not None for each in steps):
+            own = steps[number].question
+            return {"question": None if own is None else own._asdict()}
         before = dict(self._recording.znodes.after(steps[number].from_seq).znodes)
         found = question(before, self._recording.znodes.after(steps[number].seq).znodes)
         return {"question": None if found is None else found._asdict()}
@@ -210,6 +251,7 @@ class RecordingApi:
             "title": title(entry),
             "document": _shown_document(entry),
             "why": [_short(each) for each in self._chain(entry)],
+            "reason": reason(entry) if entry.cause is None else "",
             "effects": [_short(each) for each in self._recording.entries.effects(entry.seq, MOST_LINKS)],
             "explanation": None if told is None else told._asdict(),
         }
@@ -231,14 +273,15 @@ class RecordingApi:
     def _chain(self, entry: Entry) -> list[Entry]:
         chain: list[Entry] = []
         seen = {entry.seq}
-        cause = entry.cause
-        while cause is not None and cause not in seen and len(chain) < MOST_LINKS:
+        cause, likely_count = entry.cause, int(not entry.certain)
+        while cause is not None and cause not in seen and len(chain) < MOST_LINKS and likely_count <= MOST_LIKELY:
             seen.add(cause)
             found = self._recording.entries.entry(cause)
             if found is None:
                 break
             chain.append(found)
             cause = found.cause
+            likely_count += not found.certain
         return chain
 
 
@@ -260,6 +303,8 @@ def _short(entry: Entry) -> Document:
     return {
         "seq": entry.seq,
         "time_ms": entry.time_ms,
+        "microsecond": entry.document.get("microsecond"),
+        "number": entry.document.get("number"),
         "actor": entry.actor,
         "kind": entry.kind,
         "path": entry.path,

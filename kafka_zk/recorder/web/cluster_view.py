@@ -4,7 +4,7 @@ Only facts in znodes appear. Znodes that cannot be parsed are listed.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kafka_zk.recorder.recording.documents import Document
@@ -36,6 +36,26 @@ def cluster_document(znodes: Mapping[str, Znode], opened: Collection[str] = ()) 
     for path, znode in znodes.items():
         view.see(path, znode)
     return view.document()
+
+
+def series_of(cluster: Document, most_rows: int) -> Iterator[str]:
+    """The names of the samples of the partitions in a cluster's document: those listed under their topics, and at most
+    ``most_rows`` of each group.
+    """
+    for topic in cluster["topics"]:
+        for each in topic["partitions"]:
+            yield f"end {topic['name']}-{each['partition']}"
+    for group in (*cluster["groups"], *cluster["coordinated"]):
+        owned = (tp for tps in (group.get("members") or {}).values() for tp in tps) if "owners" not in group else ()
+        tps = {*group.get("owners", ()), *group.get("offsets", ()), *owned}
+        for tp in sorted(tps, key=_by_number)[:most_rows]:
+            yield f"end {tp}"
+            yield f"committed {group['name']}: {tp}"
+
+
+def _by_number(tp: str) -> tuple[str, int]:
+    topic, _, number = tp.rpartition("-")
+    return topic, int(number) if number.isascii() and number.isdigit() else 0
 
 
 class _View:

@@ -3,7 +3,7 @@
 Changes of holders belong to one episode if they concern the cluster or the same group, and follow each other closely.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafka_zk.recorder.recording.spans import Move
@@ -74,13 +74,24 @@ def _told(moves: list[Move], now_ms: int) -> Episode:
     text = _cluster_text(moves) if subject == CLUSTER else _group_text(moves)
     waiting = [each for each in moves if each.kind in ("leader", "owner") and each.holder == NOBODY and each.previous]
     longest = max(((now_ms if each.to_ms is None else each.to_ms) - each.from_ms for each in waiting), default=0)
-    gone = [each.from_ms for each in moves if each.kind == "broker" and each.holder == NOBODY]
-    moved = [each.from_ms for each in moves if each.kind == "leader" and each.previous]
-    if gone and moved:
-        longest = max(longest, moved[-1] - gone[0])
+    longest = max([longest, *_stranded_ms(moves)])
     lasts = any(each.to_ms is None and each.kind == "leader" for each in waiting)
     end = max([end, *(each.to_ms for each in waiting if each.to_ms is not None)])
     return Episode(subject, text, begin, end, longest, lasts)
+
+
+def _stranded_ms(moves: list[Move]) -> Iterator[int]:
+    """How long each partition of a broker without a session waited for another leader. Later moves, such as the return
+    to the preferred leader, are no outage.
+    """
+    gone: dict[str, int] = {}
+    for move in moves:
+        if move.kind == "broker" and move.holder == NOBODY:
+            gone[move.lane] = move.from_ms
+        elif move.kind == "broker":
+            gone.pop(move.lane, None)
+        elif move.kind == "leader" and move.previous in gone:
+            yield move.from_ms - gone[move.previous]
 
 
 def _cluster_text(moves: list[Move]) -> str:

@@ -1,7 +1,7 @@
-"""A lesson in a recording: its steps, and questions that the recording can answer. Pure.
+"""A lesson in a recording: its steps, and the questions about them. Pure.
 
-The recording contains the steps. A question concerns something that a step changes: the controller, a partition's
-leader, or a partition's owner in a group.
+The recording contains the steps. A lesson asks its own questions. Where it has none, as in a scenario, a question
+concerns something that a step changes: the controller, a partition's leader, or a partition's owner in a group.
 """
 
 import json
@@ -19,10 +19,27 @@ NOTE, TOLD = "note", "told"
 """Kinds of steps: a remark, and an announcement of what happens next."""
 
 
+_RULES = {
+    "controller": "The first broker that creates /controller is the controller, until its session ends.",
+    "leader": "The controller chooses the first replica of the assignment that is alive and in the ISR.",
+    "owner": "Every member computes the same assignment from the same members and partitions, and claims its part.",
+}
+
+
+class Question(NamedTuple):
+    """``answer``: one of the options. ``why``: explains it."""
+
+    text: str
+    options: tuple[str, ...]
+    answer: str
+    why: str = ""
+
+
 class Step(NamedTuple):
     """``text``: what is done, said or expected after entry ``from_seq``. ``seq``: the last entry before the next step.
 
     ``play``: the part of the lesson, such as a chapter. ``kind``: command, note, told, held, failed or violation.
+    ``question``: asked before the effects are shown.
     ``happened``: its effects, in sentences. ``picture``: lines that must not be wrapped.
     """
 
@@ -33,6 +50,7 @@ class Step(NamedTuple):
     seq: int
     happened: tuple[str, ...]
     picture: tuple[str, ...] = ()
+    question: Question | None = None
 
 
 class Lesson(NamedTuple):
@@ -44,24 +62,30 @@ class Lesson(NamedTuple):
     finished: bool = True
 
 
-class Question(NamedTuple):
-    text: str
-    options: tuple[str, ...]
-    answer: str
-
-
 def encode(lesson: Lesson) -> str:
-    return json.dumps({**lesson._asdict(), "steps": [step._asdict() for step in lesson.steps]})
+    return json.dumps({**lesson._asdict(), "steps": [step_document(step) for step in lesson.steps]})
+
+
+def step_document(step: Step) -> Document:
+    asked = step.question
+    return {**step._asdict(), "question": None if asked is None else asked._asdict()}
 
 
 def decode(text: str) -> Lesson:
     """Raises: ValueError, KeyError, TypeError."""
     document = json.loads(text)
-    lines = ("happened", "picture")
     steps = tuple(
-        Step(**{**each, **{name: tuple(each.get(name, ())) for name in lines}}) for each in document["steps"]
+        Step(**{**each, **_lines(each), "question": _asked(each.get("question"))}) for each in document["steps"]
     )
     return Lesson(document["title"], document["said"], steps, document.get("finished", True))
+
+
+def _lines(step: Document) -> Document:
+    return {name: tuple(step.get(name, ())) for name in ("happened", "picture")}
+
+
+def _asked(document: Document | None) -> Question | None:
+    return None if document is None else Question(**{**document, "options": tuple(document["options"])})
 
 
 def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Question | None:
@@ -74,7 +98,7 @@ def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Questio
         if what in was and was[what] != holder:
             asked, kind = what
             options = members if kind == "owner" else brokers
-            return Question(asked, tuple(dict.fromkeys([*options, was[what], holder, NONE])), holder)
+            return Question(asked, tuple(dict.fromkeys([*options, was[what], holder, NONE])), holder, _RULES[kind])
     return None
 
 

@@ -8,8 +8,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from kafka_zk.base.clock import wall_ms
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 from kafka_zk.registry.client.errors import RegistryError
@@ -17,6 +19,8 @@ from kafka_zk.registry.client.errors import RegistryError
 INTERVAL_S = 0.1
 RETRY_POLLS = 10
 """Polls skipped after a failure."""
+SKEW_MS = 3_000
+"""Smaller differences of clocks are not told from the time that a change takes to be recorded."""
 MOST_KEPT = 100_000
 """Entries that wait for disk space; later ones are counted and dropped."""
 
@@ -37,21 +41,26 @@ class Recorder:
         source: Source,
         traces: Traces | None,
         on_news: Callable[[], None] = lambda: None,
+        now_ms: Callable[[], int] = wall_ms,
     ) -> None:
+        self._now_ms = now_ms
         self._recording = recording
         self._source = source
         self._traces = traces
         self._on_news = on_news
         self._loop = LoopingCall(self.poll)
         self._loop.clock = reactor
-        self._waiting: list[Event] = []
-        self._events: list[Event] = []
+        self._waiting: list[Traced] = []
+        self._events: list[Traced] = []
         self._transactions: list[Transaction] = []
         self._passed_over = 0
         self.lost_count = 0
         """Number of dropped entries: the disk was full for too long, or they could not be recorded."""
         self.problem = ""
         """Why recording is interrupted."""
+        self.skew_ms = 0
+        """How far the cluster's clock is ahead of this machine's; 0 up to SKEW_MS."""
+        self._caught_up = False
 
     def start(self) -> "Deferred[Any]":
         done: Deferred[Any] = self._loop.start(INTERVAL_S)
@@ -64,6 +73,9 @@ class Recorder:
 
     def take(self, events: list[Event]) -> None:
         """Keep events of another source for the next poll."""
+        self._take([Traced(each, None) for each in events])
+
+    def _take(self, events: list[Traced]) -> None:
         if self._waiting and len(self._waiting) + len(events) > MOST_KEPT:
             self.lost_count += len(events)
         else:
@@ -79,6 +91,7 @@ class Recorder:
         try:
             self._hear()
             transactions = self._source.read()
+            self._compare_clocks(transactions)
             self._keep(self._due(transactions), transactions)
             if not (self._events or self._transactions):
                 return
@@ -93,6 +106,13 @@ class Recorder:
         self.problem = ""
         self._on_news()
 
+    def _compare_clocks(self, transactions: list[Transaction]) -> None:
+        """What was just written has the cluster's present time; older transactions say nothing."""
+        if transactions and self._caught_up:
+            skew_ms = max(each.time_ms for each in transactions) - self._now_ms()
+            self.skew_ms = skew_ms if abs(skew_ms) > SKEW_MS else 0
+        self._caught_up = not self._source.behind
+
     def _lose(self, error: Exception) -> None:
         """Drop the traces and try the changes again; drop the changes if that fails, too."""
         _log.failure("entries are lost")
@@ -106,18 +126,18 @@ class Recorder:
 
     def _hear(self) -> None:
         if self._traces is not None:
-            self.take(self._traces.read())
+            self._take(self._traces.read())
 
-    def _due(self, transactions: list[Transaction]) -> list[Event]:
+    def _due(self, transactions: list[Transaction]) -> list[Traced]:
         found = self._waiting
         self._waiting = []
         if self._source.behind:
             until_ms = transactions[-1].time_ms if transactions else 0
-            self._waiting = [each for each in found if each.time_ms > until_ms]
-            found = [each for each in found if each.time_ms <= until_ms]
+            self._waiting = [each for each in found if each.event.time_ms > until_ms]
+            found = [each for each in found if each.event.time_ms <= until_ms]
         return found
 
-    def _keep(self, events: list[Event], transactions: list[Transaction]) -> None:
+    def _keep(self, events: list[Traced], transactions: list[Transaction]) -> None:
         room = MOST_KEPT - len(self._events) - len(self._transactions)
         if len(events) + len(transactions) > room and (self._events or self._transactions):
             self.lost_count += len(events) + len(transactions)

@@ -3,30 +3,28 @@
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.cluster_view import is_internal
-from kafka_zk.recorder.web.sampler import MOST_GROUPS, MOST_PARTITIONS, Wanted
+from kafka_zk.recorder.web.sampler import MOST_GROUPS, Wanted
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
 
-_MOST_LOOKED_AT = 5 * MOST_PARTITIONS
-"""Maximum number of examined partitions, including Kafka's own topics, which are skipped."""
+_MOST_LOOKED_AT = 200_000
+"""Maximum number of examined lanes, including those of Kafka's own topics, which are skipped."""
 
 
 def to_ask(recording: Recording, protocol: str = "PLAINTEXT") -> Wanted:
-    """Choose at most MOST_PARTITIONS partitions of topics that are not internal, and brokers with a ``protocol``
-    listener.
-    """
+    """All partitions of topics that are not internal, and the brokers with a ``protocol`` listener."""
     leaders: dict[TopicPartition, str] = {}
     for lane, leader in recording.spans.holders("leader", _MOST_LOOKED_AT).items():
         tp = _tp(lane)
-        if tp is not None and not is_internal(tp.topic) and len(leaders) < MOST_PARTITIONS:
+        if tp is not None and not is_internal(tp.topic):
             leaders[tp] = leader
-    groups = sorted({lane.rpartition(": ")[0] for lane in recording.spans.holders("assigned", MOST_PARTITIONS)})
+    groups = sorted({lane.rpartition(": ")[0] for lane in recording.spans.holders("assigned", _MOST_LOOKED_AT)})
     return Wanted(_addresses(recording, protocol), leaders, _in_zookeeper(recording), tuple(groups[:MOST_GROUPS]))
 
 
 def _addresses(recording: Recording, protocol: str) -> tuple[str, ...]:
     found = []
-    for lane in sorted(recording.spans.holders("broker", MOST_PARTITIONS)):
+    for lane in sorted(recording.spans.holders("broker", _MOST_LOOKED_AT)):
         number = lane.rpartition(" ")[2]
         znode = recording.znodes.now(f"/brokers/ids/{number}")
         if znode is None:
@@ -41,7 +39,7 @@ def _addresses(recording: Recording, protocol: str) -> tuple[str, ...]:
 
 def _in_zookeeper(recording: Recording) -> dict[tuple[str, TopicPartition], int]:
     found = {}
-    for lane in recording.spans.holders("owner", MOST_PARTITIONS):
+    for lane in recording.spans.holders("owner", _MOST_LOOKED_AT):
         group, _, name = lane.rpartition(": ")
         tp = _tp(name)
         path = "" if tp is None else f"/consumers/{group}/offsets/{tp.topic}/{tp.partition}"

@@ -1,4 +1,7 @@
-"""Polls brokers every second for high watermarks and committed offsets, for the recording's samples."""
+"""Polls brokers every second for high watermarks and committed offsets, for the recording's samples.
+
+Brokers with many partitions are asked about them in turns.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -15,12 +18,12 @@ from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.connection.list_offsets import LATEST
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.recorder.web.asked_groups import AskedGroups
+from kafka_zk.recorder.web.turns import Turns
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 1_500
 """Maximum time for a broker's response."""
-MOST_PARTITIONS = 1_000
 MOST_GROUPS = 20
 ROUNDS_BETWEEN_GROUPS = 3
 """Rounds between two polls of groups without traces."""
@@ -52,6 +55,7 @@ class Sampler:
         wanted: called in each round.
         take: receives a time in ms and values by series; may raise.
         asked: finds groups of brokers without traces; None: only those of ``wanted``.
+        now_ms: the time of samples, by the clock of the recording's entries.
     """
 
     def __init__(
@@ -61,8 +65,10 @@ class Sampler:
         take: Callable[[int, Mapping[str, int | None]], object],
         asked: AskedGroups | None = None,
         security: ClientSecurity = NO_SECURITY,
+        now_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self._security = security
+        self._now_ms = now_ms
         self._reactor = reactor
         self._asked = asked
         self._round = 0
@@ -71,6 +77,7 @@ class Sampler:
         self._admin: Admin | None = None
         self._brokers: tuple[str, ...] = ()
         self._stopped = False
+        self._turns = Turns()
         self._loop = LoopingCall(lambda: run(self._sample()))
         self._loop.clock = reactor
 
@@ -90,10 +97,11 @@ class Sampler:
             admin = await self._connected(wanted.brokers)
             if admin is not None and wanted.leaders:
                 wanted = await self._with_asked(admin, wanted)
-                ends, committed = await _ends(admin, wanted), await _committed(admin, wanted)
+                turn = self._turns.next(wanted.leaders)
+                ends, committed = await _ends(admin, turn), await _committed(admin, wanted)
                 if self._stopped:
                     return
-                self._take(wall_ms(), series(ends, committed))
+                self._take(self._now_ms(), self._turns.take(wanted.leaders, ends, committed))
         except Exception:
             _log.failure("no sample of partitions and groups")
 
@@ -114,33 +122,10 @@ class Sampler:
         return self._admin
 
 
-def series(
-    ends: Mapping[TopicPartition, int | None], committed: Mapping[tuple[str, TopicPartition], int]
-) -> dict[str, int | None]:
-    """The values of one moment by series. ``ends`` None: the leader did not respond."""
-    found: dict[str, int | None] = {}
-    for tp, end in ends.items():
-        if end is not None:
-            found[f"end {tp}"] = end
-        _add(found, f"ends {tp.topic}", end)
-    for (group, tp), offset in committed.items():
-        if tp in ends:
-            end = ends[tp]
-            found[f"committed {group}: {tp}"] = offset
-            _add(found, f"lag {group}: {tp.topic}", None if end is None else max(0, end - offset))
-    return found
-
-
-def _add(sums: dict[str, int | None], name: str, value: int | None) -> None:
-    """Add a value to a sum, which is unknown if any part is."""
-    known = sums.get(name, 0)
-    sums[name] = None if value is None or known is None else known + value
-
-
-async def _ends(admin: Asked, wanted: Wanted) -> dict[TopicPartition, int | None]:
+async def _ends(admin: Asked, leaders: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
     """The log ends, with one request per leader: a failed one affects only its own partitions."""
     by_leader: dict[str, list[TopicPartition]] = {}
-    for tp, leader in wanted.leaders.items():
+    for tp, leader in leaders.items():
         by_leader.setdefault(leader, []).append(tp)
 
     async def of(tps: list[TopicPartition]) -> dict[TopicPartition, int | None]:

@@ -1,7 +1,6 @@
 """Records a cluster, or replays a recording, and serves the page until stopped."""
 
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -89,12 +88,12 @@ class WebService:
             samples = self._recording.samples
             security = self._cluster.security
             wanted = partial(to_ask, self._recording, security.protocol)
-            self._sampler = Sampler(reactor, wanted, samples.add, asked, security)
+            self._sampler = Sampler(reactor, wanted, samples.add, asked, security, self._now_ms)
             self._sampler.start()
             self._every(reactor, self._server.publish)
             if (table := self._cluster.watch_table) is not None:
                 self._look(reactor, WATCH_TABLE_INTERVAL_S, table.look, lambda each: self._take_watches(each, table))
-            samples.end(HEARD_OF, wall_ms())  # left by an earlier recorder; current sessions are reported again
+            samples.end(HEARD_OF, self._now_ms())  # left by an earlier recorder; current sessions are reported again
             if (beats := self._cluster.heartbeats) is not None:
                 self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
 
@@ -124,7 +123,7 @@ class WebService:
             "count": self._recording.entries.count,
             "first_ms": first_ms,
             "last_ms": last_ms,
-            "now_ms": int(time.time() * 1000),
+            "now_ms": self._now_ms(),
             "live": cluster is not None and not cluster.in_lesson,
             "source": self._described,
             "used_bytes": self._recording.used_bytes,
@@ -133,11 +132,20 @@ class WebService:
             "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
             "can_break": cluster is not None and cluster.break_broker is not None,
             "problem": problem,
+            "names": self._recording.spans.members,
         }
+
+    def _now_ms(self) -> int:
+        """The present by the cluster's clock, which may differ from this machine's."""
+        return wall_ms() + (self._recorder.skew_ms if self._recorder is not None else 0)
 
     def _misses(self) -> Iterator[str]:
         if self._cluster is not None:
             yield self._cluster.source.misses
+            if self._recorder is not None and (skew_ms := self._recorder.skew_ms):
+                side = "ahead of" if skew_ms > 0 else "behind"
+                apart_s = abs(skew_ms) / 1000
+                yield f"the cluster's clock is {apart_s:.0f} s {side} this machine's; times are the cluster's"
             if self._cluster.watch_table is not None:
                 yield self._cluster.watch_table.misses
         yield self._recording.misses
@@ -163,7 +171,7 @@ class WebService:
             self._recorder.take(table.tell(watches, self._recording.sessions.actor_of))
 
     def _take_heartbeats(self, connections: list[SessionConnection] | None, beats: Heartbeats) -> None:
-        now_ms = wall_ms()
+        now_ms = self._now_ms()
         self._recording.samples.add(now_ms, beats.tell(connections, now_ms), for_good=True)
 
     def _every(self, reactor: Any, function: Callable[[], None]) -> None:

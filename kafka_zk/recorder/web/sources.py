@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from kafka_zk.base.events import Event
-from kafka_zk.recorder.timeline.trace_file import TraceFollower
+from kafka_zk.recorder.timeline.trace_file import Traced, TraceFollower
 from kafka_zk.recorder.zookeeper_files.snapshot import oldest_snapshot
 from kafka_zk.recorder.zookeeper_files.transaction_log import (
     Created,
@@ -47,8 +46,8 @@ class Source(Protocol):
 
 
 class Traces(Protocol):
-    def read(self) -> list[Event]:
-        """New events. Raises: OSError."""
+    def read(self) -> list[Traced]:
+        """New events, in each process's order. Raises: OSError."""
 
 
 class LogSource:
@@ -137,13 +136,13 @@ class TraceSource:
     def __init__(self, *paths: Path, from_start: bool) -> None:
         self._followers = [TraceFollower(path, from_start) for path in paths]
         self._unread: list[TraceFollower] = []
-        self._found: list[Event] = []  # events read before a file that could not be read
+        self._found: list[Traced] = []  # events read before a file that could not be read
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[Traced]:
         """New events; a long trace is read in bounded parts. Raises: OSError; the next call continues there."""
         self._unread = self._unread or list(self._followers)
         while self._unread:
-            self._found += [traced.event for traced in self._unread[0].read(MOST_TRACE_BYTES)]
+            self._found += self._unread[0].read(MOST_TRACE_BYTES)
             del self._unread[0]
         found, self._found = self._found, []
         return found

@@ -27,7 +27,7 @@ def transcript(text: str) -> str:
         (r"\bsession 0x[0-9a-f]+", "session ID"),
         (r"^ *⚡ owners.*\n(   A partition is free.*\n(   [^→⚡\s].*\n)?)?", ""),
         (r"^\n? *\[Enter\] go on.*\n", ""),
-        (r"^(   (lesson|news)-\d)  [a-z·]+$", r"\1  PICTURE"),
+        (r"^(   (lesson|news)-\d)  [a-z·']+$", r"\1  PICTURE"),
         (r"^ +0\.\d+ s .*", "             TIMES"),
         (r"^ +(-?\d+) +\d+  ( *|[█▏▎▍▌▋▊▉]+ *)\d+  ( *|[█▏▎▍▌▋▊▉]+ *)\d+(  ←.*)?$", r"   \1  BARS\4"),
         (r"^   (orders-\d|requests)( +\d+){6}$", r"   \1  NUMBERS"),

@@ -95,6 +95,7 @@ def facts(zookeeper: dict[str, Any] | None = None, **changed: Any) -> ClusterFac
         broker_files=BROKER_FILES,
         controller_files={CONTROLLER_FILE: CONTROLLER_CONFIGS},
         log_dirs=(LogDir("/data", {"version": "0", "broker.id": "1", "cluster.id": CLUSTER_ID}, False),),
+        strangers=Examples(),
     )
     return replace(cluster, **changed)
 

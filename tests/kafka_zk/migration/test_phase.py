@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.migration.facts import ClusterFacts, MigrationZnode, Node, Partitions, Quorum, Unknown
+from kafka_zk.migration.facts import ClusterFacts, MigrationState, MigrationZnode, Node, Partitions, Quorum, Unknown
 from kafka_zk.migration.mode import Mode
 from kafka_zk.migration.phase import Phase, status
 from tests.kafka_zk.migration import recorded
@@ -29,6 +29,8 @@ PHASES: list[tuple[Phase, ClusterFacts]] = [
     (Phase.BROKERS_MOVED, dual_write(NONE_LEFT, brokers=IN_KRAFT, controllers=REFUSED)),
     (Phase.FINALIZED, dual_write(NONE_LEFT, brokers=IN_KRAFT, controllers=controllers(recorded.NOT_READY))),
     (Phase.FINALIZED, dual_write(controllers=controllers(recorded.NOT_READY))),
+    (Phase.FINALIZED, dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT, controllers=REFUSED,
+                                 recorded_state=MigrationState.POST_MIGRATION)),
     (Phase.DUAL_WRITE, dual_write(controllers=controllers(REFUSED))),
     (Phase.ROLLED_BACK_HALFWAY, dual_write({"is_written": False}, controllers=controllers(REFUSED))),
     (Phase.ROLLED_BACK_HALFWAY, dual_write({"migration": recorded.NOT_COPIED}, controllers=controllers(REFUSED))),
@@ -58,6 +60,22 @@ def test_an_empty_list_of_brokers_is_not_enough() -> None:
     """Finalised, or all controllers are down: only their addresses tell."""
     found = status(dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT, controllers=REFUSED))
     assert isinstance(found.phase, Unknown) and "--controller-properties" in found.phase.remedy
+
+
+CONFIRMED: list[tuple[ClusterFacts, bool | None, str]] = [
+    (facts(), None, "needed: --controller-log-dir"),
+    (facts(recorded_state=MigrationState.PRE_MIGRATION), True, "the metadata log has the state PRE_MIGRATION"),
+    (dual_write(recorded_state=MigrationState.MIGRATION), True, "MIGRATION"),
+    (dual_write({"migration": recorded.NOT_COPIED}, recorded_state=MigrationState.MIGRATION), True, "MIGRATION"),
+    (dual_write(recorded_state=MigrationState.POST_MIGRATION), False, "but MIGRATION belongs to this phase"),
+    (dual_write({"migration": None}, recorded_state=MigrationState.MIGRATION), None, "has the state MIGRATION"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cluster", "fits", "text"), CONFIRMED)
+def test_the_metadata_log_confirms_the_phase(cluster: ClusterFacts, fits: bool | None, text: str) -> None:
+    confirmation = status(cluster).confirmation
+    assert (confirmation.fits, text in confirmation.text) == (fits, True), confirmation
 
 
 def test_modes() -> None:

@@ -76,6 +76,7 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
     ("malformed-entities", facts({"malformed_entities": Examples.of(["/config/users/alice"])}), "alice"),
     ("malformed-acls", facts({"malformed_acls": Examples.of(["Topic:orders"])}), "Topic:orders"),
     ("protected-znodes", facts({"protected": Examples.of(["/config"])}), "/config"),
+    ("zookeeper-clients", facts(strangers=Examples.of(["10.0.0.7 (1 connection)"])), "1 other addresses"),
     ("offsets-in-zookeeper", facts({"groups": Examples.of(["readers"])}), "readers"),
     (
         "delegation-tokens",
@@ -254,6 +255,7 @@ def test_what_one_broker_hides_does_not_excuse_another() -> None:
         ("kraft-brokers-too-early", facts(broker_files={})),
         ("left-over-metadata-log", facts({"migration": None}, controllers=REFUSED, log_dirs=())),
         ("meta-properties", facts(log_dirs=())),
+        ("zookeeper-clients", facts(strangers=REFUSED)),
         ("protected-znodes", facts({"protected": SOME}, controller_files={}, controllers=REFUSED)),
         ("producer-ids", facts(brokers=brokers(ApiVersions({1: 15, 3: 12, 4: 7})))),
         ("generated-broker-ids", facts(brokers=(Node(1001, recorded.ZOOKEEPER_MODE, REFUSED),))),

@@ -15,7 +15,8 @@ from kafka_zk.migration.facts import (
     Unknown,
     ZooKeeperFacts,
 )
-from kafka_zk.migration.zookeeper_collector import IDENTITY, NOT_OBSERVED, collect, not_read
+from kafka_zk.migration.znode_reads import IDENTITY
+from kafka_zk.migration.zookeeper_collector import NOT_OBSERVED, collect, not_read
 from kafka_zk.registry import KazooBlockingClient, run_blocking
 from kafka_zk.registry.client.client import Create
 from kafka_zk.registry.client.pipeline import create_with_parents

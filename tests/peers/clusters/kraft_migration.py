@@ -72,12 +72,13 @@ class KRaftController(Node):
         voters = {"controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{self.port}"}
         return {**_PROTOCOLS, **voters, "controller.listener.names": "CONTROLLER"}
 
-    def start(self, cluster_id: str = "", zookeeper: str = "") -> None:
+    def start(self, cluster_id: str = "", zookeeper: str = "", overrides: Mapping[str, str] | None = None) -> None:
         """With a ZooKeeper it migrates what it finds there; the cluster's id is needed at the first start."""
         old = {"zookeeper.connect": zookeeper, "inter.broker.listener.name": "PLAINTEXT", **_MIGRATION}
         path = self.write({
             "process.roles": "controller", "node.id": str(NODE_ID), "listeners": f"CONTROLLER://127.0.0.1:{self.port}",
             "log.dirs": str(self.log_dir), **self.quorum, **(old if zookeeper else {}),
+            **(overrides or {}),
         })  # fmt: skip
         if not (self.log_dir / "meta.properties").exists():
             java.run_tool(ORACLE_VERSION, _STORAGE_TOOL, ["format", "-t", cluster_id, "-c", str(path)])

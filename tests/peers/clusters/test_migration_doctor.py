@@ -53,13 +53,23 @@ class Doctor:
         document: dict[str, Any] = json.loads(done.stdout)
         return document
 
+    def diff(self, *more: str) -> list[dict[str, str]]:
+        """The differences."""
+        done = kafka_zk("migration", "diff", *self._where, *more, "--json", timeout_s=_TIMEOUT_S)
+        document = json.loads(done.stdout)
+        assert document["not_compared"] == [] and document["log"]["migration_state"] == "MIGRATION"
+        found: list[dict[str, str]] = document["differences"]
+        assert done.returncode == (1 if found else 0)
+        return found
+
     def sees(self, phase: Phase, mode: Mode) -> dict[str, Any]:
         """Wait until it shows this phase. The status has the broker's mode."""
         found: list[dict[str, Any]] = []
 
         def is_there() -> bool:
             found.append(self.status())
-            return (found[-1]["phase"], found[-1]["brokers"]) == (phase, {str(BROKER_ID): mode})
+            is_contradicted = found[-1]["confirmed"]["fits"] is False  # the log is read a little later
+            return (found[-1]["phase"], found[-1]["brokers"], is_contradicted) == (phase, {str(BROKER_ID): mode}, False)
 
         wait_until(is_there, _TIMEOUT_S, f"the phase {phase}")
         return found[-1]
@@ -139,8 +149,12 @@ def test_the_way_to_kraft(
     controller.start(cluster_id, zookeeper)
     broker.stop()
     broker.start_with_zookeeper(zookeeper, _OVERRIDES)
-    doctor.sees(Phase.DUAL_WRITE, Mode.MIGRATION)
+    assert doctor.sees(Phase.DUAL_WRITE, Mode.MIGRATION)["confirmed"]["fits"]
     assert doctor.check() == {}
+    assert doctor.diff() == []
+    with connected(zookeeper) as client, znode(client, "/config/topics/broken", b"{"):
+        (found,) = doctor.diff("--controller-log-dir", str(controller.log_dir))
+        assert found["name"] == "topic broken" and found["zookeeper"].startswith("malformed")
 
     broker.stop()
     broker.start_with_kraft(_OVERRIDES)
@@ -151,7 +165,7 @@ def test_the_way_to_kraft(
     controller.stop()
     controller.start()
     done = doctor.sees(Phase.FINALIZED, Mode.KRAFT)
-    assert done["continue"]["safe"] and not done["roll_back"]["safe"]
+    assert done["confirmed"]["fits"] and done["continue"]["safe"] and not done["roll_back"]["safe"]
     assert doctor.check() == {}
 
 

@@ -170,6 +170,8 @@ def _check_watches(recording: Recording, entries: list[Entry], fired: Counter[tu
         cause = by_seq[each.cause]
         changed = cause.path.rpartition("/")[0] if each.document["type"] == EventType.CHILD.value else cause.path
         assert cause.kind in CHANGES and changed == each.path, (each, cause)
+        if each.document["type"] != EventType.CHILD.value:
+            assert cause.kind == each.document["type"], (each, cause)
     armed = {(each.actor, each.path): each for each in entries if each.kind == "WatchArmed"}
     lives = {f"{role}-{number}" for role in ("broker", "controller") for number in range(3)}
     for path, actors in recording.entries.watchers(recording.entries.count).items():

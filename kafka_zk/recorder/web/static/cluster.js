@@ -1,21 +1,21 @@
 // The cluster at one moment: live processes, leaders, owners, and recent messages between them.
 
 import { clients } from "./clients.js";
-import { clock, colour, counted, foldButton, html, readable, svg } from "./dom.js";
+import { clock, colour, counted, foldButton, html, middle, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
 import { clusterLegend } from "./legend.js";
 
 const BOX = { width: 116, height: 42, gap: 8 };
 const SMALL = { width: 42, height: 20, gap: 4 }, IN_ROW = 8;
 const BAR = 28, BETWEEN = 26, ABOVE = 14, MEMBERS_IN_ROW = 3;
-const MOST_BOXES = 4, MOST_MEMBERS = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY_BROKERS = 12, MOST_SORTED_BY_NAME = 12;
+const MOST_BOXES = 4, MOST_MEMBERS = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY_BROKERS = 12, MOST_SORTED_BY_NAME = 12, MOST_NAME = 40;
 
 // `again` redraws after an item was folded; `filter`: a part of the names to show.
 export function clusterView(cluster, recording, flow, measured, filter, again) {
   return html("div", {}, headline(cluster, recording, measured), html("div", { class: "columns" },
     html("div", {}, html("h2", {}, "Who talks to whom ", html("small", { class: "soft" }, "just now")),
       flowPicture(cluster, recording, flow, measured), clusterLegend(), ...groups(cluster, measured, filter, again)),
-    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again), ...clients(cluster.clients, filter), ...others(cluster))));
+    html("div", { class: "wide" }, ...partitions(cluster, recording.age_ms, measured, filter, again), ...clients(cluster.clients, filter), ...others(cluster))));
 }
 
 // The cluster's state in one line: its problems, or that it has none.
@@ -116,7 +116,7 @@ function box(place, title, note, fill, heart, alive, name, whole = title) {
   const shown = fits(note, heart ? 6.2 : 5.6);
   const x = place.x + 3, from = Math.max(x - shown.length * 2.7 - 6, place.x - place.width / 2 + 16);
   return svg("g", { class: alive ? "" : "gone" }, svg("title", {}, `${whole}: ${note}`), ...frame(place, 7, fill),
-    svg("text", { x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, fits(title, 6.8)),
+    svg("text", { x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, middle(title, Math.floor((place.width - 14) / 6.8))),
     heart ? heartSign(heart, name, from, place.y + 13) : null,
     svg("text", { x: heart ? x + 6 : x, y: place.y + 13, "text-anchor": "middle", class: `note ${alive && heart !== SILENT ? "soft" : "bad"}` }, shown));
 }
@@ -182,7 +182,7 @@ function ends(entry) {
 const process = (actor) => actor.replace(/^controller-/, "broker-");
 
 // One line for each topic, which unfolds into its partitions.
-function partitions(cluster, measured, filter, again) {
+function partitions(cluster, ageMs, measured, filter, again) {
   if (!cluster.partition_count) return [html("h2", {}, "Partitions"), html("p", { class: "soft" }, "No topics.")];
   const ids = [...new Set([...cluster.brokers.map((each) => each.id),
     ...cluster.topics.flatMap((topic) => [...Object.keys(topic.leaders).map(Number), ...topic.partitions.flatMap((each) => each.replicas)])])]
@@ -195,10 +195,13 @@ function partitions(cluster, measured, filter, again) {
     html("table", { class: ids.length > MANY_BROKERS ? "dense" : "" },
       html("tr", {}, html("th", {}, ids.length > MANY_BROKERS ? "partitions, by leading broker" : "partition"), ids.map((id) => html("th", { class: `cell${alive.has(id) ? "" : " bad"}`, title: `broker ${id}${alive.has(id) ? "" : ": no session"}` }, name(id))),
         html("th", { title: "leader epoch: increases with each new leader" }, "epoch"),
-        html("th", { class: "number", title: "high watermark: consumers see the records below this offset" }, "end")),
+        html("th", { class: "number", title: `high watermark: consumers see the records below this offset; ${age(ageMs)}` }, "end", ageMs > FRESH_MS ? html("small", { class: "soft" }, ` ${age(ageMs)}`) : "")),
       topics.slice(0, MOST_TOPICS).flatMap((topic) => topicRows(topic, ids, alive, measured, again))),
     topics.length > MOST_TOPICS ? html("p", { class: "soft" }, `${topics.length - MOST_TOPICS} more topics: use the filter`) : ""];
 }
+
+const FRESH_MS = 3000;
+const age = (ms) => (ms === null ? "brokers were not asked then" : `up to ${Math.ceil(ms / 1000)} s old`);
 
 // A partition without a leader weighs more than any number of replicas that are not in sync.
 const troubles = (topic) => (topic.leaders["-1"] ?? 0) * 1e6 + topic.under_replicated;
@@ -208,7 +211,7 @@ function topicRows(topic, ids, alive, measured, again) {
   const open = topic.partitions.length > 0 && isOpen(name, !topic.internal);
   const leaderless = topic.leaders["-1"] ?? 0;
   const rows = open ? topic.partitions.map((each) => html("tr", {},
-    html("td", { class: "below" }, `${topic.name}-${each.partition}`),
+    html("td", { class: "below", title: `${topic.name}-${each.partition}` }, middle(`${topic.name}-${each.partition}`, MOST_NAME)),
     each.leader === -1 && each.epoch !== null ? leaderlessCells(each, ids) : ids.map((id) => html("td", { class: "cell" }, replica(each, id, alive, ids.length > MANY_BROKERS))),
     html("td", { class: "soft" }, each.epoch === null ? "not yet led" : each.epoch,
       each.adding ? ` adding ${each.adding.join(", ")}; removing ${each.removing.join(", ")}` : ""),
@@ -218,7 +221,7 @@ function topicRows(topic, ids, alive, measured, again) {
   const cells = open ? html("td", { colspan: ids.length + 2, class: "faults" }, faults) : ids.map((id) => html("td", { class: "cell" },
     topic.leaders[id] ? tinted(ids.length > MANY_BROKERS ? topic.leaders[id] : `leads ${topic.leaders[id]}`, colour(`broker ${id}`)) : ""));
   return [html("tr", { class: "topic" },
-    html("td", {}, foldButton(name, open, () => { toggle(name, open); again(); }, topic.name,
+    html("td", {}, foldButton(name, open, () => { toggle(name, open); again(); }, html("span", { title: topic.name }, middle(topic.name, MOST_NAME)),
       open ? "" : html("span", { class: "soft", title: counted(topic.count, "partition", "partitions") }, ` ×${topic.count}`)), open ? "" : html("div", { class: "below" }, faults)),
     cells), ...rows,
   topic.partitions.length && open && topic.count > topic.partitions.length
@@ -265,13 +268,13 @@ function groupTable(group, measured, again) {
     .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
   const ownerless = tps.filter((tp) => !group.owners[tp]).length;
   const open = isOpen(key, tps.length <= 30);
-  return [html("h2", {}, foldButton(key, open, () => { toggle(key, open); again(); }, `Group ${group.name} `,
+  return [html("h2", {}, foldButton(key, open, () => { toggle(key, open); again(); }, html("span", { title: group.name }, `Group ${middle(group.name, MOST_NAME)} `),
     html("small", { class: "soft" }, `${group.where} · ${counted(tps.length, "partition", "partitions")} `),
     ownerless ? html("small", { class: "bad" }, `${ownerless} without an owner`) : "")),
   open ? html("table", {}, html("tr", {}, html("th", {}, "partition"), html("th", {}, "owner"), html("th", { class: "number" }, "committed"),
     html("th", { class: "number", title: "records that are not committed yet" }, "lag")),
-    tps.slice(0, 300).map((tp) => html("tr", {}, html("td", {}, tp), html("td", {}, group.owners[tp]
-      ? html("span", { class: "tag", title: group.owners[tp] }, tinted(readable(memberOf(group.owners[tp], group)), colour(memberOf(group.owners[tp], group))))
+    tps.slice(0, 300).map((tp) => html("tr", {}, html("td", { title: tp }, middle(tp, MOST_NAME)), html("td", {}, group.owners[tp]
+      ? html("span", { class: "tag", title: group.owners[tp] }, tinted(middle(readable(memberOf(group.owners[tp], group)), MOST_NAME), colour(memberOf(group.owners[tp], group))))
       : html("span", { class: "bad" }, "none")), ...behind(group, tp, measured)))) : ""];
 }
 

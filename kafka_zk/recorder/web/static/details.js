@@ -1,6 +1,6 @@
 // One event or one znode: its meaning, causes, effects, changes, and the code behind it.
 
-import { clock, html, readable } from "./dom.js";
+import { clock, dated, html, readable } from "./dom.js";
 import { differingLines, pretty } from "./difference.js";
 
 const MOST_MEANWHILE = 200;
@@ -13,11 +13,11 @@ export function detailsView(entry, episode, choose) {
     episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " Its first event:")) : null,
     episode?.meanwhile.length > 1 ? meanwhileView(episode.meanwhile, choose) : null,
     html("h2", {}, capital(readable(entry.title))),
-    html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${readable(entry.actor)}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
+    html("p", { class: "soft" }, `${dated(entry.time_ms, entry.microsecond)} · ${readable(entry.actor)}${entry.number ? ` (its event ${entry.number})` : ""}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
     isChange ? difference(document) : null,
     html("h2", {}, "Why?"),
     entry.why.length ? chain([entry, ...entry.why], entry.why, choose)
-      : html("p", { class: "soft" }, entry.cause ? "" : "No recorded event caused it: the cause was outside the cluster, or a timeout."),
+      : html("p", { class: "soft" }, entry.cause ? "Its cause is no longer recorded." : entry.reason),
     html("h2", {}, "Effects"),
     entry.effects.length ? chain(entry.effects, entry.effects, choose)
       : html("p", { class: "soft" }, "None was recorded."),
@@ -40,7 +40,7 @@ export function znodeView(told, choose) {
   return html("div", {},
     html("h2", { class: "mono" }, told.path),
     html("p", { class: "soft" }, !znode ? "does not exist at this moment"
-      : `version ${znode[1]} · created by zxid ${hex(znode[2])}, written by zxid ${hex(znode[3])} at ${clock(znode[4])}`
+      : `version ${znode[1]} · created by zxid ${hex(znode[2])}, written by zxid ${hex(znode[3])} at ${dated(znode[4])}`
         + `${znode[5] ? ` · ephemeral: deleted when the session of ${readable(told.actor)} ends` : ""}`),
     html("p", {}, told.watchers.length ? `Watched by ${told.watchers.map((name) => readable(name)).join(", ")}` : "No process reports a watch on it."),
     told.last ? difference(told.last) : znode ? html("pre", {}, pretty(znode[0])) : null,
@@ -59,12 +59,12 @@ function meanwhileView(entries, choose) {
 function chain(effects, shown, choose) {
   return html("ol", { class: "chain" }, shown.map((entry, index) => {
     const certain = effects[index].certain;
-    return html("li", { class: certain ? "" : "perhaps" }, entryButton(entry, certain ? "certain" : "likely, but not reported", choose));
+    return html("li", { class: certain ? "" : "perhaps" }, entryButton(entry, certain ? "certain" : "likely, but not reported", choose, !certain));
   }));
 }
 
-const entryButton = (entry, title, choose) => html("button", { "data-seq": entry.seq, "data-key": `entry ${entry.seq}`, title, onclick: () => choose(entry.seq) },
-  html("span", { class: "soft" }, `${clock(entry.time_ms)} ${readable(entry.actor)} `), readable(entry.line));
+const entryButton = (entry, title, choose, likely = false) => html("button", { "data-seq": entry.seq, "data-key": `entry ${entry.seq}`, title, onclick: () => choose(entry.seq) },
+  html("span", { class: "soft" }, `${clock(entry.time_ms)} ${readable(entry.actor)} `), likely ? html("small", { class: "soft" }, "likely: ") : null, readable(entry.line));
 
 function difference(document) {
   const { before, after } = document;

@@ -2,14 +2,27 @@
 
 const MOST_LINES = 300;
 
-// JSON with a line for each value, lists of numbers on one; anything else as it is.
+const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{}:,]|[^\s[\]{}:,"]+/g;
+
+// JSON with a line for each value, lists of numbers on one; anything else as it is. Values stay as they were written: JavaScript's
+// numbers would change 1e999 and long integers.
 export function pretty(data) {
   if (data === null || data === "") return "";
   try {
-    return JSON.stringify(JSON.parse(data), null, 1).replace(/\[\s+([-\d,\s"]*?)\s+\]/g, (_, list) => `[${list.replace(/\s+/g, " ")}]`);
+    JSON.parse(data);
   } catch {
     return data;
   }
+  let depth = 0, found = "", before = "";
+  for (const token of data.match(TOKEN) ?? []) {
+    const opens = "[{".includes(token), closes = "]}".includes(token);
+    if (closes) depth -= 1;
+    if ((before && "[{,".includes(before) && !closes) || (closes && !"[{".includes(before))) found += `\n${" ".repeat(depth)}`;
+    found += token === ":" ? ": " : token;
+    if (opens) depth += 1;
+    before = token;
+  }
+  return found.replace(/\[\s+([-\d,\s"]*?)\s+\]/g, (_, list) => `[${list.replace(/\s+/g, " ")}]`);
 }
 
 // Pairs of "+", "-" or " " and a line: the longest common subsequence stays.

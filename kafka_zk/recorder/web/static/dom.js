@@ -2,12 +2,17 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+// Characters that turn the direction of text or cannot be seen are written out: a name must not pass as another one.
+const UNSEEN = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g;
+const READ = new Set(["title", "aria-label"]);
+const visible = (text) => (typeof text === "string" ? text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`) : text);
+
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, READ.has(name) ? visible(value) : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined).map(visible));
   return element;
 }
 
@@ -18,14 +23,27 @@ export const svg = (name, attributes = {}, ...children) =>
 // Okabe and Ito's colours and two more, which colour-blind readers can distinguish (tests/kafka_zk/recorder/web/test_palette.py); a name
 // stands beside every colour.
 const COLOURS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#8c64f0", "#b2df8a"];
-const chosen = new Map();
+const OF_ZOOKEEPER = "#8a8f98";
+const order = new Map(); // of the first appearance of members in the recording, so that a reload changes no colour
+
+export function knowNames(names) {
+  names.forEach((name, index) => order.set(name, index));
+}
 
 export function colour(name) {
   const broker = /^broker[- ](\d+)$/.exec(name);
   if (broker) return COLOURS[Number(broker[1]) % COLOURS.length];
-  if (!chosen.has(name)) chosen.set(name, COLOURS[3 + (chosen.size % (COLOURS.length - 3))]); // not the first brokers'
+  if (name === "ZooKeeper") return OF_ZOOKEEPER;
+  return COLOURS[3 + ((order.get(name) ?? sum(name)) % (COLOURS.length - 3))]; // not the first brokers'
+}
 
-  return chosen.get(name);
+const sum = (name) => [...name].reduce((found, each) => (found * 31 + each.codePointAt(0)) % 65521, 7);
+
+// Cuts a long text in its middle: names of members and topics mostly differ at the end.
+export function middle(text, most) {
+  if (text.length <= most) return text;
+  const end = Math.floor((most - 1) * 0.45);
+  return `${text.slice(0, most - 1 - end)}…${text.slice(text.length - end)}`;
 }
 
 // Shortens the ids of members in a text: "board_vm-1795403243048-ce9453fc" is "vm-ce94".
@@ -60,9 +78,25 @@ export const counted = (count, one, many) => `${count} ${count === 1 ? one : man
 
 export const size = (bytes) => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
 
+const two = (value) => String(value).padStart(2, "0");
+const day = (at) => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+
+function zone(at) {
+  const minutes = -at.getTimezoneOffset(), size = Math.abs(minutes);
+  return `UTC${minutes < 0 ? "−" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
+}
+
+// With date and time zone, and the microsecond if it is known.
+export function dated(ms, microsecond = null) {
+  const at = new Date(ms), exact = microsecond === null || microsecond === undefined ? "" : String(microsecond).padStart(3, "0");
+  return `${day(at)} ${clock(ms)}${exact} ${zone(at)}`;
+}
+
+// With the date, unless it is today.
+export const when = (ms) => (day(new Date(ms)) === day(new Date()) ? clock(ms) : `${day(new Date(ms))} ${clock(ms)}`);
+
 export function clock(ms) {
   const at = new Date(ms);
-  const two = (value) => String(value).padStart(2, "0");
   const seconds = `${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, "0")}`;
   return `${two(at.getHours())}:${two(at.getMinutes())}:${seconds}`;
 }

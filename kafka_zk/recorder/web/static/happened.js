@@ -1,6 +1,6 @@
 // Episodes: failovers, rebalances, sessions that ended; each with its cost and a link to its moment.
 
-import { clock, counted, html, readable } from "./dom.js";
+import { counted, html, readable, when } from "./dom.js";
 
 export function happenedView(told, choose) {
   const list = [...told.episodes].reverse();
@@ -14,7 +14,7 @@ export function happenedView(told, choose) {
 
 function line(episode, choose) {
   return html("li", {}, html("button", { "data-episode": episode.seq, onclick: () => chooseEpisode(episode, choose) },
-    html("span", { class: "soft" }, `${clock(episode.from_ms)} ${readable(episode.subject)}`),
+    html("span", { class: "soft" }, `${when(episode.from_ms)} ${readable(episode.subject)}`),
     html("span", {}, readable(episode.text)), html("span", { class: episode.lasts ? "bad" : "soft" }, price(episode))));
 }
 

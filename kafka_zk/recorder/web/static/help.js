@@ -13,12 +13,13 @@ const SAID = [
     + "Marks: events of each process. A square is a write to ZooKeeper, a triangle a watch that fired, a dot another event "
     + "that the process reported (brokers report with --trace). Choose one to see it."],
   ["Numbers", "The line beside the name of a topic in the timeline is its records a second, beside that of a group its lag; "
-    + "red: no answer from a leader. end: the high watermark, below which consumers see records."],
+    + "grey: not known, because a leader did not answer or was not asked. end: the high watermark, below which consumers see records. "
+    + "Beyond 1,000 partitions brokers are asked in turns; the table then says how old its numbers may be."],
   ["What happened", "A failover or a rebalance is one line there, with its cost: its duration, the longest time that a "
     + "partition had no leader or owner, and the number of writes and watches in that time."],
   ["Why?", "The chain of causes of an event. A solid line is certain: ZooKeeper or the process reported it. "
-    + "A dotted line is likely: the previous event of the same process, or for a broker's new role the last write "
-    + "of the partition's state."],
+    + "A dotted line is likely: the previous event of the same process, a person's act, or for a broker's new role the last "
+    + "write of the partition's state. A chain ends after two likely links."],
   ["Keys", "Left and right: the event before, the next one. Space: play. L: live. C: cluster. Z: znodes. /: the filter. W: the event that "
     + "caused the chosen one. E: its first effect. Escape: back to the list of what happened."],
   ["Save", "The picture as an SVG file, or the shown time as a recording, which kafka-zk web FILE opens."],

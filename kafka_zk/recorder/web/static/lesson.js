@@ -12,11 +12,32 @@ export class LessonPanel {
     Object.assign(this, { element, ask, windTo, step: -1, question: null, chosen: null, right: 0, asked: 0 });
   }
 
-  async begin() {
+  // `step`: the reader's place in the address, null at first.
+  async begin(step) {
     this.lesson = await this.ask("lesson");
     this.element.hidden = !this.lesson.steps.length;
-    if (!this.element.hidden) this.draw();
-    return !this.element.hidden;
+    if (this.element.hidden) return false;
+    this.furthest = step ?? -1;
+    if (step === null) this.draw();
+    else await this.go(step);
+    return true;
+  }
+
+  // One act at a time: a click meanwhile would act on what the reader has not seen yet.
+  async alone(act) {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      await act();
+    } finally {
+      this.busy = false;
+      this.draw();
+    }
+  }
+
+  // The second click of a double click is for the button that was there before.
+  pressed(act) {
+    return (event) => { if (event.detail < 2) this.alone(act); };
   }
 
   // Fetch new steps: a lesson continues while its first steps are read.
@@ -24,7 +45,7 @@ export class LessonPanel {
     if (this.element.hidden || this.lesson.finished || this.busy) return;
     const before = this.atTheEnd();
     this.lesson = await this.ask("lesson");
-    if (before) this.draw(); // enables its button
+    if (before && !this.busy) this.draw(); // enables its button
   }
 
   atTheEnd() { return this.step >= this.lesson.steps.length - 1; }
@@ -38,23 +59,22 @@ export class LessonPanel {
 
   // A step with a question is shown before its effect first, then after it.
   async go(step) {
-    this.busy = true;
+    this.skipped = false;
     this.step = Math.min(Math.max(step, -1), this.lesson.steps.length - 1);
     const forwards = step === this.step && step > (this.furthest ?? -1);
     this.furthest = Math.max(this.furthest ?? -1, this.step);
     this.chosen = null;
     this.question = forwards ? (await this.ask("question", { step: this.step })).question : null;
     const now = this.lesson.steps[this.step];
-    await this.windTo(now ? (this.question ? now.from_seq : now.seq) : 1);
-    this.busy = false;
+    this.began = now ? this.lesson.steps[this.parts().get(now.play)].from_seq : 1;
+    await this.windTo(now ? (this.question ? now.from_seq : now.seq) : 1, this.began);
     this.draw();
   }
 
   async answer(option) {
     this.chosen = option;
     if (option !== null) { this.asked += 1; this.right += Number(option === this.question.answer); }
-    await this.windTo(this.lesson.steps[this.step].seq);
-    this.draw();
+    await this.windTo(this.lesson.steps[this.step].seq, this.began);
   }
 
   draw() {
@@ -69,38 +89,36 @@ export class LessonPanel {
       now ? html("p", { class: `step ${now.kind}` }, SIGNS[now.kind] + now.text) : null,
       open ? this.asking() : [this.answered(), this.happened(now)].filter(Boolean),
       html("p", { class: "buttons" },
-        html("button", { "data-key": "lesson-back", id: "lesson-back", onclick: () => this.go(this.step - 1) }, "◀ back"),
+        html("button", { "data-key": "lesson-back", id: "lesson-back", onclick: this.pressed(() => this.go(this.step - 1)) }, "◀ back"),
         html("button", { "data-key": "lesson-next", id: "lesson-next", disabled: !open && (comes || over),
-          onclick: () => (open ? this.skip() : this.go(this.step + 1)) },
+          onclick: this.pressed(() => (open ? this.skip() : this.go(this.step + 1))) },
         open ? "show me" : over ? "the end" : comes ? "the cluster is working …" : now ? "next step ▶" : "begin ▶"))));
-    this.skipped = false;
   }
 
   partChoice(now) {
     const parts = this.parts();
     if (parts.size < 2 || !now) return null;
-    return html("select", { "aria-label": "Chapter", "data-key": "lesson-part", onchange: (event) => this.go(Number(event.target.value)) },
+    return html("select", { "aria-label": "Chapter", "data-key": "lesson-part", onchange: (event) => this.alone(() => this.go(Number(event.target.value))) },
       [...parts].map(([name, index]) => html("option", { value: index, selected: name === now.play ? "" : null }, name)));
   }
 
   async skip() {
     this.skipped = true;
-    await this.windTo(this.lesson.steps[this.step].seq);
-    this.draw();
-    this.question = null;
+    await this.windTo(this.lesson.steps[this.step].seq, this.began);
   }
 
   asking() {
     return html("div", { role: "group", "aria-label": this.question.text }, html("p", {}, html("b", {}, this.question.text)),
       html("div", { class: "choices" }, this.question.options.map((option) => html("button", { "data-choice": option, "data-key": `choice ${option}`,
-        onclick: () => this.answer(option) }, readable(option)))));
+        onclick: this.pressed(() => this.answer(option)) }, readable(option)))));
   }
 
   answered() {
-    if (this.chosen === null) return null;
-    const right = this.chosen === this.question.answer;
-    return html("p", { role: "status", class: right ? "right" : "bad" }, right ? `✓ ${readable(this.chosen)}, right.`
-      : `✗ Not ${readable(this.chosen)}: ${readable(this.question.answer)}. Look for it on the left.`);
+    if (this.question === null || (this.chosen === null && !this.skipped)) return null;
+    const { answer, why } = this.question, right = this.chosen === answer;
+    const said = this.skipped ? `${this.question.text} ${readable(answer)}.` : right ? `✓ ${readable(answer)}, right.`
+      : `✗ Not ${readable(this.chosen)}: ${readable(answer)}.`;
+    return html("div", { role: "status" }, html("p", { class: this.skipped ? "" : right ? "right" : "bad" }, said), why ? html("p", {}, why) : null);
   }
 
   happened(now) {

@@ -3,12 +3,13 @@
 import { BreakPanel } from "./break.js";
 import { clusterView } from "./cluster.js";
 import { detailsView, znodeView } from "./details.js";
-import { clock, html, knowGroups, replace, size } from "./dom.js";
+import { clock, dated, html, knowGroups, knowNames, replace, size } from "./dom.js";
 import { lanesQuery, topicsQuery } from "./folds.js";
 import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
+import { follow as followNews } from "./news.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 
@@ -37,11 +38,14 @@ const page = {
   breaking: null, // the panel for faults, if the cluster allows them
   inLesson: false,
   lesson: null, // its panel
+  began_ms: 0, // when its chapter began: each has a cluster of its own
   playing: false,
   drawing: false,
   timeline: null, // the last drawing
   held: false, // True while a button is pressed: a redraw would replace the button before it is released
   again: false,
+  waiting: false, // True if news came while the reader selected text, which a redraw would lose
+  silent: false, // True while the recorder does not answer
 };
 
 async function ask(question, values = {}) {
@@ -66,9 +70,9 @@ async function draw() {
   page.drawing = true;
   try {
     await drawOnce();
-    say(page.recording.problem);
+    if (!page.silent) say(page.recording.problem);
   } catch (error) {
-    say(String(error.message ?? error));
+    if (!page.silent) say(String(error.message ?? error));
   }
   page.drawing = false;
   if (page.again) { page.again = false; draw(); }
@@ -86,12 +90,11 @@ async function drawOnce() {
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
   const told = await whatHappened();
-  const [spans, samples, recent, view] = await Promise.all([
-    drawTimeline(range, told), ask("samples", { from_ms: page.moment, to_ms: page.moment, time_ms: page.moment }),
-    ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
+  const [spans, recent, view] = await Promise.all([
+    drawTimeline(range, told), ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans)));
+  replace(id("view"), view(flow, brokersUntil(page.moment, spans)));
   showChosenZnode(seq);
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);
@@ -107,7 +110,7 @@ async function drawTimeline(range, told) {
   const key = JSON.stringify([range, lanesQuery(), count, width, every, page.chosen, live ? now_ms : 0, told.episodes]);
   if (page.timeline?.key !== key) {
     const [held, entries, samples] = await Promise.all([ask("spans", { ...range, ...lanesQuery() }), ask("entries", range),
-      ask("samples", { ...range, time_ms: range.to_ms })]);
+      ask("samples", range)]);
     const drawn = timelinePicture(width, range, told.episodes, held, { ...samples, until_ms: live ? now_ms : last_ms }, entries, page.moment,
       page.chosen, every, choose, draw);
     replace(id("timeline"), drawn.picture);
@@ -123,10 +126,10 @@ async function whatHappened() {
     const { first_ms, last_ms, now_ms, live } = page.recording;
     page.told = await ask("episodes", { from_ms: first_ms, to_ms: Math.max(last_ms, live ? now_ms : 0) });
     page.toldAt = performance.now();
-    if (live) setTimeout(() => { if (page.seq === null) draw(); }, HAPPENED_MS + 1);
+    if (live) setTimeout(drawNews, HAPPENED_MS + 1);
   }
   if (!page.inLesson) return page.told;
-  const over = page.told.episodes.filter((each) => each.to_ms <= page.moment); // no answers beforehand
+  const over = page.told.episodes.filter((each) => each.from_ms >= page.began_ms && each.to_ms <= page.moment); // no answers beforehand
   return { episodes: over, count: over.length };
 }
 
@@ -156,9 +159,9 @@ async function viewOf(seq, here) {
     const at = here?.path ?? "";
     return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw);
   }
-  const { cluster } = await ask("state", { seq, ...topicsQuery() });
+  const { cluster, measured, age_ms } = await ask("state", { seq, time_ms: page.moment, ...topicsQuery() });
   if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names became shorter
-  return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, draw);
+  return (flow, known) => clusterView(cluster, { ...page.recording, known_brokers: known, age_ms }, flow, measured, filter, draw);
 }
 
 // Scrolls to the chosen znode only once for each moment, so that the reader can scroll away.
@@ -195,7 +198,7 @@ async function showZnode(seq) {
 
 function shownRange() {
   const seconds = Number(id("window").value);
-  const { first_ms, last_ms, now_ms } = page.recording;
+  const { last_ms, now_ms } = page.recording, first_ms = Math.max(page.recording.first_ms, page.inLesson ? page.began_ms : 0);
   const end = page.inLesson ? page.moment : Math.max(last_ms, page.recording.live ? now_ms : 0); // no answers beforehand
   if (!seconds) return { from_ms: first_ms, to_ms: end };
   const to = page.seq === null ? end : Math.min(end, page.moment + (seconds * 1000) / 2);
@@ -207,15 +210,16 @@ function controls() {
   id("live").setAttribute("aria-pressed", live);
   id("live").disabled = !page.recording.live;
   id("play").textContent = page.playing ? "❚❚ pause" : "▶ play";
-  id("moment").textContent = `${clock(page.moment)} · ${live ? page.recording.count : page.seq} of ${page.recording.count}`;
+  id("moment").textContent = `${dated(page.moment)} · ${live ? page.recording.count : page.seq} of ${page.recording.count}`;
   const slider = id("slider");
   slider.min = page.recording.first_ms;
   slider.max = Math.max(page.recording.last_ms, page.recording.live ? page.recording.now_ms : 0);
   if (document.activeElement !== slider || live) slider.value = page.moment;
-  slider.setAttribute("aria-valuetext", clock(page.moment));
+  slider.setAttribute("aria-valuetext", dated(page.moment));
   for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
   const kept = new URLSearchParams({ view: page.view });
-  if (!live) kept.set("seq", page.seq);
+  if (!live && !page.lesson) kept.set("seq", page.seq);
+  if (page.lesson?.step >= 0) kept.set("step", page.lesson.step + 1);
   if (token) kept.set("token", token);
   history.replaceState(null, "", `#${kept}`);
 }
@@ -311,6 +315,7 @@ function savePicture() {
 }
 
 function keys(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own, such as copy
   if (event.target.matches("input, select, textarea")) return;
   const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), w: () => follow("cause"), e: () => follow("effect"), l: goLive, c: () => show("cluster"),
     z: () => show("tree"), "/": () => { event.preventDefault(); id("filter").focus(); }, Escape: back };
@@ -343,32 +348,58 @@ function begin() {
   hash.delete("break");
   history.replaceState(null, "", `#${hash}`);
   if (!token) return say("This page needs the token in the address that kafka-zk printed: open that address.");
-  const news = new EventSource(`api-news?${new URLSearchParams({ token })}`);
   let due = null;
-  news.onmessage = (message) => {
-    const first = page.recording === null;
-    page.recording = JSON.parse(message.data);
+  followNews(token, ask, (recording) => {
+    const first = page.recording === null, silent = page.silent;
+    page.recording = recording;
+    page.silent = false;
+    if (silent) say(recording.problem);
+    knowNames(recording.names);
     const { source, misses, used_bytes, kept } = page.recording;
     id("source").textContent = `${size(used_bytes)} ${kept ? `${kept} · recorded from` : "·"} ${source}${misses ? `; may have missed: ${misses}` : ""}`;
     id("source").title = id("source").textContent;
     if (!page.recording.live && page.seq === null) page.seq = page.recording.count;
     if (first) beginLesson().then(draw);
-    else if (page.seq === null) due ??= setTimeout(() => { due = null; draw(); }, REFRESH_MS);
+    else if (page.seq === null) due ??= setTimeout(() => { due = null; drawNews(); }, REFRESH_MS);
     else controls();
     page.lesson?.refresh();
-  };
-  news.onerror = () => say("the recorder does not respond; this page still shows what was recorded before");
+  }, () => { page.silent = true; say(silence()); });
+  document.addEventListener("selectionchange", () => { if (page.waiting && !isSelecting()) drawNews(); });
+}
+
+function silence() {
+  if (page.recording === null) return "The recorder does not respond: open the address that kafka-zk printed last.";
+  const { live, kept } = page.recording;
+  const rest = !live ? "" : kept.startsWith("in memory") ? " The recording was in memory: if the recorder was stopped, it is gone."
+    : ` The recording is kept ${kept}: kafka-zk web opens that file.`;
+  return `The recorder does not respond. This is the picture of ${dated(page.moment)}; nothing else can be shown until it responds.${rest}`;
+}
+
+const isSelecting = () => getSelection().type === "Range";
+
+// Draw the present, if it is shown and the reader does not copy from it.
+function drawNews() {
+  page.waiting = page.seq === null && isSelecting();
+  if (page.seq === null && !page.waiting) draw();
 }
 
 // A scenario starts at its first event, not at its last.
 async function beginLesson() {
   if (page.recording.can_break && breakToken) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
   if (page.recording.live) return;
-  const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.at = page.chosen = null; await draw(); });
-  if (!await panel.begin()) return;
+  const panel = new LessonPanel(id("lesson"), ask, async (seq, began) => {
+    page.playing = false;
+    page.inLesson = true;
+    page.seq = Math.max(1, seq);
+    page.began_ms = (await ask("step", { seq: began - 1, by: 1 })).time_ms;
+    page.at = page.chosen = null;
+    await draw();
+  });
   page.lesson = panel;
+  const place = hash.has("step") ? Number(hash.get("step")) - 1 : null;
+  if (!await panel.begin(Number.isInteger(place) ? place : null)) { page.lesson = null; return; }
   page.inLesson = true;
-  page.seq = 1;
+  if (place === null) page.seq = 1;
 }
 
 begin();

@@ -1,11 +1,11 @@
 // Lanes over time: holders, gaps without a holder, and events of each process and of ZooKeeper.
 
-import { clock, colour, counted, readable, svg } from "./dom.js";
+import { clock, colour, counted, middle, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
 import { chooseEpisode } from "./happened.js";
-import { atMoment, rates, sparkline } from "./sparkline.js";
+import { asked, atMoment, rates, sparkline } from "./sparkline.js";
 
-const ROW = 18, LABEL = 205, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85;
+const ROW = 18, LABEL = 230, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85, MOST_LABEL = 30, MEASURED_LABEL = 22;
 const ZOOKEEPER = "ZooKeeper"; // a lane for all writes, in the colours of their writers
 const FROM_ZOOKEEPER = new Set(["created", "changed", "deleted", "session began", "session ended"]);
 const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved", "ClientsSeen"]);
@@ -103,6 +103,7 @@ function lanesOf(held, entries) {
   const members = new Map([...lanes.values()].filter((each) => each.kind === "member")
     .map((each) => [each.lane.slice(each.lane.indexOf(": ") + 2), each]));
   for (const actor of new Set((entries.buckets ?? entries.entries).map((each) => each.actor ?? each[0]))) {
+    if (actor === ZOOKEEPER) continue; // has a lane of its own
     const broker = /^(?:broker|controller)-(\d+)$/.exec(actor);
     const lane = broker ? laneOf("broker", `broker ${broker[1]}`) : members.get(actor) ?? laneOf("other", actor);
     lane.actors.add(actor);
@@ -148,10 +149,8 @@ function axis(picture, range, scale, width, height) {
   }
 }
 
-function label(text, y, indent) {
-  const most = 27 - Math.round(indent / 8);
-  const shown = text.length > most ? `…${text.slice(1 - most)}` : text;
-  return svg("text", { x: indent, y: y + 13 }, shown, svg("title", {}, text));
+function label(text, y, indent, whole = text) {
+  return svg("text", { x: indent, y: y + 13 }, middle(text, MOST_LABEL - Math.round(indent / 8)), svg("title", {}, whole));
 }
 
 // All lanes of a topic in one: red where a leader or owner is missing. Its name folds and unfolds them.
@@ -159,11 +158,12 @@ function groupRow(drawing, group, y) {
   const { picture, scale, range, again, samples, winds } = drawing;
   const name = `${group.kind} ${group.stem}`, open = !group.folded;
   const title = TITLES[group.kind](group.stem.replace(/-$/, ""));
+  const shown = middle(title, (pointsOf()?.length ? MEASURED_LABEL : MOST_LABEL) - 2); // leaves room for the number
   const press = () => { toggle(name, isOpen(name, open)); again(); };
   picture.append(svg("g", { class: "fold", role: "button", tabindex: 0, "data-key": name, "aria-expanded": String(open),
-    "aria-label": `${title}, ${WHOSE[group.kind] ? counted(group.lane_count, group.kind, WHOSE[group.kind]) : counted(group.lane_count, "partition", "partitions")}`, onclick: press,
+    "aria-label": `${shown === title ? "" : `${shown}: `}${title}, ${WHOSE[group.kind] ? counted(group.lane_count, group.kind, WHOSE[group.kind]) : counted(group.lane_count, "partition", "partitions")}`, onclick: press,
     onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(); } } },
-  label(`${open ? "▾" : "▸"} ${title}`, y, 0)));
+  label(`${open ? "▾" : "▸"} ${shown}`, y, 0, title)));
   measured();
   if (open) return;
   const x = Math.max(LABEL, scale(group.from_ms)), end = scale(Math.min(group.to_ms ?? range.to_ms, range.to_ms));
@@ -179,20 +179,23 @@ function groupRow(drawing, group, y) {
     `${group.lane_count} partitions${drawing.explained ? "" : " in one line; choose the name to unfold"}`));
   drawing.explained = true;
 
+  function pointsOf() {
+    return samples.between[`${group.kind === "leader" ? "ends" : "lag"} ${group.stem.replace(/-$/, "")}`];
+  }
+
   function measured() {
-    const of = group.stem.replace(/-$/, "");
-    const isTopic = group.kind === "leader";
-    const points = samples.between[`${isTopic ? "ends" : "lag"} ${of}`];
+    const isTopic = group.kind === "leader", points = pointsOf();
     if (!points?.length) return;
-    const drawn = isTopic ? rates(points, Math.min(range.to_ms, samples.until_ms)) : points;
+    const known = asked(points, samples, Math.min(range.to_ms, samples.until_ms));
+    const drawn = isTopic ? rates(known, samples) : known;
     const line = sparkline(drawn, scale, range, LABEL, y + 1, ROW - 3, isTopic ? "records a second" : "records of lag");
     if (line) picture.append(line);
     const text = svg("text", { x: LABEL - 4, y: y + 13, "text-anchor": "end" });
     picture.append(text);
     winds.push((at) => {
       const now = atMoment(drawn, at);
-      text.setAttribute("class", `measure${now === null ? " bad" : ""}`);
-      text.textContent = now === null ? "no answer" : now === undefined ? "" : isTopic ? `${now.toFixed(now < 10 ? 1 : 0)} records/s` : `lag ${now}`;
+      text.setAttribute("class", "measure");
+      text.textContent = now === null ? "not known" : now === undefined ? "" : isTopic ? `${now.toFixed(now < 10 ? 1 : 0)} records/s` : `lag ${now}`;
     });
   }
 }

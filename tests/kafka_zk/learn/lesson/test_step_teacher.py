@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kafka_zk.base.events import Event
+from kafka_zk.learn.lesson.questions import FIFTH_MEMBER
 from kafka_zk.learn.lesson.step_teacher import StepTeacher
 from kafka_zk.recorder.web.lesson_steps import Lesson, decode, encode
 from kafka_zk.registry.client.client import EventType
@@ -34,6 +35,7 @@ def test_what_is_shown_belongs_to_what_was_said_before() -> None:
     teacher.room_opened(Path("data"), Path("trace"))
     teacher.chapter(1, "One")
     teacher.say("a thought")
+    teacher.ask(FIFTH_MEMBER)
     teacher.tell("anna joins.")
     teacher.show("→ rebalance")
     teacher.picture(["t-0 aaa", "t-1 bbb"])
@@ -47,6 +49,7 @@ def test_what_is_shown_belongs_to_what_was_said_before() -> None:
     assert [(each.play, each.kind, each.text) for each in lesson.steps] == [
         ("1. One", "note", "a thought"), ("1. One", "told", "anna joins."), ("2. Two", "told", "ben joins.")
     ]  # fmt: skip
+    assert [each.question for each in lesson.steps] == [None, FIFTH_MEMBER, None]
     assert lesson.steps[1].happened == ("→ rebalance",)
     assert lesson.steps[1].picture == ("t-0 aaa", "t-1 bbb")
     assert [each.from_seq for each in lesson.steps[1:]] == [lesson.steps[0].seq, listener.count - 10]

@@ -22,7 +22,7 @@ from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.recording.samples import Samples
 from kafka_zk.recorder.web.asked_groups import AskedGroups
 from kafka_zk.recorder.web.sampled import to_ask
-from kafka_zk.recorder.web.sampler import Sampler, Wanted, series
+from kafka_zk.recorder.web.sampler import Sampler, Wanted
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -128,15 +128,6 @@ def test_they_go_with_an_exported_stretch(tmp_path: Path) -> None:
     part.close()
 
 
-def test_sums_of_which_a_part_is_unknown_are_unknown() -> None:
-    both = series({T0: 5, T1: 7}, {("g", T0): 3, ("g", T1): 9, ("g", TopicPartition("u", 0)): 1})
-    assert both == {
-        "end t-0": 5, "end t-1": 7, "ends t": 12, "committed g: t-0": 3, "committed g: t-1": 9, "lag g: t": 2
-    }  # fmt: skip
-    silent = series({T0: 5, T1: None}, {("g", T1): 9})
-    assert silent == {"end t-0": 5, "ends t": None, "committed g: t-1": 9, "lag g: t": None}
-
-
 def test_what_is_asked_is_what_the_recording_knows() -> None:
     """Not Kafka's own topics, and nothing of brokers without a listener of the wanted protocol."""
     created = {
@@ -175,7 +166,7 @@ def test_a_silent_broker_costs_its_own_partitions_only(monkeypatch: pytest.Monke
     sampler = Sampler(clock, lambda: next(asked), lambda time_ms, values: taken.append(values))
     sampler.start()
     clock.pump([1] * 5)
-    assert taken == [{"end t-0": 5, "ends t": None}]
+    assert taken == [{"end t-0": 5, "end t-1": None, "ends t": None, "turns": 1, "sampled": 1}]
     sampler.stop()
 
 

@@ -16,6 +16,7 @@ from kafka_zk.rebalance.events import (
 from kafka_zk.recorder.timeline.deliveries import Change
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, MemberGone, MemberSeen, OwnersSeen
 from kafka_zk.recorder.timeline.lines import RebalanceLines, StepLines
+from kafka_zk.recorder.timeline.names import listed, listed_offsets
 from kafka_zk.recorder.timeline.picture import letters, picture
 from kafka_zk.recorder.timeline.timeline import Timeline
 from kafka_zk.recorder.timeline.trace_file import Traced
@@ -124,11 +125,12 @@ def test_the_picture_shows_every_silence_and_who_delivered() -> None:
         T[1]: [Change(2_000, BEN), Change(7_000, None)],
     }
     assert list(picture("g", history, 0, 20_000, 25)) == [
-        "t-0  aaaaa·bbbbbbbbbbbbbb",
+        "t-0  aaaaa'bbbbbbbbbbbbbb",
         "t-1    bbbbb·············",
         "     0 s       10 s",
         "     a anna  b ben",
         "     · silent",
+        "     ' for a moment",
     ]
 
 
@@ -142,3 +144,40 @@ def test_members_have_letters_of_their_own() -> None:
     assert letters(["anna", "ben", "adam"]) == {"anna": "a", "ben": "b", "adam": "A"}
     assert len(set(letters([f"member-{number}" for number in range(62)]).values())) == 62
     assert letters([f"{number}" for number in range(63)])["62"] == "?"
+
+
+def test_the_requests_of_a_restarted_member_are_counted_on() -> None:
+    """Its own count begins at 0 again: less than before is not a negative number."""
+    timeline = Timeline()
+    counts = iter(range(180, 300))
+    for event in (*FIRST, *SECOND):
+        timeline.add(Traced(event, next(counts)))
+    again = (MemberGone(9_000, "observer", "", 0, BEN), MemberRegistered(9_500, BEN, "", 0, 3))
+    for number, event in enumerate((*again, *round_of(9_510, BEN, (), (T[2],)))):
+        timeline.add(Traced(event, None if event.actor == "observer" else 5 + number))
+    lines = list(RebalanceLines("g", timeline).lines())
+    assert "requests" in lines[-1] and "-" not in lines[-1].rpartition(";")[2]
+
+
+def test_a_short_silence_is_not_drawn_as_long_as_a_column() -> None:
+    """20 ms of 25 s."""
+    changes = [Change(0, ANNA), Change(600_000, None), Change(600_020, ANNA), Change(1_300_000, None)]
+    row, *_, legend = picture("g", {T[0]: changes}, 0, 1_500_000, 66)
+    assert (row.count("'"), row.count("·")) == (2, 8), row
+    assert "' for a moment" in legend
+
+
+def test_thousands_of_partitions_are_summarised() -> None:
+    """A line, not a wall."""
+    many = [TopicPartition("t", number) for number in range(2_000)]
+    assert listed(many) == "t-0…1999"
+    assert listed(many[::2]) == "t-0,2,4,6,8,10 and 994 more"
+    assert listed([TopicPartition(f"t{number:02}", 0) for number in range(20)]).endswith("t11-0 and 8 more topics")
+    assert len(listed_offsets({tp: tp.partition for tp in many})) < 120
+    joined = (MemberRegistered(0, ANNA, "", 0, 1), *round_of(10, ANNA, (), tuple(many)))
+    left = (MemberLeft(5_000, ANNA, "", 0), *round_of(5_002, BEN, (), tuple(many)))
+    timeline = Timeline()
+    for event in (*joined, *left):
+        timeline.add(Traced(event, 1))
+    lines = list(StepLines("g", timeline).lines())
+    assert max(map(len, lines)) < 400 and len(lines) < 80

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.clock import wall_ms
 from kafka_zk.rebalance.events import MemberLeft, MemberRegistered
 from kafka_zk.recorder.timeline.trace_file import TraceFollower, TraceWriter
 
@@ -16,15 +17,26 @@ def test_events_come_once_from_all_files_of_a_directory(tmp_path: Path) -> None:
     assert follower.read() == []
     first = TraceWriter(tmp_path, "g_a", lambda: 3)
     first(EVENTS[0])
-    assert follower.read() == [(EVENTS[0], 3)]
+    assert [each[:2] for each in follower.read()] == [(EVENTS[0], 3)]
     second = TraceWriter(tmp_path, "g_b", lambda: 0)
     second(EVENTS[0])
     first(EVENTS[1])
-    assert follower.read() == [(EVENTS[1], 3), (EVENTS[0], 0)]
+    assert [each[:2] for each in follower.read()] == [(EVENTS[1], 3), (EVENTS[0], 0)]
     for writer in (first, second):
         writer.close()
         writer(EVENTS[0])
     assert follower.read() == []
+
+
+def test_each_event_has_its_microsecond_and_its_number(tmp_path: Path) -> None:
+    """An event that is told later than it happened has no microsecond."""
+    writer = TraceWriter(tmp_path, "g_a")
+    for time_ms in (wall_ms(), 1_000):
+        writer(MemberLeft(time_ms, "g_a", "this member leaves", 0))
+    writer.close()
+    first, second = TraceFollower(tmp_path).read()
+    assert first.microsecond is not None and 0 <= first.microsecond < 1_000
+    assert (first.number, second.number, second.microsecond) == (1, 2, None)
 
 
 def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
@@ -37,9 +49,9 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -
     writer.close()
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
-    assert [event for event, _ in follower.read()] == EVENTS[:1]
+    assert [each.event for each in follower.read()] == EVENTS[:1]
     path.write_bytes(whole)
-    assert [event for event, _ in follower.read()] == EVENTS[1:]
+    assert [each.event for each in follower.read()] == EVENTS[1:]
 
 
 def test_other_lines_are_counted_and_passed_over(tmp_path: Path) -> None:
@@ -69,7 +81,7 @@ def test_a_damaged_line_takes_no_others_with_it(tmp_path: Path, line: str) -> No
     writer(EVENTS[0])
     writer.close()
     follower = TraceFollower(path)
-    assert [event for event, _ in follower.read()] == EVENTS[:1]
+    assert [each.event for each in follower.read()] == EVENTS[:1]
     assert follower.bad_line_count == 1
 
 
@@ -93,5 +105,5 @@ def test_only_what_is_new(tmp_path: Path) -> None:
     writer(EVENTS[0])
     follower = TraceFollower(tmp_path, from_start=False)
     writer(EVENTS[1])
-    assert [event for event, _ in follower.read()] == EVENTS[1:]
+    assert [each.event for each in follower.read()] == EVENTS[1:]
     writer.close()

@@ -16,6 +16,17 @@ def test_a_failover_is_one_episode_and_its_price_is_the_time_without_a_leader() 
     assert (told.subject, told.from_ms, told.to_ms, told.silent_ms, told.lasts) == ("cluster", 1_000, 1_050, 50, False)
 
 
+def test_an_outage_ends_with_the_new_leaders_not_with_the_return_to_the_preferred_one() -> None:
+    moves = [
+        Move("broker", "broker 2", "", "session 0x1", 4_500, None),
+        Move("leader", "t-0", "broker 0", "broker 2", 5_900, None),
+        Move("leader", "t-1", "broker 1", "broker 2", 7_100, None),
+        Move("broker", "broker 2", "session 0x2", "", 7_900, None),
+        Move("leader", "t-0", "broker 2", "broker 0", 9_500, None),
+    ]
+    assert [each.silent_ms for each in episodes(moves, [], 20_000)] == [2_600]
+
+
 def test_partitions_without_a_leader_wait_until_they_have_one() -> None:
     lost = Move("leader", "t-0", "", "broker 2", 1_000, None)
     [told] = episodes([lost], [], 9_000)

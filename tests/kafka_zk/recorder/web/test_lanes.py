@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_zk.recorder.recording.spans import LaneGroup
-from kafka_zk.recorder.web.lanes import Silence, is_folded, silences
+from kafka_zk.recorder.recording.spans import LaneGroup, Span
+from kafka_zk.recorder.web.lanes import Silence, is_folded, silences, with_outages
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,21 @@ def test_silence_is_counted_by_time() -> None:
     ]  # fmt: skip
     assert silences([(10, None), (12, None)]) == [Silence(10, 12, 1), Silence(12, None, 2)]
     assert silences([]) == []
+
+
+def test_a_leader_without_a_session_is_none_from_the_sessions_end_to_the_controllers_next_write() -> None:
+    """The lengths come from ZooKeeper's transactions, not from what a poll noticed."""
+    brokers = [
+        Span("broker", "broker 2", holder, "", from_ms, to_ms)
+        for holder, from_ms, to_ms in (("session 0x1", 0, 4_500), ("", 4_500, 9_000), ("session 0x2", 9_000, None))
+    ]
+    spans = [
+        Span("leader", "t-0", "broker 2", "2,0", 100, 7_100), Span("leader", "t-0", "broker 0", "0", 7_100, None),
+        Span("leader", "t-1", "broker 2", "2", 100, None), Span("owner", "g: t-0", "broker 2", "", 100, None),
+    ]  # fmt: skip
+    told = [(each.lane, each.holder, each.from_ms, each.to_ms) for each in with_outages(spans, brokers)]
+    assert told == [
+        ("t-0", "broker 2", 100, 4_500), ("t-0", "", 4_500, 7_100), ("t-0", "broker 0", 7_100, None),
+        ("t-1", "broker 2", 100, 4_500), ("t-1", "", 4_500, 9_000), ("t-1", "broker 2", 9_000, None),
+        ("g: t-0", "broker 2", 100, None),
+    ]  # fmt: skip

@@ -7,6 +7,7 @@ from twisted.internet.task import Clock
 
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.web import recorder as module
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
 from kafka_zk.recorder.web.sources import TraceSource
@@ -36,13 +37,26 @@ class Traces(TraceSource):
     def __init__(self, events: list[Event]) -> None:
         self.next = events
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[Traced]:
         found, self.next = self.next, []
-        return found
+        return [Traced(each, None) for each in found]
 
 
 def changed(zxid: int) -> Transaction:
     return Transaction(zxid, zxid, 7, (Created(f"/z{zxid}", None, ephemeral=False),))
+
+
+def test_the_clock_of_the_cluster_is_compared_with_what_it_has_just_written() -> None:
+    """Not with old transactions, which the first read finds, and not for a few milliseconds."""
+    now_ms = 10_000_000
+    clock, source = Clock(), Source()
+    recorder = Recorder(clock, Recording(), source, None, now_ms=lambda: now_ms)
+    told = []
+    for zxid, time_ms in enumerate((5_000, now_ms - 200, now_ms - 3_600_000, now_ms + 60_000, now_ms), 1):
+        source.next = [Transaction(zxid, time_ms, 7, (Created(f"/z{zxid}", None, ephemeral=False),))]
+        recorder.poll()
+        told.append(recorder.skew_ms)
+    assert told == [0, 0, -3_600_000, 60_000, 0]
 
 
 def test_it_goes_on_after_what_nobody_foresaw() -> None:

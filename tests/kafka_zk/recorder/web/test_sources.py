@@ -93,7 +93,7 @@ def test_traces_come_from_several_places(tmp_path: Path) -> None:
         writer = TraceWriter(tmp_path / ("members" if number else "brokers.jsonl"), name)
         EventSource(name, writer).emit(WatchArmed, "/a", cause="started")
         writer.close()
-        assert [each.actor for each in source.read()] == [name]
+        assert [each.event.actor for each in source.read()] == [name]
 
 
 def test_a_folder_that_cannot_be_read_now_takes_no_other_trace_with_it(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_a_folder_that_cannot_be_read_now_takes_no_other_trace_with_it(tmp_path:
         with pytest.raises(OSError):
             source.read()
     (paths[1] / "no-file.jsonl").rmdir()
-    told = [each.actor for each in source.read()]
+    told = [each.event.actor for each in source.read()]
     assert told == ["process-0", "process-1", "process-1", "process-2", "process-2"]
-    assert [each.actor for each in source.read()] == ["process-0"]
+    assert [each.event.actor for each in source.read()] == ["process-0"]
     assert source.read() == []
     for writer in writers:
         writer.close()

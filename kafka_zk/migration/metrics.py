@@ -1,0 +1,44 @@
+"""The status of a migration as metrics for Prometheus. Needs prometheus-client."""
+
+import math
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from kafka_zk.migration.facts import Fact, MigrationZnode, Unknown
+from kafka_zk.migration.phase import Advice, Phase, Status
+
+_PREFIX = "kafka_zk_migration_"
+
+
+class StatusMetrics:
+    """Each status is passed to ``tell``. What is not known is NaN."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._phase = self._gauge("phase", "1 for the phase of the migration, 0 for the others.", "phase")
+        self._mode = self._gauge("broker_mode", "1 for the mode of each broker.", "broker", "mode")
+        self._safe = self._gauge("safe", "1 if the next step, or a rollback, is safe, 0 if not.", "step")
+        self._fits = self._gauge("confirmed", "1 if the metadata log confirms the phase, 0 if it contradicts.")
+        self._offset = self._gauge("zookeeper_offset", "The last offset of the metadata log that is in ZooKeeper.")
+        self._seen = self._gauge("last_status_timestamp_seconds", "When the status was last read.")
+
+    def tell(self, status: Status, znode: Fact[MigrationZnode | None], now_ms: int) -> None:
+        """``now_ms``: since the epoch."""
+        for phase in Phase:
+            self._phase.labels(phase.value).set(phase is status.phase)
+        self._mode.clear()
+        for broker_id, mode in status.brokers.items():
+            self._mode.labels(str(broker_id), "unknown" if isinstance(mode, Unknown) else mode.value).set(1)
+        for step, advice in (("continue", status.go_on), ("roll_back", status.roll_back)):
+            self._safe.labels(step).set(_number(advice))
+        self._fits.set(math.nan if status.confirmation.fits is None else status.confirmation.fits)
+        offset = znode.metadata_offset if isinstance(znode, MigrationZnode) else None
+        self._offset.set(math.nan if offset is None else offset)
+        self._seen.set(now_ms / 1000)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"{_PREFIX}{name}", text, labels, registry=self.registry)
+
+
+def _number(advice: Advice) -> float:
+    return math.nan if advice.is_safe is None else float(advice.is_safe)

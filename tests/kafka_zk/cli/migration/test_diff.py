@@ -1,0 +1,92 @@
+"""``kafka-zk migration diff`` on the recorded folder and znodes: its output and exit codes."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kafka_zk.cli.migration import gathering
+from kafka_zk.cli.migration.migration import command
+from tests.kafka_zk.migration.metadata.both_sides import RECORDED, RecordedClient, znodes
+
+FIXED = {"/config/topics/broken": b'{"version":1,"config":{}}'}
+
+
+class Client(RecordedClient):
+    """Its znodes become ``later`` while the command waits."""
+
+    def __init__(self, znodes: Mapping[str, bytes], hidden: str, later: Mapping[str, bytes]) -> None:
+        super().__init__(znodes, hidden)
+        self._later = later
+
+    def process(self, timeout_ms: int) -> None:
+        self._znodes = self._later
+
+
+class Runner:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def diff(
+        self, *more: str, changed: Mapping[str, bytes] | None = None, later: Mapping[str, bytes] | None = None,
+        hidden: str = "", folder: Path = RECORDED,
+    ) -> Result:  # fmt: skip
+        now = {**znodes(), **(changed or {})}
+        client = Client(now, hidden, {**now, **(later or {})})
+
+        @contextmanager
+        def opened(sources: gathering.Sources) -> Iterator[Any]:
+            yield client
+
+        self._monkeypatch.setattr(gathering.Sources, "opened", opened)
+        return CliRunner().invoke(command, ["diff", "--zookeeper", "zk", "--controller-log-dir", str(folder), *more])
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Runner:
+    return Runner(monkeypatch)
+
+
+def test_a_difference(run: Runner) -> None:
+    done = run.diff()
+    assert done.exit_code == 1
+    assert "topic broken" in done.stdout and "Order: both sides are at offset 64\n" in done.stdout
+    assert done.stdout.endswith("Differences: configuration 1\n")
+
+
+def test_a_document(run: Runner) -> None:
+    document = json.loads(run.diff("--json").stdout)
+    (difference,) = document["differences"]
+    assert (difference["name"], difference["kraft"]) == ("topic broken", "absent")
+    assert document["log"] == {"source": f"{RECORDED}/__cluster_metadata-0", "end_offset": 65,
+                               "migration_state": "MIGRATION"}  # fmt: skip
+    assert document["zookeeper_offset"] == 64 and document["not_compared"] == []
+
+
+def test_both_sides_are_equal(run: Runner) -> None:
+    done = run.diff(changed=FIXED)
+    assert done.exit_code == 0 and done.stdout.endswith("Nothing differs\n")
+
+
+def test_a_change_that_arrives_a_moment_later_is_no_difference(run: Runner) -> None:
+    assert run.diff(later=FIXED).exit_code == 0
+
+
+def test_what_zookeeper_hides(run: Runner) -> None:
+    done = run.diff(changed=FIXED, hidden="/config/users")
+    assert done.exit_code == 2 and "does not let this client read /config/users" in done.stdout
+
+
+def test_a_log_that_cannot_be_read(run: Runner, tmp_path: Path) -> None:
+    done = run.diff(folder=tmp_path)
+    assert done.exit_code == 2 and "it contains no metadata log" in done.stdout
+    assert done.stdout.endswith("Nothing was compared\n")
+
+
+def test_no_zookeeper() -> None:
+    done = CliRunner().invoke(command, ["diff"], env={"KAFKA_ZK_ZOOKEEPER": ""})
+    assert done.exit_code == 2 and "give --zookeeper" in done.stderr
