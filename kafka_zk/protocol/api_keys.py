@@ -177,6 +177,8 @@ FLEXIBLE_SINCE: dict[int, int] = {
     **{key: first for key, (_, first) in _APIS.items()},
     ApiKey.DESCRIBE_QUORUM: 0,  # of KRaft's brokers and controllers
     ApiKey.FETCH_SNAPSHOT: 0,  # of KRaft's controllers
+    ApiKey.BROKER_REGISTRATION: 0,  # of KRaft's brokers
+    ApiKey.BROKER_HEARTBEAT: 0,
 }
 """First version with compact lengths and tagged fields (KIP-482), also in the header."""
 

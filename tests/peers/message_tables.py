@@ -33,12 +33,15 @@ _OF_KRAFT_NODES = (
 _OF_REMOTE_LOGS = range(3)
 """The records of ``__remote_log_metadata``; the fourth kind is only in files of the brokers' cache."""
 
+_OF_KRAFT_CONTROLLERS = (ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT)
+"""What the stand-ins of a rehearsed migration send to a controller."""
+
 _FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "tag", "taggedVersions", "default")
 
 
 def tables() -> Iterator[tuple[Path, str]]:
     """The path of each table and its text. Raises: JarsNotResolved."""
-    messages = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_NODES)}
+    messages = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_NODES, *_OF_KRAFT_CONTROLLERS)}
     yield from _tables("clients", r"common/message/\w+(Request|Response)\.json", messages, MESSAGES)
     yield from _tables("metadata", r"common/metadata/\w+Record\.json", {int(key) for key in RecordType}, RECORDS)
     yield from _tables("storage", r"message/Remote\w+Record\.json", _OF_REMOTE_LOGS, MESSAGES)

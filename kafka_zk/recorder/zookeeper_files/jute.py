@@ -24,6 +24,16 @@ def read_buffer(data: bytes, position: int) -> tuple[bytes | None, int]:
     return None if size < 0 else data[start:end], end
 
 
+def text(value: str) -> bytes:
+    """A string as ``read_text`` reads it."""
+    return buffer(value.encode())
+
+
+def buffer(value: bytes | None) -> bytes:
+    """Bytes as ``read_buffer`` reads them."""
+    return INT.pack(-1) if value is None else INT.pack(len(value)) + value
+
+
 def skip_acls(data: bytes, position: int) -> int:
     """The position after a list of ACLs. Raises: struct.error if the data is too short."""
     (count,) = INT.unpack_from(data, position)

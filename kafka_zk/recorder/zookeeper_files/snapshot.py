@@ -8,7 +8,7 @@ Source: FileSnap.java, DataTree.java, EphemeralType.java and zookeeper.jute@3.9.
 import gzip
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,9 +48,21 @@ class Snapshot(NamedTuple):
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
     """The oldest complete snapshot at or after transaction ``least_zxid``. Raises: OSError."""
-    files = sorted((zxid_of(file), file) for file in files_folder(data_dir).glob("snapshot.*") if zxid_of(file) >= 0)
+    return _first_complete(each for each in _files(data_dir) if each[0] >= least_zxid)
+
+
+def newest_snapshot(data_dir: Path) -> Snapshot | None:
+    """The newest complete snapshot. Raises: OSError."""
+    return _first_complete(reversed(_files(data_dir)))
+
+
+def _files(data_dir: Path) -> list[tuple[int, Path]]:
+    return sorted((zxid_of(file), file) for file in files_folder(data_dir).glob("snapshot.*") if zxid_of(file) >= 0)
+
+
+def _first_complete(files: Iterable[tuple[int, Path]]) -> Snapshot | None:
     for zxid, file in files:
-        if zxid >= least_zxid and (znodes := _znodes(_content(file))) is not None:
+        if (znodes := _znodes(_content(file))) is not None:
             return Snapshot(zxid, znodes)
     return None
 

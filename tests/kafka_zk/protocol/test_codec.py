@@ -118,7 +118,10 @@ def test_messages_that_kafka_python_lacks_equal_those_of_kio(api_key: int) -> No
 def test_flexible_versions_are_those_of_the_field_tables() -> None:
     for api_key, kind, version in MESSAGES:
         assert _class(api_key, kind).flexible_versions.include(version) == is_flexible(api_key, version)
-    assert set(FLEXIBLE_SINCE) == {*BROKER_VERSIONS, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH_SNAPSHOT}
+    of_kraft = (
+        ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH_SNAPSHOT, ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT,
+    )  # fmt: skip
+    assert set(FLEXIBLE_SINCE) == {*BROKER_VERSIONS, *of_kraft}
 
 
 def _in_steps(api_key: int, version: int, body: bytes) -> Any:

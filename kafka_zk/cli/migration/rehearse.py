@@ -1,0 +1,237 @@
+"""``kafka-zk migration rehearse``: the whole migration with a copy of a cluster's ZooKeeper, on this machine."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import json_option
+from kafka_zk.cli.terminal.output import note, print_json, print_table, say
+from kafka_zk.cli.terminal.waiting import waiting
+
+if TYPE_CHECKING:
+    from kafka_zk.embedded.java import Java
+    from kafka_zk.embedded.kafka_jars import KafkaJars
+    from kafka_zk.migration.finding import Finding
+    from kafka_zk.migration.phase import Phase
+    from kafka_zk.migration.rehearsal.copied_tree import CopiedTree
+    from kafka_zk.migration.rehearsal.report import Report
+    from kafka_zk.recorder.zookeeper_files.last_state import LastState
+
+_FORWARD = "forward"
+_DOWNLOAD_S = 900
+_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
+_RUNS = (_FORWARD, "back-from-waiting", "back-from-dual-write", "back-from-brokers-moved")
+
+
+class NotTried(CommandFailed):
+    """The rehearsal could not begin."""
+
+    exit_code = 2
+
+
+@click.command("rehearse", short_help="Try the migration with a copy of your ZooKeeper.")
+@click.option(
+    "--snapshot",
+    type=_FOLDER,
+    required=True,
+    help="ZooKeeper's dataDir, or a folder with its snapshot.* and log.* files (version-2).",
+)
+@click.option("--transaction-log", type=_FOLDER, help="ZooKeeper's dataLogDir, if it has one.")
+@click.option("--chroot", help="The cluster's chroot, if the ZooKeeper has several clusters.")
+@click.option(
+    "--kafka-dir",
+    type=_FOLDER,
+    help="An unpacked Apache Kafka 3.9, or a folder of its jars. Default: mvn downloads 3.9.1 once.",
+)
+@click.option("--run", "runs", type=click.Choice(_RUNS), multiple=True, help="Only this run; repeatable. Default: all.")
+@json_option
+def rehearse(
+    snapshot: Path, transaction_log: Path | None, chroot: str | None, kafka_dir: Path | None, runs: tuple[str, ...],
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Walk a copy of your cluster's metadata through the whole migration to KRaft, on this machine: once forward to its
+    end, and, with a new copy each time, back from each earlier phase.
+
+    The copy is made from the files of one ZooKeeper server, which may run. A ZooKeeper and a real KRaft controller of
+    Apache Kafka 3.9 work with it. Instead of your brokers, stand-ins without data register and obey the controller. So
+    a rehearsal tests your data, the copy, the writes to both sides, and the end; not the versions, listeners, logins
+    and authorizers of your brokers.
+
+    Nothing reaches your cluster: ephemeral znodes are left out, each address in the copy becomes 127.0.0.1, and all
+    processes listen and connect there only. The copy contains credentials; its folder is readable by you alone, and is
+    removed at the end.
+
+    Exit code: 0 every run reached its end, 1 something broke or a rule of `check` found a trap, 2 the rehearsal could
+    not be tried.
+
+    \b
+    kafka-zk migration rehearse --snapshot /var/lib/zookeeper/version-2
+    kafka-zk migration rehearse --snapshot version-2 --kafka-dir kafka_2.13-3.9.1
+        --run forward --json
+    """
+    from kafka_zk.broker.process.signals import interrupt_at_the_end
+    from kafka_zk.embedded.errors import EmbeddedError
+    from kafka_zk.registry.client.errors import RegistryError
+
+    interrupt_at_the_end()
+    try:
+        with _work_folder() as folder:
+            report = _report(folder, snapshot, transaction_log, chroot, kafka_dir, runs or _RUNS)
+    except (EmbeddedError, RegistryError, OSError) as error:
+        raise NotTried(f"the migration could not be rehearsed: {error}") from error
+    if as_json:
+        print_json(report.as_document())
+    else:
+        _show(report)
+    click.get_current_context().exit(report.exit_code)
+
+
+@contextmanager
+def _work_folder() -> Iterator[Path]:
+    """Of mode 0700, as ``mkdtemp`` makes it; removed whatever happens."""
+    from kafka_zk.embedded.interrupts import held
+
+    with held():
+        folder = Path(tempfile.mkdtemp(prefix="kafka-zk-rehearsal-"))
+    try:
+        yield folder
+    finally:
+        with held():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _report(
+    folder: Path, snapshot: Path, transaction_log: Path | None, chroot: str | None, kafka_dir: Path | None,
+    names: Sequence[str],
+) -> "Report":  # fmt: skip
+    from kafka_zk.embedded.java import find_java
+    from kafka_zk.embedded.kafka_jars import jars_from_maven, jars_in
+    from kafka_zk.migration.rehearsal.copied_tree import copied_tree
+    from kafka_zk.migration.rehearsal.report import Report
+    from kafka_zk.migration.rehearsal.site import Equipment
+    from kafka_zk.migration.rehearsal.walk import rehearse as walk
+
+    java = find_java()
+    with waiting("Apache Kafka's jars", _DOWNLOAD_S):
+        jars = jars_from_maven() if kafka_dir is None else jars_in(kafka_dir)
+    with waiting(f"the znodes in {snapshot}", None):
+        state = _last_state(folder, snapshot, transaction_log)
+        chroot = _chroot(state, chroot)
+        tree = copied_tree(state.znodes, chroot)
+    if tree.controller is not None and tree.controller.is_kraft:
+        raise NotTried(
+            f"the KRaft controller {tree.controller.node_id} already holds /controller: a rehearsal needs a copy from "
+            "before the migration"
+        )
+    note(
+        f"rehearsing with {len(tree.data)} znodes, {tree.topic_count} topics and {len(tree.broker_ids)} brokers, as of "
+        f"transaction {state.zxid:#x}; Apache Kafka {jars.version} on Java {java.major_version} ({java.path})"
+    )
+    equipment = Equipment(tree, chroot, partial(_write_copy, state, tree, chroot), java, jars, waiting)
+    done = []
+    for name in names:
+        run, findings = walk(folder / name, equipment, _phase(name))
+        done.append(run)
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return Report(_source(state, tree, chroot, java, jars), findings, done)
+
+
+def _phase(name: str) -> "Phase | None":
+    from kafka_zk.migration.phase import Phase
+
+    return None if name == _FORWARD else Phase(name.removeprefix("back-from-").replace("-", " "))
+
+
+def _last_state(folder: Path, snapshot: Path, transaction_log: Path | None) -> "LastState":
+    """Raises: NotTried, OSError."""
+    from kafka_zk.recorder.zookeeper_files.last_state import read_last_state
+
+    log = transaction_log or snapshot
+    state = read_last_state(_data_dir(folder / "snapshots", snapshot), _data_dir(folder / "log", log))
+    if state is None:
+        raise NotTried(f"{snapshot} has no complete snapshot of ZooKeeper (snapshot.*; compressed ones are not read)")
+    return state
+
+
+def _data_dir(link: Path, given: Path) -> Path:
+    """The parent of the folder ``version-2``; for a folder with another name, that of a link to it."""
+    if (given / "version-2").is_dir():
+        return given
+    link.mkdir()
+    (link / "version-2").symlink_to(given.resolve(), target_is_directory=True)
+    return link
+
+
+def _chroot(state: "LastState", given: str | None) -> str:
+    """Raises: NotTried."""
+    from kafka_zk.migration.rehearsal.copied_tree import chroots
+
+    found = chroots(path for path, znode in state.znodes.items() if not znode.session)
+    if given is not None:
+        wanted = "" if given == "/" else f"/{given.strip('/')}"
+        if wanted not in found:
+            raise NotTried(f"there is no Kafka cluster below {given} in this copy: {_names(found)}")
+        return wanted
+    if len(found) != 1:
+        raise NotTried(f"choose a cluster with --chroot: {_names(found)}" if found else _names(found))
+    return found[0]
+
+
+def _names(found: Sequence[str]) -> str:
+    return ", ".join(each or "/" for each in found) if found else "the copy has no cluster of Kafka (/brokers/topics)"
+
+
+def _write_copy(state: "LastState", tree: "CopiedTree", chroot: str, data_dir: Path) -> None:
+    from kafka_zk.recorder.zookeeper_files.snapshot_writer import write_snapshot
+
+    znodes = {
+        f"{chroot}{path}": state.znodes[f"{chroot}{path}"]._replace(data=data) for path, data in tree.data.items()
+    }
+    write_snapshot(data_dir, state.zxid, znodes)
+
+
+def _source(state: "LastState", tree: "CopiedTree", chroot: str, java: "Java", jars: "KafkaJars") -> dict[str, object]:
+    return {
+        "zxid": f"{state.zxid:#x}",
+        "chroot": chroot or "/",
+        "cluster_id": tree.cluster_id,
+        "znodes": len(tree.data),
+        "topics": tree.topic_count,
+        "brokers": sorted(tree.broker_ids),
+        "registered_brokers": sorted(tree.registered),
+        "java": f"{java.major_version} ({java.path})",
+        "kafka": jars.version,
+    }
+
+
+def _show(report: "Report") -> None:
+    from kafka_zk.migration.rehearsal.report import NOT_TESTED, TESTED
+
+    print_table(("run", "phase", "result", "seconds", "note"), [
+        {"run": run.name, "phase": step.phase, "result": step.result, "seconds": f"{step.seconds:.1f}",
+         "note": step.note}
+        for run in report.runs for step in run.steps
+    ])  # fmt: skip
+    for finding in report.findings:
+        _show_trap(finding)
+    for run in report.runs:
+        for step in run.steps:
+            for problem in step.problems:
+                say(f"BROKE {run.name}, {step.phase}: {problem}")
+    say("")
+    say(f"Stand-ins took the place of the brokers. They test {TESTED}.")
+    say(f"They do not test {NOT_TESTED}.")
+
+
+def _show_trap(finding: "Finding") -> None:
+    for sentence in finding.seen:
+        say(f"TRAP {finding.rule.name}: {sentence}")
+    say(f"  Why: {finding.rule.why}")
+    say(f"  Fix: {finding.rule.fix}")

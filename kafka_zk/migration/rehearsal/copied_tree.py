@@ -1,0 +1,133 @@
+"""What becomes of the znodes of a cluster in the copy for a rehearsal, and what must survive each step. Pure.
+
+Ephemeral znodes are left out, addresses become 127.0.0.1, and nothing outside the cluster's chroot is copied.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafka_zk.base.integers import INT32
+from kafka_zk.migration.facts import ControllerZnode
+from kafka_zk.migration.rehearsal.loopback import with_loopback
+from kafka_zk.registry.client.errors import InvalidZnode
+from kafka_zk.registry.znodes import admin, brokers, cluster_id, config, topics
+from kafka_zk.registry.znodes import controller as controllers
+from kafka_zk.registry.znodes.json_codec import number_of
+
+_ACLS = ("/kafka-acl/", "/kafka-acl-extended/")
+
+
+class StoredZnode(Protocol):
+    """``session``: the owner of an ephemeral znode, 0 for other znodes."""
+
+    @property
+    def data(self) -> bytes | None: ...
+
+    @property
+    def session(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTree:
+    """A cluster without its chroot.
+
+    ``data``: of the znodes that are copied. ``registered``: the brokers that were alive. ``assigned``: those with a
+    replica. ``controller``: the broker that was the controller, None without one.
+    """
+
+    cluster_id: str
+    data: Mapping[str, bytes | None]
+    registered: frozenset[int]
+    assigned: frozenset[int]
+    controller: ControllerZnode | None
+
+    @property
+    def broker_ids(self) -> frozenset[int]:
+        return self.registered | self.assigned
+
+    @property
+    def topic_count(self) -> int:
+        return sum(1 for path in self.data if _is_child(path, topics.TOPICS))
+
+
+def chroots(paths: Iterable[str]) -> list[str]:
+    """The chroots of the clusters in a tree; an empty text is a cluster without one."""
+    suffix = topics.TOPICS
+    return sorted(path.removesuffix(suffix) for path in paths if path.endswith(suffix))
+
+
+def copied_tree(znodes: Mapping[str, StoredZnode], chroot: str) -> CopiedTree:
+    """``znodes``: with their chroot. Raises InvalidZnode without a valid ``/cluster/id``."""
+    own = {path.removeprefix(chroot): each for path, each in znodes.items() if path.startswith(f"{chroot}/")}
+    data = {path: with_loopback(path, each.data) for path, each in own.items() if not each.session}
+    if cluster_id.CLUSTER_ID not in data:
+        raise InvalidZnode(f"{cluster_id.CLUSTER_ID} does not exist")
+    names = (path.rpartition("/")[2] for path in own if _is_child(path, brokers.BROKER_IDS))
+    return CopiedTree(
+        cluster_id.decode(data[cluster_id.CLUSTER_ID]),
+        data,
+        frozenset(number for name in names if (number := number_of(name, INT32)) is not None),
+        frozenset(_assigned(data)),
+        _controller(own),
+    )
+
+
+def must_survive(data: Mapping[str, bytes | None]) -> dict[str, Any]:
+    """What a migration and a rollback must not change, by path: the replicas of topics, configurations, quotas, users,
+    and ACLs. Topics that are being deleted need not survive.
+    """
+    dying = {path.rpartition("/")[2] for path in data if _is_child(path, admin.DELETE_TOPICS)}
+    return {
+        path: meaning(path, each) for path, each in data.items()
+        if _matters(path) and path.rpartition("/")[2] not in dying
+    }  # fmt: skip
+
+
+def meaning(path: str, data: bytes | None) -> Any:
+    """Equal for two encodings of the same content."""
+    try:
+        document = json.loads(data or b"null")
+    except (ValueError, RecursionError):
+        return data
+    if not isinstance(document, dict):
+        return document
+    if _is_child(path, topics.TOPICS):
+        return document.get("partitions")
+    if path.startswith(_ACLS):
+        acls = document.get("acls")
+        return sorted(map(repr, acls)) if isinstance(acls, list) else document
+    return document.get("config", document)
+
+
+def _matters(path: str) -> bool:
+    if _is_child(path, topics.TOPICS) or path.startswith(_ACLS):
+        return True
+    return any(path.startswith(f"{config.entity_type_path(each)}/") for each in config.ENTITY_TYPES)
+
+
+def _is_child(path: str, parent: str) -> bool:
+    return path.rpartition("/")[0] == parent
+
+
+def _assigned(data: Mapping[str, bytes | None]) -> Iterator[int]:
+    for path, each in data.items():
+        if _is_child(path, topics.TOPICS):
+            try:
+                assignment = topics.decode_assignment(path.rpartition("/")[2], each)
+            except InvalidZnode:
+                continue
+            for replicas in assignment.partitions.values():
+                yield from replicas
+
+
+def _controller(znodes: Mapping[str, StoredZnode]) -> ControllerZnode | None:
+    znode = znodes.get(controllers.CONTROLLER)
+    if znode is None:
+        return None
+    try:
+        claim = controllers.decode(znode.data)
+    except InvalidZnode:
+        return None
+    return ControllerZnode(claim.broker_id, claim.kraft_controller_epoch, bool(znode.session))

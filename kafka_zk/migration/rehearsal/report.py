@@ -1,0 +1,78 @@
+"""What a rehearsal found. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_zk.migration.finding import Finding
+
+TESTED = "the data, its copy to KRaft, the writes to both sides, and the end of the migration"
+NOT_TESTED = (
+    "inter.broker.protocol.version, listeners, identities and authorizers of your brokers and controllers, the ACLs of "
+    "znodes (the copy has none), and what brokers do with a controller's orders"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``phase``: what was to be reached. ``problems``: what broke. ``note``: what was seen.
+
+    ``is_reached``: False if the run ended here.
+    """
+
+    phase: str
+    seconds: float
+    note: str = ""
+    problems: tuple[str, ...] = ()
+    is_reached: bool = True
+
+    @property
+    def result(self) -> str:
+        if not self.is_reached:
+            return "not reached"
+        return "broke" if self.problems else "ok"
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "phase": self.phase,
+            "result": self.result,
+            "seconds": round(self.seconds, 3),
+            "note": self.note,
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One walk with its own copy: ``forward``, or ``back from`` a phase."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+    @property
+    def is_broken(self) -> bool:
+        return any(step.problems or not step.is_reached for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``source``: the copied tree. ``findings``: the rules of ``check`` that are traps in it."""
+
+    source: dict[str, Any]
+    findings: Sequence[Finding]
+    runs: Sequence[Run]
+
+    @property
+    def exit_code(self) -> int:
+        """0: every run reached its end. 1: something broke, or there is a trap."""
+        return 1 if self.findings or any(run.is_broken for run in self.runs) else 0
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "traps": [finding.as_document() for finding in self.findings],
+            "runs": [{"run": run.name, "steps": [step.as_document() for step in run.steps]} for run in self.runs],
+            "brokers": "stand-ins",
+            "tested": TESTED,
+            "not_tested": NOT_TESTED,
+        }
