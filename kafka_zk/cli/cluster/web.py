@@ -166,6 +166,7 @@ def _record(
     from kafka_zk.recorder.web.service import Cluster
     from kafka_zk.recorder.web.sources import TraceSource
     from kafka_zk.recorder.web.watch_table import WatchTable
+    from kafka_zk.recorder.zookeeper_health.poller import HealthPoller
 
     try:
         running = find_cluster(data, zookeeper)
@@ -176,6 +177,7 @@ def _record(
         told = TraceSource(*traces, from_start=True) if traces else None
         table = None if told is not None else WatchTable(zookeeper, lambda: watches.session_id)
         cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper),
+                          health=HealthPoller(zookeeper, lambda: watches.session_state),
                           security=command_security())  # fmt: skip
         _serve(recording, cluster, watches.described, port, as_json)
         return
@@ -186,7 +188,7 @@ def _record(
     told = TraceSource(*found, from_start=not recording.entries.count) if found else None
     beats = Heartbeats(running.zookeeper)
     cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats,
-                      security=running.security)  # fmt: skip
+                      health=HealthPoller(running.zookeeper), security=running.security)  # fmt: skip
     _serve(recording, cluster, source.described, port, as_json)
 
 

@@ -68,10 +68,7 @@ class Causality:
         self._acts: dict[str, _Act] = {}
         self._ended: dict[str, _Told] = {}
 
-    def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
-        """``session_end``: the entry of a session's end that caused the change."""
-        if session_end is not None:
-            return Cause(session_end, certain=True)
+    def of_change(self, actor: str, time_ms: int) -> Cause | None:
         last = self._last.get(process_of(actor))
         if last is None or time_ms - last.time_ms > CLOSELY_MS:
             return None

@@ -8,6 +8,7 @@ from typing import Any
 from kafka_zk.recorder.recording.documents import Document, znode_document
 from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
 from kafka_zk.recorder.recording.export import export
+from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.client_view import clients_document
 from kafka_zk.recorder.web.cluster_view import cluster_document
@@ -16,6 +17,8 @@ from kafka_zk.recorder.web.explanations import explanation
 from kafka_zk.recorder.web.lanes import is_folded, silences
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question
 from kafka_zk.recorder.web.narration import line, title
+from kafka_zk.recorder.web.zookeeper_episodes import zookeeper_episodes
+from kafka_zk.recorder.web.zookeeper_view import MOST_SERVERS, NUMBERS, zookeeper_document
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000
@@ -135,18 +138,24 @@ class RecordingApi:
         """Failovers, rebalances and operator acts in an interval. ``seq``: the first entry."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         steps = [_group_step(each) for each in self._recording.entries.group_steps(from_ms, to_ms, MOST_MOVES)]
-        found = episodes(self._recording.spans.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
+        moves = self._recording.spans.moves(from_ms, to_ms, MOST_MOVES)
+        found = [*episodes(moves, steps, to_ms), *zookeeper_episodes(moves, to_ms)]
+        found.sort(key=lambda each: each.from_ms)
         told = [_act(each) for each in self._recording.entries.operator_acts(from_ms, to_ms, MOST_EPISODES)]
         told += [self._priced(each) for each in found[-MOST_EPISODES:]]
         told.sort(key=lambda each: int(each["from_ms"]))
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
 
     def samples(self, query: Query) -> Document:
-        """Offsets and lags of partitions and groups at ``time_ms``, and the sums over an interval."""
+        """Offsets and lags of partitions and groups at ``time_ms``, and ZooKeeper's health then; and the sums over an
+        interval.
+        """
         from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
         samples = self._recording.samples
         sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
+        servers = self._recording.spans.at(OF_ZOOKEEPER, time_ms, MOST_SERVERS)
         return {
+            "zookeeper": zookeeper_document(servers, samples.at(time_ms, [NUMBERS], MOST_SERIES)),
             "at": samples.at(time_ms, ("end ", "committed ", "heard "), MOST_SERIES),
             "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
         }

@@ -91,7 +91,7 @@ async function drawOnce() {
     ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans)));
+  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans), samples.zookeeper));
   showChosenZnode(seq);
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);
@@ -158,7 +158,7 @@ async function viewOf(seq, here) {
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
   if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names became shorter
-  return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, draw);
+  return (flow, measured, known, zookeeper) => clusterView(cluster, { ...page.recording, known_brokers: known, zookeeper }, flow, measured, filter, draw);
 }
 
 // Scrolls to the chosen znode only once for each moment, so that the reader can scroll away.

@@ -11,7 +11,9 @@ from kafka_zk.recorder.web import recorder as module
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
 from kafka_zk.recorder.web.sources import TraceSource
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
+from kafka_zk.recorder.zookeeper_health.events import ServerStateChanged
 from kafka_zk.registry.client.client import EventType
+from kafka_zk.registry.client.errors import ConnectionTimeout
 from kafka_zk.registry.client.events import WatchFired
 
 
@@ -43,6 +45,22 @@ class Traces(TraceSource):
 
 def changed(zxid: int) -> Transaction:
     return Transaction(zxid, zxid, 7, (Created(f"/z{zxid}", None, ephemeral=False),))
+
+
+def test_zookeepers_outage_is_recorded_while_nothing_can_be_read_from_it() -> None:
+    """Other events wait for the changes that they followed."""
+    clock, source, recording = Clock(), Source(), Recording()
+    recorder = Recorder(clock, recording, source, None)
+    recorder.start()
+    source.next = [ConnectionTimeout("ZooKeeper does not answer")]
+    recorder.take([
+        ServerStateChanged(5, "ZooKeeper zk1:2181", "connection refused", 0, "no answer", "leader", 4),
+        WatchFired(5, "broker-0", "changed", 0, "/a", EventType.CHANGED),
+    ])  # fmt: skip
+    clock.advance(INTERVAL_S)
+    assert [each.kind for each in recording.entries.numbered(1, 9, 9)] == ["ServerStateChanged"]
+    clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
+    assert [each.kind for each in recording.entries.numbered(1, 9, 9)] == ["ServerStateChanged", "WatchFired"]
 
 
 def test_it_goes_on_after_what_nobody_foresaw() -> None:
