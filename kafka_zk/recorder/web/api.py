@@ -7,9 +7,9 @@ from typing import Any
 
 from kafka_zk.recorder.recording.documents import Document, znode_document
 from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
-from kafka_zk.recorder.recording.export import export
 from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.recording.shared_file import save
 from kafka_zk.recorder.web.client_view import clients_document
 from kafka_zk.recorder.web.cluster_view import cluster_document
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
@@ -191,12 +191,12 @@ class RecordingApi:
         return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
-        """Raises: OSError, sqlite3.Error."""
+        """Write the interval as one file for a colleague. Raises: OSError, sqlite3.Error."""
         first = self._recording.entries.first_from(_number(query, "from_ms"))
         last = self._recording.entries.seq_at(_number(query, "to_ms"))
         if not 0 < first <= last:
             raise BadRequest("nothing was recorded in that time")
-        export(self._recording, path, first, last)
+        save(self._recording, path, first, last)
 
     def _coordinated(self, seq: int) -> list[Document]:
         groups: dict[str, Document] = {}

@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 
 from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.recording.shared_file import open_shared_file
 from tests.integration.processes import ENVIRON
 from tests.peers import targets
 from tests.peers.groups.mixed_group import MixedGroup
@@ -30,7 +30,7 @@ def kinds_exported(page: Page, folder: Path) -> dict[str, int]:
     """How many entries of each kind the file has that the link for the shown time gives."""
     with urlopen(str(page.driver.find_element(By.ID, "export").get_property("href")), timeout=TIMEOUT_S) as answer:
         (folder / "exported").write_bytes(answer.read())
-    recording = Recording(folder / "exported", read_only=True)
+    recording = open_shared_file(folder / "exported")
     kinds = recording.entries.kinds_between(0, 10**15)
     recording.close()
     return kinds
