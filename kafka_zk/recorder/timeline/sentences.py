@@ -107,6 +107,13 @@ _SESSION = {
 }
 
 
+def _health_mark(event: health.ServerStateChanged | health.EnsembleStateChanged) -> Mark | None:
+    """What is well at first is no news."""
+    if zookeeper.is_bad(event):
+        return Mark.WARNING
+    return None if event.previous else Mark.DETAIL
+
+
 # --- members of ZooKeeper groups ---
 
 
@@ -349,10 +356,8 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
         Sentence("state of {}", (_state(e.partition, e.leader, e.leader_epoch, e.isr),))),
     _row(cluster.WatchSeen, lambda e, names: _detail("watches {} according to ZooKeeper", e.path)),
     _row(cluster.WatchGone, lambda e, names: _detail("no longer watches {} according to ZooKeeper", e.path)),
-    _row(health.ServerStateChanged, lambda e, names:
-        Sentence(zookeeper.server_text(e), mark=Mark.WARNING if zookeeper.is_bad(e) else None)),
-    _row(health.EnsembleStateChanged, lambda e, names:
-        Sentence(zookeeper.ensemble_text(e), mark=Mark.WARNING if zookeeper.is_bad(e) else None)),
+    _row(health.ServerStateChanged, lambda e, names: Sentence(zookeeper.server_text(e), mark=_health_mark(e))),
+    _row(health.EnsembleStateChanged, lambda e, names: Sentence(zookeeper.ensemble_text(e), mark=_health_mark(e))),
     _row(health.ServerSlowed, lambda e, names: zookeeper.slow_text(e)),
     _row(health.LeaderChanged, lambda e, names: zookeeper.leader_text(e)),
     _row(cluster.OperatorActed, lambda e, names: Sentence(f"{e.action} {{}}", (e.target,))),

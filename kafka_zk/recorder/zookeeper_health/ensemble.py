@@ -86,7 +86,7 @@ class EnsembleHealth:
 
     def _own_session(self, session: SessionState | None, now_ms: int) -> list[Event]:
         before, self._session = self._session, session
-        if session is None or session is before:
+        if session is None or session is before or (before is None and session is SessionState.CONNECTED):
             return []
         return [SessionChanged(now_ms, RECORDER, f"session {session.value}", 0, session, None)]
 
@@ -95,18 +95,21 @@ class EnsembleHealth:
         actor = server_actor(name)
         events = _changed(known.now, reading.state, now_ms, lambda previous, lasted_ms: ServerStateChanged(
             now_ms, actor, reading.why or _CAUSE, 0, reading.state, previous, lasted_ms))  # fmt: skip
-        slow = self._slowness(known, reading)
+        slow = self._slowness(known, reading, is_new=bool(events))
         if slow is not None:
             events.append(ServerSlowed(now_ms, actor, slow or "it responds quickly again", 0, bool(slow)))
         return events
 
-    def _slowness(self, known: _Server, reading: Reading) -> str | None:
-        """Why the server is slow now, "" if it no longer is, None without a change."""
+    def _slowness(self, known: _Server, reading: Reading, *, is_new: bool) -> str | None:
+        """Why the server is slow now, "" if it no longer is, None without a change.
+
+        ``is_new``: it has just returned, and every server is slow at first.
+        """
         if reading.state in DOWN:
             known.slow, known.latency_max_ms = False, None
             return None
         before, known.latency_max_ms = known.latency_max_ms, reading.latency_max_ms
-        sign = _sign(reading, before)
+        sign = "" if is_new else _sign(reading, before)
         known.quick_rounds = 0 if sign else known.quick_rounds + 1
         if sign and not known.slow:
             known.slow = True

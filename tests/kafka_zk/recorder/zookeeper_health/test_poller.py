@@ -19,7 +19,7 @@ class Server:
     """Answers each word as it is told; None: never."""
 
     def __init__(self, answers: dict[str, str] | None) -> None:
-        self._answers = answers
+        self.answers = answers or {}
         self.words: list[str] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
@@ -35,8 +35,7 @@ class Server:
             with connection:
                 word = connection.recv(4).decode()
                 self.words.append(word)
-                assert self._answers is not None
-                connection.sendall(self._answers.get(word, REFUSAL.format(word)).encode())
+                connection.sendall(self.answers.get(word, REFUSAL.format(word)).encode())
 
     def close(self) -> None:
         self._listening.close()
