@@ -10,7 +10,7 @@ from kafka_zk.recorder.zookeeper_health.events import (
 )
 
 CONSEQUENCE = "brokers keep their state, no election can happen"
-_DOWN = {NO_ANSWER: "does not answer", NO_QUORUM: "serves nobody"}
+_DOWN = {NO_ANSWER: "does not answer", NO_QUORUM: "does not serve"}
 _UP = {
     "leader": "leads", "follower": "follows the leader", "observer": "observes", "standalone": "serves alone",
     "read-only": "serves only reads", SERVES: "serves", ANSWERS: "answers, but does not reveal its mode",

@@ -25,6 +25,7 @@ from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
+from kafka_zk.recorder.web.zookeeper_view import NUMBERS
 from kafka_zk.recorder.zookeeper_health.ensemble import EnsembleHealth, samples
 from kafka_zk.recorder.zookeeper_health.poller import HealthPoller, Round
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
@@ -109,7 +110,8 @@ class WebService:
 
     def _end_earlier(self) -> None:
         """End what an earlier recorder left open; what is there now is reported again."""
-        self._recording.samples.end(HEARD_OF, wall_ms())
+        for series in (HEARD_OF, NUMBERS):
+            self._recording.samples.end(series, wall_ms())
         if (times := self._recording.entries.times()) is not None:
             self._recording.spans.end(OF_ZOOKEEPER, times[1])
 
@@ -127,8 +129,6 @@ class WebService:
         for loop in self._loops:
             if loop.running:
                 loop.stop()
-        if self._cluster is not None and self._cluster.health is not None:
-            self._cluster.health.close()
         self._recording.close()
 
     def describe(self) -> Document:

@@ -15,7 +15,8 @@ NUMBERS = "zookeeper "
 def zookeeper_document(spans: Iterable[Span], measured: Mapping[str, int]) -> Document | None:
     """The ensemble and its servers; None if nothing is known of them then.
 
-    ``state``: "down" or "serves". ``why``: the state and its reason, "" if it serves. ``since_ms``: since when.
+    ``state``: "down", "serves" or "unknown" (none of the servers ever answered). ``why``: the state and its reason, ""
+    if it serves. ``since_ms``: since when.
     """
     servers: list[Document] = []
     whole: Document | None = None
@@ -27,6 +28,7 @@ def zookeeper_document(spans: Iterable[Span], measured: Mapping[str, int]) -> Do
             name = span.lane.rpartition(" ")[2]
             numbers = {each: measured.get(series(each, name)) for each in (OUTSTANDING, CONNECTIONS, RESPONSE, EPOCH)}
             servers.append({"name": name, **told, **numbers})
-    if whole is None:
+    if whole is None and not servers:
         return None
+    whole = whole or {"state": "unknown", "why": "", "since_ms": servers[0]["since_ms"]}
     return {**whole, "servers": servers[:MOST_SERVERS]}

@@ -23,7 +23,7 @@ ANSWERS = "answers"
 """The state of a server that runs but does not reveal whether it serves."""
 NO_QUORUM, NO_ANSWER = "no quorum", "no answer"
 DOWN = (NO_QUORUM, NO_ANSWER)
-"""States in which a server, or the ensemble, serves nobody."""
+"""States in which a server, or the ensemble, serves no client."""
 _MODES = ("leader", "follower", "observer", "standalone", "read-only")
 _NOT_ALLOWED = "is not executed because it is not in the whitelist"
 _NOT_SERVING = "not currently serving requests"

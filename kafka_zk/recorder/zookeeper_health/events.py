@@ -17,7 +17,7 @@ class ZooKeeperEvent(Event):
 class ServerStateChanged(ZooKeeperEvent):
     """A ZooKeeper server has a new state: a mode in which it serves ("leader", "follower", "observer", "standalone",
     "read-only"), "serves" (it does not reveal its mode), "no quorum" or "no answer". ``previous``: the state before,
-    "" at first; ``lasted_ms``: how long that one lasted, as far as it was seen.
+    "" at first; ``lasted_ms``: how long that one lasted, as far as seen.
     """
 
     state: str
@@ -35,7 +35,7 @@ class ServerSlowed(ZooKeeperEvent):
 @dataclass(frozen=True, slots=True)
 class EnsembleStateChanged(ZooKeeperEvent):
     """ZooKeeper as a whole has a new state: "serves", "no quorum" (servers answer, none serves) or "no answer".
-    ``previous``: the state before, "" at first; ``lasted_ms``: how long that one lasted, as far as it was seen.
+    ``previous``: the state before, "" at first; ``lasted_ms``: how long that one lasted, as far as seen.
     """
 
     state: str

@@ -42,4 +42,3 @@ class HealthFollower:
             if found is not None:
                 self._found.extend(self._health.step(found.readings, found.asked_ms, found.session))
             self._ends.wait(INTERVAL_S)
-        self._poller.close()

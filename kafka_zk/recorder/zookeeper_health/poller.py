@@ -2,7 +2,8 @@
 
 import socket
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from threading import Event, Thread
 from typing import NamedTuple
 
 from kafka_zk.base.clock import monotonic_s, wall_ms
@@ -27,6 +28,25 @@ class Round(NamedTuple):
     session: SessionState | None
 
 
+class _Question:
+    """A poll of one server, on a thread that does not keep the process alive."""
+
+    def __init__(self, ask: Callable[[], Reading]) -> None:
+        self._ask = ask
+        self._done = Event()
+        self._reading: Reading | None = None
+        Thread(target=self._run, name="zookeeper-health", daemon=True).start()
+
+    def reading(self, wait_s: float) -> Reading | None:
+        """None if it lasts longer than ``wait_s``."""
+        self._done.wait(max(0.0, wait_s))
+        return self._reading
+
+    def _run(self) -> None:
+        self._reading = self._ask()
+        self._done.set()
+
+
 class HealthPoller:
     """``look`` blocks, at most DEADLINE_S and a little, and may run on any thread, one call at a time.
 
@@ -36,30 +56,29 @@ class HealthPoller:
     """
 
     def __init__(self, zookeeper: str, session: Callable[[], SessionState | None] = lambda: None) -> None:
-        self._servers = {f"{host}:{port}": (host, port) for host, port in connect_string.parse(zookeeper).servers}
+        servers = connect_string.parse(zookeeper)
+        self._servers = dict(zip(servers.hosts.split(","), servers.servers, strict=True))
         self._session = session
         self._words: dict[str, tuple[str, ...]] = {}  # the word that a server allows, or the last one
-        self._threads = ThreadPoolExecutor(len(self._servers), "zookeeper-health")
-        self._asked: dict[str, Future[Reading]] = {}
+        self._asked: dict[str, _Question] = {}
 
     def look(self) -> Round | None:
         """One round; None if it says nothing."""
         asked_ms, began_s = wall_ms(), monotonic_s()
         for name in self._servers.keys() - self._asked.keys():
-            self._asked[name] = self._threads.submit(self._ask, name)
-        wait(self._asked.values(), DEADLINE_S + _GRACE_S)
-        readings = {name: self._reading(name) for name in self._servers}
+            self._asked[name] = _Question(partial(self._ask, name))
+        end_s = began_s + DEADLINE_S + _GRACE_S
+        readings = {name: self._reading(name, end_s - monotonic_s()) for name in self._servers}
         if monotonic_s() - began_s > _LATE_S:
             return None
         return Round(readings, asked_ms, self._session())
 
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _reading(self, name: str) -> Reading:
-        if not self._asked[name].done():  # only a name server can take so long; the next rounds wait for it, too
+    def _reading(self, name: str, wait_s: float) -> Reading:
+        found = self._asked[name].reading(wait_s)
+        if found is None:  # only a name server can take so long; the next rounds wait for it, too
             return Reading(NO_ANSWER, "its name is not resolved")
-        return self._asked.pop(name).result()
+        del self._asked[name]
+        return found
 
     def _ask(self, name: str) -> Reading:
         address, end_s = self._servers[name], monotonic_s() + DEADLINE_S
@@ -76,6 +95,8 @@ class HealthPoller:
         except OSError as error:
             self._words.pop(name, None)  # it may allow other words after its restart
             return Reading(NO_ANSWER, (error.strerror or str(error)).lower())
+        except UnicodeError:
+            return Reading(NO_ANSWER, "its name is not valid")
         return parse(answer, int((monotonic_s() - began_s) * 1000))
 
 

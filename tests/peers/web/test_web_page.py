@@ -177,6 +177,10 @@ def test_zookeeper_is_stopped_and_nothing_is_said_to_be_well(cluster: UpCluster,
         until(lambda: page.count("#view [data-heart=unknown]") == 3, "hearts that stop")
         assert page.count("#view .beats") == 0 and page.count("#view [data-zookeeper=down]") == 1
         assert page.count("#view tr[data-state=down]") == 1
+        assert page.violations() == []
+        page.press("#view-tree")
+        until(lambda: "as they were then" in page.text("#view .headline.wrong"), "the same above the znodes")
+        page.press("#view-cluster")
         until(lambda: "does not serve" in page.text("#happened [data-episode]"), "the list")
     finally:
         os.kill(cluster.zookeeper_pid, signal.SIGCONT)

@@ -11,6 +11,7 @@ import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
+import { notice } from "./zookeeper.js";
 
 const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
@@ -154,7 +155,8 @@ async function viewOf(seq, here) {
   if (page.view === "tree") {
     const tree = await ask("tree", { seq, path: page.below, name: filter });
     const at = here?.path ?? "";
-    return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw);
+    return (flow, measured, known, zookeeper) => html("div", {}, ...notice(zookeeper),
+      treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw));
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
   if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names became shorter

@@ -24,6 +24,9 @@ export function troubles(health) {
 
 const reason = (server) => server.why.slice(server.why.indexOf(": ") + 2);
 
+// Above the znodes, while they may be old.
+export const notice = (health) => (isDown(health) ? [html("p", { class: "headline wrong" }, `ZooKeeper does not serve since ${since(health)}: these are its znodes as they were then.`)] : []);
+
 // The words in ZooKeeper's box.
 export function boxNote(health, epoch) {
   if (!health) return { text: epoch, bad: false };

@@ -42,6 +42,15 @@ def test_each_moment_has_its_state_since_when_and_why() -> None:
     }  # fmt: skip
 
 
+def test_servers_that_never_answered_are_shown_as_such() -> None:
+    """Without a session of our own, nobody knows whether ZooKeeper serves others."""
+    recording = Recording()
+    recording.add(EnsembleHealth().step({"zk1:2181": REFUSED}, 1_000), [])
+    told = at(recording, 2_000)
+    assert isinstance(told, dict) and told["state"] == "unknown"
+    assert [each["state"] for each in told["servers"]] == ["down"]
+
+
 def test_the_outage_is_in_the_list_and_in_words() -> None:
     recording = recorded()
     told = RecordingApi(recording).episodes({"from_ms": "0", "to_ms": "90000"})["episodes"]
