@@ -147,18 +147,21 @@ class RecordingApi:
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
 
     def samples(self, query: Query) -> Document:
-        """Offsets and lags of partitions and groups at ``time_ms``, and ZooKeeper's health then; and the sums over an
-        interval.
-        """
+        """Offsets and lags of partitions and groups at ``time_ms``, and the sums over an interval."""
         from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
         samples = self._recording.samples
         sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
-        servers = self._recording.spans.at(OF_ZOOKEEPER, time_ms, MOST_SERVERS)
         return {
-            "zookeeper": zookeeper_document(servers, samples.at(time_ms, [NUMBERS], MOST_SERIES)),
             "at": samples.at(time_ms, ("end ", "committed ", "heard "), MOST_SERIES),
             "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
         }
+
+    def health(self, query: Query) -> Document:
+        """ZooKeeper's own health at ``time_ms``."""
+        time_ms = _number(query, "time_ms")
+        servers = self._recording.spans.at(OF_ZOOKEEPER, time_ms, MOST_SERVERS)
+        measured = self._recording.samples.at(time_ms, [NUMBERS], MOST_SERIES)
+        return {"zookeeper": zookeeper_document(servers, measured)}
 
     def lesson(self, query: Query) -> Document:
         """The recording's lesson; empty without one."""

@@ -75,7 +75,7 @@ class WebServer:
             ("recording", lambda query: describe()), ("state", api.state), ("tree", api.tree), ("at", api.at),
             ("entries", api.entries), ("entry", api.entry), ("spans", api.spans), ("step", api.step),
             ("episodes", api.episodes), ("znode", api.znode), ("samples", api.samples),
-            ("lesson", api.lesson), ("question", api.question),
+            ("health", api.health), ("lesson", api.lesson), ("question", api.question),
         ):  # fmt: skip
             root.putChild(f"api-{name}".encode(), _Question(question))
         root.putChild(b"api-news", self._news)

@@ -87,12 +87,13 @@ async function drawOnce() {
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
   const told = await whatHappened();
-  const [spans, samples, recent, view] = await Promise.all([
+  const [spans, samples, recent, view, health] = await Promise.all([
     drawTimeline(range, told), ask("samples", { from_ms: page.moment, to_ms: page.moment, time_ms: page.moment }),
     ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
+    ask("health", { time_ms: page.moment }),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans), samples.zookeeper));
+  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans), health.zookeeper));
   showChosenZnode(seq);
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);

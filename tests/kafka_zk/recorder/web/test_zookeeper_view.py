@@ -22,8 +22,7 @@ def recorded(path: Path | None = None) -> Recording:
 
 
 def at(recording: Recording, time_ms: int) -> object:
-    query = {"from_ms": str(time_ms), "to_ms": str(time_ms), "time_ms": str(time_ms)}
-    return RecordingApi(recording).samples(query)["zookeeper"]
+    return RecordingApi(recording).health({"time_ms": str(time_ms)})["zookeeper"]
 
 
 def test_each_moment_has_its_state_since_when_and_why() -> None:
