@@ -12,11 +12,13 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import (
     Deleted,
     Operation,
     Restored,
+    SessionClosed,
     Transaction,
     TransactionLogFollower,
 )
 from kafka_zk.recorder.zookeeper_files.tree_watcher import TreeWatcher
 from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.client.security import NO_SECURITY, Security
 from kafka_zk.registry.znodes.secrets import masked
@@ -121,6 +123,10 @@ class WatchSource:
     def session_id(self) -> int | None:
         return self._client.session_id
 
+    @property
+    def session_state(self) -> SessionState:
+        return self._client.state
+
     def read(self) -> list[Transaction]:
         self._client.process(PROCESS_MS)
         return [without_secrets(each, self._chroot) for each in self._watcher.read()]
@@ -178,6 +184,8 @@ def _moved(chroot: str, operation: Operation) -> Operation | None:
     if isinstance(operation, Deleted):
         path = _inside(chroot, operation.path)
         return None if path is None else Deleted(path)
+    if isinstance(operation, SessionClosed) and operation.paths is not None:
+        return replace(operation, paths=tuple(moved for each in operation.paths if (moved := _inside(chroot, each))))
     if isinstance(operation, Restored):
         told = ((_inside(chroot, path), znode) for path, znode in operation.znodes.items())
         return Restored({path: znode for path, znode in told if path is not None})

@@ -59,9 +59,12 @@ class SessionCreated:
 
 @dataclass(frozen=True, slots=True)
 class SessionClosed:
-    """``paths``: the session's ephemeral znodes, which end with it; None if the server did not log them."""
+    """``paths``: the session's ephemeral znodes, which end with it; None if the server did not log them. ``inferred``:
+    not from a log, but from the end of these znodes.
+    """
 
     paths: tuple[str, ...] | None
+    inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)

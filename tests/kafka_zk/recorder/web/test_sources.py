@@ -1,5 +1,6 @@
 """What a server's log is to a recording: from its beginning, or from the snapshot that stands for that."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from kafka_zk.recorder.timeline.trace_file import TraceWriter
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
 from kafka_zk.registry.client.events import WatchArmed
 from tests.kafka_zk.recorder.zookeeper_files.test_snapshot import snapshot, znode
-from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import HEADER, record, text
+from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import HEADER, created, record, text
 
 
 @pytest.fixture
@@ -61,6 +62,16 @@ def test_a_recording_that_goes_on_after_a_gap_forgets_what_went_in_it(folder: Pa
 
 def test_below_a_chroot_paths_are_without_it(folder: Path) -> None:
     assert _read(LogSource(folder.parent, "/a"), Recording()) == {"/b"}
+
+
+def test_below_a_chroot_a_session_takes_its_znodes_along(tmp_path: Path) -> None:
+    (tmp_path / "version-2").mkdir()
+    paths = struct.pack(">i", 2) + text("/a/b") + text("/elsewhere")
+    log = [record(1, 1, created("/a")), record(2, 1, created("/a/b", ephemeral=True)), record(3, -11, paths)]
+    (tmp_path / "version-2" / "log.1").write_bytes(HEADER + b"".join(log))
+    recording = Recording()
+    assert _read(LogSource(tmp_path, "/a"), recording) == set()
+    assert [each.kind for each in recording.entries.numbered(1, 9, 9)] == ["created", "session ended", "deleted"]
 
 
 def test_without_a_snapshot_it_says_what_is_missing(folder: Path) -> None:
