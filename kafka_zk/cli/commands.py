@@ -52,6 +52,7 @@ COMMANDS = {
     "migration": _Entry(
         "migration.migration", "Before and during a migration to KRaft: find traps, show the phase.", is_client=True
     ),
+    "tier": _Entry("tier.tier", "Tiered storage: compare the bucket with the brokers' metadata.", is_client=True),
     "extract": _Entry("spark.extract", "Extract a topic's new records with Spark, exactly once."),
     "lake": _Entry("spark.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),

@@ -36,6 +36,7 @@ PURPOSES = {
     "gssapi": "Kerberos (Debian: needs libkrb5-dev)",
     "spark": "extract, lake and the Spark source",
     "registry": "values of a schema registry",
+    "tiered": "tier check of buckets in S3, GCS and Azure",
 }
 """Purpose of each extra. Extras for developers are not shown."""
 FOR_DEVELOPERS = frozenset(("test", "dev", "docs"))

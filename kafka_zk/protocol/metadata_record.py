@@ -1,8 +1,7 @@
 """Records of KRaft's metadata log: those that have a counterpart in ZooKeeper, and what encloses them.
 
-A value is a frame version (1), the record's type, its version, and its fields; the three numbers are unsigned varints.
 The fields' tables in ``metadata_records/`` use the format of ``field_table``.
-Source: MetadataRecordSerde.java, AbstractApiMessageSerde.java, metadata/src/main/resources/common/metadata@3.9.
+Source: MetadataRecordSerde.java, metadata/src/main/resources/common/metadata@3.9.
 """
 
 import enum
@@ -12,10 +11,10 @@ from typing import Any
 from kafka_zk.protocol import metadata_records
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.message import class_of
-from kafka_zk.protocol.primitives import MALFORMED, Buffer, read_unsigned_varint
+from kafka_zk.protocol.primitives import MALFORMED, Buffer
+from kafka_zk.protocol.record_frame import read_record_frame
 from kafka_zk.protocol.schema_reader import Allowance, Reader, struct_reader
 
-_FRAME_VERSION = 1
 _MOST_ELEMENTS = 100_000  # of a record's arrays; a partition has a few replicas
 
 
@@ -44,14 +43,14 @@ class RecordType(enum.IntEnum):
 def record_type(value: Buffer) -> RecordType | None:
     """None for a record without a table, such as NoOpRecord. Raises ProtocolError."""
     try:
-        return RecordType(_type_and_version(value)[0])
+        return RecordType(read_record_frame(value)[0])
     except ValueError:
         return None
 
 
 def decode(value: Buffer) -> tuple[RecordType, Any]:
     """The type and fields of a record that has a table. Raises ProtocolError, also for versions after 3.9."""
-    number, version, position = _type_and_version(value)
+    number, version, position = read_record_frame(value)
     try:
         record, _ = _reader(RecordType(number), version)(value, position, Allowance(_MOST_ELEMENTS))
     except MALFORMED as error:
@@ -62,18 +61,6 @@ def decode(value: Buffer) -> tuple[RecordType, Any]:
 @cache
 def record_class(kind: RecordType) -> Any:
     return class_of(metadata_records, kind.name.title().replace("_", "") + "Record")
-
-
-def _type_and_version(value: Buffer) -> tuple[int, int, int]:
-    try:
-        frame_version, position = read_unsigned_varint(value, 0)
-        number, position = read_unsigned_varint(value, position)
-        version, position = read_unsigned_varint(value, position)
-    except MALFORMED:
-        raise ProtocolError(f"a truncated metadata record of {len(value)} bytes") from None
-    if frame_version != _FRAME_VERSION:
-        raise ProtocolError(f"a metadata record with frame version {frame_version}, expected {_FRAME_VERSION}")
-    return number, version, position
 
 
 @cache

@@ -38,7 +38,10 @@ SPARK_S3, SPARK_DELTA, SPARK_ICEBERG = "spark-s3", "spark-delta", "spark-iceberg
 SPARK_4_1_S3 = "spark-4.1-s3"
 #: Hadoop's mini cluster.
 HDFS = "hdfs"
-OTHERS = (SPARK_KAFKA, APPLICATIONS, FLINK, SPARK_S3, SPARK_4_1_S3, SPARK_DELTA, SPARK_ICEBERG, HDFS)
+#: Kafka's LocalTieredStorage, from the tests of the oracle.
+TIERED_STORAGE = "tiered-storage"
+OTHERS = (SPARK_KAFKA, APPLICATIONS, FLINK, SPARK_S3, SPARK_4_1_S3, SPARK_DELTA, SPARK_ICEBERG, HDFS,
+          TIERED_STORAGE)  # fmt: skip
 VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in OTHERS))
 
 _RESOLVE_TIMEOUT_S = 900

@@ -1,9 +1,9 @@
 """``python -m tests.peers.message_tables``: the field tables of Kafka's messages, from Apache Kafka's own definitions.
 
-Kafka's clients jar has a JSON file for each message. This command writes those that a ZooKeeper-mode broker and its
-clients use to ``kafka_zk/protocol/messages``: fields, types, versions, tags and defaults, without Kafka's comments.
-The records of KRaft's metadata log that have a counterpart in ZooKeeper go to ``kafka_zk/protocol/metadata_records``.
-``--check`` compares only. Fetches the jars it needs with Maven.
+Kafka's clients jar has a JSON file for each message, its metadata jar one for each record of KRaft's metadata log, and
+its storage jar one for each record of tiered storage. This command writes those that a ZooKeeper-mode broker, its
+clients and its tools use to ``messages`` and ``metadata_records`` in ``kafka_zk/protocol``: fields, types, versions,
+tags and defaults, without Kafka's comments. ``--check`` compares only. Fetches the jars it needs with Maven.
 """
 
 import argparse
@@ -30,6 +30,9 @@ _OF_KRAFT_NODES = (
 )  # fmt: skip
 """What our clients may ask nodes that have no ZooKeeper."""
 
+_OF_REMOTE_LOGS = range(3)
+"""The records of ``__remote_log_metadata``; the fourth kind is only in files of the brokers' cache."""
+
 _FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "tag", "taggedVersions", "default")
 
 
@@ -38,6 +41,7 @@ def tables() -> Iterator[tuple[Path, str]]:
     messages = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_NODES)}
     yield from _tables("clients", r"common/message/\w+(Request|Response)\.json", messages, MESSAGES)
     yield from _tables("metadata", r"common/metadata/\w+Record\.json", {int(key) for key in RecordType}, RECORDS)
+    yield from _tables("storage", r"message/Remote\w+Record\.json", _OF_REMOTE_LOGS, MESSAGES)
 
 
 def _tables(part: str, pattern: str, wanted: Container[int], folder: Path) -> Iterator[tuple[Path, str]]:

@@ -17,6 +17,7 @@ from kafka_zk.clients.admin.scram_admin import ScramAdmin
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.leader_epochs import LeaderEpochs, leader_epochs
 from kafka_zk.clients.connection.list_offsets import ListedOffset, list_offsets
 from kafka_zk.clients.connection.metadata import NO_TOPIC_ID, ClusterMetadata, TopicMetadata
 from kafka_zk.clients.connection.waiting import Reactor, sleep
@@ -335,14 +336,19 @@ class Admin:
     # --- offsets and cluster ---
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """One offset per partition: list_offsets.EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a timestamp
-        in ms.
+        """One offset per partition: list_offsets.EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL, or the first at
+        or after a timestamp in ms.
 
         Raises: BrokerError, KafkaTimeoutError after default.api.timeout.ms.
         """
         return await list_offsets(
             self._reactor, self._cluster, wanted, self.config.default_api_timeout_ms, self.config.retry_backoff_ms
         )
+
+    async def leader_epochs(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, LeaderEpochs]:
+        """The leader epochs of each partition's log, back to the one that has the given offset; see ``LeaderEpochs``.
+        """
+        return await leader_epochs(self._cluster, wanted)
 
     # --- quotas ---
 

@@ -80,6 +80,7 @@ class BlockingAdmin(BlockingClient[Admin]):
     alter_broker_config = blocking(Admin.alter_broker_config)
     log_sizes = blocking(Admin.log_sizes)
     list_offsets = blocking(Admin.list_offsets)
+    leader_epochs = blocking(Admin.leader_epochs)
     describe_cluster = blocking(Admin.describe_cluster)
     describe_client_quotas = blocking(Admin.describe_client_quotas)
     alter_client_quotas = blocking(Admin.alter_client_quotas)

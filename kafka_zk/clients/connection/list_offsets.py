@@ -1,5 +1,7 @@
 """ListOffsets: the earliest and latest offset of partitions, and the first one at or after a timestamp.
 
+With tiered storage, the earliest offset may exist only in the remote tier; EARLIEST_LOCAL is the first at the leader.
+
 Each partition's leader is asked, and asked again while the metadata are outdated.
 """
 
@@ -26,7 +28,8 @@ from kafka_zk.protocol.errors import ErrorCode
 EARLIEST = -2
 LATEST = -1
 MAX_TIMESTAMP = -3
-_VERSION_MAX_TIMESTAMP = 7  # KIP-734
+EARLIEST_LOCAL = -4
+_LOWEST_VERSIONS = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}  # KIP-734, KIP-405
 _VERSION_MAX = 9
 _CONSUMER = -1
 
@@ -58,7 +61,7 @@ async def list_offsets(
     """One offset for each partition, in the order of ``wanted``.
 
     Args:
-        wanted: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a timestamp in ms since the epoch.
+        wanted: per partition EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL or a timestamp in ms since the epoch.
         read_committed: the end is the last stable offset instead of the high watermark.
     Raises: BrokerError for a permanent error; KafkaTimeoutError with the last cause after ``timeout_ms``.
     """
@@ -122,8 +125,8 @@ async def _ask(
     try:
         connection = await cluster.connection(node_id)
         version = version_between(connection, ApiKey.LIST_OFFSETS, 1, _VERSION_MAX)
-        if version < _VERSION_MAX_TIMESTAMP and MAX_TIMESTAMP in wanted.values():
-            causes.append(broker_error(ErrorCode.UNSUPPORTED_VERSION, "offset of the largest timestamp"))
+        if version < max(_LOWEST_VERSIONS.get(spec, 1) for spec in wanted.values()):
+            causes.append(broker_error(ErrorCode.UNSUPPORTED_VERSION, "offsets of this kind"))
             return {}
         response = await connection.request(ApiKey.LIST_OFFSETS, message, version=version)
     except (AuthenticationError, BrokerError) as error:

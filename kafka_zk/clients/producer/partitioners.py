@@ -3,17 +3,15 @@
 Pure. ``murmur2`` and the rule ``(murmur2(key) & 0x7fffffff) % count`` are the Java producer's, so both clients write
 records of one key to the same partition.
 
-Source: Utils.java#murmur2, BuiltInPartitioner.java and RoundRobinPartitioner.java@3.9.
+Source: BuiltInPartitioner.java and RoundRobinPartitioner.java@3.9.
 """
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from struct import unpack_from
 from typing import Protocol
 
-_SEED = 0x9747B28C
-_MULTIPLIER = 0x5BD1E995
-_MASK = 0xFFFFFFFF
+from kafka_zk.base.murmur2 import murmur2
+
 _CACHED_KEYS = 65_536
 
 UserPartitioner = Callable[[str, bytes | None, bytes | None, int], int]
@@ -25,22 +23,6 @@ class Partitioner(Protocol):
         self, topic: str, key: bytes | None, value: bytes | None, count: int, available: Sequence[int]
     ) -> int:
         """A partition in ``range(count)``. ``available``: the partitions that have a leader now; may be empty."""
-
-
-def murmur2(data: bytes) -> int:
-    """Java's 32-bit murmur2 of ``data``, unsigned."""
-    size = len(data)
-    words = size >> 2
-    value = _SEED ^ size
-    for word in unpack_from(f"<{words}I", data):
-        word = word * _MULTIPLIER & _MASK
-        word = (word ^ word >> 24) * _MULTIPLIER
-        value = (value * _MULTIPLIER ^ word) & _MASK
-    tail = data[words << 2 :]
-    if tail:
-        value = (value ^ int.from_bytes(tail, "little")) * _MULTIPLIER & _MASK
-    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
-    return value ^ value >> 15
 
 
 @lru_cache(maxsize=_CACHED_KEYS)

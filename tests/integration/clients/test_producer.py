@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.murmur2 import murmur2
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.connection.errors import BufferExhausted, KafkaError, KafkaTimeoutError, NoBrokersAvailable
@@ -14,7 +15,6 @@ from kafka_zk.clients.connection.reactor_thread import reactor_thread
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.producer.blocking import BlockingProducer
-from kafka_zk.clients.producer.partitioners import murmur2
 from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.clients.producer.producer_record import ProducerRecord
 from kafka_zk.embedded.cluster import EmbeddedCluster

@@ -12,7 +12,7 @@ from kafka_zk.cli.commands import COMMANDS, cli
 from kafka_zk.cli.main import DEBUG_VARIABLE, UNEXPECTED, run
 
 ROOT = Path(__file__).parents[3]
-GROUPS = ("acls", "topics", "groups", "quotas", "users", "break", "lake", "migration")
+GROUPS = ("acls", "topics", "groups", "quotas", "users", "break", "lake", "migration", "tier")
 """Commands with commands of their own."""
 
 

@@ -1,0 +1,112 @@
+"""``kafka-zk tier check``: compares a bucket with ``__remote_log_metadata``."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka_zk.cli.terminal.durations import parse_duration_ms
+from kafka_zk.cli.terminal.options import bootstrap_option, json_option
+from kafka_zk.cli.terminal.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from kafka_zk.storage.tiered.tier_check import Examined, Finding, Kind
+
+FOUND, NOT_CHECKED = 1, 2
+SHOWN = 20
+"""Problems of each kind, and things not checked, that are described; all are counted."""
+
+
+@click.command("check", short_help="Compare the bucket with the remote log metadata.")
+@click.option("--storage", required=True, metavar="ADDRESS", help="A folder, or s3://BUCKET/PREFIX, gs:// or az://.")
+@click.option("--topic", "wanted", multiple=True, help="May be repeated; all topics by default.")
+@click.option(
+    "--older-than", default="PT1H", show_default=True, metavar="DURATION",
+    help="Copies and deletions are unfinished if they began before that.",
+)  # fmt: skip
+@bootstrap_option
+@json_option
+def check(storage: str, wanted: tuple[str, ...], older_than: str, bootstrap: str, as_json: bool) -> None:
+    """Compare the objects of tiered storage with the cluster's remote log metadata and offsets.
+
+    It reports topics whose tiering was turned off while remote segments remain, missing objects and those of a wrong
+    size, offsets that neither the bucket nor a leader has, copies and deletions that were never finished, segments of
+    deleted topics, and orphans. Nothing is changed. What one look finds is looked at again, because brokers copy and
+    delete meanwhile.
+
+    ADDRESS is where the brokers' plugin writes: the folder of Kafka's LocalTieredStorage, or a bucket or folder of
+    Aiven's plugin, with its key.prefix. Buckets need kafka-zk[tiered], and take their keys from the environment
+    (AWS_ACCESS_KEY_ID and so on).
+
+    Exit code: 0 clean, 1 something is wrong or the command failed, 2 nothing is wrong, but something was not checked.
+
+    \b
+    kafka-zk tier check --storage s3://bucket/prefix/ --bootstrap-server b1:9092
+        --command-config admin.properties
+    kafka-zk tier check --storage /var/lib/tier --topic orders --json
+    """
+    from kafka_zk.cli.tier.gathering import TierReader
+    from kafka_zk.storage.tiered.storage_address import open_storage
+    from kafka_zk.storage.tiered.tier_check import confirmed, examine
+
+    older_than_ms = parse_duration_ms(older_than)
+    opened = open_storage(storage)
+    with TierReader(bootstrap, opened, wanted) as reader:
+        examined = examine(reader.look(older_than_ms))
+        if examined.findings:
+            again = examine(reader.look(older_than_ms))
+            examined = again._replace(findings=confirmed(examined.findings, again.findings))
+    if as_json:
+        print_json(_document(examined))
+    else:
+        _show(examined, opened.layout.name)
+    click.get_current_context().exit(FOUND if examined.findings else NOT_CHECKED if examined.not_checked else 0)
+
+
+def _document(examined: "Examined") -> dict[str, Any]:
+    return {
+        "findings": [each.as_document() for each in examined.findings],
+        "notChecked": examined.not_checked,
+        "segments": examined.segment_count,
+        "segmentBytes": examined.segment_bytes,
+        "unreachableSegments": examined.unreachable_count,
+        "unreachableBytes": examined.unreachable_bytes,
+    }
+
+
+def _show(examined: "Examined", layout: str) -> None:
+    if examined.findings:
+        print_table(("problem", "topic", "partition", "count", "bytes"), _counted(examined.findings))
+        say("")
+    shown: Counter[Kind] = Counter()
+    for each in examined.findings:
+        shown[each.kind] += 1
+        if shown[each.kind] > SHOWN:
+            continue
+        where = each.topic if each.partition is None else f"{each.topic}-{each.partition}"
+        say(f"{each.kind.value} {where}: {each.said}" if where else f"{each.kind.value}: {each.said}")
+    for kind, count in shown.items():
+        if count > SHOWN:
+            say(f"{kind.value}: {count - SHOWN} more, which --json lists")
+    for reason in examined.not_checked[:SHOWN]:
+        say(f"not checked: {reason}")
+    say(f"{examined.segment_count} segments of {examined.segment_bytes} bytes can be read ({layout})")
+    if examined.unreachable_count:
+        say(
+            f"{examined.unreachable_count} of them, {examined.unreachable_bytes} bytes, are not used: others replace "
+            "them, or their leader epoch was lost"
+        )
+    say(f"{len(examined.findings)} problems, {len(examined.not_checked)} not checked")
+
+
+def _counted(findings: "Sequence[Finding]") -> list[dict[str, Any]]:
+    """One row for each problem of a partition."""
+    groups: dict[tuple[Kind, str, int | None], list[Finding]] = {}
+    for each in findings:
+        groups.setdefault((each.kind, each.topic, each.partition), []).append(each)
+    return [
+        {"problem": kind.value, "topic": topic or None, "partition": partition, "count": len(group),
+         "bytes": sum(each.size_bytes for each in group)}
+        for (kind, topic, partition), group in groups.items()
+    ]  # fmt: skip

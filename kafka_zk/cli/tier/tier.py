@@ -1,0 +1,18 @@
+"""``kafka-zk tier``: a doctor for tiered storage."""
+
+import click
+
+from kafka_zk.cli.terminal.command_group import CommandGroup
+from kafka_zk.cli.tier.check import check
+
+
+@click.group("tier", cls=CommandGroup, short_help="Examine tiered storage: the bucket against the metadata.")
+def command() -> None:
+    """Examine the tiered storage (KIP-405) of a cluster of Apache Kafka. Nothing is changed.
+
+    \b
+    kafka-zk tier check --storage s3://bucket/prefix/ --bootstrap-server b1:9092
+    """
+
+
+command.add_command(check)

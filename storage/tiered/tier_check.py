@@ -1,0 +1,262 @@
+"""Compares a cluster's remote log metadata with what is in its bucket. Pure.
+
+``examine`` gets facts that were read one after the other while brokers copy and delete. So a finding of one look may be
+a change that was half seen; only what two looks find is wrong (``confirmed``).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kafka_zk.storage.tiered.layout import KeyOwner, Layout, id_text
+from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata, RemotePartitionLog, gaps
+from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
+from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+
+
+class Kind(Enum):
+    """What can be wrong, in the order of the report."""
+
+    TRAP = "tiering is turned off"
+    MISSING = "missing object"
+    SIZE = "wrong size or content"
+    GAP = "gap"
+    UNFINISHED_COPY = "unfinished copy"
+    UNFINISHED_DELETE = "unfinished deletion"
+    DELETED_TOPIC = "deleted topic"
+    ORPHAN = "orphan"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``subject``: what it is about, equal in each look. ``size_bytes``: of the objects concerned, as far as listed."""
+
+    kind: Kind
+    topic: str
+    partition: int | None
+    subject: str
+    said: str
+    size_bytes: int = 0
+    keys: tuple[str, ...] = ()
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind.name, "topic": self.topic, "partition": self.partition, "said": self.said,
+            "bytes": self.size_bytes, "keys": list(self.keys),
+        }  # fmt: skip
+
+
+class TopicFacts(NamedTuple):
+    name: str
+    is_tiered: bool
+
+
+class LogFacts(NamedTuple):
+    """A partition at its leader. ``lineage``: (leader epoch, its start offset), ascending, at least one.
+
+    The offsets from ``log_start_offset`` to before ``local_log_start_offset`` exist only in the bucket.
+    """
+
+    log_start_offset: int
+    local_log_start_offset: int
+    lineage: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class TierFacts:
+    """``topics``: those of the cluster, by id. ``logs``: a text says why a partition's log is not known.
+    ``manifests``: by segment; a text says what is wrong with it. ``objects``: size in bytes by key.
+    ``only``: ids of the topics to which the check is limited. ``unreadable_count``: records of the metadata that could
+    not be decoded.
+    """
+
+    now_ms: int
+    older_than_ms: int
+    topics: Mapping[UUID, TopicFacts]
+    logs: Mapping[TopicIdPartition, LogFacts | str]
+    metadata: RemoteLogMetadata
+    layout: Layout
+    objects: Mapping[str, int]
+    manifests: Mapping[UUID, SegmentManifest | str] = field(default_factory=dict)
+    only: frozenset[UUID] | None = None
+    unreadable_count: int = 0
+
+
+class Examined(NamedTuple):
+    """``not_checked``: what could not be examined, and why."""
+
+    findings: list[Finding]
+    not_checked: list[str]
+    segment_count: int
+    segment_bytes: int
+    unreachable_count: int
+    unreachable_bytes: int
+
+
+def confirmed(first: Iterable[Finding], second: Iterable[Finding]) -> list[Finding]:
+    """The findings of the second look that the first had, too."""
+    seen = {(each.kind, each.subject) for each in first}
+    return [each for each in second if (each.kind, each.subject) in seen]
+
+
+def examine(facts: TierFacts) -> Examined:
+    """The findings in the order of ``Kind``, then by topic and partition."""
+    explained: set[str] = set()
+    findings: list[Finding] = []
+    not_checked: list[str] = []
+    totals = [0, 0, 0, 0]
+    for tp, log in sorted(facts.metadata.partitions.items(), key=lambda each: (each[0].topic, each[0])):
+        if facts.only is not None and tp.topic_id not in facts.only:
+            continue
+        part = _Partition(facts, tp, log)
+        findings += part.findings()
+        not_checked += part.not_checked
+        explained |= part.explained
+        for at, number in enumerate(part.totals()):
+            totals[at] += number
+    findings += _traps(facts)
+    findings += _orphans(facts, explained)
+    if facts.unreadable_count:
+        not_checked.append(f"{facts.unreadable_count} records of remote log metadata are not understood")
+    order = list(Kind)
+    findings.sort(key=lambda each: (order.index(each.kind), each.topic, each.partition or 0, each.subject))
+    return Examined(findings, not_checked, *totals)
+
+
+class _Partition:
+    """Examines the remote log of one partition. ``explained``: keys that belong to one of its segments."""
+
+    def __init__(self, facts: TierFacts, tp: TopicIdPartition, log: RemotePartitionLog) -> None:
+        self._facts = facts
+        self._tp = tp
+        self._log = log
+        self._segments = sorted(log.segments.values(), key=lambda each: (each.start_offset, each.segment_id.id))
+        self.explained: set[str] = set()
+        self.not_checked: list[str] = []
+        self._elsewhere_count = 0
+
+    def findings(self) -> Iterator[Finding]:
+        is_deleted = self._tp.topic_id not in self._facts.topics
+        kept: list[RemoteLogSegmentMetadata] = []
+        for segment in self._segments:
+            objects = [each.key for each in self._facts.layout.objects(segment, None)]
+            self.explained.update(objects)
+            if is_deleted:
+                kept.append(segment)
+            elif segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+                yield from self._finished(segment)
+            else:
+                yield from self._unfinished(segment, objects)
+        if self._elsewhere_count:
+            where, prefix = f"{self._tp.topic}-{self._tp.partition}", self._facts.layout.prefix
+            self.not_checked.append(f"{self._elsewhere_count} objects of {where} have another prefix than {prefix!r}")
+        if is_deleted:
+            yield self._leftovers(kept)
+        else:
+            yield from self._gaps()
+
+    def totals(self) -> tuple[int, int, int, int]:
+        finished = [each for each in self._segments if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+        facts = self._facts.logs.get(self._tp)
+        lost = self._log.unreachable(epoch for epoch, _ in facts.lineage) if isinstance(facts, LogFacts) else []
+        sizes = [sum(each.size_bytes for each in segments) for segments in (finished, lost)]
+        return len(finished), sizes[0], len(lost), sizes[1]
+
+    def _finding(self, kind: Kind, segment: RemoteLogSegmentMetadata, said: str, keys: Sequence[str]) -> Finding:
+        size = sum(self._facts.objects.get(key, 0) for key in keys)
+        subject = f"{id_text(segment.segment_id.id)} {keys[0] if kind is Kind.SIZE else ''}"
+        where = f"offsets {segment.start_offset} to {segment.end_offset}"
+        return Finding(kind, self._tp.topic, self._tp.partition, subject, f"{where}: {said}", size, tuple(keys))
+
+    def _finished(self, segment: RemoteLogSegmentMetadata) -> Iterator[Finding]:
+        manifest = self._facts.manifests.get(segment.segment_id.id)
+        missing: list[str] = []
+        for each in self._facts.layout.objects(segment, None if isinstance(manifest, str) else manifest):
+            size = self._facts.objects.get(each.key)
+            if not each.key.startswith(self._facts.layout.prefix):
+                self._elsewhere_count += 1
+            elif size is None:
+                missing += [each.key] * each.is_required
+            elif each.size_bytes is not None and size != each.size_bytes:
+                said = f"{each.key} has {size} bytes, but was copied with {each.size_bytes}"
+                yield self._finding(Kind.SIZE, segment, said, [each.key])
+        if missing:
+            more = f" and {len(missing) - 1} more objects do" if missing[1:] else " does"
+            yield self._finding(Kind.MISSING, segment, f"{missing[0]}{more} not exist", missing)
+        key = self._facts.layout.manifest_key(segment)
+        if key is None or manifest is None:
+            return
+        if isinstance(manifest, str):
+            yield self._finding(Kind.SIZE, segment, f"{key}: {manifest}", [key])
+        elif manifest.original_bytes != segment.size_bytes:
+            said = f"{key} is of {manifest.original_bytes} bytes, the metadata of {segment.size_bytes}"
+            yield self._finding(Kind.SIZE, segment, said, [key])
+
+    def _unfinished(self, segment: RemoteLogSegmentMetadata, objects: Sequence[str]) -> Iterator[Finding]:
+        age_ms = self._facts.now_ms - segment.event_timestamp_ms
+        if age_ms < self._facts.older_than_ms:
+            return
+        is_copy = segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED
+        kind = Kind.UNFINISHED_COPY if is_copy else Kind.UNFINISHED_DELETE
+        present = [key for key in objects if key in self._facts.objects]
+        said = f"begun {age_ms // 60_000} minutes ago, {len(present)} objects exist"
+        yield self._finding(kind, segment, said, present)
+
+    def _leftovers(self, segments: Sequence[RemoteLogSegmentMetadata]) -> Finding:
+        keys = tuple(sorted(key for key in self.explained if key in self._facts.objects))
+        topic_id = id_text(self._tp.topic_id)
+        said = f"{len(segments)} segments of topic id {topic_id}, which the cluster does not have or does not show you"
+        size = sum(self._facts.objects[key] for key in keys)
+        subject = f"{topic_id}-{self._tp.partition}"
+        return Finding(Kind.DELETED_TOPIC, self._tp.topic, self._tp.partition, subject, said, size, keys)
+
+    def _gaps(self) -> Iterator[Finding]:
+        facts = self._facts.logs.get(self._tp, "the leader was not asked")
+        if isinstance(facts, str):
+            self.not_checked.append(f"gaps of {self._tp.topic}-{self._tp.partition}: {facts}")
+            return
+        for first, last in gaps(self._log, facts.lineage, facts.log_start_offset, facts.local_log_start_offset):
+            subject = f"{self._tp.topic}-{self._tp.partition} {first}"
+            said = f"offsets {first} to {last} are in no readable segment, and no longer at the leader"
+            yield Finding(Kind.GAP, self._tp.topic, self._tp.partition, subject, said)
+
+
+def _traps(facts: TierFacts) -> Iterator[Finding]:
+    counts: dict[UUID, list[RemoteLogSegmentMetadata]] = {}
+    for tp, log in facts.metadata.partitions.items():
+        counts.setdefault(tp.topic_id, []).extend(log.segments.values())
+    for topic_id, segments in counts.items():
+        topic = facts.topics.get(topic_id)
+        if topic is None or topic.is_tiered or (facts.only is not None and topic_id not in facts.only):
+            continue
+        size = sum(segment.size_bytes for segment in segments)
+        said = (
+            f"remote.storage.enable is not true, but {len(segments)} remote segments remain: brokers orphan them when "
+            "they restart, and delete them if it is set to true again after that"
+        )
+        yield Finding(Kind.TRAP, topic.name, None, topic.name, said, size)
+
+
+def _orphans(facts: TierFacts, explained: set[str]) -> Iterator[Finding]:
+    """One finding for each partition, and one for the keys that the plugin would not write."""
+    found: dict[tuple[str, int | None, str], list[str]] = {}
+    for key in facts.objects:
+        if key in explained:
+            continue
+        owner = facts.layout.owner(key)
+        if facts.only is None or (owner is not None and owner.topic_id in facts.only):
+            found.setdefault(_group(owner), []).append(key)
+    for (topic, partition, subject), keys in found.items():
+        what = "of no known segment" if topic else f"that {facts.layout.name} would not write"
+        shown = ", ".join(sorted(keys)[:3]) + (", …" if len(keys) > 3 else "")
+        said = f"{len(keys)} objects {what}: {shown}"
+        size = sum(facts.objects[key] for key in keys)
+        yield Finding(Kind.ORPHAN, topic, partition, subject, said, size, tuple(sorted(keys)))
+
+
+def _group(owner: KeyOwner | None) -> tuple[str, int | None, str]:
+    if owner is None:
+        return "", None, ""
+    return owner.topic, owner.partition, f"{id_text(owner.topic_id)}-{owner.partition}"

@@ -1,0 +1,94 @@
+"""Manifests of Aiven's plugin: the strings of its own tests, and damaged ones."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.tiered.segment_manifest import (
+    InvalidManifest,
+    SegmentManifest,
+    decode_chunk_sizes,
+    parse_manifest,
+)
+
+FIXED = (
+    '{"version":"1","chunkIndex":{"type":"fixed","originalChunkSize":100,"originalFileSize":1000,'
+    '"transformedChunkSize":110,"finalTransformedChunkSize":110},"segmentIndexes":{"offset":{"position":0,"size":1},'
+    '"timestamp":{"position":1,"size":1},"producerSnapshot":{"position":2,"size":1},"leaderEpoch":{"position":3,'
+    '"size":1},"transaction":{"position":4,"size":1}},"compression":false,"remoteLogSegmentMetadata":'
+    '{"remoteLogSegmentId":{"topicIdPartition":{"topicId":"lZ6vvmajTWKDBUTV6SQAtQ","topicPartition":{"topic":"topic1",'
+    '"partition":42}},"id":"adh9f8BMS4anaUnD8KWfWg"},"startOffset":0,"endOffset":1000,"maxTimestampMs":1000000000,'
+    '"brokerId":2,"eventTimestampMs":2000000000,"segmentLeaderEpochs":{"0":100,"1":200,"2":300}}}'
+)
+"""SegmentManifestV1SerdeTest.java."""
+CHUNKS = "KLUv/SAPeQAAAAAAAwAAAAoBAAoAAAAe"
+"""Of 10, 20 and 30 bytes; ChunkIndexSerializationTest.java."""
+
+
+VARIABLE = {"type": "variable", "originalChunkSize": 100, "originalFileSize": 250, "transformedChunks": CHUNKS}
+
+
+def manifest(**changes: Any) -> bytes:
+    return json.dumps(json.loads(FIXED) | changes).encode()
+
+
+def test_fixed_chunks_add_up() -> None:
+    """Ten chunks of 110 bytes, and five indexes of one byte."""
+    assert parse_manifest(FIXED.encode()) == SegmentManifest("adh9f8BMS4anaUnD8KWfWg", 1000, 1100, 5)
+
+
+def test_variable_chunks_add_up() -> None:
+    """Compressed chunks of 10, 20 and 30 bytes."""
+    assert parse_manifest(manifest(chunkIndex=VARIABLE))[1:3] == (250, 60)
+
+
+@pytest.mark.parametrize(
+    ("size", "final", "expected"), [(250, 30, 2 * 110 + 30), (300, 110, 330), (99, 105, 105), (0, 0, 0)]
+)
+def test_last_fixed_chunk_has_its_own_size(size: int, final: int, expected: int) -> None:
+    """Three chunks, exactly three, one, none."""
+    index = {"type": "fixed", "originalChunkSize": 100, "originalFileSize": size, "transformedChunkSize": 110,
+             "finalTransformedChunkSize": final}  # fmt: skip
+    assert parse_manifest(manifest(chunkIndex=index)).log_bytes == expected
+
+
+def test_encrypted_segment_without_transaction_index() -> None:
+    """The key is not needed for sizes."""
+    indexes = json.loads(FIXED)["segmentIndexes"] | {"transaction": None}
+    encryption = {"dataKey": "key:secret", "aad": "CgsMDQ=="}
+    assert parse_manifest(manifest(segmentIndexes=indexes, encryption=encryption)).indexes_bytes == 4
+
+
+def test_chunk_sizes_of_the_plugin_are_decoded() -> None:
+    assert decode_chunk_sizes(base64.b64decode(CHUNKS)) == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": "2"},
+        {"chunkIndex": None},
+        {"chunkIndex": {"type": "other", "originalChunkSize": 100, "originalFileSize": 250}},
+        {"chunkIndex": {"type": "fixed", "originalChunkSize": 0, "originalFileSize": 250}},
+        {"chunkIndex": {"type": "fixed", "originalChunkSize": 100, "originalFileSize": -1}},
+        {"chunkIndex": VARIABLE | {"originalFileSize": 900}},
+        {"chunkIndex": VARIABLE | {"transformedChunks": "?"}},
+        {"segmentIndexes": {}},
+        {"remoteLogSegmentMetadata": []},
+    ],
+)  # fmt: skip
+def test_damaged_manifests_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidManifest):
+        parse_manifest(manifest(**changes))
+
+
+@given(st.integers(0, len(FIXED)), st.binary(max_size=20))
+def test_garbage_raises_storage_errors_only(kept: int, garbage: bytes) -> None:
+    """A cut manifest is never taken for a whole one."""
+    with pytest.raises(StorageError):
+        parse_manifest(FIXED.encode()[: kept - 1] + b"\xff" + garbage)

@@ -1,0 +1,216 @@
+"""What ``examine`` finds, one thing at a time, in a tier that is otherwise clean."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kafka_zk.storage.tiered.aiven_layout import AivenLayout
+from kafka_zk.storage.tiered.layout import ExpectedObject
+from kafka_zk.storage.tiered.local_tiered_storage import LocalTieredStorageLayout
+from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata
+from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
+from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
+from kafka_zk.storage.tiered.tier_check import Finding, Kind, LogFacts, TierFacts, TopicFacts, confirmed, examine
+from tests.storage.tiered.segments import DELETED, DELETING, FINISHED, T, segment, update
+
+HOUR_MS = 3_600_000
+NOW_MS = 100 * HOUR_MS
+LAYOUT = LocalTieredStorageLayout()
+SEGMENTS = [segment(1, 0, 9), segment(2, 10, 19), segment(3, 20, 29)]
+
+
+def key(of: RemoteLogSegmentMetadata, suffix: str = ".log") -> str:
+    [found] = [each.key for each in LAYOUT.objects(of, None) if each.key.endswith(suffix)]
+    return found
+
+
+def size(each: ExpectedObject) -> int:
+    return each.size_bytes or 7
+
+
+def clean(*more: RemoteLogSegmentMetadata) -> TierFacts:
+    """Three finished segments of offsets 0 to 29, and ``more`` that were begun; the leader has the rest."""
+    metadata = RemoteLogMetadata()
+    for each in SEGMENTS:
+        metadata.apply(each)
+        metadata.apply(update(each, FINISHED))
+    for each in more:
+        metadata.apply(each)
+    objects = {each.key: size(each) for of in SEGMENTS for each in LAYOUT.objects(of, None) if each.is_required}
+    logs = {T: LogFacts(0, 30, [(0, 0)])}
+    return TierFacts(NOW_MS, HOUR_MS, {T.topic_id: TopicFacts("t", True)}, logs, metadata, LAYOUT, objects)
+
+
+def only(facts: TierFacts) -> Finding:
+    [found] = examine(facts).findings
+    return found
+
+
+def test_clean_tier_has_no_findings() -> None:
+    """Everything is counted, also what starts before the local log ends."""
+    examined = examine(clean())
+    assert (examined.findings, examined.not_checked) == ([], [])
+    assert (examined.segment_count, examined.segment_bytes, examined.unreachable_count) == (3, 300, 0)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".snapshot"])
+def test_missing_object_is_found(suffix: str) -> None:
+    """A dangling copy: the metadata say that it was finished."""
+    facts = clean()
+    objects = {name: size for name, size in facts.objects.items() if name != key(SEGMENTS[1], suffix)}
+    found = only(replace(facts, objects=objects))
+    assert (found.kind, found.keys, found.partition) == (Kind.MISSING, (key(SEGMENTS[1], suffix),), 0)
+    assert "offsets 10 to 19" in found.said
+
+
+def test_lost_segment_is_one_finding() -> None:
+    """However many objects it had."""
+    lost = {each.key for each in LAYOUT.objects(SEGMENTS[1], None)}
+    facts = clean()
+    found = only(replace(facts, objects={name: size for name, size in facts.objects.items() if name not in lost}))
+    assert (found.kind, len(found.keys)) == (Kind.MISSING, 5)
+    assert found.said.endswith("and 4 more objects do not exist")
+
+
+def test_truncated_object_is_found() -> None:
+    facts = clean()
+    found = only(replace(facts, objects={**facts.objects, key(SEGMENTS[0]): 99}))
+    assert (found.kind, found.size_bytes) == (Kind.SIZE, 99)
+
+
+def test_orphans_are_counted_by_partition() -> None:
+    """Objects of a segment without metadata, as a crash between upload and record, or lost records, leave them."""
+    facts = clean()
+    lost = [each.key for each in LAYOUT.objects(segment(9, 40, 49), None)]
+    found = only(replace(facts, objects={**facts.objects, **dict.fromkeys(lost, 10)}))
+    assert (found.kind, found.topic, found.partition, found.size_bytes) == (Kind.ORPHAN, "t", 0, 60)
+    assert found.keys == tuple(sorted(lost))
+
+
+def test_foreign_objects_are_orphans_of_no_topic() -> None:
+    facts = clean()
+    found = only(replace(facts, objects={**facts.objects, "kafka-tiered-storage/notes.txt": 5}))
+    assert (found.kind, found.topic, found.size_bytes) == (Kind.ORPHAN, "", 5)
+
+
+def test_objects_of_a_deleted_segment_are_orphans() -> None:
+    """Its metadata say DELETE_SEGMENT_FINISHED, so no broker will ever delete them."""
+    facts = clean()
+    for state in (DELETING, DELETED):
+        facts.metadata.apply(update(SEGMENTS[0], state))
+    found = only(replace(facts, logs={T: LogFacts(10, 30, [(0, 0)])}))
+    assert (found.kind, found.size_bytes) == (Kind.ORPHAN, 100 + 4 * 7)
+
+
+def test_gap_is_found() -> None:
+    """The leader's log begins at 35, the tier ends at 29."""
+    found = only(replace(clean(), logs={T: LogFacts(0, 35, [(0, 0)])}))
+    assert found.kind is Kind.GAP and "offsets 30 to 34" in found.said
+
+
+def test_offsets_of_another_lineage_are_a_gap() -> None:
+    """The leader's log has epoch 1 from 20 on; the tier has these offsets of epoch 0 only."""
+    examined = examine(replace(clean(), logs={T: LogFacts(0, 30, [(0, 0), (1, 20)])}))
+    assert [each.said.partition(" are")[0] for each in examined.findings] == ["offsets 20 to 29"]
+
+
+@pytest.mark.parametrize(("age_ms", "count"), [(HOUR_MS - 1, 0), (HOUR_MS, 1)])
+def test_copy_is_unfinished_after_some_time(age_ms: int, count: int) -> None:
+    """Its objects are no orphans in the meantime (KAFKA-17062)."""
+    facts = clean(begun := segment(4, 30, 39, at_ms=NOW_MS - age_ms))
+    examined = examine(replace(facts, objects={**facts.objects, key(begun): 55}))
+    assert [(each.kind, each.size_bytes) for each in examined.findings] == [(Kind.UNFINISHED_COPY, 55)] * count
+
+
+def test_deletion_is_unfinished_after_some_time() -> None:
+    facts = replace(clean(), logs={T: LogFacts(10, 30, [(0, 0)])})
+    facts.metadata.apply(update(SEGMENTS[0], DELETING, NOW_MS - HOUR_MS))
+    assert only(facts).kind is Kind.UNFINISHED_DELETE
+
+
+def test_tiering_that_was_turned_off_is_a_trap() -> None:
+    """Brokers in ZooKeeper mode accept it, although segments remain."""
+    found = only(replace(clean(), topics={T.topic_id: TopicFacts("t", False)}))
+    assert (found.kind, found.topic, found.partition, found.size_bytes) == (Kind.TRAP, "t", None, 300)
+
+
+def test_leftovers_of_a_deleted_topic_are_one_finding() -> None:
+    """No gaps and no missing objects, but all the bytes."""
+    found = only(replace(clean(), topics={UUID(int=5): TopicFacts("t", True)}, logs={}))
+    assert (found.kind, found.size_bytes, len(found.keys)) == (Kind.DELETED_TOPIC, 3 * (100 + 4 * 7), 15)
+
+
+def test_replaced_segments_are_counted_only() -> None:
+    """Retention deletes them."""
+    facts = clean()
+    bigger = segment(4, 10, 29)
+    facts.metadata.apply(bigger)
+    facts.metadata.apply(update(bigger, FINISHED))
+    objects = {**facts.objects, **{each.key: size(each) for each in LAYOUT.objects(bigger, None)}}
+    examined = examine(replace(facts, objects=objects))
+    assert (examined.findings, examined.unreachable_count, examined.unreachable_bytes) == ([], 2, 200)
+
+
+def test_what_is_not_known_is_not_checked() -> None:
+    """A leader that does not answer, and records that cannot be decoded."""
+    examined = examine(replace(clean(), logs={T: "no leader"}, unreadable_count=3))
+    assert examined.findings == [] and len(examined.not_checked) == 2
+    assert examined.not_checked[0] == "gaps of t-0: no leader"
+
+
+def test_limit_to_topics_hides_what_belongs_to_others() -> None:
+    """Orphans of other topics, foreign objects and other topics' traps."""
+    facts = clean()
+    other = replace(segment(9, 0, 9), segment_id=segment(9, 0, 9, tp=T._replace(topic_id=UUID(int=7))).segment_id)
+    objects = {**facts.objects, **{each.key: 1 for each in LAYOUT.objects(other, None)}, "x": 1}
+    assert examine(replace(facts, objects=objects, only=frozenset((T.topic_id,)))).findings == []
+    assert examine(replace(facts, objects={}, only=frozenset((UUID(int=7),)))).findings == []
+
+
+@pytest.mark.parametrize(
+    ("manifest", "kinds"),
+    [
+        (SegmentManifest("", 100, 60, 5), []),
+        (SegmentManifest("", 100, 61, 5), [Kind.SIZE]),
+        (SegmentManifest("", 100, 60, 6), [Kind.SIZE]),
+        (SegmentManifest("", 99, 60, 5), [Kind.SIZE]),
+        ("not a manifest", [Kind.SIZE]),
+        (None, []),
+    ],
+)
+def test_sizes_of_aivens_plugin_are_those_of_the_manifest(
+    manifest: SegmentManifest | str | None, kinds: list[Kind]
+) -> None:
+    layout = AivenLayout("p/")
+    sizes = {".log": 60, ".indexes": 5, ".rsm-manifest": 900}
+    objects = {f"{_stem(layout, each)}{suffix}": size for each in SEGMENTS for suffix, size in sizes.items()}
+    manifests: dict[UUID, Any] = {} if manifest is None else {SEGMENTS[0].segment_id.id: manifest}
+    examined = examine(replace(clean(), layout=layout, objects=objects, manifests=manifests))
+    assert [each.kind for each in examined.findings] == kinds
+
+
+def _stem(layout: AivenLayout, of: RemoteLogSegmentMetadata) -> str:
+    return layout.objects(of, None)[0].key.removesuffix(".log")
+
+
+def test_objects_below_another_prefix_are_not_checked() -> None:
+    """The plugin's key.prefix was changed, and the custom metadata name the old one."""
+    facts = clean(replace(segment(4, 30, 39), custom_metadata=b"\x01\x01\x05\x05old/"))
+    facts.metadata.apply(update(segment(4, 30, 39), FINISHED))
+    layout = AivenLayout("p/")
+    objects = {each.key: 1 for of in SEGMENTS for each in layout.objects(of, None)}
+    examined = examine(replace(facts, layout=layout, objects=objects))
+    assert examined.findings == []
+    assert examined.not_checked == ["3 objects of t-0 have another prefix than 'p/'"]
+
+
+@pytest.mark.parametrize("change", [lambda each: each, lambda each: replace(each, said="otherwise")])
+def test_second_look_confirms_the_first(change: Callable[[Finding], Finding]) -> None:
+    """By what a finding is about, not by its words; what only one look has was a change in between."""
+    found = only(replace(clean(), logs={T: LogFacts(0, 35, [(0, 0)])}))
+    other = replace(found, subject="t-0 99")
+    assert confirmed([found], [change(found), other]) == [change(found)]
+    assert confirmed([], [found]) == []
