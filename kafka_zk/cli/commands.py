@@ -39,6 +39,9 @@ COMMANDS = {
     "consume": _Entry("consume", "Read records of partitions, or as a member of a group.", is_client=True),
     "watch": _Entry("watch", "Follow a group's rebalances live.", is_client=True),
     "web": _Entry("cluster.web", "See in a browser what happens to a cluster, and wind it back.", is_client=True),
+    "outage": _Entry(
+        "cluster.outage", "Tell an outage from the logs of ZooKeeper and Kafka's brokers.", is_client=True
+    ),
     "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time.", is_client=True),
     "groups": _Entry(
         "groups.groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove.", is_client=True

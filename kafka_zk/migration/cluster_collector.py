@@ -7,10 +7,13 @@ from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.migration.facts import Configs, Fact, Node, Quorum, Unknown
 from kafka_zk.migration.node_collector import Address, NodeCollector
-from kafka_zk.migration.nodes import CONTROLLER_FILES, answering, voters
+from kafka_zk.migration.nodes import CONTROLLER_FILES, answering, bootstrap_controllers, voters
 
 NOT_ASKED = Unknown("the brokers were not asked", "--bootstrap-server")
-_NO_CONTROLLERS = Unknown("no configuration names the controllers (controller.quorum.voters)", CONTROLLER_FILES)
+_NO_CONTROLLERS = Unknown(
+    "no configuration names the controllers (controller.quorum.voters or controller.quorum.bootstrap.servers)",
+    CONTROLLER_FILES,
+)
 _NOT_LISTED = Unknown("it is not among the live brokers that the cluster names", "a broker that runs")
 
 Files = Mapping[str, Configs]
@@ -36,8 +39,8 @@ async def ask_brokers(
 async def ask_controllers(
     collector: NodeCollector, brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
 ) -> tuple[Fact[tuple[Node, ...]], Fact[Quorum]]:
-    """The voters that any configuration names, and what their leader says of the quorum."""
-    addresses = controller_addresses(brokers, broker_files, controller_files)
+    """The voters, and what their leader says of the quorum."""
+    addresses = await controller_addresses(collector, brokers, broker_files, controller_files)
     if isinstance(addresses, Unknown):
         return addresses, addresses
     asked = [run(collector.controller(node_id, address)) for node_id, address in sorted(addresses.items())]
@@ -47,16 +50,37 @@ async def ask_controllers(
     return tuple(controllers), await collector.quorum(responding)
 
 
-def controller_addresses(
+async def controller_addresses(
+    collector: NodeCollector, brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
+) -> Fact[Mapping[int, Address]]:
+    """Id -> address of the voters that any configuration names, or else of those that a dynamic quorum has; at least
+    one."""
+    named, bootstrap = _named_controllers(brokers, broker_files, controller_files)
+    if named:
+        return named
+    return await collector.voters(bootstrap) if bootstrap else _NO_CONTROLLERS
+
+
+def controller_hosts(
     brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
-) -> Fact[dict[int, Address]]:
-    """Id -> address of the voters that any configuration names; at least one."""
+) -> set[str]:
+    """The hosts of all controllers that any configuration names."""
+    named, bootstrap = _named_controllers(brokers, broker_files, controller_files)
+    return {host for host, _ in (*named.values(), *bootstrap)}
+
+
+def _named_controllers(
+    brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
+) -> tuple[dict[int, Address], list[Address]]:
+    """Id -> address of the voters, and the addresses in ``controller.quorum.bootstrap.servers``."""
     described = () if isinstance(brokers, Unknown) else [node.configs for node in brokers]
     addresses: dict[int, Address] = {}
+    bootstrap: dict[Address, None] = {}
     for configs in (*controller_files.values(), *broker_files.values(), *described):
         if not isinstance(configs, Unknown):
             addresses.update(voters(configs))
-    return addresses or _NO_CONTROLLERS
+            bootstrap.update(dict.fromkeys(bootstrap_controllers(configs)))
+    return addresses, list(bootstrap)
 
 
 def _by_id(files: Files) -> dict[int, Configs]:

@@ -174,6 +174,8 @@ def controllers_without_flag(facts: ClusterFacts) -> Seen:
 def controller_ids(facts: ClusterFacts) -> Seen:
     broker_ids = known(facts.zookeeper.registered)
     ids = {node_id for configs in _configs_with_voters(facts) for node_id in voters(configs)}
+    if not isinstance(facts.controllers, Unknown):
+        ids |= {node.node_id for node in facts.controllers}  # of a dynamic quorum
     if not ids:
         raise NotKnown(Unknown("no configuration names the voters of the quorum", CONTROLLER_FILES))
     for node_id in sorted(ids & broker_ids):
@@ -254,6 +256,8 @@ def left_over_metadata_log(facts: ClusterFacts) -> Seen:
         raise NotKnown(Unknown("the folders of the controllers were not given", "--log-dirs with their log.dirs"))
     if not isinstance(facts.controllers, Unknown) and answering(facts.controllers):
         return  # running controllers have a log
+    if migration is not None:
+        known(facts.controllers)  # those that cannot be asked may run
     for directory in facts.log_dirs:
         meta = known(directory.meta)
         if directory.has_metadata_log and meta is not None and meta.get("version") == _OF_CONTROLLERS:

@@ -3,7 +3,7 @@
 ApiVersions needs no permission; the other requests may be refused, and then their facts are not known.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from twisted.internet.error import ConnectError, ConnectionClosed
@@ -27,6 +27,10 @@ _BROKER_RESOURCE = 4
 _DEFAULT_CONFIG = 5
 _CONTROLLER_ENDPOINTS = 2
 _ANY = 1
+_ENDPOINTS_SINCE = 2
+"""The first version of DescribeQuorum with the addresses of the voters (3.9)."""
+_FIRST_WITH_TAGS = 3
+"""The version of ApiVersions that has tagged fields (2.4)."""
 _METADATA_VERSION = "metadata.version"
 _METADATA_TOPIC = "__cluster_metadata"
 _NO_QUORUM = Unknown("no controller of KRaft could be asked for its quorum", "running controllers that can be reached")
@@ -37,7 +41,9 @@ class NodeCollector:
     """Asks nodes, on the reactor thread. Each request takes at most the timeouts of ``config``."""
 
     def __init__(self, reactor: Reactor, config: ClientConfig, connect: Connect = connect) -> None:
+        self._reactor = reactor
         self._config = config
+        self._connect = connect
         self._connections = Connections(reactor, config, connect)
 
     async def close(self) -> None:
@@ -60,21 +66,33 @@ class NodeCollector:
         return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
 
     async def broker(self, node_id: int, address: Address) -> Node:
-        api = await self._fact(f"broker {node_id}", address, self._api_versions(address))
-        return Node(node_id, api, await self._configs(f"broker {node_id}", node_id, address, api))
+        name = f"broker {node_id}"
+        api, refusal = await self._api(name, address)
+        return Node(node_id, api, refusal or await self._configs(name, node_id, address))
 
     async def controller(self, node_id: int, address: Address) -> Node:
         name = f"controller {node_id}"
-        api = await self._fact(name, address, self._api_versions(address))
-        if isinstance(api, Unknown):
-            return Node(node_id, api, api, api, api)
+        api, refusal = await self._api(name, address)
+        if refusal is not None:
+            return Node(node_id, api, refusal, refusal, refusal)
         return Node(
             node_id,
             api,
-            await self._configs(name, node_id, address, api),
+            await self._configs(name, node_id, address),
             await self._fact(f"{name} for its cluster id", address, self._cluster_id(address)),
             await self._fact(f"{name} for its authorizer", address, self._has_authorizer(address)),
         )
+
+    async def voters(self, addresses: Iterable[Address]) -> Fact[Mapping[int, Address]]:
+        """Id -> address of the controllers of a dynamic quorum, from its leader."""
+        refused: Unknown = _NO_QUORUM
+        for address in addresses:
+            answer = await self._fact("a controller for its quorum", address, self._endpoints(address))
+            if isinstance(answer, Unknown):
+                refused = answer
+            elif answer:
+                return answer
+        return refused
 
     async def quorum(self, addresses: Mapping[int, Address]) -> Fact[Quorum]:
         """From the leader of the quorum; the other controllers know nothing of it."""
@@ -99,21 +117,30 @@ class NodeCollector:
 
     # --- requests ---
 
-    async def _api_versions(self, address: Address) -> ApiVersions:
-        answer = await self._ask(address, ApiKey.API_VERSIONS, codec.request(ApiKey.API_VERSIONS)(
-            client_software_name="kafka-zk", client_software_version="migration"
-        ))  # fmt: skip
-        _check(answer.error_code, "asking for its API versions")
-        levels = {each.name: each.max_version_level for each in answer.finalized_features or ()}
-        return ApiVersions(
-            {each.api_key: each.max_version for each in answer.api_keys},
-            bool(answer.zk_migration_ready),
-            levels.get(_METADATA_VERSION),
-        )
+    async def _api(self, name: str, address: Address) -> tuple[Fact[ApiVersions], Unknown | None]:
+        """Also of a node that refuses this client's login, with the refusal."""
+        answer = await self._fact(name, address, self._api_versions(address))
+        if not isinstance(answer, Unknown):
+            return answer, None
+        without_login = await self._fact(name, address, self._api_versions_without_login(address))
+        return (answer if isinstance(without_login, Unknown) else without_login), answer
 
-    async def _configs(self, name: str, node_id: int, address: Address, api: Fact[ApiVersions]) -> Fact[Configs]:
-        if isinstance(api, Unknown):
-            return api
+    async def _api_versions(self, address: Address) -> ApiVersions:
+        return _understood(await self._ask(address, ApiKey.API_VERSIONS, _api_versions_request()))
+
+    async def _api_versions_without_login(self, address: Address) -> ApiVersions:
+        """A listener with SASL answers one ApiVersions request before the login."""
+        connection = await self._connect(
+            self._reactor, *address, self._config.client_id, self._config.socket_connection_setup_timeout_ms / 1000,
+            request_timeout_s=self._config.request_timeout_ms / 1000, negotiate=False, security=self._config.security,
+        )  # fmt: skip
+        try:
+            request = _api_versions_request()
+            return _understood(await connection.request(ApiKey.API_VERSIONS, request, version=_FIRST_WITH_TAGS))
+        finally:
+            connection.disconnect()
+
+    async def _configs(self, name: str, node_id: int, address: Address) -> Fact[Configs]:
         return await self._fact(f"{name} for its configuration", address, self._described(node_id, address))
 
     async def _described(self, node_id: int, address: Address) -> dict[str, str | None]:
@@ -150,17 +177,31 @@ class NodeCollector:
         _check(answer.error_code, "describing ACLs")
         return True
 
-    async def _quorum(self, address: Address) -> Quorum | None:
-        """None from a follower."""
+    async def _endpoints(self, address: Address) -> dict[int, Address]:
+        """Empty from a follower."""
+        answer = await self._described_quorum(address, _ENDPOINTS_SINCE)
+        return {} if answer is None else {
+            node.node_id: (node.listeners[0].host, node.listeners[0].port) for node in answer.nodes if node.listeners
+        }  # fmt: skip
+
+    async def _described_quorum(self, address: Address, version: int) -> Any:
+        """None if the node does not know this version of the request."""
         connection = await self._connected(address)
-        if ApiKey.DESCRIBE_QUORUM not in connection.versions:
+        if connection.versions.get(ApiKey.DESCRIBE_QUORUM, (0, -1))[1] < version:
             return None
         request = codec.request(ApiKey.DESCRIBE_QUORUM)
         topic = request.TopicData(
             topic_name=_METADATA_TOPIC, partitions=[request.TopicData.PartitionData(partition_index=0)]
         )
-        answer = await connection.request(ApiKey.DESCRIBE_QUORUM, request(topics=[topic]), version=0)
+        answer = await connection.request(ApiKey.DESCRIBE_QUORUM, request(topics=[topic]), version=version)
         _check(answer.error_code, "describing the quorum")
+        return answer
+
+    async def _quorum(self, address: Address) -> Quorum | None:
+        """None from a follower."""
+        answer = await self._described_quorum(address, 0)
+        if answer is None:
+            return None
         (described,) = answer.topics[0].partitions
         if described.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return None
@@ -188,6 +229,22 @@ class NodeCollector:
             return Unknown(f"{where}: {error}", "a controller whose metadata log can be read")
         except _UNREACHED as error:
             return Unknown(f"{where} cannot be asked: {str(error) or type(error).__name__}", "a node that responds")
+
+
+def _api_versions_request() -> Any:
+    return codec.request(ApiKey.API_VERSIONS)(
+        client_software_name="kafka-zk", client_software_version="migration"
+    )
+
+
+def _understood(answer: Any) -> ApiVersions:
+    _check(answer.error_code, "asking for its API versions")
+    levels = {each.name: each.max_version_level for each in answer.finalized_features or ()}
+    return ApiVersions(
+        {each.api_key: each.max_version for each in answer.api_keys},
+        bool(answer.zk_migration_ready),
+        levels.get(_METADATA_VERSION),
+    )
 
 
 def _check(code: int, doing: str) -> None:

@@ -50,8 +50,19 @@ def voters(configs: Configs) -> dict[int, tuple[str, int]]:
     """Id -> address of the voters in ``controller.quorum.voters``; those that are not ``id@host:port`` are left out."""
     found = {}
     for entry in (configs.get("controller.quorum.voters") or "").split(","):
-        node_id, _, address = entry.strip().partition("@")
-        host, _, port = address.rpartition(":")
-        if node_id.isascii() and node_id.isdigit() and port.isascii() and port.isdigit() and host:
-            found[int(node_id)] = (host.strip("[]"), int(port))
+        node_id, _, text = entry.strip().partition("@")
+        address = _address(text)
+        if node_id.isascii() and node_id.isdigit() and address is not None:
+            found[int(node_id)] = address
     return found
+
+
+def bootstrap_controllers(configs: Configs) -> list[tuple[str, int]]:
+    """Addresses in ``controller.quorum.bootstrap.servers``, which a dynamic quorum has instead (KIP-853)."""
+    entries = (configs.get("controller.quorum.bootstrap.servers") or "").split(",")
+    return [address for entry in entries if (address := _address(entry.strip())) is not None]
+
+
+def _address(text: str) -> tuple[str, int] | None:
+    host, _, port = text.rpartition(":")
+    return (host.strip("[]"), int(port)) if host and port.isascii() and port.isdigit() else None

@@ -4,16 +4,19 @@ Source: the znodes and ApiVersions responses of a 3.9.1 cluster in each phase.
 """
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_zk.migration import node_checks as nodes
+from kafka_zk.migration import zookeeper_checks as znodes
 from kafka_zk.migration.facts import (
     ClusterFacts,
     ControllerZnode,
     Fact,
     MigrationState,
     MigrationZnode,
+    Node,
     Unknown,
 )
 from kafka_zk.migration.finding import NotKnown, known
@@ -196,6 +199,8 @@ def _go_on(phase: Phase, facts: ClusterFacts) -> Advice:
 
 def _obstacles(phase: Phase, facts: ClusterFacts) -> Iterator[str]:
     match phase:
+        case Phase.NONE:
+            yield from _before_the_beginning(facts)
         case Phase.WAITING:
             yield from _before_the_copy(facts)
         case Phase.DUAL_WRITE | Phase.BROKERS_MOVING:
@@ -208,6 +213,16 @@ def _obstacles(phase: Phase, facts: ClusterFacts) -> Iterator[str]:
             yield "a rollback is not finished"
 
 
+def _before_the_beginning(facts: ClusterFacts) -> Iterator[str]:
+    if isinstance(facts.controllers, Unknown):
+        return
+    yield from _without_flag(facts.controllers)
+    if known(facts.zookeeper.migration) is None:
+        for node in answering(facts.controllers):
+            if known(node.api).is_migration_ready:
+                yield f"controller {node.node_id} runs, but makes no /migration: it may not write to ZooKeeper"
+
+
 def _before_the_copy(facts: ClusterFacts) -> Iterator[str]:
     migration = known(facts.zookeeper.migration)
     if migration is not None and migration.metadata_offset is None:
@@ -215,8 +230,7 @@ def _before_the_copy(facts: ClusterFacts) -> Iterator[str]:
     for node in known(facts.controllers):
         if isinstance(node.api, Unknown):
             yield f"controller {node.node_id} cannot be reached"
-        elif not node.api.is_migration_ready:
-            yield f"controller {node.node_id} was started without the migration flag"
+    yield from _without_flag(known(facts.controllers))
     registered = known(facts.zookeeper.registered)
     assigned = known(facts.zookeeper.partitions).replicas
     for broker_id in sorted(assigned.keys() - registered):
@@ -227,6 +241,24 @@ def _before_the_copy(facts: ClusterFacts) -> Iterator[str]:
     observers = known(facts.quorum).observers
     for broker_id in sorted(registered - observers - zookeeper_mode):
         yield f"broker {broker_id} has not registered with the quorum"
+    for check in _STOP_THE_COPY:
+        for seen in check(facts):
+            if isinstance(seen, Unknown):
+                raise NotKnown(seen)
+            yield seen
+
+
+_STOP_THE_COPY = (
+    nodes.protocol_and_metadata_version, znodes.controller_epoch_missing, znodes.malformed_entities,
+    znodes.malformed_acls, znodes.protected_znodes,
+)  # fmt: skip
+"""With these traps the controllers wait forever, or abort the copy; a broker may be an observer all the same."""
+
+
+def _without_flag(controllers: Iterable[Node]) -> Iterator[str]:
+    for node in answering(controllers):
+        if not known(node.api).is_migration_ready:
+            yield f"controller {node.node_id} was started without the migration flag"
 
 
 def _in_dual_write(facts: ClusterFacts) -> Iterator[str]:

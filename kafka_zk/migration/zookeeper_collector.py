@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import fields
 from typing import Protocol, TypeVar
 
-from kafka_zk.base.integers import INT32
+from kafka_zk.base.integers import INT32, INT64, decimal_integer
 from kafka_zk.migration.facts import (
     BrokerConfigs,
     ControllerZnode,
@@ -39,10 +39,9 @@ NOT_OBSERVED = Unknown("/migration was not observed", "--zookeeper")
 _PROTECTED_PATHS = ("/", *ROOTS, *(config.entity_type_path(each) for each in config.ENTITY_TYPES))
 _PASSWORD = re.compile(r"password$|sasl\.jaas\.config$")
 _TIERED_TOPICS_KEY = "local.retention."
-_QUOTAS = (
-    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
-    "connection_creation_rate",
-)  # fmt: skip
+_WHOLE_QUOTAS = {"producer_byte_rate": INT64, "consumer_byte_rate": INT64, "connection_creation_rate": INT32}
+"""Brokers parse them as integers: ``1024.0`` is malformed. Source: ConfigHandler.scala@3.9."""
+_QUOTAS = "request_percentage", "controller_mutation_rate"
 
 
 class DoctorClient(RegistryClient, Protocol):
@@ -224,6 +223,8 @@ def _is_malformed(path: str, data: bytes | None) -> bool:
 
 def _invalid_values(values: dict[str, str]) -> Iterator[str]:
     for key, value in values.items():
+        if key in _WHOLE_QUOTAS and decimal_integer(value, _WHOLE_QUOTAS[key]) is None:
+            yield key
         try:
             if key in _QUOTAS:
                 float(value)

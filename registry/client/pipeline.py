@@ -1,10 +1,10 @@
 """Awaits operations that were sent together, in one round trip."""
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from kafka_zk.registry.client.client import Create, RegistryClient, ZnodeStat
-from kafka_zk.registry.client.errors import NoAuth, NodeExists, NoNode, RegistryError, Unimplemented
+from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NodeExists, NoNode, RegistryError, Unimplemented
 
 T = TypeVar("T")
 Found = tuple[bytes | None, ZnodeStat]
@@ -49,8 +49,7 @@ async def readable(pending: Iterable[Awaitable[T]]) -> list[T | NoAuth | None]:
 async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found | NoAuth | None]:
     """Data and stat of each path, many per request; None if absent, NoAuth if hidden.
 
-    A server without multi-reads closes the connection at the first one, and then gets single reads; so retry after a
-    ConnectionLoss.
+    A server without multi-reads closes the connection at the first one, and then gets single reads.
     """
     answers: list[Found | NoAuth | None] = []
     for window in _windows(paths):
@@ -60,8 +59,17 @@ async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found |
                 continue
         except Unimplemented:
             pass  # read them one by one
-        answers += await readable(client.get(path) for path in window)
+        answers += await _single_reads(client, window)
     return answers
+
+
+async def _single_reads(client: RegistryClient, paths: Sequence[str]) -> list[Found | NoAuth | None]:
+    """Reads again after one ConnectionLoss, because ZooKeeper before 3.6 answers a multi-read and then disconnects."""
+    try:
+        return await readable(client.get(path) for path in paths)
+    except ConnectionLoss:
+        await client.connected()
+        return await readable(client.get(path) for path in paths)
 
 
 async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:

@@ -60,8 +60,15 @@ class ZooKeeper:
         self.process.kill()
 
 
-def start_zookeeper(folder: Path, *, cores: str | None = None, force_sync: bool = True) -> ZooKeeper:
-    """ZooKeeper from Kafka 3.9.1's jars, its data in `folder`, answering when this returns.
+def start_zookeeper(
+    folder: Path,
+    *,
+    cores: str | None = None,
+    force_sync: bool = True,
+    version: str = jars.ORACLE_VERSION,
+    jvm_flags: Sequence[str] = (),
+) -> ZooKeeper:
+    """ZooKeeper from the jars of a Kafka version, its data in `folder`, answering when this returns.
 
     Without `force_sync` it does not wait for its disk: on a busy one a transaction can take longer than a client waits
     for its session.
@@ -79,8 +86,9 @@ def start_zookeeper(folder: Path, *, cores: str | None = None, force_sync: bool 
         "-XX:+UseSerialGC",
         f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
         f"-Dlog4j.configuration=file:{java.SOURCES / 'broker-log4j.properties'}",
+        *jvm_flags,
         "-cp",
-        jars.class_path(jars.ORACLE_VERSION),
+        jars.class_path(version),
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
         str(config),
     ]

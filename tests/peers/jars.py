@@ -42,7 +42,9 @@ HDFS = "hdfs"
 TIERED_STORAGE = "tiered-storage"
 OTHERS = (SPARK_KAFKA, APPLICATIONS, FLINK, SPARK_S3, SPARK_4_1_S3, SPARK_DELTA, SPARK_ICEBERG, HDFS,
           TIERED_STORAGE)  # fmt: skip
-VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in OTHERS))
+#: Brokers with ZooKeeper that tests.peers.clusters.record_migration starts; no test needs them.
+RECORDED_VERSIONS = ("2.4.1", "2.8.2", "3.3.2", "3.4.1", "3.6.2", "3.7.2")
+VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in (*OTHERS, *RECORDED_VERSIONS)))
 
 _RESOLVE_TIMEOUT_S = 900
 

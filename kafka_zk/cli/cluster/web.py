@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_zk.broker.process.signals import ending_signals, interrupt_at_the_end
+from kafka_zk.cli.cluster.outage_logs import LogOptions, outage_log_options
 from kafka_zk.cli.terminal.command_config import command_config_option, command_security
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import WEB_PORT, json_option, zookeeper_option, zookeeper_properties
@@ -39,6 +40,7 @@ BREAK_URL = "to break brokers from it, keep this address to yourself: "
     multiple=True,
     help="A file or directory that brokers (up --trace) or members (consume --trace) write; may be repeated.",
 )
+@outage_log_options
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -63,6 +65,7 @@ def command(
     zookeeper: str | None,
     data: Path | None,
     traces: tuple[Path, ...],
+    logs: LogOptions,
     record: Path | None,
     save: Path | None,
     port: int,
@@ -75,19 +78,25 @@ def command(
     since the beginning and its session, and can kill, pause and restart brokers. For other clusters it shows what
     watches report. Brokers and members report their own steps with --trace (up --web does that).
 
+    With --zookeeper-log, --broker-logs or both it shows an outage of an Apache Kafka cluster from its logs; no server
+    needs to run. With --zookeeper as well the cluster is live, and the log replaces the watches.
+
     With RECORDING it shows a file of --record, one that the page or --save has saved, or a scenario of kafka-zk replay,
     step by step: a file or a built-in name.
 
     \b
     kafka-zk up --web
     kafka-zk web --zookeeper zk1:2181 --record outage.sqlite
+    kafka-zk web --zookeeper-log /var/lib/zookeeper --broker-logs /var/log/kafka
     kafka-zk web outage.sqlite
     kafka-zk web outage.sqlite --save recording.kzr
     kafka-zk web zombie-controller
     """
     interrupt_at_the_end()
-    if recording is not None and (traces or data is not None or record is not None):
-        raise click.UsageError("--data, --trace and --record cannot be used with a recording")
+    if recording is not None and (traces or data is not None or record is not None or logs.is_given):
+        raise click.UsageError("--data, --trace, --record and logs cannot be used with a recording")
+    if logs.is_given and (traces or data is not None):
+        raise click.UsageError("--data and --trace cannot be used with --zookeeper-log and --broker-logs")
     if save is not None and recording is None:
         raise click.UsageError("--save needs a recording; of a live cluster, the page saves the time that it shows")
     from kafka_zk.cli.cluster.web_recordings import open_recording, save_recording
@@ -103,15 +112,42 @@ def command(
             kept = Recording(record)
             if kept.entries.count:
                 note(f"continues {record}: {_size(kept)}")
-            _record(kept, zookeeper, data, traces, port, as_json)
+            if logs.is_given:
+                _serve(kept, *_loaded(kept, logs, zookeeper if _is_named("zookeeper") else None), port, as_json)
+            else:
+                _record(kept, zookeeper, data, traces, port, as_json)
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
         raise CommandFailed(f"the recording {recording or record} cannot be read: {error}") from error
 
 
+def _is_named(option: str) -> bool:
+    """True if the option is on the command line, not in the environment."""
+    return click.get_current_context().get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE
+
+
 def _size(recording: "Recording") -> str:
     return f"{recording.entries.count:,} entries, {recording.used_bytes / 1e6:.1f} MB"
+
+
+def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> "tuple[Cluster | None, str]":
+    """Record what the logs have now. From there on the transaction log is followed."""
+    from kafka_zk.recorder.web.heartbeats import Heartbeats
+    from kafka_zk.recorder.web.service import Cluster
+    from kafka_zk.recorder.zookeeper_health.poller import HealthPoller
+    from kafka_zk.registry.client import connect_string
+
+    chroot = None if zookeeper is None else connect_string.parse(zookeeper).chroot or ""
+    opened = logs.open(chroot, recording.entries.last_zxid())
+    opened.record(recording)
+    if (source := opened.source) is None:
+        return None, opened.described
+    beats = None if zookeeper is None else Heartbeats(zookeeper)
+    health = None if zookeeper is None else HealthPoller(zookeeper)
+    cluster = Cluster(source, source.told, heartbeats=beats, health=health, security=command_security(),
+                      is_over=zookeeper is None)  # fmt: skip
+    return cluster, opened.described
 
 
 def _serve(recording: "Recording", cluster: "Cluster | None", described: str, port: int, as_json: bool) -> None:

@@ -169,7 +169,7 @@ def read_metadata_log(
 
     async def ask(collector: "NodeCollector", addresses: "Fact[Mapping[int, Address]]") -> "Fact[MetadataLog]":
         described = await ask_brokers(collector, addresses, (), broker_files) if brokers is None else brokers
-        controllers = controller_addresses(described, broker_files, controller_files)
+        controllers = await controller_addresses(collector, described, broker_files, controller_files)
         return controllers if isinstance(controllers, Unknown) else await collector.metadata_log(controllers)
 
     return _collected(sources.bootstrap if brokers is None else None, ask)

@@ -14,7 +14,7 @@ _WORD = "cons"
 
 def read_strangers(connect_string: str, client: "KazooBlockingClient", facts: "ClusterFacts") -> "Fact[Examples]":
     """Clients that do not belong to the cluster. Raises RegistryError."""
-    from kafka_zk.migration.cluster_collector import controller_addresses
+    from kafka_zk.migration.cluster_collector import controller_hosts
     from kafka_zk.migration.connections import read_owners, strangers
     from kafka_zk.migration.facts import Unknown
     from kafka_zk.migration.znode_reads import IDENTITY
@@ -30,8 +30,7 @@ def read_strangers(connect_string: str, client: "KazooBlockingClient", facts: "C
         owners = run_blocking(read_owners(client))
     except NoAuth:
         return Unknown("ZooKeeper does not let this client read /brokers/ids or /consumers", IDENTITY)
-    controllers = controller_addresses(facts.brokers, facts.broker_files, facts.controller_files)
-    hosts = () if isinstance(controllers, Unknown) else [host for host, _ in controllers.values()]
+    hosts = controller_hosts(facts.brokers, facts.broker_files, facts.controller_files)
     found = strangers(connected, owners, client.session_id, set(_addresses(hosts)))
     if found.count and chroot:
         reason = f"{found.count} other addresses are connected to ZooKeeper, which other clusters may share: {found}"

@@ -118,7 +118,8 @@ class Recording:
                 self._add_zookeeper(transaction, SESSION_BEGAN, "", None, document)
             elif isinstance(operation, SessionClosed):
                 inferred = operation.inferred
-                document = {"session": transaction.session, **({"inferred": True} if inferred else {})}
+                how = {"inferred": True} if inferred else {"expired": operation.expired}
+                document = {"session": transaction.session, **how}
                 actor, at_ms = self.sessions.actor_of(transaction.session), transaction.time_ms
                 cause = self._causality.of_session_end(actor, at_ms, self._timeout_ms(transaction.session))
                 end = self._add_zookeeper(transaction, SESSION_ENDED, "", cause, document)

@@ -20,6 +20,7 @@ from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.rebalance import events as group
 from kafka_zk.recorder.timeline import cluster_events as cluster
 from kafka_zk.recorder.timeline import events as seen
+from kafka_zk.recorder.timeline import outage_events as outage
 from kafka_zk.recorder.timeline import zookeeper_sentences as zookeeper
 from kafka_zk.recorder.timeline.names import Names, counted, listed, listed_offsets
 from kafka_zk.recorder.zookeeper_health import events as health
@@ -277,6 +278,66 @@ def _clients_seen(event: ClientsSeen, names: Names) -> Sentence:
     return Sentence(text, mark=Mark.DETAIL)
 
 
+# --- outages, from ZooKeeper's transaction log ---
+
+
+def _owner_lost(event: outage.OwnerLost, names: Names) -> Sentence:
+    heard = f"ZooKeeper heard nothing from it for {event.timeout_ms / 1000:g} s" if event.timeout_ms > 0 else "silence"
+    end = f"expired ({heard})" if event.expired else "was closed by its client"
+    session = f"the session of {event.owner}" if event.owner else "a session"
+    lost = f"with {counted(event.ephemeral_count, 'ephemeral znode')}"
+    return Sentence(f"{session} {end}, {lost}", mark=Mark.WARNING if event.expired else None)
+
+
+def _controller_moved(event: outage.ControllerMoved, names: Names) -> str:
+    node = f"{'KRaft controller' if event.is_kraft else 'broker'} {event.controller_id}"
+    before = f" instead of {event.before}" if event.before not in (outage.NO_BROKER, event.controller_id) else ""
+    gone = f", {event.after_ms} ms after /controller was gone" if event.after_ms > 0 else ""
+    return f"{node} is the controller{before}, epoch {event.controller_epoch}{gone}"
+
+
+def _leader_moved(event: outage.LeaderMoved, names: Names) -> Sentence:
+    after = f", after {event.after_ms} ms" if event.after_ms >= 0 else ""
+    leaders = f"leader {_leader(event.before)} → {_leader(event.leader)}, epoch {event.leader_epoch}"
+    item = f"{event.partition} ({leaders}, {_isrs(event.isr_before, event.isr)}{after})"
+    if event.is_unclean:
+        return Sentence("UNCLEAN election, records may be lost: {}", (item,), Mark.WARNING)
+    if event.leader == outage.NO_BROKER:
+        return Sentence("no leader: {}", (item,), Mark.WARNING)
+    return Sentence("new leader: {}", (item,))
+
+
+def _isr_moved(event: outage.IsrMoved, names: Names) -> Sentence:
+    before, now = set(event.isr_before), set(event.isr)
+    what = "shrinks" if now < before else "grows" if now > before else "changes"
+    return Sentence(f"ISR {what}: {{}}", (f"{event.partition} ({_isrs(event.isr_before, event.isr)})",))
+
+
+def _failover_done(event: outage.FailoverDone, names: Names) -> Sentence:
+    text = f"{counted(event.moved_count, 'partition')} of broker {event.broker_id} got another leader"
+    after = f" within {event.after_ms} ms of the end of its session"
+    if not event.leaderless_count:
+        return Sentence(f"FAILOVER done: {text}{after}")
+    return Sentence(f"FAILOVER not done: {text}{after}, {event.leaderless_count} did not", mark=Mark.WARNING)
+
+
+def _phase_reached(event: outage.MigrationPhaseReached, names: Names) -> str:
+    return f"MIGRATION to KRaft: {event.before} → {event.phase} ({event.sign})"
+
+
+def _broker_logged(event: outage.BrokerLogged, names: Names) -> Sentence:
+    before, subject, after = event.said.partition(event.subject) if event.subject else (event.said, "", "")
+    return Sentence(f"{before}{{}}{after}", (subject,)) if subject else Sentence(event.said)
+
+
+def _leader(broker_id: int) -> str:
+    return "none" if broker_id == outage.NO_BROKER else str(broker_id)
+
+
+def _isrs(before: Iterable[int], now: Iterable[int]) -> str:
+    return f"ISR {_ids(before)} → {_ids(now)}"
+
+
 def _state(tp: TopicPartition, leader: int, leader_epoch: int, isr: Iterable[int]) -> str:
     led = f"leader {leader}" if leader >= 0 else "no leader"
     return f"{tp} ({led}, epoch {leader_epoch}, ISR {_ids(isr)})"
@@ -387,6 +448,14 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(replica.ControllerIgnored, lambda e, names: _safeguard(
         f"ignores a request of controller epoch {e.controller_epoch}: it knows epoch {e.known_epoch}")),
     _row(TransactionChanged, _transaction_changed),
+    _row(outage.OwnerLost, _owner_lost),
+    _row(outage.BrokerReturned, lambda e, names: f"broker {e.broker_id} is registered again, after {e.after_ms} ms"),
+    _row(outage.ControllerMoved, _controller_moved),
+    _row(outage.LeaderMoved, _leader_moved),
+    _row(outage.IsrMoved, _isr_moved),
+    _row(outage.FailoverDone, _failover_done),
+    _row(outage.MigrationPhaseReached, _phase_reached),
+    _row(outage.BrokerLogged, _broker_logged),
     _row(Denied, _denied),
     _row(ClientsSeen, _clients_seen),
 ])  # fmt: skip

@@ -42,9 +42,15 @@ _BY_MODULE = {
         "kafka_zk/recorder/zookeeper_health/ensemble.py",
         f"{_ZOOKEEPER}/command/StatCommand.java",
     ),
+    "kafka_zk.recorder.timeline.outage_events": ("kafka_zk/recorder/timeline/failovers.py", _CONTROLLER),
     "kafka_zk.recorder.timeline.cluster_events": ("kafka_zk/recorder/timeline/cluster_observer.py", _CONTROLLER),
 }
 _BY_EVENT = {
+    "BrokerLogged": ("kafka_zk/recorder/broker_logs/patterns.py", "config/log4j.properties"),
+    "MigrationPhaseReached": (
+        "kafka_zk/recorder/timeline/migration_phases.py",
+        "metadata/src/main/java/org/apache/kafka/metadata/migration/KRaftMigrationDriver.java",
+    ),
     "ControllerElected": ("kafka_zk/broker/controller/active.py", f"{_CONTROLLER}: elect"),
     "BrokersChanged": ("kafka_zk/broker/controller/broker_changes.py", f"{_CONTROLLER}: processBrokerChange"),
     "LeadersElected": (

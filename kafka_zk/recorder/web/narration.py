@@ -7,6 +7,8 @@ from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode
 from kafka_zk.recorder.timeline.sentences import sentence
 
 _MOST_CHARACTERS = 240
+_ENDS = {None: "", True: ": it expired", False: ": its client closed it"}
+"""How a session ended; earlier recordings do not tell."""
 
 
 def line(entry: Entry) -> str:
@@ -26,8 +28,8 @@ def _line(entry: Entry) -> str:
     if "timeout_ms" in entry.document and entry.kind == SESSION_BEGAN:
         return f"{_session(entry)} began, timeout {entry.document['timeout_ms'] / 1000:g} s"
     if "event" not in entry.document:
-        told = ", as the end of its last ephemeral znode shows" if entry.document.get("inferred") else ""
-        return f"{_session(entry)} ended{told}"
+        inferred = ", as the end of its last ephemeral znode shows" if entry.document.get("inferred") else ""
+        return f"{_session(entry)} ended{inferred or _ENDS[entry.document.get('expired')]}"
     try:
         said = sentence(decode(entry.document))
     except UnknownEvent:

@@ -18,6 +18,7 @@ from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.asked_groups import AskedGroups
 from kafka_zk.recorder.web.heartbeats import HEARD_OF, Heartbeats, SessionConnection
+from kafka_zk.recorder.web.outage_logs import Told
 from kafka_zk.recorder.web.recorder import Recorder
 from kafka_zk.recorder.web.sampled import to_ask
 from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
@@ -45,7 +46,8 @@ class Cluster:
     ``broker_ids``: of a ``kafka-zk up`` cluster, including dead brokers. ``break_broker``: None if the page cannot
     break brokers. ``in_lesson``: the page starts at the first entry and follows the user. ``watch_table``: finds the
     watches of processes without traces. ``heartbeats``: finds silent sessions. ``health``: polls ZooKeeper's servers.
-    ``security``: for polling brokers.
+    ``security``: for polling brokers. ``is_over``: the source is what an outage has left; no broker is asked, and the
+    page is not live.
     """
 
     source: Source
@@ -57,6 +59,7 @@ class Cluster:
     heartbeats: Heartbeats | None = None
     health: HealthPoller | None = None
     security: ClientSecurity = NO_SECURITY
+    is_over: bool = False
 
 
 class WebService:
@@ -92,13 +95,15 @@ class WebService:
                 reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.publish
             )
             self._recorder.start()
-            asked = AskedGroups(self._recorder.take, MOST_GROUPS) if self._cluster.traces is None else None
+            self._every(reactor, self._server.publish)
+            if self._cluster.is_over:
+                return
+            asked = AskedGroups(self._recorder.take, MOST_GROUPS) if _tells_no_group(self._cluster.traces) else None
             taken = self._recording.samples
             security = self._cluster.security
             wanted = partial(to_ask, self._recording, security.protocol)
             self._sampler = Sampler(reactor, wanted, taken.add, asked, security, self._now_ms)
             self._sampler.start()
-            self._every(reactor, self._server.publish)
             if (table := self._cluster.watch_table) is not None:
                 self._look(reactor, WATCH_TABLE_INTERVAL_S, table.look, lambda each: self._take_watches(each, table))
             self._end_earlier()
@@ -141,7 +146,7 @@ class WebService:
             "first_ms": first_ms,
             "last_ms": last_ms,
             "now_ms": self._now_ms(),
-            "live": cluster is not None and not cluster.in_lesson,
+            "live": cluster is not None and not cluster.in_lesson and not cluster.is_over,
             "source": self._described,
             "used_bytes": self._recording.used_bytes,
             "kept": "" if cluster is None else self._recording.kept,
@@ -200,3 +205,7 @@ class WebService:
     def _every(self, reactor: Any, function: Callable[[], None]) -> None:
         function()
         reactor.callLater(HEARTBEAT_S, self._every, reactor, function)
+
+
+def _tells_no_group(traces: Traces | None) -> bool:
+    return traces is None or isinstance(traces, Told)

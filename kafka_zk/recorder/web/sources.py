@@ -26,6 +26,8 @@ from kafka_zk.registry.znodes.secrets import masked
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 MOST_AT_ONCE = 10_000
+MOST_AT_ONCE_BYTES = 16 * 1024 * 1024
+MOST_PROBLEMS = 5
 MOST_TRACE_BYTES = 4 * 1024 * 1024
 """Maximum bytes that one call reads from a trace file."""
 
@@ -58,14 +60,17 @@ class LogSource:
     If the server has purged a beginning that is not recorded yet, a snapshot replaces it.
 
     Args:
-        data_dir: the server's.
+        data_dir: the server's ``dataLogDir``.
         chroot: removed from paths; znodes outside of it are ignored.
         after_zxid: the last recorded transaction.
+        snapshot_dir: the server's ``dataDir``, if it is another folder.
     """
 
-    def __init__(self, data_dir: Path, chroot: str = "", after_zxid: int = 0) -> None:
+    def __init__(
+        self, data_dir: Path, chroot: str = "", after_zxid: int = 0, *, snapshot_dir: Path | None = None
+    ) -> None:
         self._after_zxid = after_zxid
-        self._data_dir = data_dir
+        self._snapshot_dir = snapshot_dir or data_dir
         self._follower = TransactionLogFollower(data_dir)
         self._purged_until = 0
         self._read: list[Transaction] = []  # read, but not returned yet
@@ -75,16 +80,15 @@ class LogSource:
 
     @property
     def misses(self) -> str:
-        if not self._purged_until:
-            return ""
-        return f"the changes up to zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
+        purged = f"the changes up to zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
+        return "; ".join([*([purged] if self._purged_until else ()), *self._follower.problems[:MOST_PROBLEMS]])
 
     def read(self) -> list[Transaction]:
         """Reads at most MOST_AT_ONCE transactions, so that a long log does not block the page."""
-        read = self._read = self._read or self._follower.read(MOST_AT_ONCE)
+        read = self._read = self._read or self._follower.read(MOST_AT_ONCE, MOST_AT_ONCE_BYTES)
         restored = self._restored(read)  # if this fails, the next call continues with the rest
         self._read = []
-        self.behind = len(read) == MOST_AT_ONCE
+        self.behind = self._follower.behind
         new = restored + [each for each in read if each.zxid > self._after_zxid]
         found = [without_secrets(each) for each in new]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
@@ -94,7 +98,7 @@ class LogSource:
         missing_until = self._follower.missing_until
         if self._purged_until or missing_until <= self._after_zxid:
             return []
-        snapshot = oldest_snapshot(self._data_dir, missing_until)
+        snapshot = oldest_snapshot(self._snapshot_dir, missing_until)
         self._purged_until = missing_until
         if snapshot is None:
             return []
@@ -185,7 +189,8 @@ def _moved(chroot: str, operation: Operation) -> Operation | None:
         path = _inside(chroot, operation.path)
         return None if path is None else Deleted(path)
     if isinstance(operation, SessionClosed) and operation.paths is not None:
-        return replace(operation, paths=tuple(moved for each in operation.paths if (moved := _inside(chroot, each))))
+        paths = (_inside(chroot, path) for path in operation.paths)
+        return replace(operation, paths=tuple(path for path in paths if path is not None))
     if isinstance(operation, Restored):
         told = ((_inside(chroot, path), znode) for path, znode in operation.znodes.items())
         return Restored({path: znode for path, znode in told if path is not None})

@@ -5,15 +5,19 @@ The server continues while it writes a snapshot, so a snapshot may include later
 Source: FileSnap.java, DataTree.java, EphemeralType.java and zookeeper.jute@3.9.
 """
 
+import gzip
 import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kafka_zk.recorder.zookeeper_files.folder import files_folder, zxid_of
 from kafka_zk.recorder.zookeeper_files.jute import INT, read_buffer, read_text, skip_acls
 
 _MAGIC = b"ZKSN"
 _FILE_HEADER_BYTES = 16
+_MOST_BYTES = 4 << 30
 _SESSION_BYTES = 12  # id and timeout
 _LONG = struct.Struct(">q")
 _STAT = struct.Struct(">qqqqiiiqq")
@@ -44,18 +48,22 @@ class Snapshot(NamedTuple):
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
     """The oldest complete snapshot at or after transaction ``least_zxid``. Raises: OSError."""
-    files = sorted((_zxid(file), file) for file in (data_dir / "version-2").glob("snapshot.*") if _zxid(file) >= 0)
+    files = sorted((zxid_of(file), file) for file in files_folder(data_dir).glob("snapshot.*") if zxid_of(file) >= 0)
     for zxid, file in files:
-        if zxid >= least_zxid and (znodes := _znodes(file.read_bytes())) is not None:
+        if zxid >= least_zxid and (znodes := _znodes(_content(file))) is not None:
             return Snapshot(zxid, znodes)
     return None
 
 
-def _zxid(file: Path) -> int:
+def _content(file: Path) -> bytes:
+    """Empty if the file cannot be decompressed."""
+    if file.suffix != ".gz":
+        return file.read_bytes()
     try:
-        return int(file.suffix[1:], 16)
-    except ValueError:
-        return -1
+        with gzip.open(file) as opened:
+            return opened.read(_MOST_BYTES)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return b""
 
 
 def _znodes(data: bytes) -> dict[str, Znode] | None:

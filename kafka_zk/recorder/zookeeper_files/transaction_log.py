@@ -14,10 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.recorder.zookeeper_files.folder import files_folder, zxid_of
 from kafka_zk.recorder.zookeeper_files.jute import INT, read_buffer, read_text, skip_acls
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 
-_FILE_HEADER_BYTES = 16
+_FILE_HEADER = struct.Struct(">4siq")
+_FILE_HEADER_BYTES = _FILE_HEADER.size
+_MAGIC, _FILE_VERSION = b"ZKLG", 2
+_MOST_RECORD_BYTES = 64 << 20
+"""ZooKeeper's own limit is ``jute.maxbuffer``, 1 MB by default."""
 _CHUNK_BYTES = 1 << 20
 _SETTLED_MS = 1_000
 _DIGEST_BYTES = 12
@@ -59,11 +64,14 @@ class SessionCreated:
 
 @dataclass(frozen=True, slots=True)
 class SessionClosed:
-    """``paths``: the session's ephemeral znodes, which end with it; None if the server did not log them. ``inferred``:
-    not from a log, but from the end of these znodes.
+    """``paths``: the session's ephemeral znodes, which end with it; None if the server did not log them.
+
+    ``expired``: the server ended the session, because it heard nothing for the timeout. Otherwise the client closed it.
+    ``inferred``: not from a log, but from the end of these znodes; then ``expired`` is unknown.
     """
 
     paths: tuple[str, ...] | None
+    expired: bool = False
     inferred: bool = False
 
 
@@ -91,29 +99,45 @@ class TransactionLogFollower:
     """Reads transactions written since the last call; a call without new transactions is cheap.
 
     Args:
-        data_dir: the server's ``dataDir`` (or ``dataLogDir`` if that is set).
+        data_dir: the server's ``dataDir`` (or ``dataLogDir`` if that is set), or a folder with its files.
     """
 
     def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / "version-2"
+        self._folder = files_folder(data_dir)
         self._file: Path | None = None
         self._position = _FILE_HEADER_BYTES
         self._files: list[Path] = []
         self._listed_ns = -1
+        self._foreign: list[Path] = []
+        self._problems: dict[Path, str] = {}
         self.missing_until = 0
-        """Transactions up to this zxid are missing: the server purged its log and kept a snapshot. 0: the log is
-        complete.
-        """
+        """Transactions up to this zxid are missing: the server purged its log. 0: the log is complete."""
+        self.behind = False
+        """True if the last read returned at one of its limits, before the log's end."""
 
-    def read(self, limit: int | None = None) -> list[Transaction]:
-        """The transactions, oldest first; ``limit`` None: all. Raises: OSError."""
+    @property
+    def problems(self) -> list[str]:
+        """A sentence for each file that is damaged or is not of a transaction log, as far as the log was read."""
+        foreign = (f"{file.name} is not named like a file of a transaction log" for file in self._foreign)
+        return [*foreign, *self._problems.values()]
+
+    def read(self, limit: int | None = None, most_bytes: int | None = None) -> list[Transaction]:
+        """The transactions, oldest first.
+
+        Args:
+            limit, most_bytes: return after this number of transactions or bytes; None: all.
+        Raises: OSError.
+        """
         found: list[Transaction] = []
+        read_bytes, self.behind = 0, False
         for file in self._unread_files():
             if file != self._file:
                 self._open(file)
-            for transaction in self._rest(file):
+            for size, transaction in self._rest(file):
                 found.append(transaction)
-                if limit is not None and len(found) >= limit:
+                read_bytes += size
+                if len(found) == limit or (most_bytes is not None and read_bytes >= most_bytes):
+                    self.behind = True
                     return found
         return found
 
@@ -121,35 +145,48 @@ class TransactionLogFollower:
         self._list_files()
         if self._file is None:
             return self._files
-        return [file for file in self._files if _first_zxid(file) >= _first_zxid(self._file)]
+        return [file for file in self._files if zxid_of(file) >= zxid_of(self._file)]
 
     def _list_files(self) -> None:
         changed_ns = self._folder.stat().st_mtime_ns if self._folder.is_dir() else 0
         if changed_ns == self._listed_ns:
             return
-        self._files = sorted(self._folder.glob("log.*"), key=_first_zxid)
+        named = sorted(self._folder.glob("log.*"), key=lambda file: (zxid_of(file), file.name))
+        self._files = [file for file in named if zxid_of(file) >= 0]
+        self._foreign = [file for file in named if zxid_of(file) < 0]
         self._listed_ns = changed_ns if wall_ms() - changed_ns // 1_000_000 > _SETTLED_MS else -1
 
     def _open(self, file: Path) -> None:
-        if self._file is None and _first_zxid(file) not in _FIRST_ZXIDS and any(self._folder.glob("snapshot.?*")):
-            self.missing_until = _first_zxid(file) - 1
+        if self._file is None and zxid_of(file) not in _FIRST_ZXIDS:
+            self.missing_until = max(0, zxid_of(file) - 1)
         self._file, self._position = file, _FILE_HEADER_BYTES
 
-    def _rest(self, file: Path) -> Iterator[Transaction]:
-        """Read in chunks: the server preallocates 64 MiB of zeros, which should not be read repeatedly."""
+    def _rest(self, file: Path) -> Iterator[tuple[int, Transaction]]:
+        """Each transaction with its size in bytes.
+
+        Read in chunks: the server preallocates 64 MiB of zeros, which should not be read repeatedly.
+        """
         with file.open("rb", buffering=0) as opened:
-            size = _CHUNK_BYTES
-            head = os.pread(opened.fileno(), _RECORD.size, self._position)
-            while len(head) == _RECORD.size and _RECORD.unpack(head)[1] > 0:
-                size = max(size, _RECORD.size + _RECORD.unpack(head)[1] + 1)
+            self._problems.pop(file, None)
+            if not _is_log(os.pread(opened.fileno(), _FILE_HEADER_BYTES, 0)):
+                self._problems[file] = f"{file.name} is not a file of a transaction log of ZooKeeper 3.4 to 3.9"
+                return
+            while size := self._next_size(opened.fileno()):
                 begin = self._position
-                for end, transaction in _transactions(os.pread(opened.fileno(), size, begin)):
-                    self._position = begin + end
-                    yield transaction
+                for end, transaction in _transactions(os.pread(opened.fileno(), max(size, _CHUNK_BYTES), begin)):
+                    taken, self._position = begin + end - self._position, begin + end
+                    yield taken, transaction
                 if self._position == begin:
-                    return
-                size = _CHUNK_BYTES
-                head = os.pread(opened.fileno(), _RECORD.size, self._position)
+                    break
+            if _is_damaged(opened.fileno(), self._position):
+                where = f"{file.name} is damaged at byte {self._position:,}"
+                self._problems[file] = f"{where}: the transactions after it in this file are missing"
+
+    def _next_size(self, descriptor: int) -> int:
+        """The size of the next record as far as its head shows; 0 at the end."""
+        head = os.pread(descriptor, _RECORD.size, self._position)
+        size = _RECORD.unpack(head)[1] if len(head) == _RECORD.size else 0
+        return _RECORD.size + size + 1 if 0 < size <= _MOST_RECORD_BYTES else 0
 
 
 def transactions(data_dir: Path) -> list[Transaction]:
@@ -157,8 +194,22 @@ def transactions(data_dir: Path) -> list[Transaction]:
     return TransactionLogFollower(data_dir).read()
 
 
-def _first_zxid(file: Path) -> int:
-    return int(file.suffix[1:], 16)
+def _is_log(head: bytes) -> bool:
+    """True also for a file whose head the server has not written yet."""
+    if len(head) < _FILE_HEADER_BYTES or not any(head):
+        return True
+    return _FILE_HEADER.unpack(head)[:2] == (_MAGIC, _FILE_VERSION)
+
+
+def _is_damaged(descriptor: int, position: int) -> bool:
+    """True if more data follows the bytes at ``position``, which are not a record. At a torn end only zeros follow."""
+    head = os.pread(descriptor, _RECORD.size, position)
+    size = _RECORD.unpack(head)[1] if len(head) == _RECORD.size else 0
+    if not size:
+        return False
+    if not 0 < size <= _MOST_RECORD_BYTES:
+        return True
+    return any(os.pread(descriptor, _CHUNK_BYTES, position + _RECORD.size + size + 1))
 
 
 def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
@@ -172,11 +223,16 @@ def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
         body = data[start : start + size]
         if zlib.adler32(body) != checksum:
             return
-        session, _, zxid, time_ms, kind = _HEADER.unpack_from(body)
-        yield position, Transaction(zxid, time_ms, session, tuple(_operations(kind, body[_HEADER.size :])))
+        session, request_number, zxid, time_ms, kind = _HEADER.unpack_from(body)
+        try:
+            operations = tuple(_operations(kind, body[_HEADER.size :], request_number))
+        except (struct.error, IndexError):
+            return  # its checksum is right, but its content is not
+        yield position, Transaction(zxid, time_ms, session, operations)
 
 
-def _operations(kind: int, body: bytes) -> Iterator[Operation]:
+def _operations(kind: int, body: bytes, request_number: int) -> Iterator[Operation]:
+    """``request_number``: the client's number of the request; 0 for the server's own."""
     if kind in (_CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL):
         path, position = read_text(body, 0)
         data, position = read_buffer(body, position)
@@ -190,12 +246,12 @@ def _operations(kind: int, body: bytes) -> Iterator[Operation]:
     elif kind == _CREATE_SESSION:
         yield SessionCreated(INT.unpack_from(body)[0])
     elif kind == _CLOSE_SESSION:
-        yield SessionClosed(_paths(body))
+        yield SessionClosed(_paths(body), expired=request_number == 0)
     elif kind == _MULTI:
         parts = list(_parts(body))
         if _ERROR not in (inner for inner, _ in parts):  # otherwise the multi failed
             for inner, change in parts:
-                yield from _operations(inner, change)
+                yield from _operations(inner, change, request_number)
 
 
 def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:

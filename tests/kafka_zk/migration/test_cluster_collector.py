@@ -1,6 +1,6 @@
 """Which nodes are asked, and what files add to their answers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -28,6 +28,10 @@ class Collector:
     async def controller(self, node_id: int, address: Address) -> Node:
         self.asked[node_id] = address
         return Node(node_id, READY if node_id == 3001 else REFUSED, self._configs, "id", True)
+
+    async def voters(self, addresses: Iterable[Address]) -> Fact[Mapping[int, Address]]:
+        """Only the second address is that of the leader."""
+        return {3001: list(addresses)[1]}
 
     async def quorum(self, addresses: Mapping[int, Address]) -> Fact[Quorum]:
         """Only controllers that responded are asked again."""
@@ -77,6 +81,13 @@ def test_brokers_name_the_controllers() -> None:
     controllers, quorum = done(ask_controllers(asked, (Node(1, MIGRATION_MODE, BROKER_CONFIGS),), {}, {}))
     assert [node.node_id for node in controllers] == [3001] and quorum == QUORUM
     assert asked.asked == {3001: ("127.0.0.1", 9093)}
+
+
+def test_a_dynamic_quorum_names_its_controllers() -> None:
+    asked = collector()
+    broker = Node(1, MIGRATION_MODE, {"controller.quorum.bootstrap.servers": "a:1,b:2"})
+    controllers, _ = done(ask_controllers(asked, (broker,), {}, {}))
+    assert [node.node_id for node in controllers] == [3001] and asked.asked == {3001: ("b", 2)}
 
 
 def test_a_controller_that_does_not_respond_is_not_asked_again() -> None:

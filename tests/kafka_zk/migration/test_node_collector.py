@@ -14,6 +14,7 @@ from kafka_zk.migration.node_collector import NodeCollector
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.security.errors import SaslAuthenticationFailed
 
 AT = "h", 9092
 DENIED = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -30,20 +31,25 @@ class Connection:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self.versions = dict.fromkeys(answers, (0, 0))
+        self.versions = dict.fromkeys(answers, (0, 2))
 
     def request(self, api_key: int, message: Any, version: int | None = None) -> "Deferred[Any]":
         if api_key not in self._answers:
             return fail(ApiError(ErrorCode.UNSUPPORTED_VERSION, "no version in common"))
         return succeed(self._answers[api_key])
 
+    def disconnect(self) -> None:
+        pass
 
-def collector(answers: Answers | None) -> NodeCollector:
+
+def collector(answers: Answers | None, *, refuses_login: bool = False) -> NodeCollector:
     """``answers`` None: nothing listens there."""
 
-    async def connect(*arguments: Any, **options: Any) -> Any:
+    async def connect(*arguments: Any, negotiate: bool = True, **options: Any) -> Any:
         if answers is None:
             raise Refused("refused")
+        if refuses_login and negotiate:
+            raise SaslAuthenticationFailed("wrong password")
         return Connection(answers)
 
     clock: Any = Clock()
@@ -99,6 +105,13 @@ def test_a_node_that_does_not_listen() -> None:
     assert node.api == node.configs == node.cluster_id == node.has_authorizer
 
 
+def test_a_node_that_refuses_the_login_shows_its_mode() -> None:
+    node = done(collector({18: api_versions(zk_migration_ready=True)}, refuses_login=True).controller(3001, AT))
+    assert node.api == ApiVersions({1: 17}, is_migration_ready=True)
+    assert isinstance(node.configs, Unknown) and "wrong password" in node.configs.reason
+    assert "--command-config" in node.configs.remedy
+
+
 @pytest.mark.parametrize(
     ("code", "has_authorizer"), [(ErrorCode.SECURITY_DISABLED, False), (DENIED, True), (ErrorCode.NONE, True)]
 )
@@ -126,4 +139,23 @@ def test_a_follower_or_an_old_node_knows_no_quorum(answers: Answers) -> None:
 
 def test_a_quorum_that_is_refused() -> None:
     found = done(collector({55: quorum(DENIED)}).quorum({3001: AT}))
+    assert isinstance(found, Unknown) and "--command-config" in found.remedy
+
+
+def test_the_voters_of_a_dynamic_quorum() -> None:
+    node = _Quorum.Node(node_id=3001, listeners=[_Quorum.Node.Listener(name="CONTROLLER", host="c", port=9093)])
+    answer = quorum(0)
+    answer.nodes = [node]
+    assert done(collector({55: answer}).voters([AT])) == {3001: ("c", 9093)}
+
+
+def test_a_follower_names_no_voters() -> None:
+    found = done(collector({55: quorum(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))}).voters([AT]))
+    assert isinstance(found, Unknown) and "quorum" in found.reason
+
+
+def test_voters_that_are_refused() -> None:
+    refused = quorum(0)
+    refused.error_code = DENIED
+    found = done(collector({55: refused}).voters([AT]))
     assert isinstance(found, Unknown) and "--command-config" in found.remedy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.migration.nodes import voters
+from kafka_zk.migration.nodes import bootstrap_controllers, voters
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,9 @@ from kafka_zk.migration.nodes import voters
 )
 def test_voters(value: str | None, found: dict[int, tuple[str, int]]) -> None:
     assert voters({"controller.quorum.voters": value}) == found
+
+
+def test_addresses_of_a_dynamic_quorum() -> None:
+    configs = {"controller.quorum.bootstrap.servers": "h:9093, [::1]:9094,h,:1"}
+    assert bootstrap_controllers(configs) == [("h", 9093), ("::1", 9094)]
+    assert bootstrap_controllers({}) == []

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.migration.facts import ClusterFacts, MigrationState, MigrationZnode, Node, Partitions, Quorum, Unknown
+from kafka_zk.migration.facts import (
+    ClusterFacts,
+    Examples,
+    MigrationState,
+    MigrationZnode,
+    Node,
+    Partitions,
+    Quorum,
+    Unknown,
+)
 from kafka_zk.migration.mode import Mode
 from kafka_zk.migration.phase import Phase, status
 from tests.kafka_zk.migration import recorded
@@ -100,6 +109,13 @@ GO_ON: list[tuple[ClusterFacts, bool | None, str]] = [
         facts(brokers=brokers(recorded.ZOOKEEPER_MODE), quorum=REFUSED), False,
         "broker 1 is in ZooKeeper mode: restart it",
     ),
+    (facts({"malformed_acls": Examples.of(["Topic:orders"])}), False, "Topic:orders"),
+    (facts({"malformed_entities": REFUSED}), None, "a permission"),
+    (facts({"controller_epoch": None}), False, "/controller_epoch does not exist"),
+    (facts({"migration": None}, controllers=controllers(recorded.NOT_READY)), False, "without the migration flag"),
+    (facts({"migration": None}, controllers=REFUSED), True, "start the controllers"),
+    (facts({"migration": None}, controllers=controllers(REFUSED)), True, "start the controllers"),
+    (facts({"migration": None}), False, "controller 3001 runs, but makes no /migration"),
     (dual_write(), True, "restart the brokers in KRaft mode, one by one"),
     (dual_write({"is_written": False}), False, "/migration stands still"),
     (dual_write(quorum=Quorum(frozenset({1, 2}))), False, "broker 3 does not read"),

@@ -254,6 +254,7 @@ def test_what_one_broker_hides_does_not_excuse_another() -> None:
         ("super-users", facts(broker_files={})),
         ("kraft-brokers-too-early", facts(broker_files={})),
         ("left-over-metadata-log", facts({"migration": None}, controllers=REFUSED, log_dirs=())),
+        ("left-over-metadata-log", facts(controllers=REFUSED)),
         ("meta-properties", facts(log_dirs=())),
         ("zookeeper-clients", facts(strangers=REFUSED)),
         ("protected-znodes", facts({"protected": SOME}, controller_files={}, controllers=REFUSED)),

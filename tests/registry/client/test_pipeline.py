@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.registry.client.errors import NoAuth, Unimplemented
+from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, Unimplemented
 from kafka_zk.registry.client.pipeline import BYTES_AT_ONCE, READS_AT_ONCE, Found, read_all
 from tests.registry.world import World
 
@@ -35,6 +35,25 @@ def test_a_server_without_multi_read_is_asked_one_by_one(monkeypatch: pytest.Mon
     before = client.counts["get"]
     assert world.scheduler.run(read_all(client, paths)) == whole
     assert client.counts["get"] - before == 3
+
+
+def test_a_server_that_disconnects_after_a_multi_read_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper 3.5 answers with an error first, so that the next reads fail with the connection."""
+    world = World(1)
+    client = world.clients[0]
+    get, failures = client.get, [ConnectionLoss("/a"), ConnectionLoss("/b")]
+
+    async def refuse(paths: Sequence[str]) -> Any:
+        raise Unimplemented(paths[0])
+
+    async def get_after_the_failures(path: str) -> Any:
+        if failures:
+            raise failures.pop()
+        return await get(path)
+
+    monkeypatch.setattr(client, "get_all", refuse)
+    monkeypatch.setattr(client, "get", get_after_the_failures)
+    assert world.scheduler.run(read_all(client, ["/a", "/b"])) == [None, None]
 
 
 def test_long_paths_are_asked_for_in_requests_that_the_server_takes(monkeypatch: pytest.MonkeyPatch) -> None:

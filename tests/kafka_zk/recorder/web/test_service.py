@@ -129,3 +129,14 @@ def test_a_full_disk_loses_no_watch_that_was_told_of(tmp_path: Path, monkeypatch
     assert recording.entries.watchers(recording.entries.count) == {}
     assert service.describe()["problem"] == ""
     service.stop()
+
+
+def test_after_an_outage_no_broker_is_asked_and_the_page_is_not_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The addresses in an old log may be of other servers by now."""
+    reactor, recording = MemoryReactorClock(), Recording()
+    service = WebService(recording, Cluster(Source(), None, is_over=True), "")
+    monkeypatch.setattr(service._server, "listen", lambda reactor, port: port)
+    service.start(reactor, 0)
+    reactor.pump([HEARTBEATS_INTERVAL_S] * 3)
+    assert service._sampler is None and not service.describe()["live"]
+    service.stop()

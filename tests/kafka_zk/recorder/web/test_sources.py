@@ -129,3 +129,13 @@ def test_a_folder_that_cannot_be_read_now_takes_no_other_trace_with_it(tmp_path:
     assert source.read() == []
     for writer in writers:
         writer.close()
+
+
+def test_below_a_chroot_a_session_takes_its_znodes_with_it(tmp_path: Path) -> None:
+    (tmp_path / "version-2").mkdir()
+    ended = struct.pack(">i", 2) + text("/a/ephemeral") + text("/other")
+    records = record(1, 1, created("/a/ephemeral", ephemeral=True)), record(2, -11, ended)
+    (tmp_path / "version-2" / "log.1").write_bytes(HEADER + b"".join(records))
+    recording = Recording()
+    assert _read(LogSource(tmp_path, "/a"), recording) == set()
+    assert set(recording.znodes.after(1).znodes) == {"/ephemeral"}

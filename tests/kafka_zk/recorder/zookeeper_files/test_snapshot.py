@@ -1,5 +1,6 @@
 """Snapshots of a ZooKeeper, as files of it are: whole, torn, of several kinds of znodes."""
 
+import gzip
 import struct
 from pathlib import Path
 
@@ -58,3 +59,10 @@ def test_one_that_is_not_whole_is_passed_over(folder: Path) -> None:
         (folder / "snapshot.5").write_bytes(whole[:size])
         found = oldest_snapshot(folder.parent, 1)
         assert found is not None and found.zxid == 10, size
+
+
+def test_a_compressed_snapshot_is_read_and_a_torn_one_is_not(folder: Path) -> None:
+    (folder / "snapshot.6.gz").write_bytes(gzip.compress(snapshot(znode("/old")))[:-20])
+    (folder / "snapshot.7.gz").write_bytes(gzip.compress(snapshot(znode("/a"))))
+    found = oldest_snapshot(folder.parent, 0)
+    assert found is not None and (found.zxid, list(found.znodes)) == (7, ["/a"])

@@ -31,8 +31,8 @@ def created(path: str, *, ephemeral: bool = False) -> bytes:
     return text(path) + text("data") + ACL + bytes([ephemeral]) + struct.pack(">i", 1)
 
 
-def record(zxid: int, kind: int, body: bytes) -> bytes:
-    whole = struct.pack(">qiqqi", SESSION, 0, zxid, 1_000 + zxid, kind) + body
+def record(zxid: int, kind: int, body: bytes, *, request_number: int = 0) -> bytes:
+    whole = struct.pack(">qiqqi", SESSION, request_number, zxid, 1_000 + zxid, kind) + body
     return struct.pack(">qi", zlib.adler32(whole), len(whole)) + whole + b"B"
 
 
@@ -61,8 +61,8 @@ def one(folder: Path, kind: int, body: bytes) -> tuple[Operation, ...]:
         (5, text("/a") + text("b") + struct.pack(">i", 7), DataSet("/a", b"b", 7)),
         (16, text("/zookeeper/config") + text("b") + struct.pack(">i", 7), DataSet("/zookeeper/config", b"b", 7)),
         (-10, struct.pack(">i", 6_000), SessionCreated(6_000)),
-        (-11, struct.pack(">i", 2) + text("/a") + text("/b"), SessionClosed(("/a", "/b"))),
-        (-11, b"", SessionClosed(None)),
+        (-11, struct.pack(">i", 2) + text("/a") + text("/b"), SessionClosed(("/a", "/b"), expired=True)),
+        (-11, b"", SessionClosed(None, expired=True)),
     ],
 )
 def test_each_type_of_transaction(kind: int, body: bytes, expected: Operation, digest: bytes, folder: Path) -> None:
@@ -130,3 +130,44 @@ def test_a_record_larger_than_a_piece_is_read(folder: Path) -> None:
     path = "/" + "x" * 3_000_000
     (folder / "log.1").write_bytes(HEADER + record(1, 2, text("/a")) + record(2, 2, text(path)) + bytes(1_000))
     assert [each.operations for each in transactions(folder.parent)] == [(Deleted("/a"),), (Deleted(path),)]
+def test_a_session_expired_unless_its_client_asked_to_close_it(folder: Path) -> None:
+    (folder / "log.1").write_bytes(HEADER + record(1, -11, b"") + record(2, -11, b"", request_number=7))
+    assert [each.operations for each in transactions(folder.parent)] == [
+        (SessionClosed(None, expired=True),), (SessionClosed(None, expired=False),)
+    ]  # fmt: skip
+
+
+def test_damaged_and_foreign_files_get_a_sentence_and_torn_ends_none(folder: Path) -> None:
+    torn = record(2, 2, text("/b"))[:-7]
+    (folder / "log.1").write_bytes(HEADER + record(1, 2, text("/a")) + torn + bytes(4_096))
+    damaged = b"?" + record(4, 2, text("/d"))[1:]
+    (folder / "log.3").write_bytes(HEADER + record(3, 2, text("/c")) + damaged + record(5, 2, text("/e")))
+    (folder / "log.6").write_bytes(b"[2026-11-30 00:21:48,029] INFO a log of another kind")
+    (folder / "log.old").write_bytes(b"")
+    (folder / "log.7").write_bytes(HEADER + record(7, 2, text("/e")))
+    follower = TransactionLogFollower(folder.parent)
+    assert [each.zxid for each in follower.read()] == [1, 3, 7]
+    assert follower.problems == [
+        "log.old is not named like a file of a transaction log",
+        "log.3 is damaged at byte 67: the transactions after it in this file are missing",
+        "log.6 is not a file of a transaction log of ZooKeeper 3.4 to 3.9",
+    ]
+
+
+def test_a_length_that_cannot_be_is_damage_and_is_not_read(folder: Path) -> None:
+    (folder / "log.1").write_bytes(HEADER + struct.pack(">qi", 1, 2**31 - 1) + b"x" * 100)
+    follower = TransactionLogFollower(folder.parent)
+    assert (follower.read(), len(follower.problems)) == ([], 1)
+
+
+def test_a_body_that_does_not_fit_its_type_is_damage(folder: Path) -> None:
+    (folder / "log.1").write_bytes(HEADER + record(1, 5, b"\0\0\0\x09a") + record(2, 2, text("/a")))
+    follower = TransactionLogFollower(folder.parent)
+    assert (follower.read(), len(follower.problems)) == ([], 1)
+
+
+def test_a_read_ends_after_so_many_bytes_and_tells_that_more_is_there(folder: Path) -> None:
+    (folder / "log.1").write_bytes(HEADER + b"".join(record(zxid, 2, text("/a" * 50)) for zxid in range(1, 4)))
+    follower = TransactionLogFollower(folder.parent)
+    assert [len(follower.read(most_bytes=200)), follower.behind] == [2, True]
+    assert [len(follower.read(most_bytes=200)), follower.behind] == [1, False]

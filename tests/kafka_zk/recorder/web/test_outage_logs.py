@@ -1,0 +1,90 @@
+"""The logs of an outage become a recording."""
+
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.recorder.broker_logs.log_files import BrokerLogs
+from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web import outage_logs, sources
+from kafka_zk.recorder.web.narration import line
+from kafka_zk.recorder.web.outage_logs import ToldSource, batches, record
+from kafka_zk.recorder.web.sources import LogSource
+from tests.kafka_zk.recorder.outages import DATA
+
+
+def _source(recording: Recording | None = None) -> ToldSource:
+    after_zxid = 0 if recording is None else recording.entries.last_zxid()
+    return ToldSource(LogSource(DATA / "broker-killed" / "zookeeper", "/kafka", after_zxid))
+
+
+def _logs() -> BrokerLogs:
+    return BrokerLogs(DATA / "broker-killed", UTC)
+
+
+def _lines(recording: Recording) -> list[str]:
+    return [line(each) for each in recording.entries.numbered(1, 10_000, 10_000)]
+
+
+def test_a_recording_has_the_story_its_causes_and_the_znodes_at_each_moment() -> None:
+    recording = Recording()
+    assert sum(1 for _ in record(recording, _source(), _logs())) == 1
+    lines = _lines(recording)
+    end = lines.index("the session of broker-1 ended: it expired") + 1
+    assert "/brokers/ids/1" in recording.znodes.after(end - 1).znodes
+    assert not {"/brokers/ids/1", "/controller"} & set(recording.znodes.after(recording.entries.whole(end)).znodes)
+    moved = lines.index("broker 2 is the controller instead of 1, epoch 2, 15 ms after /controller was gone") + 1
+    entry = recording.entries.entry(moved)
+    assert entry is not None and entry.cause is not None and entry.certain
+    caused_by = recording.entries.entry(entry.cause)
+    assert caused_by is not None and caused_by.path == "/controller_epoch"
+    assert "is elected controller, epoch 2" in lines
+    times = [each.time_ms for each in recording.entries.numbered(1, 10_000, 10_000)]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("at_once", [1, 7])
+def test_small_parts_make_the_same_recording(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [each for batch in batches(_source(), _logs()) for each in batch.events]
+    monkeypatch.setattr(sources, "MOST_AT_ONCE", at_once)
+    monkeypatch.setattr(outage_logs, "MOST_EVENTS_AT_ONCE", at_once)
+    parts = [each for batch in batches(_source(), _logs()) for each in batch.events]
+    assert sorted(map(str, parts)) == sorted(map(str, whole))
+    assert all(len(batch.transactions) <= at_once for batch in batches(_source(), _logs()))
+
+
+def test_a_recording_that_continues_repeats_nothing(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "outage.sqlite")
+    for _ in record(recording, _source(recording), _logs()):
+        pass
+    count = recording.entries.count
+    for _ in record(recording, _source(recording), _logs()):
+        pass
+    assert recording.entries.count == count
+
+
+def test_brokers_logs_alone_are_a_recording_too() -> None:
+    recording = Recording()
+    assert list(record(recording, None, _logs())) == [recording.entries.count]
+    assert "group readers is stable at generation 3 with 1 members" in _lines(recording)
+
+
+def test_a_paused_controller_learns_late_that_it_was_replaced() -> None:
+    """The order of the lines is the outage: expired, replaced, and only then the old controller's own word."""
+    source = ToldSource(LogSource(DATA / "controller-paused" / "zookeeper", "/kafka"))
+    recording = Recording()
+    for _ in record(recording, source, BrokerLogs(DATA / "controller-paused", UTC)):
+        pass
+    lines = _lines(recording)
+    expected = (
+        "the session of broker-1 ended: it expired",
+        "broker 2 is the controller instead of 1, epoch 2, 108 ms after /controller was gone",
+        "has heard nothing from ZooKeeper for 7439 ms",
+        "its ZooKeeper session expired",
+        "is not the controller any more",
+        "broker 1 is registered again, after 5024 ms",
+    )
+    places = [lines.index(each) for each in expected]
+    assert places == sorted(places)
+    assert not any("was not shut down cleanly" in each for each in lines), "the process is the same"
