@@ -21,7 +21,7 @@ INTERVAL_S = 0.1
 RETRY_POLLS = 10
 """Polls skipped after a failure."""
 SKEW_MS = 3_000
-"""Smaller differences of clocks are not told from the time that a change takes to be recorded."""
+"""Smaller differences of clocks cannot be separated from the time that a change takes to be recorded."""
 MOST_KEPT = 100_000
 """Entries that wait for disk space; later ones are counted and dropped."""
 
