@@ -21,6 +21,7 @@ from kafka_zk.recorder.timeline.cluster_lines import ClusterEvents, ClusterLines
 from kafka_zk.recorder.timeline.cluster_observer import ClusterObserver
 from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.timeline.trace_file import TraceFollower
+from kafka_zk.recorder.zookeeper_health.follower import HealthFollower
 from kafka_zk.registry.client.events import RegistryEvent
 
 POLL_MS = 100
@@ -43,11 +44,16 @@ def watch_cluster(zookeeper: str | None, trace: Path | None, timeout_s: float, *
         for traced in follower.read() if follower is not None else ():
             if isinstance(traced.event, _SHOWN):
                 events.add(traced.event)
+        for event in health.events():
+            events.add(event)
         for line in map(_document, events.due(now_ms)) if as_json else lines.lines(now_ms):
             click.echo(line)
         sys.stdout.flush()
 
-    with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client, ExitStack() as cleanup:
+    servers = zookeeper or DEFAULT_ZOOKEEPER
+    with zookeeper_session(servers) as client, ExitStack() as cleanup:
+        health = HealthFollower(servers, lambda: client.state)
+        cleanup.callback(health.close)
         cleanup.callback(tell, None)
         observer = ClusterObserver(client, events.add)
         cleanup.callback(observer.close)

@@ -1,6 +1,7 @@
 """``kafka-zk web``: the flight recorder's page for a live cluster, or for a recording."""
 
 import signal
+import sqlite3
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,11 @@ BREAK_URL = "to break brokers from it, keep this address to yourself: "
     "the last 256 MB are kept, in memory.",
 )
 @click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write RECORDING to this file, compressed and without secrets, for a colleague, and end.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=WEB_PORT,
@@ -61,6 +67,7 @@ def command(
     traces: tuple[Path, ...],
     logs: LogOptions,
     record: Path | None,
+    save: Path | None,
     port: int,
     as_json: bool,
 ) -> None:
@@ -74,14 +81,15 @@ def command(
     With --zookeeper-log, --broker-logs or both it shows an outage of an Apache Kafka cluster from its logs; no server
     needs to run. With --zookeeper as well the cluster is live, and the log replaces the watches.
 
-    With RECORDING it shows a file of --record, or a scenario of kafka-zk replay, step by step: a file or a built-in
-    name.
+    With RECORDING it shows a file of --record, one that the page or --save has saved, or a scenario of kafka-zk replay,
+    step by step: a file or a built-in name.
 
     \b
     kafka-zk up --web
     kafka-zk web --zookeeper zk1:2181 --record outage.sqlite
     kafka-zk web --zookeeper-log /var/lib/zookeeper --broker-logs /var/log/kafka
     kafka-zk web outage.sqlite
+    kafka-zk web outage.sqlite --save recording.kzr
     kafka-zk web zombie-controller
     """
     interrupt_at_the_end()
@@ -89,12 +97,17 @@ def command(
         raise click.UsageError("--data, --trace, --record and logs cannot be used with a recording")
     if logs.is_given and (traces or data is not None):
         raise click.UsageError("--data and --trace cannot be used with --zookeeper-log and --broker-logs")
+    if save is not None and recording is None:
+        raise click.UsageError("--save needs a recording; of a live cluster, the page saves the time that it shows")
+    from kafka_zk.cli.cluster.web_recordings import open_recording, save_recording
     from kafka_zk.recorder.recording.errors import NoRecording
     from kafka_zk.recorder.recording.recording import Recording
 
     try:
-        if recording is not None:
-            _serve(*_opened(recording), port, as_json)
+        if recording is not None and save is not None:
+            say(save_recording(recording, save))
+        elif recording is not None:
+            _serve(*open_recording(recording), port, as_json)
         else:
             kept = Recording(record)
             if kept.entries.count:
@@ -105,6 +118,8 @@ def command(
                 _record(kept, zookeeper, data, traces, port, as_json)
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
+    except sqlite3.DatabaseError as error:
+        raise CommandFailed(f"the recording {recording or record} cannot be read: {error}") from error
 
 
 def _is_named(option: str) -> bool:
@@ -116,20 +131,11 @@ def _size(recording: "Recording") -> str:
     return f"{recording.entries.count:,} entries, {recording.used_bytes / 1e6:.1f} MB"
 
 
-def _opened(name: str) -> "tuple[Recording, None, str]":
-    from kafka_zk.recorder.recording.recording import Recording
-    from kafka_zk.sim.scenarios import library
-
-    path = Path(name)
-    if library.find(name) in (None, path) and (not path.is_file() or path.read_bytes()[:6] == b"SQLite"):
-        return Recording(path, read_only=True), None, f"recording {path.name}"
-    return _played(library.find(name) or path), None, f"scenario {path.stem}"
-
-
 def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> "tuple[Cluster | None, str]":
     """Record what the logs have now. From there on the transaction log is followed."""
     from kafka_zk.recorder.web.heartbeats import Heartbeats
     from kafka_zk.recorder.web.service import Cluster
+    from kafka_zk.recorder.zookeeper_health.poller import HealthPoller
     from kafka_zk.registry.client import connect_string
 
     chroot = None if zookeeper is None else connect_string.parse(zookeeper).chroot or ""
@@ -138,27 +144,10 @@ def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> 
     if (source := opened.source) is None:
         return None, opened.described
     beats = None if zookeeper is None else Heartbeats(zookeeper)
-    cluster = Cluster(source, source.told, heartbeats=beats, security=command_security(), is_over=zookeeper is None)
+    health = None if zookeeper is None else HealthPoller(zookeeper)
+    cluster = Cluster(source, source.told, heartbeats=beats, health=health, security=command_security(),
+                      is_over=zookeeper is None)  # fmt: skip
     return cluster, opened.described
-
-
-def _played(path: Path) -> "Recording":
-    from twisted.logger import globalLogBeginner
-
-    from kafka_zk.recorder.recording.recording import Recording
-    from kafka_zk.sim.replay.recorded import record
-    from kafka_zk.sim.scenarios.scenario import parse
-    from kafka_zk.sim.scenarios.statements import ScenarioError
-
-    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # the judges receive the errors
-    try:
-        scenario = parse(path.read_text())
-        note(f"playing {path.stem}: {scenario.title}")
-        recording = Recording()
-        record(scenario, recording)
-    except (ScenarioError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"{path} is neither a recording nor a scenario: {error}") from error
-    return recording
 
 
 def _serve(recording: "Recording", cluster: "Cluster | None", described: str, port: int, as_json: bool) -> None:
@@ -199,6 +188,7 @@ def _record(
     from kafka_zk.recorder.web.service import Cluster
     from kafka_zk.recorder.web.sources import TraceSource
     from kafka_zk.recorder.web.watch_table import WatchTable
+    from kafka_zk.recorder.zookeeper_health.poller import HealthPoller
 
     try:
         running = find_cluster(data, zookeeper)
@@ -209,6 +199,7 @@ def _record(
         told = TraceSource(*traces, from_start=True) if traces else None
         table = None if told is not None else WatchTable(zookeeper, lambda: watches.session_id)
         cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper),
+                          health=HealthPoller(zookeeper, lambda: watches.session_state),
                           security=command_security())  # fmt: skip
         _serve(recording, cluster, watches.described, port, as_json)
         return
@@ -219,7 +210,7 @@ def _record(
     told = TraceSource(*found, from_start=not recording.entries.count) if found else None
     beats = Heartbeats(running.zookeeper)
     cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats,
-                      security=running.security)  # fmt: skip
+                      health=HealthPoller(running.zookeeper), security=running.security)  # fmt: skip
     _serve(recording, cluster, source.described, port, as_json)
 
 

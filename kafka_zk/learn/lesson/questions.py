@@ -27,7 +27,7 @@ SECOND_GROUP = Question(
     "everything, and only the members of one group share.",
 )
 WHO_WAITS = Question(
-    "ben had two of the six partitions when he was killed. In which group did the other four have to wait, too?",
+    "ben had two of the six partitions when it was killed. In which group did the other four have to wait, too?",
     ("in the eager one", "in the cooperative one", "in both"),
     "in the eager one",
     "In an eager group every member releases everything at any change, also what it gets back a moment later. A "
@@ -107,7 +107,7 @@ LOGGED_IN = Question(
     "Alice has logged in with the right password. May she write to the topic?",
     ("yes, her password is right", "no, nothing allows it yet", "yes, but only slowly"),
     "no, nothing allows it yet",
-    "Logging in proves who somebody is, and gives no rights. With an authorizer, what no ACL allows is denied, except "
+    "A login proves an identity, and gives no rights. With an authorizer, what no ACL allows is denied, except "
     "to super users.",
 )
 HEARS_OF_AN_ACL = Question(

@@ -4,7 +4,8 @@ An edge is *certain* if ZooKeeper or the process itself states it: a watch fires
 that the watch reports, a read follows a watch that fired, ephemeral znodes end with their session, an event names its
 change's zxid. Other edges are only *likely*: a broker's new role follows the last write of the partition's state, the
 end of a session and a new registration follow an operator's act on the process, a registration follows the end of the
-process's last session, and anything else follows the process's last reported event. The page draws likely edges dotted.
+process's last session, a session or a connection ends by an outage of ZooKeeper, and anything else follows the
+process's last reported event. The page draws likely edges dotted.
 """
 
 import re
@@ -18,7 +19,9 @@ from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.security.events import Denied
 from kafka_zk.recorder.recording.session_names import process_of
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
-from kafka_zk.registry.client.client import EventType
+from kafka_zk.recorder.zookeeper_health.answers import DOWN
+from kafka_zk.recorder.zookeeper_health.events import EnsembleStateChanged, ServerStateChanged, ZooKeeperEvent
+from kafka_zk.registry.client.client import EventType, SessionState
 from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
 from kafka_zk.registry.znodes import topics
 
@@ -68,6 +71,14 @@ class _Act(NamedTuple):
     action: str
 
 
+class _Outage(NamedTuple):
+    """``to_ms`` None: it lasts."""
+
+    seq: int
+    from_ms: int
+    to_ms: int | None
+
+
 class Causality:
     """Latest entries by path and by process, in bounded memory."""
 
@@ -80,14 +91,13 @@ class Causality:
         self._last: dict[str, _Told] = {}
         self._acts: dict[str, _Act] = {}
         self._ended: dict[str, _Told] = {}
+        self._server_changed = _Told(0, 0)
+        self._outage: _Outage | None = None
         self._last_end: dict[str, _Told] = {}
         self._starts: dict[str, _Told] = {}  # acts that start a process, by target
         self._begun: dict[str, list[_Told]] = {}
 
-    def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
-        """``session_end``: the entry of a session's end that caused the change."""
-        if session_end is not None:
-            return Cause(session_end, certain=True)
+    def of_change(self, actor: str, time_ms: int) -> Cause | None:
         last = self._last.get(process_of(actor))
         if last is None or time_ms - last.time_ms > CLOSELY_MS:
             return None
@@ -96,8 +106,9 @@ class Causality:
     def of_session_end(self, actor: str, time_ms: int, timeout_ms: int) -> Cause | None:
         """``timeout_ms``: 0 if unknown."""
         act = self._acts.pop(actor, None)  # an act ends only one session
-        if act is None or time_ms - act.time_ms > max(ACTED_MS, timeout_ms + LATE_END_MS):
-            return None
+        latest_ms = max(ACTED_MS, timeout_ms + LATE_END_MS)
+        if act is None or time_ms - act.time_ms > latest_ms:
+            return self._of_outage(time_ms, latest_ms)
         return Cause(act.seq, certain=False)
 
     def ended(self, seq: int, actor: str, time_ms: int, cause: Cause | None) -> None:
@@ -130,6 +141,11 @@ class Causality:
         found: int | None = None
         if isinstance(event, _OF_CLIENTS):
             return None
+        if isinstance(event, ZooKeeperEvent):
+            is_verdict = isinstance(event, EnsembleStateChanged) and self._server_changed.time_ms == event.time_ms
+            return Cause(self._server_changed.seq, certain=True) if is_verdict else None
+        if isinstance(event, SessionChanged) and event.state is not SessionState.CONNECTED:
+            return self._of_outage(event.time_ms, CLOSELY_MS)
         if isinstance(event, WatchFired):
             return self._of_watch(event)
         if isinstance(event, Reread):
@@ -173,11 +189,23 @@ class Causality:
             _remember(self._fired, (event.actor, event.path), seq)
         elif isinstance(event, Reread):
             _remember(self._reread, (event.actor, event.path), seq)
+        elif isinstance(event, ServerStateChanged):
+            self._server_changed = _Told(seq, event.time_ms)
+        elif isinstance(event, EnsembleStateChanged):
+            self._outage = _outage(self._outage, seq, event)
         elif isinstance(event, OperatorActed):
             explained = self._acted(seq, event)
-        if not isinstance(event, (WatchArmed, *_OF_CLIENTS)):
+        if not isinstance(event, (WatchArmed, ZooKeeperEvent, *_OF_CLIENTS)):
             self._last[process_of(event.actor)] = _Told(seq, event.time_ms)
         return explained
+
+    def _of_outage(self, time_ms: int, latest_ms: int) -> Cause | None:
+        """The outage of ZooKeeper that lasts then, or ended at most ``latest_ms`` before."""
+        outage = self._outage
+        if outage is None or time_ms < outage.from_ms:
+            return None
+        is_over = outage.to_ms is not None and time_ms - outage.to_ms > latest_ms
+        return None if is_over else Cause(outage.seq, certain=False)
 
     def _acted(self, seq: int, act: OperatorActed) -> list[Explained]:
         begun = self._started(seq, act) if act.action in _BEGINS_SESSIONS else []
@@ -202,6 +230,12 @@ class Causality:
             return [Explained(ended.seq, seq)]
         _remember(self._acts, target, _Act(seq, act.time_ms, act.action))
         return []
+
+
+def _outage(known: _Outage | None, seq: int, event: EnsembleStateChanged) -> _Outage | None:
+    if event.state in DOWN:
+        return known if known is not None and known.to_ms is None else _Outage(seq, event.time_ms, None)
+    return None if known is None else known._replace(to_ms=event.time_ms if known.to_ms is None else known.to_ms)
 
 
 def _target(act: OperatorActed) -> str:

@@ -1,12 +1,16 @@
 """The SQLite database of a recording, in a file or in memory."""
 
 import sqlite3
+import struct
+from os import SEEK_END
 from pathlib import Path
 
 from kafka_zk.recorder.recording import documents, entries, samples, spans, znode_history
 from kafka_zk.recorder.recording.errors import NoRecording
 
 VERSION = 1
+_MAGIC = b"SQLite format 3\0"
+_HEADER = struct.Struct(">16sH6xII60xI")
 _SCHEMA = "".join((
     "create table if not exists meta (key text primary key, value text);",
     entries.SCHEMA, znode_history.SCHEMA, spans.SCHEMA, samples.SCHEMA,
@@ -24,12 +28,18 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise NoRecording(f"{path} cannot be opened: {error}") from error
     try:
+        if read_only and path is not None:
+            _check_whole(path)
+            database.execute("pragma trusted_schema = off")  # the file may come from anywhere
         if not read_only:
             database.executescript(_SCHEMA)
             database.execute("insert or ignore into meta values ('version', ?)", (str(VERSION),))
             database.commit()
             database.execute("pragma synchronous = off")
         (version,) = database.execute("select value from meta where key = 'version'").fetchone() or ("?",)
+    except NoRecording:
+        database.close()
+        raise
     except sqlite3.DatabaseError as error:
         database.close()
         raise NoRecording(f"{path} is not a recording: {error}") from error
@@ -37,6 +47,22 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
         database.close()
         raise NoRecording(f"{path} is a recording of version {version}; this program reads version {VERSION}")
     return database
+
+
+def _check_whole(path: Path) -> None:
+    """A copy that was cut off may still open, and fail later. Raises NoRecording.
+
+    Source: https://sqlite.org/fileformat2.html, "The Database Header": page size, change counter, number of pages.
+    """
+    with path.open("rb") as file:
+        header = file.read(_HEADER.size)
+        size_bytes = file.seek(0, SEEK_END)
+    if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+        return  # SQLite says what is wrong
+    page_bytes, changes, page_count, changes_then = _HEADER.unpack(header)[1:]
+    expected_bytes = (65_536 if page_bytes == 1 else page_bytes) * page_count
+    if changes == changes_then and size_bytes < expected_bytes:
+        raise NoRecording(f"{path} is cut off: it has {size_bytes} of {expected_bytes} bytes; copy it again")
 
 
 def used_bytes(database: sqlite3.Connection) -> int:

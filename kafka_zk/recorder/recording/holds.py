@@ -11,10 +11,14 @@ from typing import NamedTuple
 from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.recorder.recording.znode_tree import Change
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode
+from kafka_zk.recorder.zookeeper_health.answers import DOWN
+from kafka_zk.recorder.zookeeper_health.events import EnsembleStateChanged, ServerStateChanged
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes.topics import decode_state
 
 NOBODY = ""
+SERVER, ENSEMBLE = "server", "ensemble"
+OF_ZOOKEEPER = (SERVER, ENSEMBLE)
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
 _OWNER = re.compile(r"/consumers/([^/]+)/owners/([^/]+)/(\d+)")
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
@@ -25,7 +29,8 @@ _CONTROLLER = "/controller"
 class Hold(NamedTuple):
     """A change of a lane: ``holder`` has the lane from now on; "": no holder.
 
-    ``kind``: leader, owner (by a znode), assigned (by a group coordinator), broker, member or controller.
+    ``kind``: leader, owner (by a znode), assigned (by a group coordinator), broker, member, controller,
+    server (a ZooKeeper server, by its mode) or ensemble (ZooKeeper as a whole).
     """
 
     kind: str
@@ -48,6 +53,14 @@ def hold(change: Change) -> Hold | None:
     if path == _CONTROLLER:
         return Hold("controller", "controller", NOBODY if znode is None else f"broker {_broker_id(_text(znode))}")
     return None
+
+
+def health_hold(event: ServerStateChanged | EnsembleStateChanged) -> Hold:
+    """The lane of a ZooKeeper server, or of all. Down, it has no holder; the note then says why."""
+    kind = SERVER if isinstance(event, ServerStateChanged) else ENSEMBLE
+    if event.state in DOWN:
+        return Hold(kind, event.actor, NOBODY, f"{event.state}: {event.cause}")
+    return Hold(kind, event.actor, event.state)
 
 
 def assigned_lanes(group: str) -> str:

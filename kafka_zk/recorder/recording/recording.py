@@ -21,7 +21,7 @@ from kafka_zk.recorder.recording.entries import (
     Entries,
     Entry,
 )
-from kafka_zk.recorder.recording.holds import assigned, assigned_lanes, hold
+from kafka_zk.recorder.recording.holds import assigned, assigned_lanes, health_hold, hold
 from kafka_zk.recorder.recording.order import in_order
 from kafka_zk.recorder.recording.samples import Samples
 from kafka_zk.recorder.recording.session_names import ZOOKEEPER, session_name
@@ -32,6 +32,7 @@ from kafka_zk.recorder.recording.znode_tree import Change
 from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.zookeeper_files.transaction_log import SessionClosed, SessionCreated, Transaction
+from kafka_zk.recorder.zookeeper_health.events import EnsembleStateChanged, ServerStateChanged
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import SessionChanged
 
@@ -106,33 +107,37 @@ class Recording:
         if isinstance(event, AssignmentCompleted | MemberDeparted):
             for each in assigned(event, self.spans.assigned(assigned_lanes(event.group_id))):
                 self.spans.add(event.time_ms, each)
+        elif isinstance(event, ServerStateChanged | EnsembleStateChanged):
+            self.spans.add(event.time_ms, health_hold(event))
 
     def _add_transaction(self, transaction: Transaction) -> None:
-        end = None
+        end, inferred = None, False
         for operation in transaction.operations:
             if isinstance(operation, SessionCreated):
                 document: Document = {"session": transaction.session, "timeout_ms": operation.timeout_ms}
                 self._add_zookeeper(transaction, SESSION_BEGAN, "", None, document)
             elif isinstance(operation, SessionClosed):
-                document = {"session": transaction.session, "expired": operation.expired}
+                inferred = operation.inferred
+                how = {"inferred": True} if inferred else {"expired": operation.expired}
+                document = {"session": transaction.session, **how}
                 actor, at_ms = self.sessions.actor_of(transaction.session), transaction.time_ms
                 cause = self._causality.of_session_end(actor, at_ms, self._timeout_ms(transaction.session))
                 end = self._add_zookeeper(transaction, SESSION_ENDED, "", cause, document)
                 self._causality.ended(end, actor, at_ms, cause)
         for change in self.znodes.take(transaction):
-            self._add_change(transaction, change, end)
+            self._add_change(transaction, change, None if end is None else Cause(end, certain=not inferred))
 
     def _timeout_ms(self, session: int) -> int:
         found = self.entries.first_of_session(session)
         return int(found.document["timeout_ms"]) if found is not None and found.kind == SESSION_BEGAN else 0
 
-    def _add_change(self, transaction: Transaction, change: Change, end: int | None) -> None:
+    def _add_change(self, transaction: Transaction, change: Change, end: Cause | None) -> None:
         kind = CREATED if change.before is None else DELETED if change.after is None else CHANGED
         name = session_name(change)
         if change.after is not None and name is not None:
             self.sessions.name(change.after.session, name)
         actor, at_ms = self.sessions.actor_of(transaction.session), transaction.time_ms
-        cause = self._causality.of_change(actor, at_ms, end)
+        cause = end or self._causality.of_change(actor, at_ms)
         if name is not None and kind == CREATED and transaction.session:
             cause = self._cause_of_registration(name, transaction) or cause
         by = ZOOKEEPER if end is not None else None

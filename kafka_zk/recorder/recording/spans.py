@@ -1,7 +1,7 @@
 """The spans of a recording: the holder of each lane over time."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kafka_zk.recorder.recording.holds import Hold
@@ -87,14 +87,22 @@ class Spans:
         kind, lane, holder, note = hold
         self._meet(kind, lane, holder)
         last = self._database.execute(
-            "select id, holder, note from spans where kind = ? and lane = ? order by id desc limit 1", (kind, lane)
+            "select id, holder, note, to_ms from spans where kind = ? and lane = ? order by id desc limit 1",
+            (kind, lane),
         ).fetchone()
-        if last is not None and last[1:] == (holder, note):
+        if last is not None and last[1:] == (holder, note, None):
             return
-        if last is not None:
+        if last is not None and last[3] is None:
             self._database.execute("update spans set to_ms = ? where id = ?", (time_ms, last[0]))
         values = (kind, lane, holder, note, time_ms)
         self._database.execute("insert into spans (kind, lane, holder, note, from_ms) values (?, ?, ?, ?, ?)", values)
+
+    def end(self, kinds: Iterable[str], time_ms: int) -> None:
+        """End the current spans of these kinds, because their source no longer exists."""
+        with self._database:
+            for kind in kinds:
+                self._database.execute("update spans set to_ms = max(from_ms, ?) where kind = ? and to_ms is null",
+                                       (time_ms, kind))  # fmt: skip
 
     def forget_before(self, time_ms: int) -> None:
         self._database.execute("delete from spans where to_ms < ?", (time_ms,))
@@ -133,7 +141,15 @@ class Spans:
         )  # fmt: skip
 
     def single(self, from_ms: int, to_ms: int, limit: int) -> list[Span]:
-        return self._spans("kind in ('controller', 'broker', 'member')", (), from_ms, to_ms, limit)
+        return self._spans(
+            "kind in ('controller', 'broker', 'member', 'server', 'ensemble')", (), from_ms, to_ms, limit
+        )
+
+    def at(self, kinds: Iterable[str], time_ms: int, limit: int) -> list[Span]:
+        """The spans of these kinds at a moment, the latest of each lane."""
+        kinds = tuple(kinds)
+        found = self._spans(f"kind in ({', '.join('?' * len(kinds))})", kinds, time_ms, time_ms, limit)
+        return list({(each.kind, each.lane): each for each in found}.values())
 
     def _spans(self, condition: str, values: tuple[str, ...], from_ms: int, to_ms: int, limit: int) -> list[Span]:
         rows = self._database.execute(

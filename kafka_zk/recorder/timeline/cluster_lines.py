@@ -17,6 +17,7 @@ from kafka_zk.broker.controller.events import IsrsChanged, LeadersElected
 from kafka_zk.recorder.timeline.cluster_events import LeadershipSeen
 from kafka_zk.recorder.timeline.events import OBSERVER
 from kafka_zk.recorder.timeline.sentences import Mark, Sentence, sentence
+from kafka_zk.recorder.zookeeper_health.events import ZooKeeperEvent
 
 HOLD_BACK_MS = 400
 TOGETHER_MS = 100
@@ -100,4 +101,6 @@ class ClusterLines:
 
 def _who(event: Event) -> str:
     """``controller 0`` for broker 0 as the controller; ``znodes`` for the observer."""
+    if isinstance(event, ZooKeeperEvent):
+        return event.actor
     return "znodes" if event.actor == OBSERVER else event.actor.replace("-", " ")

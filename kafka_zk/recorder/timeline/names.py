@@ -89,3 +89,8 @@ def listed_offsets(offsets: Mapping[TopicPartition, int]) -> str:
 def counted(count: int, noun: str) -> str:
     """``1 partition``, ``1,200 partitions``."""
     return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration(ms: int) -> str:
+    """``850 ms``, ``40 s``, ``12 min``."""
+    return f"{ms} ms" if ms < 10_000 else f"{ms / 1000:.0f} s" if ms < 600_000 else f"{ms / 60_000:.0f} min"

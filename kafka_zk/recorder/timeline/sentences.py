@@ -21,7 +21,9 @@ from kafka_zk.rebalance import events as group
 from kafka_zk.recorder.timeline import cluster_events as cluster
 from kafka_zk.recorder.timeline import events as seen
 from kafka_zk.recorder.timeline import outage_events as outage
+from kafka_zk.recorder.timeline import zookeeper_sentences as zookeeper
 from kafka_zk.recorder.timeline.names import Names, counted, listed, listed_offsets
+from kafka_zk.recorder.zookeeper_health import events as health
 from kafka_zk.registry.client.client import EventType, SessionState
 from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
 
@@ -104,6 +106,13 @@ _SESSION = {
     SessionState.SUSPENDED: "lost its connection to ZooKeeper",
     SessionState.LOST: "lost its ZooKeeper session",
 }
+
+
+def _health_mark(event: health.ServerStateChanged | health.EnsembleStateChanged) -> Mark | None:
+    """What is well at first is no news."""
+    if zookeeper.is_bad(event):
+        return Mark.WARNING
+    return None if event.previous else Mark.DETAIL
 
 
 # --- members of ZooKeeper groups ---
@@ -408,6 +417,10 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
         Sentence("state of {}", (_state(e.partition, e.leader, e.leader_epoch, e.isr),))),
     _row(cluster.WatchSeen, lambda e, names: _detail("watches {} according to ZooKeeper", e.path)),
     _row(cluster.WatchGone, lambda e, names: _detail("no longer watches {} according to ZooKeeper", e.path)),
+    _row(health.ServerStateChanged, lambda e, names: Sentence(zookeeper.server_text(e), mark=_health_mark(e))),
+    _row(health.EnsembleStateChanged, lambda e, names: Sentence(zookeeper.ensemble_text(e), mark=_health_mark(e))),
+    _row(health.ServerSlowed, lambda e, names: zookeeper.slow_text(e)),
+    _row(health.LeaderChanged, lambda e, names: zookeeper.leader_text(e)),
     _row(cluster.OperatorActed, lambda e, names: Sentence(f"{e.action} {{}}", (e.target,))),
     _row(controller.ControllerElected, lambda e, names:
         f"is elected controller, epoch {e.epoch}: it wrote /controller and /controller_epoch"),

@@ -7,8 +7,9 @@ from typing import Any
 
 from kafka_zk.recorder.recording.documents import Document, znode_document
 from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
-from kafka_zk.recorder.recording.export import export
+from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.recording.shared_file import save
 from kafka_zk.recorder.web.client_view import clients_document
 from kafka_zk.recorder.web.cluster_view import cluster_document, series_of
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
@@ -18,6 +19,8 @@ from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question, st
 from kafka_zk.recorder.web.narration import line, title
 from kafka_zk.recorder.web.reasons import reason
 from kafka_zk.recorder.web.turns import SAMPLED, TURNS
+from kafka_zk.recorder.web.zookeeper_episodes import zookeeper_episodes
+from kafka_zk.recorder.web.zookeeper_view import MOST_SERVERS, NUMBERS, zookeeper_document
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000
@@ -173,7 +176,9 @@ class RecordingApi:
         """Failovers, rebalances and operator acts in an interval. ``seq``: the first entry."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         steps = [_group_step(each) for each in self._recording.entries.group_steps(from_ms, to_ms, MOST_MOVES)]
-        found = episodes(self._recording.spans.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
+        moves = self._recording.spans.moves(from_ms, to_ms, MOST_MOVES)
+        found = [*episodes(moves, steps, to_ms), *zookeeper_episodes(moves, to_ms)]
+        found.sort(key=lambda each: each.from_ms)
         told = [_act(each) for each in self._recording.entries.operator_acts(from_ms, to_ms, MOST_EPISODES)]
         told += [self._priced(each) for each in found[-MOST_EPISODES:]]
         told.sort(key=lambda each: int(each["from_ms"]))
@@ -188,6 +193,13 @@ class RecordingApi:
             **self._sampled(to_ms),
             "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
         }
+
+    def health(self, query: Query) -> Document:
+        """ZooKeeper's own health at ``time_ms``."""
+        time_ms = _number(query, "time_ms")
+        servers = self._recording.spans.at(OF_ZOOKEEPER, time_ms, MOST_SERVERS)
+        measured = self._recording.samples.at(time_ms, [NUMBERS], MOST_SERIES)
+        return {"zookeeper": zookeeper_document(servers, measured)}
 
     def lesson(self, query: Query) -> Document:
         """The recording's lesson; empty without one."""
@@ -223,12 +235,12 @@ class RecordingApi:
         return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
-        """Raises: OSError, sqlite3.Error."""
+        """Write the interval as one file for a colleague. Raises: OSError, sqlite3.Error."""
         first = self._recording.entries.first_from(_number(query, "from_ms"))
         last = self._recording.entries.seq_at(_number(query, "to_ms"))
         if not 0 < first <= last:
             raise BadRequest("nothing was recorded in that time")
-        export(self._recording, path, first, last)
+        save(self._recording, path, first, last)
 
     def _coordinated(self, seq: int) -> list[Document]:
         groups: dict[str, Document] = {}

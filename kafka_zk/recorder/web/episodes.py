@@ -6,6 +6,7 @@ Changes of holders belong to one episode if they concern the cluster or the same
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.spans import Move
 from kafka_zk.recorder.timeline.names import counted
 
@@ -51,7 +52,7 @@ def _of_moves(moves: Iterable[Move], now_ms: int) -> list[Episode]:
     open_ones: dict[str, list[Move]] = {}
     found: list[list[Move]] = []
     for move in moves:
-        if move.holder == move.previous or move.kind == ASSIGNED:
+        if move.holder == move.previous or move.kind in (ASSIGNED, *OF_ZOOKEEPER):
             continue  # the ISR changed or a member registered again; coordinators report their own steps
         subject = _subject(move)
         episode = open_ones.get(subject)

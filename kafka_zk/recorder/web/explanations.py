@@ -38,6 +38,10 @@ _BY_MODULE = {
     ),
     "kafka_zk.broker.transaction.events": ("kafka_zk/broker/transaction/state_manager.py", _TRANSACTIONS),
     "kafka_zk.recorder.timeline.events": ("kafka_zk/recorder/timeline/group_observer.py", _CONNECTOR),
+    "kafka_zk.recorder.zookeeper_health.events": (
+        "kafka_zk/recorder/zookeeper_health/ensemble.py",
+        f"{_ZOOKEEPER}/command/StatCommand.java",
+    ),
     "kafka_zk.recorder.timeline.outage_events": ("kafka_zk/recorder/timeline/failovers.py", _CONTROLLER),
     "kafka_zk.recorder.timeline.cluster_events": ("kafka_zk/recorder/timeline/cluster_observer.py", _CONTROLLER),
 }

@@ -28,7 +28,8 @@ def _line(entry: Entry) -> str:
     if "timeout_ms" in entry.document and entry.kind == SESSION_BEGAN:
         return f"{_session(entry)} began, timeout {entry.document['timeout_ms'] / 1000:g} s"
     if "event" not in entry.document:
-        return f"{_session(entry)} ended{_ENDS[entry.document.get('expired')]}"
+        inferred = ", as the end of its last ephemeral znode shows" if entry.document.get("inferred") else ""
+        return f"{_session(entry)} ended{inferred or _ENDS[entry.document.get('expired')]}"
     try:
         said = sentence(decode(entry.document))
     except UnknownEvent:

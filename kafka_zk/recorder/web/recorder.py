@@ -14,13 +14,14 @@ from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
+from kafka_zk.recorder.zookeeper_health.events import ZooKeeperEvent
 from kafka_zk.registry.client.errors import RegistryError
 
 INTERVAL_S = 0.1
 RETRY_POLLS = 10
 """Polls skipped after a failure."""
 SKEW_MS = 3_000
-"""Smaller differences of clocks are not told from the time that a change takes to be recorded."""
+"""Smaller differences of clocks cannot be separated from the time that a change takes to be recorded."""
 MOST_KEPT = 100_000
 """Entries that wait for disk space; later ones are counted and dropped."""
 
@@ -90,7 +91,7 @@ class Recorder:
             return
         try:
             self._hear()
-            transactions = self._source.read()
+            transactions = self._read()
             self._compare_clocks(transactions)
             self._keep(self._due(transactions), transactions)
             if not (self._events or self._transactions):
@@ -105,6 +106,16 @@ class Recorder:
         self._events, self._transactions = [], []
         self.problem = ""
         self._on_news()
+
+    def _read(self) -> list[Transaction]:
+        """ZooKeeper's own health is recorded even if nothing can be read from ZooKeeper: it says why."""
+        try:
+            return self._source.read()
+        except (OSError, RegistryError):
+            healths = [each for each in self._waiting if isinstance(each.event, ZooKeeperEvent)]
+            self._recording.add(healths, [])
+            self._waiting = [each for each in self._waiting if not isinstance(each.event, ZooKeeperEvent)]
+            raise
 
     def _compare_clocks(self, transactions: list[Transaction]) -> None:
         """What was just written has the cluster's present time; older transactions say nothing."""

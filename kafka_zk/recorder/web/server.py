@@ -75,7 +75,7 @@ class WebServer:
             ("recording", lambda query: describe()), ("state", api.state), ("tree", api.tree), ("at", api.at),
             ("entries", api.entries), ("entry", api.entry), ("spans", api.spans), ("step", api.step),
             ("episodes", api.episodes), ("znode", api.znode), ("samples", api.samples),
-            ("lesson", api.lesson), ("question", api.question),
+            ("health", api.health), ("lesson", api.lesson), ("question", api.question),
         ):  # fmt: skip
             root.putChild(f"api-{name}".encode(), _Question(question))
         root.putChild(b"api-news", self._news)
@@ -179,7 +179,7 @@ class _Export(_Resource):
 
     def render_GET(self, request: Any) -> bytes:
         with TemporaryDirectory(prefix="kafka-zk-export-") as folder:
-            path = Path(folder) / "part.sqlite"
+            path = Path(folder) / "recording.kzr"
             try:
                 self._api.export(_query(request), path)
                 content = path.read_bytes()
@@ -187,8 +187,8 @@ class _Export(_Resource):
                 return _answer(request, {"error": str(error)}, 400)
             except (OSError, sqlite3.Error) as error:
                 return _answer(request, {"error": f"the stretch cannot be written: {error}"}, 507)
-        request.setHeader("Content-Type", "application/vnd.sqlite3")
-        request.setHeader("Content-Disposition", 'attachment; filename="kafka-zk-recording.sqlite"')
+        request.setHeader("Content-Type", "application/octet-stream")
+        request.setHeader("Content-Disposition", 'attachment; filename="recording.kzr"')
         return content
 
 

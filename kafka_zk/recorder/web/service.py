@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from kafka_zk.base.clock import wall_ms
 from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.asked_groups import AskedGroups
@@ -24,12 +25,16 @@ from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
+from kafka_zk.recorder.web.zookeeper_view import NUMBERS
+from kafka_zk.recorder.zookeeper_health.ensemble import EnsembleHealth, samples
+from kafka_zk.recorder.zookeeper_health.poller import HealthPoller, Round
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 _log = Logger()
 
 WATCH_TABLE_INTERVAL_S = 3.0
 HEARTBEATS_INTERVAL_S = 1.0
+HEALTH_INTERVAL_S = 1.0
 HEARTBEAT_S = 1.0
 """The page receives the time this often if nothing happens."""
 
@@ -40,8 +45,9 @@ class Cluster:
 
     ``broker_ids``: of a ``kafka-zk up`` cluster, including dead brokers. ``break_broker``: None if the page cannot
     break brokers. ``in_lesson``: the page starts at the first entry and follows the user. ``watch_table``: finds the
-    watches of processes without traces. ``heartbeats``: finds silent sessions. ``security``: for polling brokers.
-    ``is_over``: the source is what an outage has left; no broker is asked, and the page is not live.
+    watches of processes without traces. ``heartbeats``: finds silent sessions. ``health``: polls ZooKeeper's servers.
+    ``security``: for polling brokers. ``is_over``: the source is what an outage has left; no broker is asked, and the
+    page is not live.
     """
 
     source: Source
@@ -51,6 +57,7 @@ class Cluster:
     in_lesson: bool = False
     watch_table: WatchTable | None = None
     heartbeats: Heartbeats | None = None
+    health: HealthPoller | None = None
     security: ClientSecurity = NO_SECURITY
     is_over: bool = False
 
@@ -69,6 +76,7 @@ class WebService:
         self._recorder: Recorder | None = None
         self._sampler: Sampler | None = None
         self._loops: list[LoopingCall] = []
+        self._health = EnsembleHealth()
         self._reading_token, self._break_token = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
         break_broker = cluster.break_broker if cluster is not None else None
         self._server = WebServer(
@@ -91,16 +99,25 @@ class WebService:
             if self._cluster.is_over:
                 return
             asked = AskedGroups(self._recorder.take, MOST_GROUPS) if _tells_no_group(self._cluster.traces) else None
-            samples = self._recording.samples
+            taken = self._recording.samples
             security = self._cluster.security
             wanted = partial(to_ask, self._recording, security.protocol)
-            self._sampler = Sampler(reactor, wanted, samples.add, asked, security, self._now_ms)
+            self._sampler = Sampler(reactor, wanted, taken.add, asked, security, self._now_ms)
             self._sampler.start()
             if (table := self._cluster.watch_table) is not None:
                 self._look(reactor, WATCH_TABLE_INTERVAL_S, table.look, lambda each: self._take_watches(each, table))
-            samples.end(HEARD_OF, self._now_ms())  # left by an earlier recorder; current sessions are reported again
+            self._end_earlier()
             if (beats := self._cluster.heartbeats) is not None:
                 self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
+            if (health := self._cluster.health) is not None:
+                self._look(reactor, HEALTH_INTERVAL_S, health.look, self._take_health)
+
+    def _end_earlier(self) -> None:
+        """End what an earlier recorder left open; what is there now is reported again."""
+        for series in (HEARD_OF, NUMBERS):
+            self._recording.samples.end(series, self._now_ms())
+        if (times := self._recording.entries.times()) is not None:
+            self._recording.spans.end(OF_ZOOKEEPER, times[1])
 
     def record_now(self) -> int:
         """Record everything reported so far; returns the last entry's number."""
@@ -178,6 +195,12 @@ class WebService:
     def _take_heartbeats(self, connections: list[SessionConnection] | None, beats: Heartbeats) -> None:
         now_ms = self._now_ms()
         self._recording.samples.add(now_ms, beats.tell(connections, now_ms), for_good=True)
+
+    def _take_health(self, found: Round | None) -> None:
+        if found is not None and self._recorder is not None:
+            asked_ms = found.asked_ms + self._now_ms() - wall_ms()  # by the cluster's clock
+            self._recorder.take(self._health.step(found.readings, asked_ms, found.session))
+            self._recording.samples.add(asked_ms, samples(found.readings))
 
     def _every(self, reactor: Any, function: Callable[[], None]) -> None:
         function()

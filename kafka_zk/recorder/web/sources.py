@@ -18,6 +18,7 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import (
 )
 from kafka_zk.recorder.zookeeper_files.tree_watcher import TreeWatcher
 from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.client.security import NO_SECURITY, Security
 from kafka_zk.registry.znodes.secrets import masked
@@ -125,6 +126,10 @@ class WatchSource:
     @property
     def session_id(self) -> int | None:
         return self._client.session_id
+
+    @property
+    def session_state(self) -> SessionState:
+        return self._client.state
 
     def read(self) -> list[Transaction]:
         self._client.process(PROCESS_MS)

@@ -67,10 +67,12 @@ class SessionClosed:
     """``paths``: the session's ephemeral znodes, which end with it; None if the server did not log them.
 
     ``expired``: the server ended the session, because it heard nothing for the timeout. Otherwise the client closed it.
+    ``inferred``: not from a log, but from the end of these znodes; then ``expired`` is unknown.
     """
 
     paths: tuple[str, ...] | None
     expired: bool = False
+    inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)

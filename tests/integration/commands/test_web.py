@@ -21,6 +21,7 @@ from kazoo.exceptions import NoChildrenForEphemeralsError, NodeExistsError, NoNo
 
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.recording.shared_file import open_shared_file
 from kafka_zk.recorder.web.sources import LogSource, WatchSource
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import TransactionLogFollower
@@ -240,8 +241,8 @@ def test_a_stretch_is_a_file_to_keep(recorded: Path, tmp_path: Path) -> None:
         status, content, headers = ask(port, f"/api-export?from_ms={middle_ms}&to_ms={told['last_ms']}")
         assert (status, "attachment" in headers["Content-Disposition"]) == (200, True)
         assert ask(port, "/api-export?from_ms=1&to_ms=2")[0] == ask(port, "/api-export")[0] == 400
-    (tmp_path / "part").write_bytes(content)
-    whole, part = Recording(recorded, read_only=True), Recording(tmp_path / "part", read_only=True)
+    (tmp_path / "part.kzr").write_bytes(content)
+    whole, part = Recording(recorded, read_only=True), open_shared_file(tmp_path / "part.kzr")
     [first] = whole.entries.numbered(whole.entries.first_from(middle_ms), whole.entries.count, 1)
     assert part.entries.times() == (first.time_ms, told["last_ms"])
     assert part.znodes.after(part.entries.count).znodes == whole.znodes.after(whole.entries.count).znodes

@@ -1,5 +1,7 @@
 """The flight recorder's page in a real Chromium: what people see, and what happens when they press a button."""
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ from selenium.webdriver.common.keys import Keys
 
 from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.recording.shared_file import open_shared_file
 from tests.integration.processes import ENVIRON
 from tests.peers import targets
 from tests.peers.groups.mixed_group import MixedGroup
@@ -29,7 +31,7 @@ def kinds_exported(page: Page, folder: Path) -> dict[str, int]:
     """How many entries of each kind the file has that the link for the shown time gives."""
     with urlopen(str(page.driver.find_element(By.ID, "export").get_property("href")), timeout=TIMEOUT_S) as answer:
         (folder / "exported").write_bytes(answer.read())
-    recording = Recording(folder / "exported", read_only=True)
+    recording = open_shared_file(folder / "exported")
     kinds = recording.entries.kinds_between(0, 10**15)
     recording.close()
     return kinds
@@ -148,20 +150,47 @@ def check_keys_and_steps(page: Page) -> None:
 
 
 def check_zookeepers_lane(page: Page) -> None:
-    """It has everything that was written there, whoever wrote it, and nothing else."""
+    """It has everything that was written there, whoever wrote it, and its own health, and nothing else."""
     script = """
         const done = arguments[0], to = document.getElementById("slider");
         fetch(`api-entries?from_ms=${to.min}&to_ms=${to.max}&token=${new URLSearchParams(location.hash.slice(1)).get("token")}`).then((each) => each.json()).then(({ entries }) => {
           const kinds = ["created", "changed", "deleted", "session began", "session ended"];
           const shown = [...document.querySelectorAll("#timeline [data-lane=ZooKeeper]")].map((each) => Number(each.dataset.seq));
-          const written = entries.filter((each) => each.zxid && kinds.includes(each.kind)).map((each) => each.seq);
+          const written = entries.filter((each) => each.actor === "ZooKeeper" || (each.zxid && kinds.includes(each.kind))).map((each) => each.seq);
           const seen = Math.max(...shown); // more may have come since it was drawn
           done([shown.toSorted((a, b) => a - b), written.filter((each) => each <= seen).toSorted((a, b) => a - b)]);
         });
     """  # noqa: E501
     shown, written = page.driver.execute_async_script(script)
     assert len(shown) > 20 and shown == written
-    assert page.count("#timeline [role=img][aria-label^=ZooKeeper]") == 1
+    assert page.count("#timeline [role=img][aria-label^='ZooKeeper:']") == 1
+
+
+def test_zookeeper_is_stopped_and_nothing_is_said_to_be_well(cluster: UpCluster, open_page: Callable[[], Page]) -> None:
+    """Since when and which server: in the headline, list, table, lane and hearts; live and wound back."""
+    page = open_page()
+    until(lambda: page.count("#view [data-heart=heard]") == 3, "three hearts")
+    before_ms = page.now_ms()
+    os.kill(cluster.zookeeper_pid, signal.SIGSTOP)
+    try:
+        until(lambda: f"({cluster.zookeeper}: no response within 2 s)" in page.text(".headline.wrong"), "the headline")
+        until(lambda: page.count("#view [data-heart=unknown]") == 3, "hearts that stop")
+        down = ("#view .beats", "#view [data-zookeeper=down]", "#view tr[data-state=down]")
+        assert [page.count(each) for each in down] == [0, 1, 1] and page.violations() == []
+        page.press("#view-tree")
+        until(lambda: "as they were then" in page.text("#view .headline.wrong"), "the same above the znodes")
+        page.press("#view-cluster")
+        until(lambda: "does not serve" in page.text("#happened [data-episode]"), "the list")
+    finally:
+        os.kill(cluster.zookeeper_pid, signal.SIGCONT)
+    until(lambda: "did not serve" in page.text("#happened [data-episode]"), "the outage's end")
+    until(lambda: page.count("#view [data-heart=heard]") == 3, "hearts that beat again")
+    page.press("[data-episode]", ["did not serve" in it for it in page.text("[data-episode]").split("\n")].index(True))
+    until(lambda: "ZooKeeper does not answer since" in page.text(".headline.wrong"), "the outage, wound back")
+    assert page.count(f"#timeline [role=img][aria-label^='ZooKeeper {cluster.zookeeper}']") == 1
+    page.wind_to(before_ms)
+    until(lambda: page.count("#view [data-heart=heard]") == 3, "before it")
+    assert "ZooKeeper" not in page.text(".headline") and page.errors() == []
 
 
 def test_who_watches_what(open_page: Callable[[], Page]) -> None:

@@ -22,6 +22,7 @@ from kafka_zk.embedded.jars import find_zookeeper_jars
 from kafka_zk.embedded.process import tied
 from kafka_zk.recorder.recording.entries import CHANGES, Entry
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.recording.shared_file import open_shared_file
 from kafka_zk.recorder.timeline.trace_file import TraceFollower
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.registry.client.client import EventType
@@ -134,7 +135,7 @@ def test_every_moment_and_every_watch_is_true(tmp_path: Path) -> None:
 def _recorded(page: Asked, file: Path, watch_count: int) -> Recording | None:
     """Everything until now, once it has so many watches that fired."""
     file.write_bytes(page.get(f"/api-export?from_ms=0&to_ms={LAST}"))
-    recording = Recording(file, read_only=True)
+    recording = open_shared_file(file)
     if recording.entries.kinds_between(0, LAST).get("WatchFired", 0) >= watch_count:
         return recording
     recording.close()

@@ -25,6 +25,7 @@ PAGE = re.compile(r"web page at (http://\S+)")
 BREAKING = re.compile(r"address\s+to\s+yourself:\s+(http://\S+&break=\S+)")
 READY = re.compile(r"ready bootstrap=(\S+)")
 ZOOKEEPER = re.compile(r"zookeeper=(\S+)")
+ZOOKEEPER_PID = re.compile(r"zookeeper pid (\d+)")
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -166,11 +167,12 @@ _SAVED_PICTURE = """
 
 
 class UpCluster(NamedTuple):
-    """A ``kafka-zk up --web``: the page's URL, and where brokers and ZooKeeper are."""
+    """A ``kafka-zk up --web``: the page's URL, where brokers and ZooKeeper are, and ZooKeeper's process."""
 
     url: str
     bootstrap: str
     zookeeper: str
+    zookeeper_pid: int
 
 
 @contextmanager
@@ -180,9 +182,9 @@ def cluster_with_page(data: Path, *options: str) -> Iterator[UpCluster]:
     with Terminal(up, environ) as terminal:
         terminal.read_until("web page at", timeout_s=TIMEOUT_S)
         url = until(lambda: terminal.read_until("&break=") and BREAKING.search(terminal.text), "its URL")
-        ready, zookeeper = READY.search(terminal.text), ZOOKEEPER.search(terminal.text)
-        assert ready is not None and zookeeper is not None
-        yield UpCluster(url[1], ready[1], zookeeper[1])
+        ready, zookeeper, pid = (each.search(terminal.text) for each in (READY, ZOOKEEPER, ZOOKEEPER_PID))
+        assert ready is not None and zookeeper is not None and pid is not None
+        yield UpCluster(url[1], ready[1], zookeeper[1], int(pid[1]))
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
     _take_lesson(folder)
     _take_large(folder)
     with TemporaryDirectory() as data, ExitStack() as closing:
-        url, bootstrap, zookeeper = closing.enter_context(cluster_with_page(Path(data) / "cluster"))
+        url, bootstrap, zookeeper, _ = closing.enter_context(cluster_with_page(Path(data) / "cluster"))
         with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
             admin.create_topics([NewTopic(TOPIC, assignment=PARTITIONS)])
         closing.enter_context(_producer(bootstrap))

@@ -4,6 +4,7 @@ import { clients } from "./clients.js";
 import { clock, colour, counted, foldButton, html, middle, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
 import { clusterLegend } from "./legend.js";
+import { boxNote, boxText, isDown, serversTable, troubles as ofZooKeeper } from "./zookeeper.js";
 
 const BOX = { width: 116, height: 42, gap: 8 };
 const SMALL = { width: 42, height: 20, gap: 4 }, IN_ROW = 8;
@@ -12,10 +13,11 @@ const MOST_BOXES = 4, MOST_MEMBERS = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY
 
 // `again` redraws after an item was folded; `filter`: a part of the names to show.
 export function clusterView(cluster, recording, flow, measured, filter, again) {
+  stopped = isDown(recording.zookeeper);
   return html("div", {}, headline(cluster, recording, measured), html("div", { class: "columns" },
     html("div", {}, html("h2", {}, "Who talks to whom ", html("small", { class: "soft" }, "just now")),
       flowPicture(cluster, recording, flow, measured), clusterLegend(), ...groups(cluster, measured, filter, again)),
-    html("div", { class: "wide" }, ...partitions(cluster, recording.age_ms, measured, filter, again), ...clients(cluster.clients, filter), ...others(cluster))));
+    html("div", { class: "wide" }, ...partitions(cluster, recording.age_ms, measured, filter, again), ...serversTable(recording.zookeeper), ...clients(cluster.clients, filter), ...others(cluster))));
 }
 
 // The cluster's state in one line: its problems, or that it has none.
@@ -26,6 +28,7 @@ function headline(cluster, recording, measured) {
   const leaderless = total((topic) => topic.leaders["-1"] ?? 0), behind = total((topic) => topic.under_replicated);
   const stranded = total((topic) => dead.reduce((sum, id) => sum + (topic.leaders[id] ?? 0), 0));
   const wrong = [
+    ...ofZooKeeper(recording.zookeeper),
     dead.length ? `${named(dead)} ${dead.length === 1 ? "has" : "have"} no session${stranded ? `, and ${dead.length === 1 ? "is" : "are"} still the leader of ${counted(stranded, "partition", "partitions")}` : ""}` : "",
     silent.length ? `ZooKeeper receives no heartbeats from ${named(silent)}` : "",
     cluster.brokers.length && cluster.controller.broker === null ? "there is no controller" : "",
@@ -67,11 +70,11 @@ function flowPicture(cluster, recording, flow, measured) {
   inRows(members, MEMBERS_IN_ROW, BOX, width, below).forEach((place, index) => members[index].ids.forEach((id) => places.set(id, place)));
   arrows(picture, places, flow);
   const epoch = cluster.controller.epoch === null ? "" : `controller epoch ${cluster.controller.epoch}`;
-  picture.append(zookeeper(places.get("zookeeper"), epoch));
+  picture.append(zookeeper(places.get("zookeeper"), recording.zookeeper, epoch));
   for (const id of ids) {
     const broker = cluster.brokers.find((each) => each.id === id), role = cluster.controller.broker === id ? " ★" : "";
     const heart = broker ? heartOf(broker.session, measured) : null;
-    const note = { [STEADY]: "session lives", [HEARD]: "session lives", [SILENT]: "not heard from" }[heart] ?? "no session";
+    const note = { [STEADY]: "session lives", [HEARD]: "session lives", [SILENT]: "not heard from", [UNKNOWN]: "not known" }[heart] ?? "no session";
     picture.append(many ? smallBox(places.get(`broker-${id}`), id, role, note, heart)
       : box(places.get(`broker-${id}`), `broker ${id}${role}`, note, colour(`broker ${id}`), heart, broker !== undefined, heart && `broker-${id}`));
   }
@@ -105,10 +108,9 @@ function said(cluster, ids, members) {
     + `${members.length > MOST_NAMED ? ` and ${members.length - MOST_NAMED} more` : ""}`;
 }
 
-function zookeeper(place, note) {
-  return svg("g", {}, svg("title", {}, `ZooKeeper: ${note}`), ...frame(place, 7, "var(--soft)"),
-    svg("text", { x: place.x, y: place.y + 4.5, "text-anchor": "middle" }, svg("tspan", { "font-weight": 600 }, "ZooKeeper"),
-      svg("tspan", { class: "soft" }, note ? `  ${note}` : "")));
+function zookeeper(place, health, epoch) {
+  return svg("g", { class: isDown(health) ? "gone" : "" }, svg("title", {}, `ZooKeeper: ${boxNote(health, epoch).text}`),
+    ...frame(place, 7, isDown(health) ? "var(--bad)" : "var(--soft)"), boxText(place, health, epoch));
 }
 
 function box(place, title, note, fill, heart, alive, name, whole = title) {
@@ -118,30 +120,32 @@ function box(place, title, note, fill, heart, alive, name, whole = title) {
   return svg("g", { class: alive ? "" : "gone" }, svg("title", {}, `${whole}: ${note}`), ...frame(place, 7, fill),
     svg("text", { x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, middle(title, Math.floor((place.width - 14) / 6.8))),
     heart ? heartSign(heart, name, from, place.y + 13) : null,
-    svg("text", { x: heart ? x + 6 : x, y: place.y + 13, "text-anchor": "middle", class: `note ${alive && heart !== SILENT ? "soft" : "bad"}` }, shown));
+    svg("text", { x: heart ? x + 6 : x, y: place.y + 13, "text-anchor": "middle", class: `note ${alive && !FADED.includes(heart) ? "soft" : "bad"}` }, shown));
 }
 
 // A broker among many.
 const smallBox = (place, id, role, note, heart) => svg("g", { class: heart ? "" : "gone", "data-broker-box": id },
   svg("title", {}, `broker ${id}${role}: ${note}`), ...frame(place, 5, colour(`broker ${id}`)),
-  svg("text", { x: place.x + 2, y: place.y + 4.5, "text-anchor": "middle", class: heart && heart !== SILENT ? "" : "bad" },
-    `${heart ? heart === SILENT ? "♡ " : "" : "✗ "}${id}${role}`));
+  svg("text", { x: place.x + 2, y: place.y + 4.5, "text-anchor": "middle", class: heart && !FADED.includes(heart) ? "" : "bad" },
+    `${heart ? FADED.includes(heart) ? "♡ " : "" : "✗ "}${id}${role}`));
 
 const frame = ({ x, y, width, height }, edge, fill) => [
   svg("rect", { class: "box", x: x - width / 2, y: y - height / 2, width, height, rx: 6 }),
   svg("rect", { x: x - width / 2, y: y - height / 2, width: edge, height, rx: 3, fill })];
 
-// A session with recent heartbeats, one without, and one whose heartbeats are unknown.
-const HEARD = "heard", SILENT = "silent", STEADY = "steady";
+// A session with recent heartbeats, one without, one whose heartbeats are unknown, and one while ZooKeeper does not serve.
+const HEARD = "heard", SILENT = "silent", STEADY = "steady", UNKNOWN = "unknown";
+const FADED = [SILENT, UNKNOWN];
+let stopped = false; // while ZooKeeper does not serve, no session can be told from a lost one
 const BEAT_MS = 900;
 const beaten = new Map();
-const heartOf = (session, measured) => ({ 1: HEARD, 0: SILENT })[measured[`heard ${session}`]] ?? STEADY;
+const heartOf = (session, measured) => stopped ? UNKNOWN : ({ 1: HEARD, 0: SILENT })[measured[`heard ${session}`]] ?? STEADY;
 
 // Beats when it is drawn, at most once in BEAT_MS; nothing is animated between two pictures.
 function heartSign(heart, name, x, y) {
   const now = performance.now(), beats = heart === HEARD && now - (beaten.get(name) ?? -BEAT_MS) >= BEAT_MS;
   if (beats) beaten.set(name, now);
-  return svg("text", { class: `heart ${heart}${beats ? " beats" : ""}`, "data-heart": heart, x, y, "text-anchor": "middle" }, heart === SILENT ? "♡" : "♥");
+  return svg("text", { class: `heart ${heart}${beats ? " beats" : ""}`, "data-heart": heart, x, y, "text-anchor": "middle" }, FADED.includes(heart) ? "♡" : "♥");
 }
 
 // The latest events as arrows, one for each process and direction; a write hides reads; requests are drawn above.

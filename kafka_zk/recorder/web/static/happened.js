@@ -25,6 +25,7 @@ function price(episode) {
   if (episode.subject === "you") return "";
   const parts = [`took ${duration(episode.to_ms - episode.from_ms)}`];
   if (episode.lasts) parts[0] = "not over yet";
+  if (episode.subject === "ZooKeeper" && !episode.lasts && episode.to_ms === episode.from_ms) return "";
   const who = episode.subject === "cluster" ? "a leader" : "an owner";
   if (episode.silent_ms) parts.push(`up to ${duration(episode.silent_ms)} without ${who}`);
   const counts = [[episode.writes, "write", "writes"], [episode.watches, "watch", "watches"], [episode.requests, "request", "requests"]];

@@ -12,6 +12,7 @@ import { timelineLegend } from "./legend.js";
 import { follow as followNews } from "./news.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
+import { notice } from "./zookeeper.js";
 
 const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
@@ -90,11 +91,12 @@ async function drawOnce() {
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
   const told = await whatHappened();
-  const [spans, recent, view] = await Promise.all([
+  const [spans, recent, view, health] = await Promise.all([
     drawTimeline(range, told), ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
+    ask("health", { time_ms: page.moment }),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  replace(id("view"), view(flow, brokersUntil(page.moment, spans)));
+  replace(id("view"), view(flow, brokersUntil(page.moment, spans), health.zookeeper));
   showChosenZnode(seq);
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);
@@ -157,11 +159,12 @@ async function viewOf(seq, here) {
   if (page.view === "tree") {
     const tree = await ask("tree", { seq, path: page.below, name: filter });
     const at = here?.path ?? "";
-    return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw);
+    return (flow, known, zookeeper) => html("div", {}, ...notice(zookeeper),
+      treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw));
   }
   const { cluster, measured, age_ms } = await ask("state", { seq, time_ms: page.moment, ...topicsQuery() });
   if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names became shorter
-  return (flow, known) => clusterView(cluster, { ...page.recording, known_brokers: known, age_ms }, flow, measured, filter, draw);
+  return (flow, known, zookeeper) => clusterView(cluster, { ...page.recording, known_brokers: known, age_ms, zookeeper }, flow, measured, filter, draw);
 }
 
 // Scrolls to the chosen znode only once for each moment, so that the reader can scroll away.

@@ -1,5 +1,5 @@
 // The recorder's news for all tabs of this page. One tab listens and tells the others: a browser opens at most six
-// connections to a server, and a seventh request would wait for ever.
+// connections to a server, and a seventh request would never be sent.
 
 // `onNews` gets the recording's summary, `onSilence` is called when the recorder does not answer.
 export function follow(token, ask, onNews, onSilence) {

@@ -26,7 +26,7 @@ export function timelinePicture(width, range, told, held, samples, entries, mome
   picture.append(stripes());
   axis(picture, range, scale, width, height);
   const marks = Map.groupBy(entries.entries ?? [], (each) => each.actor);
-  marks.set(ZOOKEEPER, (entries.entries ?? []).filter((each) => each.zxid && FROM_ZOOKEEPER.has(each.kind)));
+  marks.set(ZOOKEEPER, (entries.entries ?? []).filter((each) => each.actor === ZOOKEEPER || (each.zxid && FROM_ZOOKEEPER.has(each.kind))));
   const drawing = { picture, scale, range, again, samples, winds: [] };
   lanes.forEach((lane, index) => {
     const y = TOP + index * ROW;
@@ -58,7 +58,7 @@ const stripes = () => svg("defs", {}, svg("pattern", { id: "vacant", width: 5, h
 function episodeLanes(told, range) {
   const shown = told.filter((each) => each.from_ms <= range.to_ms && each.to_ms >= range.from_ms);
   const of = (name, belongs) => ({ lane: name, episodes: shown.filter(belongs) });
-  return [of("you did", (each) => each.subject === "you"), of("what happened", (each) => each.subject === "cluster"),
+  return [of("you did", (each) => each.subject === "you"), of("what happened", (each) => each.subject === "cluster" || each.subject === ZOOKEEPER),
     of("groups", (each) => each.subject.startsWith("group"))].filter((lane) => lane.episodes.length);
 }
 
@@ -105,7 +105,7 @@ function lanesOf(held, entries) {
   for (const actor of new Set((entries.buckets ?? entries.entries).map((each) => each.actor ?? each[0]))) {
     if (actor === ZOOKEEPER) continue; // has a lane of its own
     const broker = /^(?:broker|controller)-(\d+)$/.exec(actor);
-    const lane = broker ? laneOf("broker", `broker ${broker[1]}`) : members.get(actor) ?? laneOf("other", actor);
+    const lane = broker ? laneOf("broker", `broker ${broker[1]}`) : members.get(actor) ?? lanes.get(`server ${actor}`) ?? laneOf("other", actor);
     lane.actors.add(actor);
   }
   const found = [...lanes.values()].filter((lane) => lane.actors.size || lane.spans.some((span) => span.holder));
@@ -114,8 +114,9 @@ function lanesOf(held, entries) {
   const groups = (internal, ...kinds) => held.groups
     .filter((group) => kinds.includes(group.kind) && isInternal(group) === internal)
     .flatMap((group) => [{ group }, ...(group.folded ? [] : ofGroup(found, group))]);
-  const zookeeper = entries.buckets ? [] : [{ kind: "zookeeper", lane: ZOOKEEPER, spans: [], actors: [ZOOKEEPER] }];
-  return [...zookeeper, ...kind("controller"), ...together("broker", kind("broker")), ...groups(false, "leader"), ...together("member", kind("member")),
+  const outages = [...lanes.values()].find((each) => each.kind === "ensemble")?.spans.filter((span) => !span.holder) ?? [];
+  const zookeeper = entries.buckets && !outages.length ? [] : [{ kind: "zookeeper", lane: ZOOKEEPER, spans: outages, actors: [ZOOKEEPER] }];
+  return [...zookeeper, ...kind("server"), ...kind("controller"), ...together("broker", kind("broker")), ...groups(false, "leader"), ...together("member", kind("member")),
     ...groups(false, "owner", "assigned"), ...kind("other"), ...groups(true, "leader", "owner", "assigned")]
     .slice(0, MOST_LANES);
 }
@@ -205,7 +206,7 @@ function laneRow({ picture, scale, range, winds }, lane, y) {
   const row = svg("g", { role: "img" });
   winds.push((at) => {
     const now = lane.spans.findLast((span) => span.from_ms <= at && (span.to_ms === null || span.to_ms >= at));
-    const whose = lane.kind === "zookeeper" ? "all writes" : now ? told(now) : "none yet";
+    const whose = lane.kind === "zookeeper" ? now ? `does not serve: ${now.note}` : "all writes" : now ? told(now) : "none yet";
     row.setAttribute("aria-label", `${readable(laneName(lane))}: ${whose}`);
   });
   row.append(label(readable(laneName(lane)), y, /leader|owner|assigned/.test(lane.kind) ? 16 : 0));

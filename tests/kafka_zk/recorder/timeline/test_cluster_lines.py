@@ -23,6 +23,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.recorder.timeline.cluster_events import BrokerGone, ControllerSeen, LeadershipSeen
 from kafka_zk.recorder.timeline.cluster_lines import HOLD_BACK_MS, ClusterEvents, ClusterLines
 from kafka_zk.recorder.timeline.events import OBSERVER
+from kafka_zk.recorder.zookeeper_health.events import EnsembleStateChanged, ServerStateChanged
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 
@@ -158,3 +159,22 @@ def test_transactions_are_told_when_they_abort_and_the_others_to_those_who_want_
     assert told(*events) == [aborted]
     ongoing = "broker 1      adds partitions to the transaction of x (producer 7, epoch 2)"
     assert told(*events, verbose=True) == [ongoing, aborted]
+
+
+def test_zookeepers_outage_is_told_and_that_it_served_before_is_not() -> None:
+    events = ClusterEvents()
+    server = "ZooKeeper zk-1:2181"
+    for told in (
+        ServerStateChanged(1_000, server, "polled with srvr", 0, "standalone", "", 0),
+        ServerStateChanged(5_000, server, "connection refused", 0, "no answer", "standalone", 4_000),
+        EnsembleStateChanged(5_000, "ZooKeeper", "zk-1:2181: connection refused", 0, "no answer", "serves", 4_000),
+        EnsembleStateChanged(45_000, "ZooKeeper", "polled with srvr", 0, "serves", "no answer", 40_000),
+    ):  # fmt: skip
+        events.add(told)
+    lines = ClusterLines(events, verbose=False, time_text=str).lines()
+    assert list(lines) == [
+        "5000  ZooKeeper zk-1:2181  does not answer: connection refused",
+        "5000  ZooKeeper     does not answer (zk-1:2181: connection refused); brokers keep their state, "
+        "no election can happen",
+        "45000  ZooKeeper     serves again, after 40 s",
+    ]

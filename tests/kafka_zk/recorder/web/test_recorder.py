@@ -12,7 +12,9 @@ from kafka_zk.recorder.web import recorder as module
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
 from kafka_zk.recorder.web.sources import TraceSource
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
+from kafka_zk.recorder.zookeeper_health.events import ServerStateChanged
 from kafka_zk.registry.client.client import EventType
+from kafka_zk.registry.client.errors import ConnectionTimeout
 from kafka_zk.registry.client.events import WatchFired
 
 
@@ -46,6 +48,20 @@ def changed(zxid: int) -> Transaction:
     return Transaction(zxid, zxid, 7, (Created(f"/z{zxid}", None, ephemeral=False),))
 
 
+def test_zookeepers_outage_is_recorded_while_nothing_can_be_read_from_it() -> None:
+    """Other events wait for the changes that they followed."""
+    clock, source, recording = Clock(), Source(), Recording()
+    recorder = Recorder(clock, recording, source, None)
+    recorder.start()
+    source.next = [ConnectionTimeout("ZooKeeper does not answer")]
+    recorder.take([
+        ServerStateChanged(5, "ZooKeeper zk1:2181", "connection refused", 0, "no answer", "leader", 4),
+        WatchFired(5, "broker-0", "changed", 0, "/a", EventType.CHANGED),
+    ])  # fmt: skip
+    clock.advance(INTERVAL_S)
+    assert [each.kind for each in recording.entries.numbered(1, 9, 9)] == ["ServerStateChanged"]
+    clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
+    assert [each.kind for each in recording.entries.numbered(1, 9, 9)] == ["ServerStateChanged", "WatchFired"]
 def test_the_clock_of_the_cluster_is_compared_with_what_it_has_just_written() -> None:
     """Not with old transactions, which the first read finds, and not for a few milliseconds."""
     now_ms = 10_000_000

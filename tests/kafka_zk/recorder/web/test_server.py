@@ -43,7 +43,9 @@ def post(body: bytes, token: bytes = b"secret") -> bytes:
     return answer(head % (token, len(body)) + body)
 
 
-@pytest.mark.parametrize("question", ["recording", "state", "tree", "znode", "entries", "news", "export", "samples"])
+@pytest.mark.parametrize(
+    "question", ["recording", "state", "tree", "znode", "entries", "news", "export", "samples", "health"]
+)
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%ff", "?token=secret"])
 def test_reading_needs_its_token(question: str, query: str) -> None:
     """The break token is none: it is never in an address."""

@@ -1,17 +1,28 @@
 """What others than the recorder find out waits with its entries until there is room for them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.testing import MemoryReactorClock
 
+from kafka_zk.base.clock import wall_ms
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import service as module
 from kafka_zk.recorder.web.heartbeats import Heartbeats, SessionConnection
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS
-from kafka_zk.recorder.web.service import HEARTBEATS_INTERVAL_S, WATCH_TABLE_INTERVAL_S, Cluster, WebService
+from kafka_zk.recorder.web.service import (
+    HEALTH_INTERVAL_S,
+    HEARTBEATS_INTERVAL_S,
+    WATCH_TABLE_INTERVAL_S,
+    Cluster,
+    WebService,
+)
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
+from kafka_zk.recorder.zookeeper_health.answers import Reading
+from kafka_zk.recorder.zookeeper_health.events import ServerStateChanged
+from kafka_zk.recorder.zookeeper_health.poller import HealthPoller, Round
 from tests.kafka_zk.recorder.web.test_recorder import Source
 
 
@@ -41,6 +52,38 @@ def test_series_of_sessions_that_are_over_are_not_kept_in_memory(monkeypatch: py
     reactor.pump([HEARTBEATS_INTERVAL_S] * 5)
     assert recording.samples.names("heard", 9) == ["heard 0x7"]
     assert recording.samples._last == {}
+    service.stop()
+
+
+class Rounds(HealthPoller):
+    """It serves, then it does not; and before the first round, an earlier recorder had seen it serve."""
+
+    readings: Iterator[Reading] = iter((Reading("standalone"), Reading("no answer", "connection refused")))
+
+    def __init__(self) -> None:
+        super().__init__("zk1")
+
+    def look(self) -> Round | None:
+        reading = next(self.readings, None)
+        return None if reading is None else Round({"zk1:2181": reading}, wall_ms(), None)
+
+
+def test_zookeepers_health_is_recorded_and_what_an_earlier_recorder_saw_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "deferToThread", maybeDeferred)
+    reactor, recording = MemoryReactorClock(), Recording()
+    recording.add([ServerStateChanged(1_000, "ZooKeeper gone:2181", "polled", 0, "leader", "", 0)], [])
+    service = WebService(recording, Cluster(Source(), None, health=Rounds()), "")
+    monkeypatch.setattr(service._server, "listen", lambda reactor, port: port)
+    service.start(reactor, 0)
+    reactor.pump([HEALTH_INTERVAL_S] * 5)
+    spans = recording.spans.single(0, wall_ms(), 9)
+    assert [(each.lane, each.holder, each.to_ms is None) for each in spans] == [
+        ("ZooKeeper", "serves", False), ("ZooKeeper", "", True), ("ZooKeeper gone:2181", "leader", False),
+        ("ZooKeeper zk1:2181", "standalone", False), ("ZooKeeper zk1:2181", "", True),
+    ]  # fmt: skip
+    assert recording.samples.names("zookeeper", 9) == ["zookeeper response_ms zk1:2181"]
     service.stop()
 
 

@@ -64,6 +64,16 @@ def test_below_a_chroot_paths_are_without_it(folder: Path) -> None:
     assert _read(LogSource(folder.parent, "/a"), Recording()) == {"/b"}
 
 
+def test_below_a_chroot_a_session_takes_its_znodes_along(tmp_path: Path) -> None:
+    (tmp_path / "version-2").mkdir()
+    paths = struct.pack(">i", 2) + text("/a/b") + text("/elsewhere")
+    log = [record(1, 1, created("/a")), record(2, 1, created("/a/b", ephemeral=True)), record(3, -11, paths)]
+    (tmp_path / "version-2" / "log.1").write_bytes(HEADER + b"".join(log))
+    recording = Recording()
+    assert _read(LogSource(tmp_path, "/a"), recording) == set()
+    assert [each.kind for each in recording.entries.numbered(1, 9, 9)] == ["created", "session ended", "deleted"]
+
+
 def test_without_a_snapshot_it_says_what_is_missing(folder: Path) -> None:
     for file in folder.glob("snapshot.*"):
         file.write_bytes(b"")

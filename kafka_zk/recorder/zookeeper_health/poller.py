@@ -1,0 +1,123 @@
+"""Polls the servers of a connection string with four-letter words, all at once and each with a deadline."""
+
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from threading import Event, Thread
+from typing import NamedTuple
+
+from kafka_zk.base.clock import monotonic_s, wall_ms
+from kafka_zk.recorder.zookeeper_health.answers import NO_ANSWER, WORDS, Reading, is_refusal, parse
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.client import SessionState
+
+DEADLINE_S = 2.0
+"""For one server's response, from the connection on."""
+_GRACE_S = 0.5
+_LATE_S = 2 * DEADLINE_S
+"""A round that took longer says nothing of the servers: this process itself was paused, or starved."""
+_LAST_LOOK_S = 0.05
+_MOST_ANSWER_BYTES = 64 * 1024
+
+
+class Round(NamedTuple):
+    """``readings``: by server. ``asked_ms``: wall clock. ``session``: see ``EnsembleHealth.step``."""
+
+    readings: Mapping[str, Reading]
+    asked_ms: int
+    session: SessionState | None
+
+
+class _Question:
+    """A poll of one server, on a thread that does not keep the process alive."""
+
+    def __init__(self, ask: Callable[[], Reading]) -> None:
+        self._ask = ask
+        self._done = Event()
+        self._reading: Reading | None = None
+        Thread(target=self._run, name="zookeeper-health", daemon=True).start()
+
+    def reading(self, wait_s: float) -> Reading | None:
+        """None if it lasts longer than ``wait_s``."""
+        self._done.wait(max(0.0, wait_s))
+        return self._reading
+
+    def _run(self) -> None:
+        self._reading = self._ask()
+        self._done.set()
+
+
+class HealthPoller:
+    """``look`` blocks, at most DEADLINE_S and a little, and may run on any thread, one call at a time.
+
+    Args:
+        zookeeper: a connection string; all its servers are polled.
+        session: the state of a session of our own; None without one.
+    """
+
+    def __init__(self, zookeeper: str, session: Callable[[], SessionState | None] = lambda: None) -> None:
+        servers = connect_string.parse(zookeeper)
+        self._servers = dict(zip(servers.hosts.split(","), servers.servers, strict=True))
+        self._session = session
+        self._words: dict[str, tuple[str, ...]] = {}  # the word that a server allows, or the last one
+        self._asked: dict[str, _Question] = {}
+
+    def look(self) -> Round | None:
+        """One round; None if it says nothing."""
+        asked_ms, began_s = wall_ms(), monotonic_s()
+        for name in self._servers.keys() - self._asked.keys():
+            self._asked[name] = _Question(partial(self._ask, name))
+        end_s = began_s + DEADLINE_S + _GRACE_S
+        readings = {name: self._reading(name, end_s - monotonic_s()) for name in self._servers}
+        if monotonic_s() - began_s > _LATE_S:
+            return None
+        return Round(readings, asked_ms, self._session())
+
+    def _reading(self, name: str, wait_s: float) -> Reading:
+        found = self._asked[name].reading(wait_s)
+        if found is None:  # only a name server can take so long; the next rounds wait for it, too
+            return Reading(NO_ANSWER, "its name is not resolved")
+        del self._asked[name]
+        return found
+
+    def _ask(self, name: str) -> Reading:
+        address, end_s = self._servers[name], monotonic_s() + DEADLINE_S
+        words = self._words.get(name, WORDS)
+        try:
+            for word in words:
+                began_s = monotonic_s()
+                answer = _exchange(word, address, end_s)
+                if not is_refusal(answer):
+                    break
+            self._words[name] = (word,)
+        except TimeoutError:
+            return Reading(NO_ANSWER, f"no response within {DEADLINE_S:g} s")
+        except OSError as error:
+            self._words.pop(name, None)  # it may allow other words after its restart
+            return Reading(NO_ANSWER, (error.strerror or str(error)).lower())
+        except UnicodeError:
+            return Reading(NO_ANSWER, "its name is not valid")
+        return parse(answer, int((monotonic_s() - began_s) * 1000))
+
+
+def _exchange(word: str, address: tuple[str, int], end_s: float) -> str:
+    """Raises: OSError, TimeoutError."""
+    with socket.create_connection(address, _left_s(end_s)) as connection:
+        connection.settimeout(_left_s(end_s))
+        connection.sendall(word.encode())
+        answer = bytearray()
+        while len(answer) < _MOST_ANSWER_BYTES:
+            connection.settimeout(_left_s(end_s))
+            chunk = connection.recv(_MOST_ANSWER_BYTES)
+            if not chunk:
+                break
+            answer += chunk
+        return answer.decode(errors="replace")
+
+
+def _left_s(end_s: float) -> float:
+    """At the deadline itself there is one last look, because a response may have arrived while we were not running."""
+    left_s = end_s - monotonic_s()
+    if left_s < -_LAST_LOOK_S:
+        raise TimeoutError
+    return max(_LAST_LOOK_S, left_s)

@@ -1,0 +1,50 @@
+"""A recording becomes one file for a colleague, who sees the same; anything else is a sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.cli.cluster.web_recordings import open_recording, save_recording
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.recorder.recording.errors import NoRecording
+from kafka_zk.recorder.recording.recording import Recording
+from tests.kafka_zk.recorder.recording.histories import history
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    recording = Recording(tmp_path / "recorded.sqlite")
+    recording.add([], [transaction for transaction, _ in history(5, 200)])
+    recording.close()
+    return tmp_path / "recorded.sqlite"
+
+
+def test_a_saved_recording_is_opened_as_the_recording_itself(recorded: Path, tmp_path: Path) -> None:
+    """It can be saved once more, and does not replace a file."""
+    file = tmp_path / "recording.kzr"
+    assert save_recording(str(recorded), file).startswith(f"saved {file}: ")
+    counts = []
+    for each in (recorded, file):
+        recording, cluster, described = open_recording(str(each))
+        assert (cluster, described) == (None, f"recording {each.name}")
+        counts.append(recording.entries.count)
+        recording.close()
+    assert counts[0] == counts[1] > 0
+    with pytest.raises(CommandFailed, match="exists already"):
+        save_recording(str(file), file)
+    save_recording(str(file), tmp_path / "again.kzr")
+
+
+def test_an_empty_recording_is_not_saved(tmp_path: Path) -> None:
+    Recording(tmp_path / "empty.sqlite").close()
+    with pytest.raises(CommandFailed, match="there is nothing to save"):
+        save_recording(str(tmp_path / "empty.sqlite"), tmp_path / "recording.kzr")
+    assert not (tmp_path / "recording.kzr").exists()
+
+
+@pytest.mark.parametrize("content", [b"KZR1", b"KZR1" + bytes(40), b"SQLite format 3", b"\xff\xd8\xff a picture", b""])
+def test_a_foreign_or_torn_file_is_a_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises((NoRecording, CommandFailed)) as refusal:
+        open_recording(str(tmp_path / "file"))
+    assert str(tmp_path / "file") in str(refusal.value) and "\n" not in str(refusal.value)
