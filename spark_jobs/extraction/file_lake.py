@@ -1,4 +1,4 @@
-"""The lake of files: Spark writes the staging folder, and ``range_folders.py`` publishes it.
+"""The lake of files: executors or Spark write the staging folder, and ``range_folders.py`` publishes it.
 
 Folders are in Spark's Hadoop file systems; ``stores.py`` defines how each kind of store publishes.
 """
@@ -9,8 +9,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction import file_sizes, partitioning
+from kafka_zk.spark_jobs.extraction import file_sizes, partitioning, session_settings
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.executor_writer import ExecutorWriter
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -45,6 +46,7 @@ class FileLake:
         self._files = HadoopFiles(spark)
         self._folders = RangeFolders(self._files, lambda paths: int(spark.read.parquet(*paths).count()))
         self._frames = RecordFrames(spark, extraction)
+        self._executors = ExecutorWriter(spark, extraction, self._frames)
 
     @property
     def cores(self) -> int:
@@ -83,6 +85,17 @@ class FileLake:
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         """Write the tasks' records to the staging folder, and describe the result."""
         self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
+        staging = self._folders.staging(manifest)
+        with JobProgress(self._spark, staging, tasks.sizes, self._progress):
+            because = self._executors.sparks_writer_because(manifest.target)
+            if because is None:
+                staged = self._executors.write(staging, tasks, bootstrap_servers)
+            else:
+                staged = self._with_spark(manifest, tasks, bootstrap_servers)._replace(spark_because=because)
+        self._folders.complete(manifest, self._extraction.group, staged.records)
+        return staged
+
+    def _with_spark(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         frame, counted = self._frames.to_write(tasks, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
         writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
@@ -90,15 +103,12 @@ class FileLake:
             writer = writer.partitionBy(*partitioning.columns(terms))
         if publication(manifest.target) is Publication.COPY:  # with COPY, a rename copies the data: avoid one
             writer = writer.option(_COMMITTER, "2")
-        staging = self._folders.staging(manifest)
         with (
             file_sizes.aiming_at(self._spark, self._extraction.target_file_bytes),
-            JobProgress(self._spark, staging, tasks.sizes, self._progress),
+            session_settings.parquet_times_in_micros(self._spark),
         ):
-            writer.save(staging)
-        staged = counted()
-        self._folders.complete(manifest, self._extraction.group, staged.records)
-        return staged
+            writer.save(self._folders.staging(manifest))
+        return counted()
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
         """The undecodable records, unchanged; reads the tasks' ranges again."""
