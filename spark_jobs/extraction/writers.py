@@ -13,6 +13,8 @@ _FILE_SYSTEM = "file"
 CODEC = "spark.sql.parquet.compression.codec"
 _DEFAULT_CODEC = "snappy"
 _WRITERS_SETTINGS = ("spark.sql.parquet.", "spark.sql.files.maxRecordsPerFile")
+_NOT_THE_WRITERS = (CODEC, "spark.sql.parquet.fieldId.")
+"""Delta sets the latter in the session of its tables. Columns of an extraction have no field ids."""
 
 
 def codec(settings: Mapping[str, str]) -> str:
@@ -44,10 +46,14 @@ def sparks_writer_because(
         "the type of a column": arrow_types.arrow_schema(written) is None,
         "the type of a column in --partition-by": not _can_name_folders(asked.partition_by, written),
         f"the codec {codec(settings)}": codec(settings) not in task.CODECS,
-        **{name: name != CODEC and name.startswith(_WRITERS_SETTINGS) for name in sorted(settings)},
+        **{name: _is_the_writers(name) for name in sorted(settings)},
         **dict.fromkeys(sorted(parquet_settings), True),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _is_the_writers(setting: str) -> bool:
+    return setting.startswith(_WRITERS_SETTINGS) and not setting.startswith(_NOT_THE_WRITERS)
 
 
 def _keys_of_executors(asked: Extraction) -> str:

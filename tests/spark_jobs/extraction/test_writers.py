@@ -68,9 +68,9 @@ def test_spark_writes_to_other_file_systems_and_unknown_types() -> None:
 def test_settings_of_spark_s_writer_are_obeyed() -> None:
     """An executor that ignored a key of encryption would write plain text."""
     assert because(parquet=("parquet.encryption.footer.key",)) == "parquet.encryption.footer.key"
-    assert because(settings={"spark.sql.parquet.fieldId.write.enabled": "true"}) == (
-        "spark.sql.parquet.fieldId.write.enabled"
-    )
+    legacy = "spark.sql.parquet.writeLegacyFormat"
+    assert because(settings={legacy: "true"}) == legacy
+    assert because(settings={"spark.sql.parquet.fieldId.write.enabled": "true"}) is None
     assert because(settings={CODEC: "brotli"}) == "the codec brotli"
     assert because(settings={CODEC: "ZSTD", "spark.app.name": "x"}) is None
     assert (codec({}), codec({CODEC: "ZSTD"})) == ("snappy", "zstd")
