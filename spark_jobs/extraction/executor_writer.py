@@ -10,7 +10,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction import columns, partitioning, writers
 from kafka_zk.spark_jobs.extraction.parquet import arrow_types, job
 from kafka_zk.spark_jobs.extraction.parquet.record_columns import Counts, Decode, Shape, avro_record
-from kafka_zk.spark_jobs.extraction.parquet.task import TaskSpec
+from kafka_zk.spark_jobs.extraction.parquet.task import FileSpec, TaskSpec
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.range_folders import attempts_folder
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
@@ -38,8 +38,8 @@ class ExecutorWriter:
             [f"parquet.{name}" for name in hadoop],
         )  # fmt: skip
 
-    def write(self, staging: str, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
-        """Raises Spark's errors and OSError."""
+    def write(self, staging: str, tasks: ReadTasks, bootstrap_servers: str, file: FileSpec | None = None) -> Staged:
+        """``file``: that of a table; None for a folder's. Raises Spark's errors and OSError."""
         folder = job.local_path(staging)
         written = self._frames.empty().schema
         terms = self._extraction.partition_by
@@ -49,7 +49,7 @@ class ExecutorWriter:
             attempts_folder(folder),
             self._fetch_settings(tasks, bootstrap_servers),
             self._shape(written.fieldNames()),
-            job.file_spec(in_files, writers.codec(self._spark.conf.getAll)),
+            file or job.file_spec(in_files, writers.codec(self._spark.conf.getAll)),
             {each.derived: (each.column, each.name) for each in filter(None, map(partitioning.transform, terms))},
             tuple(names),
         )

@@ -7,8 +7,10 @@ from kafka_zk.spark_jobs.extraction import columns, keys, partitioning
 from kafka_zk.spark_jobs.extraction.parquet import arrow_types, partition_folders, task
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.stores import scheme_of
+from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS
 
-_FORMAT = "parquet"
+_FORMATS = ("parquet", *TABLE_FORMATS)
+"""For tables, ``table_lake.py`` has further reasons."""
 _FILE_SYSTEM = "file"
 CODEC = "spark.sql.parquet.compression.codec"
 _DEFAULT_CODEC = "snappy"
@@ -35,7 +37,7 @@ def sparks_writer_because(
         parquet_settings: the names of Hadoop's settings for Parquet, such as those of encryption.
     """
     reasons = {
-        f"--format {asked.format}": asked.format != _FORMAT,
+        f"--format {asked.format}": asked.format not in _FORMATS,
         f"the file system {scheme_of(target)}": scheme_of(target) != _FILE_SYSTEM,
         "--decode json": asked.decode == "json",
         f"--key-format {asked.key_format}": asked.keys_as != _keys_of_executors(asked),

@@ -19,6 +19,8 @@ from kafka_zk.spark_jobs.source.range_partition import read_range
 
 _SUCCESS = "_SUCCESS"
 """Spark's mark of a complete folder."""
+EMPTY_FILE = "part-00000-empty.parquet"
+"""The file of a folder without records, as Spark writes one: it has the schema."""
 
 
 def file_spec(columns: Any, codec: str) -> FileSpec:
@@ -59,5 +61,5 @@ def _commit(results: Sequence[TaskResult], spec: TaskSpec, staging: Path) -> Non
             moved.parent.mkdir(parents=True, exist_ok=True)
             (Path(spec.attempts) / each.attempt / name).rename(moved)
     if not spec.partitioned_by and not any(each.files for each in results):
-        task.parquet_writer(staging / "part-00000-empty.parquet", spec.file).close()  # as Spark does: it has the schema
+        task.parquet_writer(staging / EMPTY_FILE, spec.file).close()
     (staging / _SUCCESS).touch()

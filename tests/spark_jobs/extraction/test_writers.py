@@ -33,6 +33,8 @@ def because(
         {"include": ("headers",)},
         {"key_format": "bytes"},
         {"decode": "string", "key_format": "string"},
+        {"format": "delta"},
+        {"format": "iceberg"},
     ],
 )
 def test_executors_write_plain_extractions(more: dict[str, Any]) -> None:
@@ -43,7 +45,6 @@ def test_executors_write_plain_extractions(more: dict[str, Any]) -> None:
     ("more", "reason"),
     [
         ({"format": "json"}, "--format json"),
-        ({"format": "delta"}, "--format delta"),
         ({"decode": "json", "schema": "a INT"}, "--decode json"),
         ({"key_format": "string"}, "--key-format string"),
         ({"decode": "string", "key_format": "bytes"}, "--key-format bytes"),
