@@ -10,6 +10,7 @@ from kafka_zk.spark_jobs.source.schema import CREATE_TIME, LOG_APPEND_TIME
 
 HEADERS, TIMESTAMP_TYPE = "headers", "timestamp_type"
 INCLUDED = (HEADERS, TIMESTAMP_TYPE)
+_COLUMN = re.compile(r"(?P<name>[A-Za-z_]\w*)|`(?P<quoted>[^`,]+)`", re.ASCII)
 _SUMMARY = re.compile(r"^[\s:+-]*(?:Aggregate|Distinct|Deduplicate)\b", re.MULTILINE)
 """Nodes of Spark's plans."""
 
@@ -47,6 +48,21 @@ _LAST_HEADERS = (
 def filtered(frame: Any, where: str | None) -> Any:
     """The condition is true, neither false nor null."""
     return frame if where is None else frame.where(where)
+
+
+def plain_columns(select: str | None, available: Sequence[str]) -> list[str] | None:
+    """The columns that --select names; None if it has anything else. Upper and lower case do not matter to Spark."""
+    if select is None or select.strip() == "*":
+        return list(available)
+    own_names = {name.lower(): name for name in available}
+    found = []
+    for term in select.split(","):
+        given = _COLUMN.fullmatch(term.strip())
+        name = given and (given["quoted"] or given["name"])
+        if not name or name.lower() not in own_names:
+            return None
+        found.append(own_names[name.lower()])
+    return found
 
 
 def summarizes(frame: Any) -> bool:

@@ -199,7 +199,7 @@ def decoded(
         columns.append(f.when(~value_fits, raw("value")).alias(RAW_VALUE))
     if on_undecodable == KEEP and keys.decode is not None:
         columns.append(f.when(key_misfit, raw("key")).alias(RAW_KEY))
-    told = f.concat(f.lit(f"the key is not {keys.meaning}"), f.coalesce(f.concat(f.lit(": "), key.reason), f.lit("")))
+    told = f.concat(f.lit(keys.misfit), f.coalesce(f.concat(f.lit(": "), key.reason), f.lit("")))
     return value.frame.select(
         *columns,
         f.when(key_misfit, False).otherwise(value_fits).alias(FITS),

@@ -1,4 +1,4 @@
-"""The lake of files: Spark writes the staging folder, and ``range_folders.py`` publishes it.
+"""The lake of files: executors or Spark write the staging folder, and ``range_folders.py`` publishes it.
 
 Folders are in Spark's Hadoop file systems; ``stores.py`` defines how each kind of store publishes.
 """
@@ -9,10 +9,15 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction import file_sizes, partitioning
+from kafka_zk.spark_jobs.extraction import file_sizes, partitioning, session_settings
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile, staged_files
+from kafka_zk.spark_jobs.extraction.executor_writer import ExecutorWriter
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
+from kafka_zk.spark_jobs.extraction.inventory import is_data
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.parquet.job import local_path
+from kafka_zk.spark_jobs.extraction.parquet.task import FileSpec
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
@@ -45,6 +50,7 @@ class FileLake:
         self._files = HadoopFiles(spark)
         self._folders = RangeFolders(self._files, lambda paths: int(spark.read.parquet(*paths).count()))
         self._frames = RecordFrames(spark, extraction)
+        self._executors = ExecutorWriter(spark, extraction, self._frames)
 
     @property
     def cores(self) -> int:
@@ -80,9 +86,33 @@ class FileLake:
     def staged(self, manifest: Manifest) -> Any:
         return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
-    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
-        """Write the tasks' records to the staging folder, and describe the result."""
+    def staged_files(self, manifest: Manifest) -> list[StagedFile]:
+        """Those of executors."""
+        staging = self._folders.staging(manifest)
+        data = [path for path, _ in self._files.walk(staging) if is_data(path)]
+        return staged_files(local_path(staging), data)
+
+    def stage(
+        self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str, table: FileSpec | str | None = None
+    ) -> Staged:
+        """Write the tasks' records to the staging folder, and describe the result.
+
+        ``table``: what the files of a table need, or why Spark's writer must write them; None if they need nothing.
+        """
         self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
+        staging = self._folders.staging(manifest)
+        with JobProgress(self._spark, staging, tasks.sizes, self._progress):
+            told = table if isinstance(table, str) else None
+            because = told or self._executors.sparks_writer_because(manifest.target)
+            if because is None:
+                needed = table if isinstance(table, FileSpec) else None
+                staged = self._executors.write(staging, tasks, bootstrap_servers, needed)
+            else:
+                staged = self._with_spark(manifest, tasks, bootstrap_servers)._replace(spark_because=because)
+        self._folders.complete(manifest, self._extraction.group, staged.records)
+        return staged
+
+    def _with_spark(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         frame, counted = self._frames.to_write(tasks, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
         writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
@@ -90,15 +120,12 @@ class FileLake:
             writer = writer.partitionBy(*partitioning.columns(terms))
         if publication(manifest.target) is Publication.COPY:  # with COPY, a rename copies the data: avoid one
             writer = writer.option(_COMMITTER, "2")
-        staging = self._folders.staging(manifest)
         with (
             file_sizes.aiming_at(self._spark, self._extraction.target_file_bytes),
-            JobProgress(self._spark, staging, tasks.sizes, self._progress),
+            session_settings.parquet_times_in_micros(self._spark),
         ):
-            writer.save(staging)
-        staged = counted()
-        self._folders.complete(manifest, self._extraction.group, staged.records)
-        return staged
+            writer.save(self._folders.staging(manifest))
+        return counted()
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
         """The undecodable records, unchanged; reads the tasks' ranges again."""

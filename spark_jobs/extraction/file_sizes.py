@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction import session_settings
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG, is_table
 
 _PLACE = ("topic", "partition", "offset")
@@ -40,11 +41,5 @@ def aiming_at(spark: Any, target_file_bytes: int | None) -> Iterator[None]:
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(target_file_bytes),
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     }
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
+    with session_settings.set_to(spark, wanted):
         yield
-    finally:
-        for name, value in before.items():
-            spark.conf.unset(name) if value is None else spark.conf.set(name, value)

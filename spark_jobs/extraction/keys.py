@@ -30,6 +30,11 @@ class Keys(NamedTuple):
     schema: str | None
     meaning: str
 
+    @property
+    def misfit(self) -> str:
+        """Why a key is undecodable, without what its decoder says."""
+        return f"the key is not {self.meaning}"
+
 
 TEXT_KEYS = Keys(STRING, None, meaning(STRING))
 

@@ -141,7 +141,7 @@ class Report:
     offsets between the end of each range and the end of its partition when the run was planned, in all.
     ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
     ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
-    ``max_records``.
+    ``max_records``. ``writer``: who wrote the files, the executors or Spark, and why Spark; "" without new records.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -152,6 +152,7 @@ class Report:
     seconds: float = 0.0
     spark_start_seconds: float = 0.0
     short: int = 0
+    writer: str = ""
 
     @property
     def lag_before(self) -> int:
@@ -178,6 +179,7 @@ class Report:
             "lag_after": self.lag_after,
             "short": self.short,
             "published": list(self.published),
+            "writer": self.writer,
             "recovered": self.recovered,
             "partitions": [asdict(each) for each in self.partitions],
         }
@@ -237,8 +239,9 @@ class Planning:
             before = self.latest[tp] - start
             rows.append(PartitionReport(*tp, start, end, before, self.latest[tp] - end))
         return Report(
-            tuple(rows), staged.records, staged.undecodable, published, recovered.value, short=self._short(rows)
-        )
+            tuple(rows), staged.records, staged.undecodable, published, recovered.value, short=self._short(rows),
+            writer="" if staged is NOTHING_STAGED else staged.writer,
+        )  # fmt: skip
 
     def _short(self, rows: Sequence[PartitionReport]) -> int:
         most = self._extraction.max_records

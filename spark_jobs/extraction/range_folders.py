@@ -40,6 +40,13 @@ class Files(Protocol):
     def write(self, uri: str, document: Mapping[str, Any]) -> None: ...
 
 
+def attempts_folder(staging: str) -> str:
+    """Where the tasks that write files themselves do so: beside the staging folder, so that a task that was abandoned
+    never writes into a published folder.
+    """
+    return f"{staging}.attempts"
+
+
 class RangeFolders:
     """``count_rows``: counts the rows of Parquet files."""
 
@@ -87,8 +94,9 @@ class RangeFolders:
             self._copy(manifest)
 
     def discard(self, manifest: Manifest) -> None:
-        self.files.delete(self.staging(manifest))
-        self.files.delete(self._description(manifest))
+        staging = self.staging(manifest)
+        for uri in (staging, attempts_folder(staging), self._description(manifest)):
+            self.files.delete(uri)
 
     def _description(self, manifest: Manifest) -> str:
         return f"{self.staging(manifest)}.json"

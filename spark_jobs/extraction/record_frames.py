@@ -17,18 +17,24 @@ from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import FAIL, Staged, meaning
-from kafka_zk.spark_jobs.source.schema import spark_schema
+from kafka_zk.spark_jobs.source.schema import ddl_of, spark_schema
 from kafka_zk.spark_jobs.values.schema_registry import registry_at
 from kafka_zk.spark_jobs.values.value_decoder import KEY, ValueDecoder, value_decoder
 
 _RECORD = f"{decoding.INTERNAL}record"
 
 
-def _read_options(extraction: Extraction) -> dict[str, str]:
-    options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
-    options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
-    options["onUnreadableBatch"] = "fail" if extraction.on_undecodable == FAIL else "skip"
-    return options
+def source_options(
+    extraction: Extraction, tasks: ReadTasks, bootstrap_servers: str, *, headers: bool
+) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        **{f"kafka.{name}": value for name, value in extraction.kafka.items()},
+        "includeHeaders": str(headers).lower(),
+        "failOnDataLoss": str(extraction.fail_on_data_loss).lower(),
+        "onUnreadableBatch": "fail" if extraction.on_undecodable == FAIL else "skip",
+        **tasks.options,
+    }
 
 
 class RecordFrames:
@@ -58,17 +64,25 @@ class RecordFrames:
 
     def empty(self) -> Any:
         """The frame that a run without records would write."""
-        return self._columns(self._rows(self._judged(self._no_records())))
+        return self._columns(self._unselected())
+
+    @property
+    def available(self) -> list[str]:
+        """The columns that --select may name."""
+        return list(self._unselected().columns)
+
+    def _unselected(self) -> Any:
+        return self._rows(self._judged(self._no_records()))
 
     def _no_records(self) -> Any:
-        return self._spark.createDataFrame([], spark_schema(self._with_headers))
+        return self._spark.createDataFrame([], spark_schema(self.with_headers))
 
     def to_write(self, tasks: ReadTasks, bootstrap_servers: str) -> tuple[Any, Callable[[], Staged]]:
         """The frame to write, and a callable that afterwards returns what was read and written."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        judged = self._judged(self._read(tasks, bootstrap_servers, headers=self._with_headers))
+        judged = self._judged(self._read(tasks, bootstrap_servers, headers=self.with_headers))
         read, counts = Observation(), _counts(judged.columns, self._extraction.metadata_prefix)
         rows = self._with_partitions(self._columns(self._rows(judged.observe(read, *counts))))
         if not self._counts_again:
@@ -92,7 +106,7 @@ class RecordFrames:
             yield DeadLetter.of(row, row[decoding.REASON] or f"the value is not {meaning(str(asked.decoding))}")
 
     @property
-    def _with_headers(self) -> bool:
+    def with_headers(self) -> bool:
         return columns.HEADERS in self._extraction.include
 
     def _with_partitions(self, rows: Any) -> Any:
@@ -112,14 +126,23 @@ class RecordFrames:
         return any(each is not None for each in changing)
 
     def _read(self, tasks: ReadTasks, bootstrap_servers: str, *, headers: bool) -> Any:
-        reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
-        reader = reader.option("includeHeaders", str(headers).lower())
-        for name, value in {**_read_options(self._extraction), **tasks.options}.items():
-            reader = reader.option(name, value)
-        return reader.load()
+        options = source_options(self._extraction, tasks, bootstrap_servers, headers=headers)
+        reader = self._spark.read.format("kafka_zk").options(**options)
+        needed = None if headers else self._needed_columns()
+        return (reader if needed is None else reader.schema(needed)).load()
+
+    def _needed_columns(self) -> str | None:
+        """The source's columns that --select names, so that no other one enters Spark's Java; None for all, if others
+        may be needed.
+        """
+        asked = self._extraction
+        if not asked.is_raw or asked.include or asked.where is not None:
+            return None
+        names = columns.plain_columns(asked.select, self.available)
+        return None if names is None else ddl_of(names)
 
     @cached_property
-    def _decoder(self) -> ValueDecoder:
+    def decoder(self) -> ValueDecoder:
         asked = self._extraction
         assert asked.value_format is not None and asked.schema_registry is not None, "checked with the options"
         return value_decoder(asked.value_format, registry_at(asked.schema_registry), asked.topics, asked.schema)
@@ -138,7 +161,7 @@ class RecordFrames:
         frame = columns.with_included(source, asked.include)
         if asked.is_raw:
             return frame
-        decode = self._decoder if asked.value_format is not None else asked.decode
+        decode = self.decoder if asked.value_format is not None else asked.decode
         more = (*asked.include, *kept)
         return decoding.decoded(
             frame, decode, asked.schema, asked.on_undecodable, asked.format, more, self._keys, asked.metadata_prefix

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kafka_zk.spark_jobs.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.session_settings import parquet_times_in_micros
 
 _PLACE = ("topic", "partition", "offset")
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
@@ -33,7 +34,8 @@ class SparkRewriter:
         if order:
             frame = frame.sortWithinPartitions(*order)
         writer = frame.observe(counted, f.count(f.lit(1)).alias("records")).write
-        (writer.partitionBy(*partitioned_by) if partitioned_by else writer).parquet(staging)
+        with parquet_times_in_micros(self._spark):
+            (writer.partitionBy(*partitioned_by) if partitioned_by else writer).parquet(staging)
         return int(counted.get["records"])
 
     def _read(self, target: str, paths: list[str], partitioned_by: tuple[str, ...]) -> Any:

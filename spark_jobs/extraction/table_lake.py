@@ -21,12 +21,16 @@ from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.errors import ExtractionFailed, WronglyAsked
 from kafka_zk.spark_jobs.extraction import partitioning
+from kafka_zk.spark_jobs.extraction.direct import delta_commit, iceberg_commit
+from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
 from kafka_zk.spark_jobs.extraction.file_lake import FileLake
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.parquet.task import FileSpec
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.stores import scheme_of
 from kafka_zk.spark_jobs.extraction.table_formats import catalog_and_name, iceberg_name
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
@@ -52,6 +56,18 @@ class Tables(Protocol):
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None: ...
 
+    def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
+        """Why only Spark's writer can write rows of these columns, a ``StructType``; None if ``add`` can add files."""
+        ...
+
+    def file_spec(self, target: str, written: Any) -> FileSpec | None:
+        """What files need for ``add``; None if they are as those of a folder."""
+        ...
+
+    def add(self, files: Sequence[StagedFile], written: Any, manifest: Manifest, extraction: Extraction) -> None:
+        """Commit the files of executors as RECORDS, unless the plan has a commit."""
+        ...
+
 
 class TableLake:
     """Files are staged as for a folder, inside the table's folder."""
@@ -60,6 +76,8 @@ class TableLake:
         self._folders = folders
         self._tables = tables
         self._extraction = extraction
+        self._of_executors: str | None = None
+        """The staging folder that executors have filled last."""
 
     def qualified(self, target: str) -> str:
         return self._tables.qualified(target, self._folders)
@@ -75,7 +93,11 @@ class TableLake:
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         empty = self._folders.empty()
         location = self._tables.prepare(manifest.target, empty, self._extraction.partition_by)
-        return self._folders.stage(_beside(manifest, location), tasks, bootstrap_servers)
+        because = self._tables.sparks_writer_because(manifest.target, empty.schema, self._extraction)
+        needed = self._tables.file_spec(manifest.target, empty.schema) if because is None else because
+        staged = self._folders.stage(_beside(manifest, location), tasks, bootstrap_servers, needed)
+        self._of_executors = manifest.staging if staged.spark_because is None else None
+        return staged
 
     def published(self, manifest: Manifest) -> str:
         return f"{manifest.target} {manifest.name}"
@@ -85,11 +107,18 @@ class TableLake:
         return False
 
     def publish(self, manifest: Manifest) -> None:
-        """Append the staged files, unless the table has them. Raises ExtractionFailed and Spark's errors."""
+        """Add the executors' files, or append the rows that Spark staged, unless the table has them.
+
+        Raises ExtractionFailed and Spark's errors.
+        """
         location = self._tables.location(manifest.target)
         assert location is not None, "the table was made before the staging"
-        frame = self._folders.staged(_beside(manifest, location))
-        self._tables.append(frame, manifest, RECORDS, self._extraction)
+        beside = _beside(manifest, location)
+        if manifest.staging == self._of_executors:
+            written = self._folders.empty().schema
+            self._tables.add(self._folders.staged_files(beside), written, manifest, self._extraction)
+        else:
+            self._tables.append(self._folders.staged(beside), manifest, RECORDS, self._extraction)
         if (found := self._tables.commit_of(manifest)) != RECORDS:
             raise ExtractionFailed(f"{manifest.target} has no commit of {manifest.name} (found: {found})")
 
@@ -170,11 +199,30 @@ class DeltaTables:
             frame = partitioning.with_columns(frame, extraction.partition_by)
             self._make(manifest.target, frame.limit(0), extraction)
         writer = self._writer(frame, extraction)
-        writer = writer.option("txnAppId", f"kafka-zk-{manifest.writer}").option("txnVersion", manifest.sequence)
+        writer = writer.option("txnAppId", _application(manifest)).option("txnVersion", manifest.sequence)
         writer = writer.option("userMetadata", json.dumps(_note_of(manifest, what)))
         if extraction.merge_schema:
             writer = writer.option("mergeSchema", "true")
         writer.save(manifest.target)
+
+    def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
+        if scheme_of(target) != "file":
+            return f"the file system {scheme_of(target)}"
+        commit = delta_commit.DeltaCommit(self._spark, target)
+        if not self._is_table(target):
+            return commit.refusal_of_new_table()
+        return commit.refusal_of_table(_delta_columns(written, extraction))
+
+    def file_spec(self, target: str, written: Any) -> FileSpec | None:
+        return None
+
+    def add(self, files: Sequence[StagedFile], written: Any, manifest: Manifest, extraction: Extraction) -> None:
+        empty = self._spark.createDataFrame([], written)
+        self._make(manifest.target, partitioning.with_columns(empty, extraction.partition_by), extraction)
+        delta_commit.DeltaCommit(self._spark, manifest.target).add(
+            files, _delta_columns(written, extraction), _application(manifest), manifest.sequence,
+            json.dumps(_note_of(manifest, RECORDS)),
+        )  # fmt: skip
 
     def _make(self, target: str, empty: Any, extraction: Extraction) -> None:
         """Create the table in a separate commit, because Delta refuses one of two appends that each create it."""
@@ -196,11 +244,20 @@ class DeltaTables:
         return any(path.endswith((".json", ".parquet")) for path, _ in self._files.walk(f"{target}/_delta_log"))
 
 
+def _application(manifest: Manifest) -> str:
+    return f"kafka-zk-{manifest.writer}"
+
+
+def _delta_columns(written: Any, extraction: Extraction) -> delta_commit.Columns:
+    return delta_commit.Columns(written, partitioning.columns(extraction.partition_by))
+
+
 class IcebergTables:
     """Iceberg tables, named by catalog, namespaces and table."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
+        self._files = HadoopFiles(spark)
 
     def qualified(self, target: str, folders: FileLake) -> str:
         return iceberg_name(target)
@@ -223,7 +280,7 @@ class IcebergTables:
         if not self._spark.catalog.tableExists(target):
             return None
         rows = self._spark.sql(f"DESCRIBE TABLE EXTENDED {target}").where("col_name = 'Location'").collect()
-        return str(rows[0].data_type).rstrip("/")
+        return self._files.qualified(str(rows[0].data_type))
 
     def commit_of(self, manifest: Manifest) -> str | None:
         if self.location(manifest.target) is None:
@@ -253,15 +310,27 @@ class IcebergTables:
         self._spark.conf.set("spark.wap.id", _wap_id(manifest))
         try:
             writer = frame.writeTo(target)
-            for name, value in {**_note_of(manifest, what), "attempt": manifest.attempt}.items():
-                text = value if isinstance(value, str) else json.dumps(value)
-                writer = writer.option(f"snapshot-property.kafka-zk.{name}", text)
+            for name, text in _summary_of(manifest, what).items():
+                writer = writer.option(f"snapshot-property.{name}", text)
             if extraction.merge_schema:
                 writer = writer.option("mergeSchema", "true").option("check-ordering", "false")
             writer.append()
         finally:
             self._spark.conf.unset("spark.wap.id")
         self._publish(manifest, what)
+
+    def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
+        return iceberg_commit.IcebergCommit(self._spark, target).refusal(written, extraction.partition_by)
+
+    def file_spec(self, target: str, written: Any) -> FileSpec | None:
+        return iceberg_commit.IcebergCommit(self._spark, target).file_spec(written)
+
+    def add(self, files: Sequence[StagedFile], written: Any, manifest: Manifest, extraction: Extraction) -> None:
+        summary = {**_summary_of(manifest, RECORDS), "wap.id": _wap_id(manifest)}
+        iceberg_commit.IcebergCommit(self._spark, manifest.target).stage(
+            files, written, extraction.partition_by, summary
+        )
+        self._publish(manifest, RECORDS)
 
     def _publish(self, manifest: Manifest, what: str) -> None:
         """Publish the staged snapshot. Raises Iceberg's errors, unless the plan has a commit."""
@@ -277,6 +346,12 @@ class IcebergTables:
 
     def _table(self, manifest: Manifest, name: str) -> Any:
         return self._spark.sql(f"SELECT * FROM {manifest.target}.{name}")
+
+
+def _summary_of(manifest: Manifest, what: str) -> dict[str, str]:
+    """Properties of a snapshot."""
+    note = {**_note_of(manifest, what), "attempt": manifest.attempt}
+    return {f"kafka-zk.{name}": text if isinstance(text, str) else json.dumps(text) for name, text in note.items()}
 
 
 def check_catalog(spark: Any, target: str) -> None:

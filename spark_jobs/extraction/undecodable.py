@@ -17,7 +17,7 @@ _MEANING = {
 class Staged(NamedTuple):
     """What a staging folder contains. ``values``: number of records with a value, or with an undecodable key.
     ``undecodable``: number of records whose key or value is; ``keys``: of these, whose key is. ``first``: place of the
-    first one, and the reason.
+    first one, and the reason. ``spark_because``: why Spark's writer wrote it; None if the executors did.
     """
 
     records: int
@@ -25,6 +25,12 @@ class Staged(NamedTuple):
     undecodable: int = 0
     first: str = ""
     keys: int = 0
+    spark_because: str | None = None
+
+    @property
+    def writer(self) -> str:
+        """Who wrote it, as a report names them."""
+        return "executors" if self.spark_because is None else f"Spark, because of {self.spark_because}"
 
 
 NOTHING_STAGED = Staged(0)

@@ -9,6 +9,7 @@ ZooKeeper.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -17,7 +18,7 @@ from kafka_zk.spark_jobs.errors import OptionError, reason_only
 from kafka_zk.spark_jobs.source import options as source_options
 from kafka_zk.spark_jobs.source.options import SourceOptions
 from kafka_zk.spark_jobs.source.range_partition import RangePartition, read_range
-from kafka_zk.spark_jobs.source.schema import spark_schema
+from kafka_zk.spark_jobs.source.schema import projection, spark_schema
 
 NAME = "kafka_zk"
 
@@ -32,11 +33,11 @@ class KafkaZkDataSource(DataSource):
 
     def reader(self, schema: Any) -> "RangeReader":
         with reason_only():
-            return RangeReader(source_options.parse(dict(self.options)))
+            return RangeReader(self._read_options(schema))
 
     def streamReader(self, schema: Any) -> Any:
         try:
-            options = source_options.parse(dict(self.options), streaming=True)
+            options = self._read_options(schema, streaming=True)
             try:
                 from kafka_zk.spark_jobs.source.stream_reader import KafkaZkStreamReader
             except ImportError as error:
@@ -58,6 +59,11 @@ class KafkaZkDataSource(DataSource):
 
         with reason_only():
             return TopicStreamWriter(self._write_options(schema))
+
+    def _read_options(self, schema: Any, *, streaming: bool = False) -> SourceOptions:
+        """``schema``: all columns, or those of ``.schema(...)``."""
+        options = source_options.parse(dict(self.options), streaming=streaming)
+        return replace(options, columns=projection(schema, options.include_headers))
 
     def _write_options(self, schema: Any) -> Any:
         from kafka_zk.spark_jobs.sink import write_options

@@ -69,7 +69,7 @@ _BATCH_ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Sizes in records or bytes, times in ms."""
+    """Sizes in records or bytes, times in ms. ``columns``: those of ``.schema(...)``; None for all."""
 
     bootstrap_servers: str | None
     zookeeper: str | None
@@ -92,6 +92,7 @@ class SourceOptions:
     poll_timeout_ms: int
     retry_interval_ms: int
     client_id: str
+    columns: tuple[str, ...] | None = None
 
     def wants(self, topic: str) -> bool:
         if self.pattern is not None:

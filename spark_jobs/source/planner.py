@@ -211,4 +211,5 @@ def fetch_settings(options: SourceOptions, client: ClientSettings) -> FetchSetti
         max_wait_ms=kafka_number(options.kafka, "fetch.max.wait.ms", default.max_wait_ms),
         check_crcs=options.kafka.get("check.crcs", "true").lower() != "false",
         skip_unreadable=options.skip_unreadable,
+        columns=options.columns,
     )

@@ -31,8 +31,10 @@ def read_range(partition: InputPartition) -> Iterator[Any]:
 
 
 def _batches(partition: RangePartition) -> Iterator[Any]:
+    columns = partition.settings.columns
     with reason_only():
-        yield from _fetch()(partition.ranges, partition.settings)
+        for batch in _fetch()(partition.ranges, partition.settings):
+            yield batch if columns is None else batch.select(columns)
 
 
 @functools.cache

@@ -6,7 +6,9 @@ from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
 
 
 class FetchSettings(NamedTuple):
-    """Sizes in bytes. ``max_bytes``: limit of a response. At most two responses are in memory."""
+    """Sizes in bytes. ``max_bytes``: limit of a response. At most two responses are in memory. ``columns``: the columns
+    to return; None for all.
+    """
 
     client: ClientSettings
     include_headers: bool = False
@@ -15,3 +17,4 @@ class FetchSettings(NamedTuple):
     max_wait_ms: int = 500
     check_crcs: bool = True
     skip_unreadable: bool = False
+    columns: tuple[str, ...] | None = None

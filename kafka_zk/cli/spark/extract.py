@@ -185,6 +185,8 @@ def _show(report: "Report", as_json: bool, dry_run: bool, extraction: "Extractio
         note(f"an earlier run was not completed: {report.recovered}")
     for folder in report.published:
         note(f"published {folder}")
+    if report.writer:
+        note(f"files were written by {report.writer}")
     if report.undecodable:
         note(f"{report.undecodable:,} of the values could not be decoded; {_whereabouts(extraction)}")
     took = f"in {report.seconds:.1f} s"

@@ -20,11 +20,21 @@ from rich.table import Table
 from kafka_zk.embedded.process import tied
 from tests.bench import machine, measure
 from tests.bench.spark.filling import fill
-from tests.bench.spark.session_process import OURS, SPARK
+from tests.bench.spark.session_process import CHECK, EXTRACT, NOOP, OURS, PARQUET, SPARK
 from tests.peers import apache_kafka, jars, requirements, targets
 from tests.peers.processes import ProcessFailed
 
-_SINKS = ("noop", "parquet")
+_GOALS = {
+    (NOOP, 1000): (2.4, 0.0),
+    (NOOP, 100): (2.4, 0.0),
+    (PARQUET, 1000): (1.9, 0.0),
+    (PARQUET, 100): (1.9, 0.0),
+    (EXTRACT, 1000): (4.0, 3.0),
+    (EXTRACT, 100): (5.0, 3.5),
+}
+"""How many times as fast as Spark's own source and writer, and at what fraction of its CPU, by sink and value size."""
+_SINKS = (NOOP, PARQUET, EXTRACT)
+_SIZES_DIFFER_BY = 0.05
 _SOURCES = (OURS, SPARK)
 _PARTITIONS = 2
 
@@ -59,13 +69,15 @@ class Sample(NamedTuple):
     seconds: float
     cpu_seconds: float
     broker_cpu_seconds: float
+    size_bytes: int
 
 
 class Session:
     """One ``session_process``."""
 
-    def __init__(self, source: str, master: str, bootstrap: str, folder: Path) -> None:
-        command = [sys.executable, "-m", "tests.bench.spark.session_process", source, master, bootstrap, str(folder)]
+    def __init__(self, source: str, master: str, bootstrap: str, zookeeper: str, folder: Path) -> None:
+        arguments = [source, master, bootstrap, zookeeper, str(folder)]
+        command = [sys.executable, "-m", "tests.bench.spark.session_process", *arguments]
         self._log = (folder / f"{source}-{master}.log").open("w")
         environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         self._process = subprocess.Popen(
@@ -105,16 +117,28 @@ def measured(
     for number in range(warmup + rounds):
         for source in _SOURCES if number % 2 == 0 else reversed(_SOURCES):
             before = measure.cpu_seconds(sessions[source].pid), measure.cpu_seconds(broker_pid)
-            seconds = sessions[source].ask(sink, options)["seconds"]
+            answer = sessions[source].ask(sink, options)
             after = measure.cpu_seconds(sessions[source].pid), measure.cpu_seconds(broker_pid)
             if number >= warmup:
-                samples.append(Sample(given, layout, sink, source, seconds, after[0] - before[0], after[1] - before[1]))
+                cpu_seconds, broker_cpu_seconds = after[0] - before[0], after[1] - before[1]
+                samples.append(
+                    Sample(given, layout, sink, source, answer["seconds"], cpu_seconds, broker_cpu_seconds,
+                           answer["bytes"])
+                )  # fmt: skip
+    _check_sizes(samples)
     return samples
 
 
+def _check_sizes(samples: Sequence[Sample]) -> None:
+    """Files of about one size, or they do not have the same content."""
+    ours, sparks = (statistics.median(each.size_bytes for each in samples if each.source == name) for name in _SOURCES)
+    if abs(ours - sparks) > sparks * _SIZES_DIFFER_BY:
+        raise click.ClickException(f"{samples[0].sink}: our files have {ours:,.0f} bytes, Spark's {sparks:,.0f}")
+
+
 def run(
-    bootstrap: str, broker_pid: int, inputs: Sequence[Input], layouts: Sequence[Layout], rounds: int, warmup: int,
-    folder: Path, console: Console,
+    bootstrap: str, zookeeper: str, broker_pid: int, inputs: Sequence[Input], layouts: Sequence[Layout], rounds: int,
+    warmup: int, folder: Path, console: Console,
 ) -> tuple[list[Sample], dict[str, dict[str, int]]]:  # fmt: skip
     samples: list[Sample] = []
     memory: dict[str, dict[str, int]] = {}
@@ -122,15 +146,15 @@ def run(
         sessions: dict[str, Session] = {}
         try:
             for source in _SOURCES:
-                sessions[source] = Session(source, master, bootstrap, folder)
+                sessions[source] = Session(source, master, bootstrap, zookeeper, folder)
             for given in inputs:
                 answers = {
-                    source: each.ask("check", {"subscribe": given.topic})["check"] for source, each in sessions.items()
+                    source: each.ask(CHECK, {"subscribe": given.topic})["check"] for source, each in sessions.items()
                 }
                 if answers[OURS] != answers[SPARK] or answers[OURS][0] != given.records:
                     raise click.ClickException(f"the sources disagree about {given.topic}: {answers}")
                 for layout in layouts:
-                    for sink in _SINKS if layout.master == master else ():
+                    for sink in _sinks(layout) if layout.master == master else ():
                         console.print(f"{given.topic} {layout} {sink}", style="dim", highlight=False)
                         samples += measured(sessions, broker_pid, given, layout, sink, rounds, warmup)
             memory[master] = {source: measure.memory(each.pid).peak_bytes for source, each in sessions.items()}
@@ -140,10 +164,15 @@ def run(
     return samples, memory
 
 
+def _sinks(layout: Layout) -> Sequence[str]:
+    """An extraction plans its tasks itself."""
+    return [sink for sink in _SINKS if sink != EXTRACT or layout.min_partitions is None]
+
+
 def print_report(console: Console, samples: Sequence[Sample], memory: dict[str, dict[str, int]]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("input", "Spark", "sink", "ours s", "Spark's s", "times as fast", "(range)", "ours rec/s",
-                   "CPU ours s", "CPU Spark's s"):  # fmt: skip
+                   "CPU ours s", "CPU Spark's s", "CPU ratio", "goals"):  # fmt: skip
         table.add_column(column, justify="left" if column in ("input", "Spark", "sink") else "right")
     for given, layout, sink in dict.fromkeys((each.input, each.layout, each.sink) for each in samples):
         both = {source: [each for each in samples if each[:4] == (given, layout, sink, source)] for source in _SOURCES}
@@ -154,7 +183,8 @@ def print_report(console: Console, samples: Sequence[Sample], memory: dict[str, 
             f"{given.records:,} x {given.value_bytes} B {given.codec}", str(layout), sink,
             f"{seconds[OURS]:.2f}", f"{seconds[SPARK]:.2f}", f"{statistics.median(ratios):.2f}",
             f"{min(ratios):.2f}-{max(ratios):.2f}", f"{given.records / seconds[OURS]:,.0f}",
-            f"{cpu[OURS]:.1f}", f"{cpu[SPARK]:.1f}",
+            f"{cpu[OURS]:.1f}", f"{cpu[SPARK]:.1f}", f"{cpu[SPARK] / max(cpu[OURS], 0.01):.2f}",
+            " / ".join(f"{goal:g}" for goal in _GOALS[sink, given.value_bytes] if goal),
         )  # fmt: skip
     console.print(table)
     for master, peaks in memory.items():
@@ -175,7 +205,9 @@ def main(
     rounds: int, warmup: int, scale: float, sizes: tuple[str, ...], codecs: tuple[str, ...], masters: tuple[str, ...],
     broker: str, json_path: Path | None,
 ) -> None:  # fmt: skip
-    """All columns of a topic to a sink that throws them away and to Parquet, by both sources, in alternating pairs."""
+    """All columns of a topic, by both sources in alternating pairs: to a sink that throws them away, to Parquet, and by
+    an extraction, which Spark's own source and writer are compared with.
+    """
     console = Console(width=max(Console().width, 150))
     layouts = [Layout(master) for master in masters] or [
         Layout("local[2]"), Layout("local[2]", 8), Layout("local[1]")
@@ -198,7 +230,10 @@ def main(
                 for given in inputs:
                     target.create_topic(given.topic, partitions=_PARTITIONS)
                     fill(target.bootstrap, given.topic, given.records, given.value_bytes, given.codec, _PARTITIONS)
-                found = run(target.bootstrap, target.brokers[0].pid, inputs, layouts, rounds, warmup, folder, console)
+                found = run(
+                    target.bootstrap, target.zookeeper, target.brokers[0].pid, inputs, layouts, rounds, warmup, folder,
+                    console,
+                )  # fmt: skip
             finally:
                 target.stop()
         finally:

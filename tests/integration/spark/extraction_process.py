@@ -13,15 +13,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_zk.cli.main import main as kafka_zk
 from kafka_zk.spark_jobs.extraction import job
+from kafka_zk.spark_jobs.extraction.parquet import job as parquet_job
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from kafka_zk.spark_jobs.source import options as source_options
 from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource, RangeReader
 from kafka_zk.spark_jobs.source.range_partition import read_range
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
@@ -58,19 +59,30 @@ def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
 
     class Reader(RangeReader):
         def read(self, partition: Any) -> Iterator[Any]:
-            parts = _parts(read_range(partition))
-            yield next(parts)
-            if kill.claim():
-                _kill(_seen_from_worker(kill.victim, pids))
-                if kill.victim != DRIVER or JAVA in pids:  # else its Java lives, and so does its job
-                    threading.Event().wait()  # whoever is left must not go on; Spark ends it with its executor
-            yield from parts
+            return killing_read(kill, pids, partition)
 
     class Source(KafkaZkDataSource):
         def reader(self, schema: Any) -> RangeReader:
-            return Reader(source_options.parse(dict(self.options)))
+            return Reader(self._read_options(schema))
 
     return Source
+
+
+def killing_read(kill: Kill, pids: dict[str, int], partition: Any) -> Iterator[Any]:
+    """Like ``read_range``, but dies, or kills, after two records; once."""
+    parts = _parts(read_range(partition))
+    yield next(parts)
+    if kill.claim():
+        _kill(_seen_from_worker(kill.victim, pids))
+        if kill.victim != DRIVER or JAVA in pids:  # else its Java lives, and so does its job
+            threading.Event().wait()  # whoever is left must not go on; Spark ends it with its executor
+    yield from parts
+
+
+def kill_while_reading(session: Any, kill: Kill, pids: dict[str, int]) -> None:
+    """Whichever writer runs: Spark's reads from the data source, the executors' read the ranges."""
+    session.dataSource.register(killing_source(kill, pids))
+    parquet_job.read_range = partial(killing_read, kill, pids)  # type: ignore[attr-defined]
 
 
 def _parts(batches: Iterator[Any]) -> Iterator[Any]:
@@ -148,7 +160,7 @@ def main(point: str, *arguments: str) -> None:
             if kill is not None and (kill.step, kill.phase) == (Step.PUBLISH.name, MIDDLE):
                 kill_between_files(kill, pids)
             elif kill is not None and kill.phase == MIDDLE:
-                session.dataSource.register(killing_source(kill, pids))
+                kill_while_reading(session, kill, pids)
             return session
 
         def observe(step: Step, phase: Phase) -> None:

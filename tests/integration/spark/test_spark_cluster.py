@@ -1,6 +1,7 @@
 """The data source and the extraction on a standalone Spark cluster, one of whose executors is killed."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.job import extract
+from kafka_zk.spark_jobs.extraction.parquet import job as parquet_job
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.session import spark_session
 from kafka_zk.testing.plugin import MakeTopic
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.processes import wait_for
-from tests.integration.spark.extraction_process import EXECUTOR, MIDDLE, Kill, executors, killing_source
+from tests.integration.spark.extraction_process import EXECUTOR, MIDDLE, Kill, executors, killing_read
 from tests.integration.spark.sessions import SMALL, stop_shared
 from tests.integration.spark.spark_cluster import SMALL_EXECUTORS, WORKERS, StandaloneCluster, spark_cluster  # noqa: F401
 
@@ -56,13 +58,13 @@ def test_a_read_by_two_executors(spark: Any, kafka_zk_cluster: EmbeddedCluster, 
 
 
 def test_an_extraction_that_loses_an_executor_in_the_middle_of_reading(
-    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     application = spark.sparkContext.applicationId
     wait_for(lambda: len(executors(application)) == WORKERS, "two executors", EXECUTORS_TIMEOUT_S)
     before = set(executors(application))
     kill = Kill("STAGE", MIDDLE, EXECUTOR, str(tmp_path / "killed"))
-    spark.dataSource.register(killing_source(kill, {}))
+    monkeypatch.setattr(parquet_job, "read_range", partial(killing_read, kill, {}))
     extraction = Extraction(
         zookeeper=kafka_zk_cluster.zookeeper_connect,
         group="cluster-lake",

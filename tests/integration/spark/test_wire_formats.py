@@ -111,8 +111,10 @@ def test_each_record_by_its_own_schema_in_the_columns_of_the_newest(spark: Any, 
     assert [(row.offset, bytes(row.raw_value)) for row in kept.collect()] == [(4, UNKNOWN_ID)]
 
 
-@pytest.mark.parametrize("arrow", ["true", "false"])
-def test_avro_whose_logical_types_changed(spark: Any, orders: Orders, arrow: str) -> None:  # noqa: F811
+@pytest.mark.parametrize(("arrow", "where"), [("true", None), ("true", "true"), ("false", "true")])
+def test_avro_whose_logical_types_changed(
+    spark: Any, orders: Orders, arrow: str, where: str | None  # noqa: F811
+) -> None:
     """Both ways in one batch. Runs used to fail, or published numbers times 1,000, and nulls without Arrow."""
     logical = {
         "at": {"type": "long", "logicalType": "timestamp-millis"},
@@ -134,10 +136,11 @@ def test_avro_whose_logical_types_changed(spark: Any, orders: Orders, arrow: str
     before = spark.conf.get(name)
     spark.conf.set(name, arrow)
     try:
-        report = extract(spark, orders.extraction)
+        report = extract(spark, replace(orders.extraction, where=where))
     finally:
         spark.conf.set(name, before)
     assert (report.records, report.undecodable) == (2, 0)
+    assert report.writer == ("executors" if where is None else "Spark, because of --where")
     columns = ["unix_millis(b_at)" if each == "b_at" else each for each in second]
     expected = (at, b"09", 19_000, at, Decimal("123.45"), date(2022, 1, 8))
     found = spark.read.parquet(orders.extraction.target).selectExpr(*columns).collect()

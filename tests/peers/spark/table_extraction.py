@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -102,12 +102,17 @@ def read_delta(folder: str | Path) -> pa.Table:
 
 
 def read_iceberg(folder: Path) -> pa.Table:
-    """By PyIceberg, of a table in a catalog of folders."""
+    """By PyIceberg."""
+    return iceberg_table(folder).scan().to_arrow()
+
+
+def iceberg_table(folder: Path) -> Any:
+    """A ``StaticTable`` of PyIceberg: the newest version of a table in a catalog of folders."""
     from pyiceberg.table import StaticTable
 
     versions = (folder / "metadata").glob("v*.metadata.json")
     newest = max(versions, key=lambda path: int(path.name[1:].split(".")[0]))
-    return StaticTable.from_metadata(str(newest)).scan().to_arrow()
+    return StaticTable.from_metadata(str(newest))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@
 
 ``PAIRS`` are [step, fields, fields]: two extractions by their fields, in a session each, which wait for each other at
 the beginning of the step. Prints JSON: of each table what ``observe`` says, and of each extraction how many records it
-had, or why it failed.
+had and who wrote them, or why it failed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.spark.sessions import LOCAL, SMALL
 
 PARTITION_BY = {DELTA: ("days(timestamp)",), ICEBERG: ("hours(timestamp)", "bucket(4, value)")}
+A_RULE = {
+    DELTA: "ALTER TABLE delta.`{}` ADD CONSTRAINT rule CHECK (value <> '')",
+    ICEBERG: "ALTER TABLE {} SET TBLPROPERTIES ('write.object-storage.enabled'='true')",
+}
 A_CHECKPOINT = 12
 """Commits of which Delta makes at least one checkpoint."""
 _MEET_S = 120
@@ -82,6 +86,10 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
         tables.append(wider, plan(sequence), RECORDS, extraction)
     told["past a checkpoint"] = [count(), tables.commit_of(plan(3 + A_CHECKPOINT))]
     told["partitioned by"] = partition_columns(spark, format, target)
+    asked = (target, wider.limit(0).schema, extraction)
+    told["files of executors"] = tables.sparks_writer_because(*asked)
+    spark.sql(A_RULE[format].format(target))
+    told["with a rule"] = tables.sparks_writer_because(*asked)
     return told
 
 
@@ -92,18 +100,19 @@ def partition_columns(spark: Any, format: str, target: str) -> list[str]:
     return list(spark.table(f"{target}.partitions").schema["partition"].dataType.names)
 
 
-def at_once(spark: Any, met_at: Step, both: list[dict[str, Any]]) -> list[int | str]:
+def at_once(spark: Any, met_at: Step, both: list[dict[str, Any]]) -> list[Any]:
     meeting = Barrier(len(both), timeout=_MEET_S)
 
     def meet(step: Step, phase: Phase) -> None:
         if (step, phase) == (met_at, Phase.BEGIN):
             meeting.wait()
 
-    def run(fields: dict[str, Any]) -> int | str:
+    def run(fields: dict[str, Any]) -> Any:
         session = spark.newSession()
         session.dataSource.register(KafkaZkDataSource)
         try:
-            return extract(session, Extraction(**fields, session_timeout_ms=SESSION_TIMEOUT_MS), observe=meet).records
+            report = extract(session, Extraction(**fields, session_timeout_ms=SESSION_TIMEOUT_MS), observe=meet)
+            return [report.records, report.writer]
         except SourceError as error:
             return f"{type(error).__name__}: {error}"
 

@@ -23,13 +23,25 @@ from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.spark.extraction_process import DRIVER
 from tests.integration.spark.killed_extraction import Point
 from tests.peers.spark import spark_versions
-from tests.peers.spark.table_extraction import IntoDelta, IntoIceberg, IntoTable, read_delta, read_iceberg
+from tests.peers.spark.table_extraction import (
+    IntoDelta,
+    IntoIceberg,
+    IntoTable,
+    iceberg_table,
+    read_delta,
+    read_iceberg,
+)
 from tests.peers.spark.table_process import A_CHECKPOINT
 
 pytestmark = pytest.mark.peers
 
 TIMEOUT_S = 900
 PARTITION_COLUMNS = {"delta": ["timestamp_day"], "iceberg": ["timestamp_hour", "value_bucket"]}
+WHY_SPARK = {
+    "delta": (None, "the table's setting delta.constraints.rule"),
+    "iceberg": ("the table's columns", "the table's setting write.object-storage.enabled"),
+}
+"""Before and after a rule that executors do not know."""
 FOLLOWS = "the table has its records, the offsets follow"
 
 
@@ -54,7 +66,9 @@ class Told(NamedTuple):
     topics: list[str]
 
 
+PARTITION_BY = {"delta": ("topic", "hours(timestamp)"), "iceberg": ("hours(timestamp)",)}
 PUBLISH, JOIN = Step.PUBLISH.name, Step.JOIN.name
+EXECUTORS = "executors"
 AT_ONCE = [  # format, target, where they meet; group and topic of each; how many records each extracts
     ("delta", "delta.two_groups", PUBLISH, [("a", 0), ("b", 1)], [20, 20]),
     ("delta", "delta.one_group", JOIN, [("a", 0), ("a", 0)], [0, 20]),
@@ -73,6 +87,7 @@ def told(kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFac
     for format, target, met_at, runs, _ in AT_ONCE:
         at = {"zookeeper": kafka_zk_cluster.zookeeper_connect, "format": format, "decode": "string", "wait_ms": 120_000}
         at["target"] = target if format == "iceberg" else str(folder / target)
+        at["partition_by"] = PARTITION_BY.get(format, ())
         pairs.append(
             [met_at, *({**at, "group": f"{target}-{group}", "topics": [topics[topic]]} for group, topic in runs)]
         )
@@ -103,6 +118,7 @@ def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: st
     said = dict(told.said[format])
     assert said.pop("another schema") != "accepted"
     assert said.pop("partitioned by") == PARTITION_COLUMNS[format]
+    assert (said.pop("files of executors"), said.pop("with a rule")) == WHY_SPARK[format]
     assert said == {
         "before": None,
         "committed": [10, "records"],
@@ -117,16 +133,29 @@ def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: st
     }
 
 
+def check_fields_and_metrics(place: Path) -> None:
+    """Every column of an Iceberg table's files has its id, and the table's metadata has its bounds."""
+    table = iceberg_table(place)
+    ids = [field.field_id for field in table.schema().fields]
+    for file in table.inspect.files().to_pylist():
+        schema = pyarrow.parquet.read_schema(file["file_path"])
+        assert [int(field.metadata[b"PARQUET:field_id"]) for field in schema] == ids
+        assert file["readable_metrics"]["offset"]["lower_bound"] == 0
+        assert file["readable_metrics"]["value"]["value_count"] == file["record_count"]
+
+
 @pytest.mark.parametrize("number", range(len(AT_ONCE)), ids=[each[1] for each in AT_ONCE])
 def test_of_two_writers_at_once_neither_loses_nor_doubles_a_record(told: Told, number: int) -> None:
     """Two groups meet when both have staged and neither has committed. Of two runs of one group the second waits for
     the first. Two groups that extract one topic into one folder meet before the rename."""
     format, target, _, runs, expected = AT_ONCE[number]
-    assert sorted(told.said["at once"][number], key=str) == expected
+    assert sorted(told.said["at once"][number]) == [[count, EXECUTORS if count else ""] for count in expected]
     if format == "delta":
         table = read_delta(told.folder / target)
     elif format == "iceberg":
-        table = read_iceberg(told.folder / "warehouse" / "db" / target.removeprefix("lake.db."))
+        place = told.folder / "warehouse" / "db" / target.removeprefix("lake.db.")
+        table = read_iceberg(place)
+        check_fields_and_metrics(place)
     else:
         files = sorted((told.folder / target).glob("range=*/**/*.parquet"))
         table = pa.concat_tables(pyarrow.parquet.read_table(path) for path in files)

@@ -11,7 +11,7 @@ import pytest
 from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
-from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders, attempts_folder
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 TARGET = "s3a://bucket/lake"
@@ -182,6 +182,14 @@ def test_a_committed_range_whose_files_are_gone_is_an_error() -> None:
     folders.discard(manifest)
     with pytest.raises(ExtractionFailed, match=r"have moved, but .* does not exist"):
         folders.publish(manifest)
+
+
+def test_attempts_of_tasks_are_discarded_with_the_staging_folder() -> None:
+    store = Disk()
+    folders, manifest = _staged(store, "file:/lake")
+    store.objects[f"{attempts_folder(folders.staging(manifest))}/00000-a/part-0.parquet"] = b"half"
+    folders.discard(manifest)
+    assert not store.objects
 
 
 @pytest.mark.parametrize("when", range(17))

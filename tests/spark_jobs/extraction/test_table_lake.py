@@ -11,6 +11,7 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.table_compaction import compact_table
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, TableLake, check_catalog
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 
@@ -19,6 +20,8 @@ class Tables:
 
     def __init__(self) -> None:
         self.commits: dict[str, dict[int, str]] = {}
+        self.because: str | None = None
+        self.added: list[Any] = []
 
     def qualified(self, target: str, folders: Any) -> str:
         return f"file:{target}"
@@ -36,9 +39,36 @@ class Tables:
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
         self.commits[manifest.target].setdefault(manifest.sequence, what)
 
+    def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
+        return self.because
+
+    def file_spec(self, target: str, written: Any) -> Any:
+        return "as the table needs them"
+
+    def add(self, files: Any, written: Any, manifest: Manifest, extraction: Extraction) -> None:
+        self.added += files
+        self.append(None, manifest, RECORDS, extraction)
+
 
 class Folders:
-    def empty(self) -> None: ...
+    """``needs``: what the table needs of each staging; ``because``: the folders' own reason for Spark's writer."""
+
+    def __init__(self, because: str | None = None) -> None:
+        self.needs: list[Any] = []
+        self.because = because
+
+    def empty(self) -> Any:
+        return SimpleNamespace(schema=None)
+
+    def stage(self, manifest: Manifest, tasks: Any, bootstrap_servers: str, table: Any) -> Staged:
+        self.needs.append(table)
+        return Staged(5, spark_because=self.because or (table if table == TABLES_REASON else None))
+
+    def staged(self, manifest: Manifest) -> str:
+        return "rows"
+
+    def staged_files(self, manifest: Manifest) -> list[str]:
+        return [f"{manifest.target}/part-0"]
 
 
 @pytest.fixture
@@ -50,6 +80,26 @@ def fence(tables: Tables, target: str) -> bool:
     asked = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake", format="delta")
     lake = TableLake(Folders(), tables, asked)  # type: ignore[arg-type]
     return lake.fence(planned([OffsetRange("t", 0, 0, 5)], target, "delta", "a", 0, "w", 3))
+
+
+PLAN = planned([OffsetRange("t", 0, 0, 5)], "file:/lake", "delta", "a", 0, "w", 3)
+TABLES_REASON = "the table's feature columnMapping"
+
+
+@pytest.mark.parametrize("of_table", [None, TABLES_REASON])
+@pytest.mark.parametrize("of_folders", [None, "--where"])
+def test_files_are_added_only_if_executors_wrote_them(
+    tables: Tables, of_table: str | None, of_folders: str | None
+) -> None:
+    asked = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake", format="delta")
+    tables.because, folders = of_table, Folders(of_folders)
+    lake = TableLake(folders, tables, asked)  # type: ignore[arg-type]
+    staged = lake.stage(PLAN, None, "b")  # type: ignore[arg-type]
+    lake.publish(PLAN)
+    assert folders.needs == [of_table or "as the table needs them"]
+    assert staged.spark_because == (of_folders or of_table)
+    assert tables.added == ([] if staged.spark_because else ["file:/lake/part-0"])
+    assert lake.in_table(PLAN)
 
 
 def test_a_table_that_is_not_there_yet_is_made_to_be_fenced(tables: Tables) -> None:

@@ -4,13 +4,19 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 from pyspark.util import handle_worker_exception
 
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError, SourceError
 from kafka_zk.spark_jobs.extraction.spark_failure import reason
+from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
 from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource
 from kafka_zk.spark_jobs.source.range_partition import RangePartition, read_range
+from kafka_zk.spark_jobs.source.range_settings import FetchSettings
+
+SETTINGS = FetchSettings(ClientSettings("127.0.0.1:1"))
 
 
 @pytest.fixture(autouse=True)
@@ -42,17 +48,31 @@ def test_an_error_is_its_reason() -> None:
     }
 
 
+def test_a_stream_refuses_a_wrong_schema_when_it_is_asked_for_offsets() -> None:
+    source = KafkaZkDataSource({"subscribe": "t", "kafka.bootstrap.servers": "h:1"})
+    stream = source.streamReader(StructType([StructField("price", LongType())]))
+    assert "schema: there is no column price, only key, value," in shown(stream.initialOffset)
+
+
 def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def fetch(*_: object) -> Any:
         yield "batch"
         raise DataLoss("offsets 0 to 19 of t-0 are gone")
 
     monkeypatch.setattr("kafka_zk.spark_jobs.source.range_partition._fetch", lambda: fetch)
-    batches = read_range(RangePartition(None, None))  # type: ignore[arg-type]
+    batches = read_range(RangePartition((), SETTINGS))
     assert next(batches) == "batch"
     told = shown(lambda: next(batches))
     assert told == "kafka_zk.spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone\n"
     assert reason(Exception(f"[X] Failed to do it: {told} SQLSTATE: 38000")) == "offsets 0 to 19 of t-0 are gone"
+
+
+def test_a_task_returns_the_columns_that_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.RecordBatch.from_pydict({"key": [b"k"], "offset": [7], "partition": [0]})
+    monkeypatch.setattr("kafka_zk.spark_jobs.source.range_partition._fetch", lambda: lambda *_: iter([batch]))
+    wanted = SETTINGS._replace(columns=("partition", "offset"))
+    (found,) = read_range(RangePartition((), wanted))
+    assert found.to_pydict() == {"partition": [0], "offset": [7]}
 
 
 def test_a_topic_is_not_overwritten() -> None:

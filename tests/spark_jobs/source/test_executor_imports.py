@@ -9,6 +9,7 @@ pytestmark = pytest.mark.slow
 
 _PROGRAM = """
 import sys
+import kafka_zk.spark_jobs.extraction.parquet.job
 import kafka_zk.spark_jobs.source.datasource
 import kafka_zk.spark_jobs.source.range_fetcher
 import kafka_zk.spark_jobs.source.stream_reader

@@ -1,0 +1,107 @@
+"""Adds staged files to a Delta table by a transaction of Delta's own, in the driver's Java.
+
+The transaction checks conflicts, numbers the commit and writes checkpoints, as for Delta's own writer.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.spark_jobs.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.direct import delta_actions
+from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
+from kafka_zk.spark_jobs.extraction.parquet.job import local_path
+
+_DEFAULTS = "spark.databricks.delta.properties.defaults."
+_PACKAGE = "org.apache.spark.sql.delta"
+
+
+class Columns(NamedTuple):
+    """``written``: a ``StructType``; ``partitioned_by``: columns of the folders, some of them not in ``written``."""
+
+    written: Any
+    partitioned_by: Sequence[str]
+
+    def as_table(self) -> dict[str, Any]:
+        """Those of the table that Spark would create."""
+        fields = delta_actions.nullable(json.loads(self.written.json()))["fields"]
+        names = [field["name"] for field in fields]
+        derived = [name for name in self.partitioned_by if name not in names]
+        return {
+            "fields": fields + [{"name": name, "type": "string", "nullable": True, "metadata": {}} for name in derived]
+        }
+
+
+class DeltaCommit:
+    """``target``: the table's local folder, as a URI."""
+
+    def __init__(self, spark: Any, target: str) -> None:
+        self._spark = spark
+        self._jvm = spark._jvm
+        self._target = target
+
+    def refusal_of_table(self, columns: Columns) -> str | None:
+        """Why Delta's own writer must write into the existing table."""
+        found = self._log().forTableWithSnapshot(self._spark._jsparkSession, self._target)._2()
+        return self._refusal(found, columns)
+
+    def refusal_of_new_table(self) -> str | None:
+        """The session's settings may give a new table any feature."""
+        return next((name for name in sorted(self._spark.conf.getAll) if name.startswith(_DEFAULTS)), None)
+
+    def add(self, files: Sequence[StagedFile], columns: Columns, application: str, version: int, note: str) -> None:
+        """Move the files to the table's folder and commit them, unless the application's version is committed.
+
+        Raises ExtractionFailed if the table has changed since ``refusal_of_table``; Delta's errors, OSError.
+        """
+        change = self._log().forTable(self._spark._jsparkSession, self._target).startTransaction()
+        if change.txnVersion(application) >= version:
+            return
+        if because := self._refusal(change, columns):
+            raise ExtractionFailed(
+                f"{self._target} was changed while its files were written, and now needs Spark's writer because of "
+                f"{because}; run it again"
+            )
+        now_ms = wall_ms()
+        actions = [delta_actions.transaction(application, version, now_ms)]
+        for each in files:
+            moved = os.path.join(local_path(self._target), each.name)
+            os.rename(each.path, moved)
+            found = delta_actions.statistics(pq.read_metadata(moved))
+            actions.append(delta_actions.add_file(each.name, each.folder, os.path.getsize(moved), now_ms, found))
+        change.commit(self._actions(actions), self._operation(columns.partitioned_by, note))
+
+    def _refusal(self, snapshot: Any, columns: Columns) -> str | None:
+        protocol = json.loads(snapshot.protocol().json())["protocol"]
+        metadata = json.loads(snapshot.metadata().json())["metaData"]
+        return delta_actions.sparks_writer_because(protocol, metadata, columns.as_table(), columns.partitioned_by)
+
+    def _log(self) -> Any:
+        return self._jvm.org.apache.spark.sql.delta.DeltaLog
+
+    def _actions(self, documents: Sequence[str]) -> Any:
+        parse = self._jvm.org.apache.spark.sql.delta.actions.Action.fromJson
+        return self._scala_list([parse(each) for each in documents])
+
+    def _operation(self, partitioned_by: Sequence[str], note: str) -> Any:
+        """An append, as the table's history names it."""
+        option, java = self._jvm.scala.Option, self._jvm.java.lang
+        loader = java.Thread.currentThread().getContextClassLoader()
+        write = java.Class.forName(f"{_PACKAGE}.DeltaOperations$Write", True, loader).getConstructors()[0]
+        arguments = [self._jvm.org.apache.spark.sql.SaveMode.Append, option.apply(self._scala_list(partitioned_by))]
+        arguments += [option.empty(), option.apply(note)]
+        arguments += [option.empty()] * (write.getParameterCount() - len(arguments))
+        given = self._spark.sparkContext._gateway.new_array(java.Object, len(arguments))
+        for index, argument in enumerate(arguments):
+            given[index] = argument
+        return write.newInstance(given)
+
+    def _scala_list(self, items: Sequence[Any]) -> Any:
+        found = self._jvm.java.util.ArrayList()
+        for each in items:
+            found.add(each)
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toList()
