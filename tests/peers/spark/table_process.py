@@ -86,7 +86,7 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
         tables.append(wider, plan(sequence), RECORDS, extraction)
     told["past a checkpoint"] = [count(), tables.commit_of(plan(3 + A_CHECKPOINT))]
     told["partitioned by"] = partition_columns(spark, format, target)
-    asked = (target, wider.limit(0).schema, extraction)
+    asked = (f"file:{target}" if format == DELTA else target, wider.limit(0).schema, extraction)
     told["files of executors"] = tables.sparks_writer_because(*asked)
     spark.sql(A_RULE[format].format(target))
     told["with a rule"] = tables.sparks_writer_because(*asked)

@@ -39,7 +39,7 @@ TIMEOUT_S = 900
 PARTITION_COLUMNS = {"delta": ["timestamp_day"], "iceberg": ["timestamp_hour", "value_bucket"]}
 WHY_SPARK = {
     "delta": (None, "the table's setting delta.constraints.rule"),
-    "iceberg": ("the table's columns", "the table's setting write.object-storage.enabled"),
+    "iceberg": ("the table's partitions", "the table's setting write.object-storage.enabled"),
 }
 """Before and after a rule that executors do not know."""
 FOLLOWS = "the table has its records, the offsets follow"
