@@ -11,6 +11,7 @@ Source: ObjectKeyFactory.java, SegmentCustomMetadataField.java of Aiven-Open/tie
 """
 
 import re
+from uuid import UUID
 
 from kafka_zk.storage.tiered.layout import ID, ExpectedObject, KeyOwner, id_text, matched_owner
 from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
@@ -31,6 +32,9 @@ class AivenLayout:
             rf"/\d{{20}}-(?P<segment_id>{ID})\.(log|indexes|rsm-manifest)",
             re.ASCII,
         )
+
+    def topic_prefix(self, topic: str, topic_id: UUID) -> str:
+        return f"{self.prefix}{topic}-{id_text(topic_id)}/"
 
     def owner(self, key: str) -> KeyOwner | None:
         return matched_owner(self._key, key)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from kafka_zk.storage.tiered.object_store import NoSuchObject, ObjectStoreError, StoredObject
+from kafka_zk.storage.tiered.object_store import NoSuchObject, ObjectStoreError, ObjectTooLarge, StoredObject
 
 _REQUEST_TIMEOUT = timedelta(seconds=30)
 _RETRY_TIMEOUT = timedelta(seconds=60)
@@ -46,20 +46,32 @@ class BucketStore:
         return cls(obstore, store)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        folder = prefix.rpartition("/")[0]  # the library compares whole names between slashes
+        folder, _, name = prefix.rpartition("/")
         try:
-            for page in self._library.list(self._store, prefix=folder or None, chunk_size=_PAGE):
-                for each in page:
-                    if each["path"].startswith(prefix):
-                        yield StoredObject(each["path"], each["size"])
+            if not name:
+                yield from self._below(folder, prefix)
+                return
+            found = self._library.list_with_delimiter(self._store, prefix=folder or None)
+            for each in found["objects"]:
+                if each["path"].startswith(prefix):
+                    yield StoredObject(each["path"], each["size"])
+            for each in found["common_prefixes"]:
+                if each.startswith(prefix):
+                    yield from self._below(each, prefix)
         except (self._library.exceptions.BaseError, OSError) as error:
             raise ObjectStoreError(f"listing {prefix or 'the bucket'}: {_sentence(error)}") from None
+
+    def _below(self, folder: str, prefix: str) -> Iterator[StoredObject]:
+        for page in self._library.list(self._store, prefix=folder or None, chunk_size=_PAGE):
+            for each in page:
+                if each["path"].startswith(prefix):
+                    yield StoredObject(each["path"], each["size"])
 
     def get(self, key: str, most_bytes: int) -> bytes:
         try:
             found = self._library.get(self._store, key)
             if found.meta["size"] > most_bytes:
-                raise ObjectStoreError(f"{key} has more than {most_bytes} bytes")
+                raise ObjectTooLarge(f"{key} has more than {most_bytes} bytes")
             return bytes(found.bytes())
         except FileNotFoundError:
             raise NoSuchObject(f"{key} does not exist") from None

@@ -47,6 +47,9 @@ class Layout(Protocol):
     name: str
     prefix: str
 
+    def topic_prefix(self, topic: str, topic_id: UUID) -> str:
+        """All keys of the topic begin with it. Those of others may, too."""
+
     def owner(self, key: str) -> KeyOwner | None:
         """None for a key that the plugin would not write."""
 

@@ -9,6 +9,7 @@ Source: LocalTieredStorage.java, RemoteTopicPartitionDirectory.java, RemoteLogSe
 """
 
 import re
+from uuid import UUID
 
 from kafka_zk.storage.tiered.layout import ID, ExpectedObject, KeyOwner, id_text, matched_owner
 from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
@@ -26,6 +27,9 @@ _KEY = re.compile(
 class LocalTieredStorageLayout:
     name = "Kafka's LocalTieredStorage"
     prefix = f"{FOLDER}/"
+
+    def topic_prefix(self, topic: str, topic_id: UUID) -> str:
+        return f"{self.prefix}{topic}-"  # the partition is next
 
     def owner(self, key: str) -> KeyOwner | None:
         return matched_owner(_KEY, key)

@@ -15,11 +15,15 @@ _MAX_DEPTH = 32
 
 
 class ObjectStoreError(StorageError):
-    """The store refuses, does not answer in time, or its answer is too large. The message has no secrets."""
+    """The store refuses or does not answer in time. The message has no secrets."""
 
 
 class NoSuchObject(ObjectStoreError):
     """No object has the key."""
+
+
+class ObjectTooLarge(ObjectStoreError):
+    """An object has more bytes than the caller takes."""
 
 
 class StoredObject(NamedTuple):
@@ -31,12 +35,12 @@ class ObjectStore(Protocol):
     """Calls block, each for at most a known time. They raise ObjectStoreError."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """The objects whose keys begin with ``prefix``, also in the middle of a name. An object that is written or
-        deleted meanwhile may be listed or not.
+        """The objects whose keys begin with ``prefix``, also in the middle of a name. It reads no folder that has none
+        of them. An object that is written or deleted meanwhile may be listed or not.
         """
 
     def get(self, key: str, most_bytes: int) -> bytes:
-        """The whole object. Raises also NoSuchObject, and ObjectStoreError if it has more bytes."""
+        """The whole object. Raises also NoSuchObject, and ObjectTooLarge if it has more bytes."""
 
 
 class FolderStore:
@@ -72,7 +76,7 @@ class FolderStore:
         try:
             status = files.status(path)
             if status is not None and status.size_bytes > most_bytes:
-                raise ObjectStoreError(f"{key} has more than {most_bytes} bytes")
+                raise ObjectTooLarge(f"{key} has more than {most_bytes} bytes")
             data = files.read_file(path)
         except OSError as error:
             raise ObjectStoreError(f"{key}: {error.strerror}") from error

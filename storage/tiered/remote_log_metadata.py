@@ -149,16 +149,16 @@ def gaps(
         at = bisect_right(starts, offset)
         epoch = lineage[at][0]
         epoch_end = min(end, starts[at]) if at < len(starts) else end
+        following = log.next_start(epoch, offset)  # it hides the rest of a longer segment that contains it
+        until = epoch_end if following is None else min(following, epoch_end)
         found = log.find(epoch, offset)
-        if found is not None:
-            if missing_from is not None:
-                yield missing_from, offset - 1
-                missing_from = None
-            offset = min(found[1] + 1, epoch_end)
+        if found is None:
+            missing_from = offset if missing_from is None else missing_from
+            offset = until
             continue
-        if missing_from is None:
-            missing_from = offset
-        following = log.next_start(epoch, offset)
-        offset = epoch_end if following is None else min(following, epoch_end)
+        if missing_from is not None:
+            yield missing_from, offset - 1
+            missing_from = None
+        offset = min(found[1] + 1, until)
     if missing_from is not None:
         yield missing_from, end - 1

@@ -1,7 +1,7 @@
 """Compares a cluster's remote log metadata with what is in its bucket. Pure.
 
 ``examine`` gets facts that were read one after the other while brokers copy and delete. So a finding of one look may be
-a change that was half seen; only what two looks find is wrong (``confirmed``).
+a change that was half seen; only what two looks find is wrong: the same object, the same offsets, the same segment.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,9 +11,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from kafka_zk.storage.tiered.layout import KeyOwner, Layout, id_text
+from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC, metadata_partition
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata, RemotePartitionLog, gaps
 from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+
+Offsets = tuple[int, int]
+"""The first and the last of some offsets."""
 
 
 class Kind(Enum):
@@ -31,7 +35,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``subject``: what it is about, equal in each look. ``size_bytes``: of the objects concerned, as far as listed."""
+    """``subject``: what it is about, equal in each look. ``size_bytes``: of the objects concerned, as far as listed.
+    ``offsets``: of a gap.
+    """
 
     kind: Kind
     topic: str
@@ -40,6 +46,7 @@ class Finding:
     said: str
     size_bytes: int = 0
     keys: tuple[str, ...] = ()
+    offsets: Offsets | None = None
 
     def as_document(self) -> dict[str, Any]:
         return {
@@ -49,8 +56,10 @@ class Finding:
 
 
 class TopicFacts(NamedTuple):
+    """``is_tiered``: a text says why it is not known."""
+
     name: str
-    is_tiered: bool
+    is_tiered: bool | str
 
 
 class LogFacts(NamedTuple):
@@ -68,8 +77,9 @@ class LogFacts(NamedTuple):
 class TierFacts:
     """``topics``: those of the cluster, by id. ``logs``: a text says why a partition's log is not known.
     ``manifests``: by segment; a text says what is wrong with it. ``objects``: size in bytes by key.
-    ``only``: ids of the topics to which the check is limited. ``unreadable_count``: records of the metadata that could
-    not be decoded.
+    ``only``: ids of the topics to which the check is limited. ``unreadable``: the number of records that could not be
+    decoded, by partition of ``__remote_log_metadata``. ``begun_since``: segments whose first record was read after the
+    objects; ``metadata`` are older than the objects.
     """
 
     now_ms: int
@@ -81,7 +91,15 @@ class TierFacts:
     objects: Mapping[str, int]
     manifests: Mapping[UUID, SegmentManifest | str] = field(default_factory=dict)
     only: frozenset[UUID] | None = None
-    unreadable_count: int = 0
+    unreadable: Mapping[int, int] = field(default_factory=dict)
+    metadata_partition_count: int = 1
+    begun_since: Sequence[RemoteLogSegmentMetadata] = ()
+
+    def is_doubtful(self, topic_id: UUID, partition: int) -> bool:
+        """Whether a record that could not be decoded may be of this partition."""
+        return bool(self.unreadable) and (
+            metadata_partition(topic_id, partition, self.metadata_partition_count) in self.unreadable
+        )
 
 
 class Examined(NamedTuple):
@@ -95,42 +113,64 @@ class Examined(NamedTuple):
     unreachable_bytes: int
 
 
-def confirmed(first: Iterable[Finding], second: Iterable[Finding]) -> list[Finding]:
-    """The findings of the second look that the first had, too."""
-    seen = {(each.kind, each.subject) for each in first}
-    return [each for each in second if (each.kind, each.subject) in seen]
+def examine(facts: TierFacts, first: Examined | None = None) -> Examined:
+    """The findings in the order of ``Kind``, then by topic and partition.
 
-
-def examine(facts: TierFacts) -> Examined:
-    """The findings in the order of ``Kind``, then by topic and partition."""
-    explained: set[str] = set()
+    ``first``: of an earlier look. The findings are then those of both, and what one of them could not check is listed.
+    """
+    explained = {each.key for segment in facts.begun_since for each in facts.layout.objects(segment, None)}
     findings: list[Finding] = []
     not_checked: list[str] = []
     totals = [0, 0, 0, 0]
+    seen = None if first is None else _Seen(first.findings)
     for tp, log in sorted(facts.metadata.partitions.items(), key=lambda each: (each[0].topic, each[0])):
         if facts.only is not None and tp.topic_id not in facts.only:
             continue
-        part = _Partition(facts, tp, log)
+        part = _Partition(facts, tp, log, seen)
         findings += part.findings()
         not_checked += part.not_checked
         explained |= part.explained
         for at, number in enumerate(part.totals()):
             totals[at] += number
-    findings += _traps(facts)
-    findings += _orphans(facts, explained)
-    if facts.unreadable_count:
-        not_checked.append(f"{facts.unreadable_count} records of remote log metadata are not understood")
+    findings += _traps(facts, not_checked)
+    not_checked += [
+        "orphans, gaps and unfinished changes of partitions whose metadata are in "
+        f"{METADATA_TOPIC}-{number}: {count} records are not understood"
+        for number, count in sorted(facts.unreadable.items())
+    ]
+    unexplained = [key for key in facts.objects if key not in explained and (seen is None or key in seen.orphans)]
+    findings += _orphans(facts, unexplained, not_checked)
+    if first is not None and seen is not None:
+        findings = [each for each in findings if (each.kind, each.subject) in seen.subjects]
+        not_checked = list(dict.fromkeys([*first.not_checked, *not_checked]))
     order = list(Kind)
     findings.sort(key=lambda each: (order.index(each.kind), each.topic, each.partition or 0, each.subject))
     return Examined(findings, not_checked, *totals)
 
 
+class _Seen:
+    """What an earlier look found. ``gaps``: by partition; ``orphans``: their keys."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.subjects: set[tuple[Kind, str]] = set()
+        self.gaps: dict[str, list[Offsets]] = {}
+        self.orphans: set[str] = set()
+        for each in findings:
+            self.subjects.add((each.kind, each.subject))
+            if each.offsets is not None:
+                self.gaps.setdefault(each.subject, []).append(each.offsets)
+            if each.kind is Kind.ORPHAN:
+                self.orphans.update(each.keys)
+
+
 class _Partition:
     """Examines the remote log of one partition. ``explained``: keys that belong to one of its segments."""
 
-    def __init__(self, facts: TierFacts, tp: TopicIdPartition, log: RemotePartitionLog) -> None:
+    def __init__(self, facts: TierFacts, tp: TopicIdPartition, log: RemotePartitionLog, seen: _Seen | None) -> None:
         self._facts = facts
         self._tp = tp
+        self._is_doubtful = facts.is_doubtful(tp.topic_id, tp.partition)
+        self._seen = seen
         self._log = log
         self._segments = sorted(log.segments.values(), key=lambda each: (each.start_offset, each.segment_id.id))
         self.explained: set[str] = set()
@@ -147,14 +187,14 @@ class _Partition:
                 kept.append(segment)
             elif segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
                 yield from self._finished(segment)
-            else:
+            elif not self._is_doubtful:
                 yield from self._unfinished(segment, objects)
         if self._elsewhere_count:
             where, prefix = f"{self._tp.topic}-{self._tp.partition}", self._facts.layout.prefix
             self.not_checked.append(f"{self._elsewhere_count} objects of {where} have another prefix than {prefix!r}")
         if is_deleted:
             yield self._leftovers(kept)
-        else:
+        elif not self._is_doubtful:
             yield from self._gaps()
 
     def totals(self) -> tuple[int, int, int, int]:
@@ -209,7 +249,7 @@ class _Partition:
         topic_id = id_text(self._tp.topic_id)
         said = f"{len(segments)} segments of topic id {topic_id}, which the cluster does not have or does not show you"
         size = sum(self._facts.objects[key] for key in keys)
-        subject = f"{topic_id}-{self._tp.partition}"
+        subject = _partition_text(self._tp.topic_id, self._tp.partition)
         return Finding(Kind.DELETED_TOPIC, self._tp.topic, self._tp.partition, subject, said, size, keys)
 
     def _gaps(self) -> Iterator[Finding]:
@@ -217,19 +257,37 @@ class _Partition:
         if isinstance(facts, str):
             self.not_checked.append(f"gaps of {self._tp.topic}-{self._tp.partition}: {facts}")
             return
-        for first, last in gaps(self._log, facts.lineage, facts.log_start_offset, facts.local_log_start_offset):
-            subject = f"{self._tp.topic}-{self._tp.partition} {first}"
+        subject = _partition_text(self._tp.topic_id, self._tp.partition)
+        found = list(gaps(self._log, facts.lineage, facts.log_start_offset, facts.local_log_start_offset))
+        for first, last in found if self._seen is None else _common(self._seen.gaps.get(subject, ()), found):
             said = f"offsets {first} to {last} are in no readable segment, and no longer at the leader"
-            yield Finding(Kind.GAP, self._tp.topic, self._tp.partition, subject, said)
+            yield Finding(Kind.GAP, self._tp.topic, self._tp.partition, subject, said, offsets=(first, last))
 
 
-def _traps(facts: TierFacts) -> Iterator[Finding]:
+def _partition_text(topic_id: UUID, partition: int) -> str:
+    return f"{id_text(topic_id)}-{partition}"
+
+
+def _common(one: Sequence[Offsets], other: Sequence[Offsets]) -> Iterator[Offsets]:
+    """The offsets that are in both; each is ascending."""
+    at, at_other = 0, 0
+    while at < len(one) and at_other < len(other):
+        first, last = max(one[at][0], other[at_other][0]), min(one[at][1], other[at_other][1])
+        if first <= last:
+            yield first, last
+        at, at_other = at + (one[at][1] == last), at_other + (other[at_other][1] == last)
+
+
+def _traps(facts: TierFacts, not_checked: list[str]) -> Iterator[Finding]:
     counts: dict[UUID, list[RemoteLogSegmentMetadata]] = {}
     for tp, log in facts.metadata.partitions.items():
         counts.setdefault(tp.topic_id, []).extend(log.segments.values())
     for topic_id, segments in counts.items():
         topic = facts.topics.get(topic_id)
-        if topic is None or topic.is_tiered or (facts.only is not None and topic_id not in facts.only):
+        if topic is None or topic.is_tiered is True or (facts.only is not None and topic_id not in facts.only):
+            continue
+        if topic.is_tiered is not False:
+            not_checked.append(f"whether {topic.name} is tiered: {topic.is_tiered}")
             continue
         size = sum(segment.size_bytes for segment in segments)
         said = (
@@ -239,15 +297,24 @@ def _traps(facts: TierFacts) -> Iterator[Finding]:
         yield Finding(Kind.TRAP, topic.name, None, topic.name, said, size)
 
 
-def _orphans(facts: TierFacts, explained: set[str]) -> Iterator[Finding]:
-    """One finding for each partition, and one for the keys that the plugin would not write."""
+def _orphans(facts: TierFacts, unexplained: Iterable[str], not_checked: list[str]) -> Iterator[Finding]:
+    """One finding for each partition, and one for the keys that the plugin would not write.
+
+    A record that was not understood may explain keys: all of its partition, and any that has another name.
+    """
     found: dict[tuple[str, int | None, str], list[str]] = {}
-    for key in facts.objects:
-        if key in explained:
-            continue
+    foreign_count = 0
+    for key in unexplained:
         owner = facts.layout.owner(key)
-        if facts.only is None or (owner is not None and owner.topic_id in facts.only):
+        if facts.only is not None and (owner is None or owner.topic_id not in facts.only):
+            continue
+        if owner is None and facts.unreadable:
+            foreign_count += 1
+        elif owner is None or not facts.is_doubtful(owner.topic_id, owner.partition):
             found.setdefault(_group(owner), []).append(key)
+    if foreign_count:
+        what = f"{foreign_count} objects that {facts.layout.name} would not write"
+        not_checked.append(f"{what}: metadata that are not understood may explain them")
     for (topic, partition, subject), keys in found.items():
         what = "of no known segment" if topic else f"that {facts.layout.name} would not write"
         shown = ", ".join(sorted(keys)[:3]) + (", …" if len(keys) > 3 else "")
@@ -259,4 +326,4 @@ def _orphans(facts: TierFacts, explained: set[str]) -> Iterator[Finding]:
 def _group(owner: KeyOwner | None) -> tuple[str, int | None, str]:
     if owner is None:
         return "", None, ""
-    return owner.topic, owner.partition, f"{id_text(owner.topic_id)}-{owner.partition}"
+    return owner.topic, owner.partition, _partition_text(owner.topic_id, owner.partition)

@@ -48,15 +48,14 @@ def check(storage: str, wanted: tuple[str, ...], older_than: str, bootstrap: str
     """
     from kafka_zk.cli.tier.gathering import TierReader
     from kafka_zk.storage.tiered.storage_address import open_storage
-    from kafka_zk.storage.tiered.tier_check import confirmed, examine
+    from kafka_zk.storage.tiered.tier_check import examine
 
     older_than_ms = parse_duration_ms(older_than)
     opened = open_storage(storage)
     with TierReader(bootstrap, opened, wanted) as reader:
         examined = examine(reader.look(older_than_ms))
         if examined.findings:
-            again = examine(reader.look(older_than_ms))
-            examined = again._replace(findings=confirmed(examined.findings, again.findings))
+            examined = examine(reader.look(older_than_ms), examined)
     if as_json:
         print_json(_document(examined))
     else:

@@ -1,8 +1,10 @@
 """Reads the facts that ``tier check`` compares: brokers, ``__remote_log_metadata``, and the bucket."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -11,10 +13,12 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.terminal.brokers import ANSWER_MS, check_topics
 from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.nearest import missing
 from kafka_zk.cli.terminal.waiting import shortened_list, waiting
+from kafka_zk.clients.admin.admin import ConfigEntry
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-from kafka_zk.clients.connection.errors import KafkaError
-from kafka_zk.clients.connection.list_offsets import EARLIEST, EARLIEST_LOCAL
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.clients.connection.list_offsets import EARLIEST, EARLIEST_LOCAL, ListedOffset
 from kafka_zk.clients.connection.metadata import TopicMetadata
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.protocol.errors import ProtocolError
@@ -22,8 +26,8 @@ from kafka_zk.protocol.remote_log_metadata import decode_remote_log_record
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.tiered.layout import id_text
 from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC, metadata_partition
-from kafka_zk.storage.tiered.object_store import NoSuchObject
-from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata
+from kafka_zk.storage.tiered.object_store import NoSuchObject, ObjectTooLarge
+from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata, RemoteLogRecord
 from kafka_zk.storage.tiered.segment_manifest import (
     MAX_MANIFEST_BYTES,
     InvalidManifest,
@@ -56,7 +60,9 @@ class TierReader:
         self._wanted = wanted
         self._where = shortened_list(bootstrap)
         self._metadata = RemoteLogMetadata()
-        self._unreadable_count = 0
+        self._metadata_partition_count = 0
+        self._newer: list[RemoteLogRecord] = []  # read after the objects of the last look
+        self._unreadable: Counter[int] = Counter()
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap, **secured())
         self._reader = BlockingReader(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **secured())
 
@@ -71,26 +77,43 @@ class TierReader:
 
     def look(self, older_than_ms: int) -> TierFacts:
         """What brokers change between the requests may look wrong; another look does not repeat that."""
-        with waiting(f"the brokers at {self._where}", ANSWER_MS / 1000):
-            check_topics(self._admin, self._wanted)
-            topics = self._admin.describe_cluster().topics
+        asked = f"the brokers at {self._where}"
+        with waiting(asked, ANSWER_MS / 1000):
+            topics = self._cluster_topics()
             only = frozenset(topics[name].topic_id for name in self._wanted) if self._wanted else None
-            if METADATA_TOPIC not in topics:
-                raise CommandFailed(
-                    f"the brokers do not show {METADATA_TOPIC}: tiered storage is off, or you may not describe it"
-                )
-            self._read_metadata(topics, only)
+            self._assign(topics, only)
+            for record in chain(self._newer, self._records()):
+                self._metadata.apply(record)
             tps = [tp for tp in self._metadata.partitions if only is None or tp.topic_id in only]
             named = self._topics(topics, tps)
             logs = self._logs([tp for tp in tps if tp.topic_id in named])
-        objects = self._objects(named, only)
+        objects = self._objects(topics, only)
+        with waiting(asked, ANSWER_MS / 1000):
+            self._newer = list(self._records())  # brokers write the first record of a segment before its objects
         return TierFacts(
             round(time.time() * 1000), older_than_ms, named, logs, self._metadata, self._storage.layout, objects,
-            self._manifests(tps, objects), only, self._unreadable_count,
+            self._manifests(tps, objects), only, dict(self._unreadable), self._metadata_partition_count,
+            [each for each in self._newer if isinstance(each, RemoteLogSegmentMetadata)],
         )  # fmt: skip
 
-    def _read_metadata(self, topics: Mapping[str, TopicMetadata], only: frozenset[UUID] | None) -> None:
-        count = len(topics[METADATA_TOPIC].partitions)
+    def _cluster_topics(self) -> Mapping[str, TopicMetadata]:
+        """Raises CommandFailed without a wanted topic, or without the metadata."""
+        check_topics(self._admin, self._wanted)
+        topics = self._admin.describe_cluster().topics
+        for name in self._wanted:
+            if name not in topics:
+                raise CommandFailed(missing("topic", name, topics))
+        if METADATA_TOPIC not in topics:
+            raise CommandFailed(
+                f"the brokers do not show {METADATA_TOPIC}: tiered storage is off, or you may not describe it"
+            )
+        return topics
+
+    def _assign(self, topics: Mapping[str, TopicMetadata], only: frozenset[UUID] | None) -> None:
+        """The first look decides which partitions of the metadata are read."""
+        if self._reader.assignment():
+            return
+        self._metadata_partition_count = count = len(topics[METADATA_TOPIC].partitions)
         numbers = set(range(count))
         if only is not None:
             numbers = {
@@ -100,23 +123,29 @@ class TierReader:
                 for each in topic.partitions
             }
         partitions = [TopicPartition(METADATA_TOPIC, number) for number in sorted(numbers)]
-        if not self._reader.assignment():
-            self._reader.assign(dict.fromkeys(partitions, "earliest"))
-        ends = self._reader.end_offsets(partitions)
+        self._reader.assign(dict.fromkeys(partitions, "earliest"))
+
+    def _records(self) -> Iterator[RemoteLogRecord]:
+        """What was written to the assigned partitions since the last call."""
+        ends = self._reader.end_offsets(self._reader.assignment())
         for records in self._reader.batches(until=ends):
             for record in records:
                 try:
-                    self._metadata.apply(decode_remote_log_record(record.value))
+                    decoded = decode_remote_log_record(record.value)
                 except ProtocolError:
-                    self._unreadable_count += 1
+                    self._unreadable[record.partition] += 1
+                    continue
+                yield decoded
 
     def _topics(self, topics: Mapping[str, TopicMetadata], tps: Sequence[TopicIdPartition]) -> dict[UUID, TopicFacts]:
         wanted = {tp.topic_id for tp in tps}
         names = sorted(name for name, topic in topics.items() if topic.topic_id in wanted)
         found = {}
         for start in range(0, len(names), _CONFIGS_AT_ONCE):
-            for name, entries in self._admin.describe_topic_configs(names[start : start + _CONFIGS_AT_ONCE]).items():
-                is_tiered = any(entry.name == _ENABLE and entry.value == "true" for entry in entries)
+            part = names[start : start + _CONFIGS_AT_ONCE]
+            answers = self._admin.try_describe_topic_configs(part)
+            for name in part:
+                is_tiered = _is_tiered(answers.get(name, "the broker does not say"))
                 found[topics[name].topic_id] = TopicFacts(name, is_tiered)
         return found
 
@@ -124,23 +153,28 @@ class TierReader:
         plain = {tp: TopicPartition(tp.topic, tp.partition) for tp in tps}
         if not plain:
             return {}
-        try:
-            starts = self._admin.list_offsets(dict.fromkeys(plain.values(), EARLIEST))
-            local_starts = self._admin.list_offsets(dict.fromkeys(plain.values(), EARLIEST_LOCAL))
-            epochs = self._admin.leader_epochs({tp: each.offset for tp, each in starts.items()})
-        except KafkaError as error:
-            return dict.fromkeys(tps, str(error))
-        return {
-            tp: problem or LogFacts(starts[each].offset, local_starts[each].offset, entries)
-            for tp, each in plain.items()
-            for entries, problem in [epochs[each]]
-        }
+        starts = self._admin.try_offsets(dict.fromkeys(plain.values(), EARLIEST))
+        local_starts = self._admin.try_offsets(dict.fromkeys(plain.values(), EARLIEST_LOCAL))
+        epochs = self._admin.leader_epochs(
+            {tp: each.offset for tp, each in starts.items() if isinstance(each, ListedOffset)}
+        )
+        logs: dict[TopicIdPartition, LogFacts | str] = {}
+        for tp, each in plain.items():
+            start, local_start = starts[each], local_starts[each]
+            if isinstance(start, ListedOffset) and isinstance(local_start, ListedOffset):
+                entries, problem = epochs[each]
+                logs[tp] = problem or LogFacts(start.offset, local_start.offset, entries)
+            else:
+                logs[tp] = str(local_start if isinstance(start, ListedOffset) else start)
+        return logs
 
-    def _objects(self, named: Mapping[UUID, TopicFacts], only: frozenset[UUID] | None) -> dict[str, int]:
+    def _objects(self, topics: Mapping[str, TopicMetadata], only: frozenset[UUID] | None) -> dict[str, int]:
         layout, objects = self._storage.layout, {}
         prefixes = [layout.prefix]
         if only is not None:
-            prefixes = [f"{layout.prefix}{topic.name}-" for topic in named.values()]
+            prefixes = [
+                layout.topic_prefix(name, each.topic_id) for name, each in topics.items() if each.topic_id in only
+            ]
         for prefix in prefixes:
             for key, size_bytes in self._storage.store.list(prefix):
                 objects[key] = size_bytes
@@ -167,7 +201,13 @@ class TierReader:
         assert key is not None
         try:
             manifest = parse_manifest(self._storage.store.get(key, MAX_MANIFEST_BYTES))
-        except (InvalidManifest, CorruptRecord, NoSuchObject) as error:
+        except (InvalidManifest, CorruptRecord, NoSuchObject, ObjectTooLarge) as error:
             return str(error)
         expected = id_text(segment.segment_id.id)
         return manifest if manifest.segment_id == expected else f"it is of segment {manifest.segment_id:.30}"
+
+
+def _is_tiered(answer: list[ConfigEntry] | BrokerError | str) -> bool | str:
+    if not isinstance(answer, list):
+        return str(answer)
+    return any(entry.name == _ENABLE and entry.value == "true" for entry in answer)

@@ -18,7 +18,7 @@ from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
 from kafka_zk.clients.connection.leader_epochs import LeaderEpochs, leader_epochs
-from kafka_zk.clients.connection.list_offsets import ListedOffset, list_offsets
+from kafka_zk.clients.connection.list_offsets import ListedOffset, list_offsets, try_offsets
 from kafka_zk.clients.connection.metadata import NO_TOPIC_ID, ClusterMetadata, TopicMetadata
 from kafka_zk.clients.connection.waiting import Reactor, sleep
 from kafka_zk.network.client import Connect, connect
@@ -272,6 +272,10 @@ class Admin:
         """All configuration values of topics, sorted by key. Raises: BrokerError for a topic that does not exist."""
         return await self._describe_configs(None, TOPIC_RESOURCE, names)
 
+    async def try_describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry] | BrokerError]:
+        """As ``describe_topic_configs``, but an error of one topic is its result."""
+        return await self._try_describe_configs(None, TOPIC_RESOURCE, names)
+
     async def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
         """All configuration values of a broker, from the broker itself, sorted by key."""
         return (await self._describe_configs(broker_id, BROKER_RESOURCE, [str(broker_id)]))[str(broker_id)]
@@ -279,6 +283,16 @@ class Admin:
     async def _describe_configs(
         self, broker_id: int | None, resource_type: int, names: Sequence[str]
     ) -> dict[str, list[ConfigEntry]]:
+        found = {}
+        for name, entries in (await self._try_describe_configs(broker_id, resource_type, names)).items():
+            if isinstance(entries, BrokerError):
+                raise entries
+            found[name] = entries
+        return found
+
+    async def _try_describe_configs(
+        self, broker_id: int | None, resource_type: int, names: Sequence[str]
+    ) -> dict[str, list[ConfigEntry] | BrokerError]:
         resource = _DescribeConfigs.DescribeConfigsResource
         message = _DescribeConfigs(
             resources=[
@@ -288,10 +302,10 @@ class Admin:
             include_documentation=False,
         )
         response = await self._ask_broker(broker_id, ApiKey.DESCRIBE_CONFIGS, message)
-        for each in response.results:
-            _check(each, f"configuration of {each.resource_name}")
         return {
-            each.resource_name: sorted(_config_entry(entry) for entry in each.configs) for each in response.results
+            each.resource_name: _why(each, f"configuration of {each.resource_name}")
+            or sorted(_config_entry(entry) for entry in each.configs)
+            for each in response.results
         }
 
     async def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
@@ -344,6 +358,12 @@ class Admin:
         return await list_offsets(
             self._reactor, self._cluster, wanted, self.config.default_api_timeout_ms, self.config.retry_backoff_ms
         )
+
+    async def try_offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset | KafkaError]:
+        """As ``list_offsets``, but each leader is asked once, and an error is the result of its partitions."""
+        return await try_offsets(self._cluster, wanted)
 
     async def leader_epochs(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, LeaderEpochs]:
         """The leader epochs of each partition's log, back to the one that has the given offset; see ``LeaderEpochs``.

@@ -74,19 +74,9 @@ async def list_offsets(
             if tp.topic == topic and tp.partition >= count:
                 raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp}: {topic} has 0..{count - 1}")
     while True:
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
-        causes: list[KafkaError] = []
-        for tp, spec in left.items():
-            leader = cluster.metadata.leader_id(tp)
-            if leader is None:
-                causes.append(broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"offsets of {tp}"))
-            else:
-                by_leader.setdefault(leader, {})[tp] = spec
-        asked = [
-            run(_ask(cluster, node_id, part, read_committed, causes)) for node_id, part in sorted(by_leader.items())
-        ]
-        for answers in await gatherResults(asked, consumeErrors=True):
-            found.update(answers)
+        answers = await try_offsets(cluster, left, read_committed=read_committed)
+        found.update((tp, each) for tp, each in answers.items() if isinstance(each, ListedOffset))
+        causes = [each for each in answers.values() if isinstance(each, KafkaError)]
         left = {tp: spec for tp, spec in left.items() if tp not in found}
         if not left:
             return {tp: found[tp] for tp in wanted}
@@ -94,19 +84,32 @@ async def list_offsets(
         if fatal is not None:
             raise fatal
         if reactor.seconds() + retry_backoff_ms / 1000 >= deadline_s:
-            last = causes[-1] if causes else "no answer"
-            raise KafkaTimeoutError(f"offsets of {min(left)} not found after {timeout_ms} ms; last: {last}")
+            raise KafkaTimeoutError(f"offsets of {min(left)} not found after {timeout_ms} ms; last: {causes[-1]}")
         await sleep(reactor, retry_backoff_ms / 1000)
         await cluster.refresh()
 
 
+async def try_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> dict[TopicPartition, ListedOffset | KafkaError]:
+    """Ask each known leader once. A failure is the result of its partitions, and the others are not delayed."""
+    found: dict[TopicPartition, ListedOffset | KafkaError] = {}
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    for tp, spec in wanted.items():
+        leader = cluster.metadata.leader_id(tp)
+        if leader is None:
+            found[tp] = broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"offsets of {tp}")
+        else:
+            by_leader.setdefault(leader, {})[tp] = spec
+    asked = [run(_ask(cluster, node_id, part, read_committed)) for node_id, part in sorted(by_leader.items())]
+    for answers in await gatherResults(asked, consumeErrors=True):
+        found.update(answers)
+    return found
+
+
 async def _ask(
-    cluster: Cluster,
-    node_id: int,
-    wanted: Mapping[TopicPartition, int],
-    read_committed: bool,
-    causes: list[KafkaError],
-) -> dict[TopicPartition, ListedOffset]:
+    cluster: Cluster, node_id: int, wanted: Mapping[TopicPartition, int], read_committed: bool
+) -> dict[TopicPartition, ListedOffset | KafkaError]:
     topics: dict[str, list[Any]] = {}
     for (topic, partition), spec in wanted.items():
         topics.setdefault(topic, []).append(
@@ -126,21 +129,21 @@ async def _ask(
         connection = await cluster.connection(node_id)
         version = version_between(connection, ApiKey.LIST_OFFSETS, 1, _VERSION_MAX)
         if version < max(_LOWEST_VERSIONS.get(spec, 1) for spec in wanted.values()):
-            causes.append(broker_error(ErrorCode.UNSUPPORTED_VERSION, "offsets of this kind"))
-            return {}
+            return dict.fromkeys(wanted, broker_error(ErrorCode.UNSUPPORTED_VERSION, "offsets of this kind"))
         response = await connection.request(ApiKey.LIST_OFFSETS, message, version=version)
     except (AuthenticationError, BrokerError) as error:
-        causes.append(error)
-        return {}
+        return dict.fromkeys(wanted, error)
     except Exception as error:
-        causes.append(broker_error(ErrorCode.NETWORK_EXCEPTION, f"offsets from broker {node_id}", str(error)))
-        return {}
-    found = {}
+        failure = broker_error(ErrorCode.NETWORK_EXCEPTION, f"offsets from broker {node_id}", str(error))
+        return dict.fromkeys(wanted, failure)
+    found: dict[TopicPartition, ListedOffset | KafkaError] = {
+        tp: broker_error(ErrorCode.NETWORK_EXCEPTION, f"offsets of {tp}", "no answer") for tp in wanted
+    }
     for topic in response.topics:
         for each in topic.partitions:
             tp = TopicPartition(topic.name, each.partition_index)
             if each.error_code:
-                causes.append(broker_error(each.error_code, f"offsets of {tp}"))
+                found[tp] = broker_error(each.error_code, f"offsets of {tp}")
             else:
                 epoch = -1 if each.leader_epoch is None else each.leader_epoch
                 found[tp] = ListedOffset(each.offset, each.timestamp, epoch)

@@ -62,6 +62,19 @@ def test_owner_of_a_key_is_its_segment(layout: Layout, topic: str) -> None:
     assert {layout.owner(each.key) for each in layout.objects(of(topic), None)} == {owner}
 
 
+@pytest.mark.parametrize("layout", [AivenLayout(""), AivenLayout("a/b-"), LocalTieredStorageLayout()])
+def test_objects_of_a_topic_have_its_prefix(layout: Layout) -> None:
+    """The prefix of another topic id, or of a topic whose name begins alike, may be another."""
+    prefix = layout.topic_prefix("t", TOPIC_ID)
+    assert all(each.key.startswith(prefix) for each in layout.objects(of("t"), None))
+    assert prefix.startswith(layout.prefix)
+    assert not any(each.key.startswith(prefix) for each in layout.objects(of("tt"), None))
+
+
+def test_prefix_of_a_topic_of_aivens_plugin_is_one_folder() -> None:
+    assert AivenLayout("p/").topic_prefix("t", TOPIC_ID) == "p/t-MWJ6FHTfRYy67jzwZdeqSQ/"
+
+
 @pytest.mark.parametrize("key", ["", "x", "kafka-tiered-storage/x.log", "t/7/0.log", "../t-0-x/0.log"])
 def test_foreign_keys_have_no_owner(key: str) -> None:
     assert AivenLayout("").owner(key) is None

@@ -1,13 +1,20 @@
 """What a folder and a bucket list and return."""
 
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
 from obstore.store import MemoryStore
 
 from kafka_zk.storage.tiered.bucket_store import BucketStore
-from kafka_zk.storage.tiered.object_store import FolderStore, NoSuchObject, ObjectStore, ObjectStoreError
+from kafka_zk.storage.tiered.object_store import (
+    FolderStore,
+    NoSuchObject,
+    ObjectStore,
+    ObjectStoreError,
+    ObjectTooLarge,
+)
 from kafka_zk.storage.tiered.storage_address import open_storage
 
 OBJECTS = {"a/b/1.log": b"12345", "a/bc/2.log": b"", "ab/3.log": b"1", "z": b"12"}
@@ -33,9 +40,37 @@ def test_list_has_all_keys_that_begin_with_the_prefix(store: ObjectStore, prefix
     assert dict(store.list(prefix)) == expected
 
 
+class Counting:
+    """The library, which notes the folders of which everything is listed."""
+
+    exceptions = obstore.exceptions
+    list_with_delimiter = staticmethod(obstore.list_with_delimiter)
+
+    def __init__(self) -> None:
+        self.listed: list[str | None] = []
+
+    def list(self, store: Any, prefix: str | None, **options: Any) -> Any:
+        self.listed.append(prefix)
+        return obstore.list(store, prefix, **options)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "listed"),
+    [("", [None]), ("p/", ["p"]), ("p/orders-", ["p/orders-1"]), ("p/orders-1/", ["p/orders-1"]), ("o", ["orders-3"])],
+)
+def test_bucket_lists_only_folders_with_the_prefix(prefix: str, listed: list[str | None]) -> None:
+    """The others may have millions of objects."""
+    memory = MemoryStore()
+    for key in ("p/orders-1/0.log", "p/others-2/0.log", "orders-3/0.log"):
+        obstore.put(memory, key, b"1")
+    library = Counting()
+    assert len(list(BucketStore(library, memory).list(prefix))) == (3 if not prefix else 2 if prefix == "p/" else 1)
+    assert library.listed == listed
+
+
 def test_get_returns_whole_objects_of_bounded_size(store: ObjectStore) -> None:
     assert store.get("a/b/1.log", 5) == b"12345"
-    with pytest.raises(ObjectStoreError, match="more than 4 bytes"):
+    with pytest.raises(ObjectTooLarge, match="more than 4 bytes"):
         store.get("a/b/1.log", 4)
     with pytest.raises(NoSuchObject):
         store.get("a/b/2.log", 5)

@@ -1,7 +1,7 @@
 """The remote log of a partition, as brokers see it: states, overlaps, lost epochs, gaps."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata, RemotePartitionLog, gaps
@@ -107,6 +107,7 @@ def test_gap_over_several_epochs_is_one() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(0, 2)), max_size=8), st.integers(0, 40))
+@example([(18, 9, 2), (26, 0, 2)], 28)
 def test_gaps_equal_a_lookup_of_each_offset(rows: list[tuple[int, int, int]], end: int) -> None:
     """For any segments, overlapping or of other epochs."""
     log = remote_log(

@@ -1,6 +1,5 @@
 """What ``examine`` finds, one thing at a time, in a tier that is otherwise clean."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -10,10 +9,11 @@ import pytest
 from kafka_zk.storage.tiered.aiven_layout import AivenLayout
 from kafka_zk.storage.tiered.layout import ExpectedObject
 from kafka_zk.storage.tiered.local_tiered_storage import LocalTieredStorageLayout
+from kafka_zk.storage.tiered.metadata_partition import metadata_partition
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata
 from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
-from kafka_zk.storage.tiered.tier_check import Finding, Kind, LogFacts, TierFacts, TopicFacts, confirmed, examine
+from kafka_zk.storage.tiered.tier_check import Finding, Kind, LogFacts, TierFacts, TopicFacts, examine
 from tests.storage.tiered.segments import DELETED, DELETING, FINISHED, T, segment, update
 
 HOUR_MS = 3_600_000
@@ -155,10 +155,9 @@ def test_replaced_segments_are_counted_only() -> None:
 
 
 def test_what_is_not_known_is_not_checked() -> None:
-    """A leader that does not answer, and records that cannot be decoded."""
-    examined = examine(replace(clean(), logs={T: "no leader"}, unreadable_count=3))
-    assert examined.findings == [] and len(examined.not_checked) == 2
-    assert examined.not_checked[0] == "gaps of t-0: no leader"
+    """A leader that does not answer."""
+    examined = examine(replace(clean(), logs={T: "no leader"}))
+    assert (examined.findings, examined.not_checked) == ([], ["gaps of t-0: no leader"])
 
 
 def test_limit_to_topics_hides_what_belongs_to_others() -> None:
@@ -207,10 +206,88 @@ def test_objects_below_another_prefix_are_not_checked() -> None:
     assert examined.not_checked == ["3 objects of t-0 have another prefix than 'p/'"]
 
 
-@pytest.mark.parametrize("change", [lambda each: each, lambda each: replace(each, said="otherwise")])
-def test_second_look_confirms_the_first(change: Callable[[Finding], Finding]) -> None:
+def twice(first: TierFacts, second: TierFacts) -> list[Finding]:
+    return examine(second, examine(first)).findings
+
+
+def test_second_look_confirms_the_first() -> None:
     """By what a finding is about, not by its words; what only one look has was a change in between."""
-    found = only(replace(clean(), logs={T: LogFacts(0, 35, [(0, 0)])}))
-    other = replace(found, subject="t-0 99")
-    assert confirmed([found], [change(found), other]) == [change(found)]
-    assert confirmed([], [found]) == []
+    cut, gone = ({**clean().objects, key(SEGMENTS[0]): size} for size in (99, 98))
+    assert [each.said for each in twice(replace(clean(), objects=cut), replace(clean(), objects=gone))] == [
+        f"offsets 0 to 9: {key(SEGMENTS[0])} has 98 bytes, but was copied with 100"
+    ]
+    assert twice(clean(), replace(clean(), objects=gone)) == []
+
+
+def test_only_keys_that_both_looks_have_are_orphans() -> None:
+    """A partition that copies all the time has another segment in flight in each look."""
+    facts = clean()
+    first, second, always = (key(segment(number, 40, 49)) for number in (7, 8, 9))
+    looks = [
+        replace(facts, objects={**facts.objects, **dict.fromkeys(keys, 10)}) for keys in ((first, always), (second,))
+    ]
+    assert twice(*looks) == []
+    both = replace(facts, objects={**looks[1].objects, always: 10})
+    [found] = twice(looks[0], both)
+    assert (found.keys, found.size_bytes, found.said) == ((always,), 10, f"1 objects of no known segment: {always}")
+
+
+@pytest.mark.parametrize(
+    ("starts", "gaps"),
+    [
+        ((0, 5), ["5 to 9", "30 to 34"]),
+        ((5, 0), ["5 to 9", "30 to 34"]),
+        ((32, 33), ["33 to 34"]),
+        ((0, 35), []),
+    ],
+)  # fmt: skip
+def test_offsets_that_both_looks_miss_are_a_gap(starts: tuple[int, int], gaps: list[str]) -> None:
+    """Retention moves the log start offset, and so the begin of the gap. The first segment is being deleted."""
+    facts = clean()
+    facts.metadata.apply(update(SEGMENTS[0], DELETING, NOW_MS))
+    found = twice(*(replace(facts, logs={T: LogFacts(start, 35, [(0, 0)])}) for start in starts))
+    assert [(each.kind, each.said.partition(" are")[0]) for each in found] == [
+        (Kind.GAP, f"offsets {each}") for each in gaps
+    ]
+
+
+def test_what_one_look_could_not_check_is_said() -> None:
+    """A leader was away in the first look: what the second one finds is not confirmed, but it is not clean, either."""
+    away = replace(clean(), logs={T: "no leader"})
+    examined = examine(replace(clean(), logs={T: LogFacts(0, 35, [(0, 0)])}), examine(away))
+    assert (examined.findings, examined.not_checked) == ([], ["gaps of t-0: no leader"])
+
+
+def test_segment_that_was_begun_while_objects_were_listed_is_no_orphan() -> None:
+    facts = clean()
+    begun = segment(4, 30, 39)
+    objects = {**facts.objects, key(begun): 10}
+    assert only(replace(facts, objects=objects)).kind is Kind.ORPHAN
+    assert examine(replace(facts, objects=objects, begun_since=[begun])).findings == []
+
+
+def test_metadata_that_are_not_understood_may_explain_anything_of_their_partitions() -> None:
+    """They may be those of a segment, of a finished copy, or of a deletion. A missing object is found nevertheless."""
+    copying = segment(4, 30, 39)
+    facts = clean(copying)
+    orphans = {key(segment(9, 40, 49)): 10, "kafka-tiered-storage/notes.txt": 5}
+    objects = {name: size for name, size in {**facts.objects, **orphans}.items() if name != key(SEGMENTS[1])}
+    facts = replace(facts, objects=objects, logs={T: LogFacts(0, 35, [(0, 0)])}, metadata_partition_count=50)
+    number = metadata_partition(T.topic_id, T.partition, 50)
+    kinds = [Kind.MISSING, Kind.GAP, Kind.UNFINISHED_COPY]
+    assert [each.kind for each in examine(facts).findings] == [*kinds, Kind.ORPHAN, Kind.ORPHAN]
+    examined = examine(replace(facts, unreadable={number: 2}))
+    assert [each.kind for each in examined.findings] == [Kind.MISSING]
+    assert examined.not_checked == [
+        f"orphans, gaps and unfinished changes of partitions whose metadata are in __remote_log_metadata-{number}: "
+        "2 records are not understood",
+        "1 objects that Kafka's LocalTieredStorage would not write: metadata that are not understood may explain them",
+    ]
+    elsewhere = examine(replace(facts, unreadable={(number + 1) % 50: 2}))
+    assert [each.kind for each in elsewhere.findings] == [*kinds, Kind.ORPHAN]
+
+
+def test_configuration_that_is_not_known_is_not_checked() -> None:
+    """Neither a trap nor a deleted topic."""
+    examined = examine(replace(clean(), topics={T.topic_id: TopicFacts("t", "refused")}))
+    assert (examined.findings, examined.not_checked) == ([], ["whether t is tiered: refused"])

@@ -45,6 +45,8 @@ class FakeCluster:
     leaders: dict[str, list[int]]
     node_ids: list[int] = field(default_factory=lambda: [0, 1])
     down: set[int] = field(default_factory=set)
+    unreachable: set[int] = field(default_factory=set)
+    """Brokers to which no connection can be opened, although the metadata have them."""
     untold: set[int] = field(default_factory=set)
     """Brokers that have just started: no controller has told them of anybody yet."""
     epochs: dict[TopicPartition, int] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class FakeCluster:
         reactor.callLater(ANSWER_S, waiting.callback, None)
         await waiting
         node_id = int(host.removeprefix("b"))
-        if node_id in self.down or node_id not in self.node_ids:
+        if node_id in self.down | self.unreachable or node_id not in self.node_ids:
             raise ConnectionRefusedError(string=host)
         return cast(KafkaConnection, self.connected(node_id))
 
