@@ -139,8 +139,8 @@ def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> 
     from kafka_zk.registry.client import connect_string
 
     chroot = None if zookeeper is None else connect_string.parse(zookeeper).chroot or ""
-    opened = logs.open(chroot, recording.entries.last_zxid())
-    opened.record(recording)
+    opened = logs.open(chroot, recording)
+    opened.record(recording, is_over=zookeeper is None)
     if (source := opened.source) is None:
         return None, opened.described
     beats = None if zookeeper is None else Heartbeats(zookeeper)
