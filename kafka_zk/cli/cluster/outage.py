@@ -77,4 +77,8 @@ def _text_lines(opened: OutageLogs, zone: ZoneInfo | None) -> Iterator[str]:
 
 
 def _time_text(time_ms: int, zone: ZoneInfo | None) -> str:
-    return f"{datetime.fromtimestamp(time_ms // 1000, zone):%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03}"
+    """A time that no calendar has is shown as its number."""
+    try:
+        return f"{datetime.fromtimestamp(time_ms // 1000, zone):%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03}"
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"

@@ -170,8 +170,14 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
             print_json({"event": "web", "url": service.url, "break_url": service.break_url})
         else:
             say(f"{URL}{service.url}" + (f"\n{BREAK_URL}{service.break_url}" if service.break_url else ""))
+
+        def end(*_: object) -> None:
+            if cluster is None:
+                recording.database.interrupt()  # the query of a file from elsewhere, which may take any time
+            any_reactor.callFromThread(any_reactor.stop)
+
         for number in ending_signals():  # the reactor would log a KeyboardInterrupt and continue
-            signal.signal(number, lambda *_: any_reactor.callFromThread(any_reactor.stop))
+            signal.signal(number, end)
         any_reactor.run()
 
 

@@ -10,6 +10,7 @@
 import hashlib
 import struct
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -56,7 +57,8 @@ def open_shared_file(path: Path) -> Recording:
 
 def _pack(database: Path, path: Path) -> None:
     digest, compressor = hashlib.sha256(), zlib.compressobj(6)
-    with database.open("rb") as source, path.open("xb") as target:
+    with database.open("rb") as source, ExitStack() as undo, path.open("xb") as target:
+        undo.callback(path.unlink)  # half a file is no use
         target.write(bytes(_HEADER.size))
         while chunk := source.read(_CHUNK_BYTES):
             digest.update(chunk)
@@ -64,6 +66,8 @@ def _pack(database: Path, path: Path) -> None:
         target.write(compressor.flush())
         target.seek(0)
         target.write(_HEADER.pack(MAGIC, source.tell(), digest.digest()))
+        target.flush()
+        undo.pop_all()
 
 
 def _unpack(path: Path, database: Path) -> None:
