@@ -40,8 +40,9 @@ def save(recording: Recording, path: Path, first: int, last: int) -> None:
     """
     with TemporaryDirectory(prefix=_FOLDER) as folder:
         database = Path(folder) / "recording.sqlite"
-        export(recording, database, first, last)
-        _pack(database, path)
+        for _ in export(recording, database, first, last):
+            pass
+        pack(database, path)
 
 
 def open_shared_file(path: Path) -> Recording:
@@ -55,7 +56,8 @@ def open_shared_file(path: Path) -> Recording:
         return Recording(database, read_only=True)  # the open file remains when its name is gone
 
 
-def _pack(database: Path, path: Path) -> None:
+def pack(database: Path, path: Path) -> None:
+    """Write an exported database as one file. Raises: FileExistsError, OSError; then it leaves no new file."""
     digest, compressor = hashlib.sha256(), zlib.compressobj(6)
     with database.open("rb") as source, ExitStack() as undo, path.open("xb") as target:
         undo.callback(path.unlink)  # half a file is no use
