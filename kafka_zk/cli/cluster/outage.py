@@ -50,13 +50,11 @@ def command(logs: LogOptions, as_json: bool) -> None:
 
 
 def _events(opened: OutageLogs) -> "Iterator[list[Event]]":
-    """Lists of events by time; the last one has the failovers that are not done."""
+    """Lists of events by time."""
     from kafka_zk.recorder.web.outage_logs import batches
 
-    for batch in batches(opened.source, opened.logs):
+    for batch in batches(opened.source, opened.logs, is_over=True):
         yield sorted(batch.events, key=lambda event: event.time_ms)
-    if opened.source is not None:
-        yield list(opened.source.told.failovers.end())
 
 
 def _json_lines(opened: OutageLogs) -> Iterator[str]:
@@ -79,4 +77,8 @@ def _text_lines(opened: OutageLogs, zone: ZoneInfo | None) -> Iterator[str]:
 
 
 def _time_text(time_ms: int, zone: ZoneInfo | None) -> str:
-    return f"{datetime.fromtimestamp(time_ms // 1000, zone):%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03}"
+    """A time that no calendar has is shown as its number."""
+    try:
+        return f"{datetime.fromtimestamp(time_ms // 1000, zone):%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03}"
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"

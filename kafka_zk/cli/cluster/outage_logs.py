@@ -29,13 +29,13 @@ class OutageLogs:
     logs: "BrokerLogs | None"
     described: str
 
-    def record(self, recording: "Recording") -> None:
-        """Record everything, with progress on stderr. Raises CommandFailed."""
+    def record(self, recording: "Recording", *, is_over: bool) -> None:
+        """Record everything, with progress on stderr. ``is_over``: the cluster is not live. Raises CommandFailed."""
         from kafka_zk.recorder.web.outage_logs import record
 
         told_s = time.monotonic()
         try:
-            for count in record(recording, self.source, self.logs):
+            for count in record(recording, self.source, self.logs, is_over=is_over):
                 if time.monotonic() - told_s >= PROGRESS_S:
                     told_s = time.monotonic()
                     note(f"recorded {count:,} entries so far")
@@ -63,10 +63,10 @@ class LogOptions:
     def is_given(self) -> bool:
         return bool(self.zookeeper) or self.brokers is not None
 
-    def open(self, chroot: str | None = None, after_zxid: int = 0) -> OutageLogs:
-        """``chroot``: of the cluster if it is known. Raises CommandFailed."""
+    def open(self, chroot: str | None = None, recording: "Recording | None" = None) -> OutageLogs:
+        """``chroot``: of the cluster if it is known. ``recording``: one that continues. Raises CommandFailed."""
         try:
-            source = self._source(self.chroot if self.chroot is not None else chroot, after_zxid)
+            source = self._source(self.chroot if self.chroot is not None else chroot, recording)
             logs = self._logs()
         except OSError as error:
             raise CommandFailed(f"the logs cannot be read: {error}") from error
@@ -75,7 +75,7 @@ class LogOptions:
         parts.append(f"the brokers' logs in {self.brokers} (their times in {zone})" if logs is not None else "")
         return OutageLogs(source, logs, " and ".join(filter(None, parts)))
 
-    def _source(self, chroot: str | None, after_zxid: int) -> "ToldSource | None":
+    def _source(self, chroot: str | None, recording: "Recording | None") -> "ToldSource | None":
         from kafka_zk.recorder.web.outage_logs import ToldSource
         from kafka_zk.recorder.web.sources import LogSource
         from kafka_zk.recorder.zookeeper_files.folder import files_folder
@@ -90,7 +90,10 @@ class LogOptions:
         [log] = folders
         snapshots = next((each for each in self.zookeeper if any(files_folder(each).glob("snapshot.*"))), log)
         found = _chroot(log, snapshots) if chroot is None else chroot
-        return ToldSource(LogSource(log, found, after_zxid, snapshot_dir=snapshots))
+        if recording is None:
+            return ToldSource(LogSource(log, found, snapshot_dir=snapshots))
+        continued = LogSource(log, found, recording.entries.last_zxid(), snapshot_dir=snapshots)
+        return ToldSource(continued, recording.znodes.after(recording.entries.count).znodes)
 
     def _logs(self) -> "BrokerLogs | None":
         from kafka_zk.recorder.broker_logs.log_files import NAMES, BrokerLogs

@@ -139,8 +139,8 @@ def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> 
     from kafka_zk.registry.client import connect_string
 
     chroot = None if zookeeper is None else connect_string.parse(zookeeper).chroot or ""
-    opened = logs.open(chroot, recording.entries.last_zxid())
-    opened.record(recording)
+    opened = logs.open(chroot, recording)
+    opened.record(recording, is_over=zookeeper is None)
     if (source := opened.source) is None:
         return None, opened.described
     beats = None if zookeeper is None else Heartbeats(zookeeper)
@@ -170,8 +170,14 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
             print_json({"event": "web", "url": service.url, "break_url": service.break_url})
         else:
             say(f"{URL}{service.url}" + (f"\n{BREAK_URL}{service.break_url}" if service.break_url else ""))
+
+        def end(*_: object) -> None:
+            if cluster is None:
+                recording.database.interrupt()  # the query of a file from elsewhere, which may take any time
+            any_reactor.callFromThread(any_reactor.stop)
+
         for number in ending_signals():  # the reactor would log a KeyboardInterrupt and continue
-            signal.signal(number, lambda *_: any_reactor.callFromThread(any_reactor.stop))
+            signal.signal(number, end)
         any_reactor.run()
 
 

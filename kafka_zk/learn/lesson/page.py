@@ -85,7 +85,7 @@ class _Clusters:
     def __init__(self, recording: Recording) -> None:
         self.described = "the transaction logs of the lesson's clusters"
         self.misses = ""
-        self.behind = False
+        self.behind = self.interrupted = False
         self.traces = _Traces()
         self._recording = recording
         self._log: LogSource | None = None

@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 from typing import NamedTuple
 
 _LAYOUT = re.compile(
-    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3})\] ([A-Z]+) (?:\[([^\]]{1,300})\]:? ?)?(.*?)(?: \(([\w.$-]+)\))?\s*"
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3})\] ([A-Z]+) (?:\[([^\]]{1,300})\]:? ?)?(.*?)(?: \(([\w.$-]+)\))?"
 )
 _BROKER = re.compile(
     r"(?:(?:KafkaServer|BrokerServer|GroupCoordinator|Controller|Broker) id=|(?:controllerId|replicaId|brokerId)="
@@ -37,7 +37,7 @@ class LogLine(NamedTuple):
 
 def parse(line: str, zone: tzinfo | None) -> LogLine | None:
     """None for other lines, such as a stack trace's. ``zone``: of the log's times; None: this machine's."""
-    found = _LAYOUT.fullmatch(line)
+    found = _LAYOUT.fullmatch(line.rstrip())
     if found is None:
         return None
     try:

@@ -2,6 +2,7 @@
 
 import sqlite3
 import struct
+from contextlib import closing
 from os import SEEK_END
 from pathlib import Path
 
@@ -11,8 +12,11 @@ from kafka_zk.recorder.recording.errors import NoRecording
 VERSION = 1
 _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">16sH6xII60xI")
+_OPCODES_BETWEEN_SIGNALS = 1_000_000
+"""Of SQLite; without such a pause, Ctrl-C would wait for the end of a query."""
+_META = "meta"
 _SCHEMA = "".join((
-    "create table if not exists meta (key text primary key, value text);",
+    f"create table if not exists {_META} (key text primary key, value text);",
     entries.SCHEMA, znode_history.SCHEMA, spans.SCHEMA, samples.SCHEMA,
 ))  # fmt: skip
 
@@ -27,10 +31,15 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
         database.create_function("without_secrets", 2, documents.without_secrets, deterministic=True)
     except sqlite3.Error as error:
         raise NoRecording(f"{path} cannot be opened: {error}") from error
+    foreign: set[str] = set()
     try:
         if read_only and path is not None:
             _check_whole(path)
             database.execute("pragma trusted_schema = off")  # the file may come from anywhere
+            database.set_progress_handler(lambda: 0, _OPCODES_BETWEEN_SIGNALS)
+            foreign = _foreign_tables(database)
+            if _META in foreign:
+                raise _not_ours(path, foreign)
         if not read_only:
             database.executescript(_SCHEMA)
             database.execute("insert or ignore into meta values ('version', ?)", (str(VERSION),))
@@ -46,7 +55,27 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     if version != str(VERSION):
         database.close()
         raise NoRecording(f"{path} is a recording of version {version}; this program reads version {VERSION}")
+    if foreign:
+        database.close()
+        raise _not_ours(path, foreign)
     return database
+
+
+def _foreign_tables(database: sqlite3.Connection) -> set[str]:
+    """The names of tables, views, indexes and triggers that are not this version's: a query of them may never end."""
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.executescript(_SCHEMA)
+        known = _tables(empty)
+    return {name for _, name, _ in _tables(database) - known}
+
+
+def _not_ours(path: Path | None, foreign: set[str]) -> NoRecording:
+    return NoRecording(f"{path} has other tables than a recording: {', '.join(sorted(foreign))}")
+
+
+def _tables(database: sqlite3.Connection) -> set[tuple[str, str, str | None]]:
+    """Type, name and SQL of each table, index, view and trigger."""
+    return set(database.execute("select type, name, sql from sqlite_master"))
 
 
 def _check_whole(path: Path) -> None:

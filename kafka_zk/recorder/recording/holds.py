@@ -19,9 +19,9 @@ from kafka_zk.registry.znodes.topics import decode_state
 NOBODY = ""
 SERVER, ENSEMBLE = "server", "ensemble"
 OF_ZOOKEEPER = (SERVER, ENSEMBLE)
-_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
-_OWNER = re.compile(r"/consumers/([^/]+)/owners/([^/]+)/(\d+)")
-_BROKER = re.compile(r"/brokers/ids/(\d+)")
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d{1,9})/state")
+_OWNER = re.compile(r"/consumers/([^/]+)/owners/([^/]+)/(\d{1,9})")
+_BROKER = re.compile(r"/brokers/ids/(\d{1,9})")
 _MEMBER = re.compile(r"/consumers/([^/]+)/ids/([^/]+)")
 _CONTROLLER = "/controller"
 

@@ -4,6 +4,7 @@ Entries are numbered from 1 in the order of their arrival. ZooKeeper's entries a
 arrive up to one poll late and keep their own times. A recording in memory is bounded: it drops its oldest entries.
 """
 
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from kafka_zk.recorder.recording.entries import (
     Entries,
     Entry,
 )
+from kafka_zk.recorder.recording.errors import NoRecording
 from kafka_zk.recorder.recording.holds import assigned, assigned_lanes, health_hold, hold
 from kafka_zk.recorder.recording.order import in_order
 from kafka_zk.recorder.recording.samples import Samples
@@ -62,7 +64,11 @@ class Recording:
         self.kept = "in memory" if path is None else f"in {path.name}"
         """Where the recording is stored, for people."""
         self.samples = Samples(self.database)
-        self._load({})
+        try:
+            self._load({})
+        except (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            self.database.close()
+            raise NoRecording(f"{path} is damaged: {error}") from error
 
     def _load(self, names: Mapping[int, str]) -> None:
         self.entries = Entries(self.database)

@@ -10,6 +10,7 @@
 import hashlib
 import struct
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,8 +40,9 @@ def save(recording: Recording, path: Path, first: int, last: int) -> None:
     """
     with TemporaryDirectory(prefix=_FOLDER) as folder:
         database = Path(folder) / "recording.sqlite"
-        export(recording, database, first, last)
-        _pack(database, path)
+        for _ in export(recording, database, first, last):
+            pass
+        pack(database, path)
 
 
 def open_shared_file(path: Path) -> Recording:
@@ -54,9 +56,11 @@ def open_shared_file(path: Path) -> Recording:
         return Recording(database, read_only=True)  # the open file remains when its name is gone
 
 
-def _pack(database: Path, path: Path) -> None:
+def pack(database: Path, path: Path) -> None:
+    """Write an exported database as one file. Raises: FileExistsError, OSError; then it leaves no new file."""
     digest, compressor = hashlib.sha256(), zlib.compressobj(6)
-    with database.open("rb") as source, path.open("xb") as target:
+    with database.open("rb") as source, ExitStack() as undo, path.open("xb") as target:
+        undo.callback(path.unlink)  # half a file is no use
         target.write(bytes(_HEADER.size))
         while chunk := source.read(_CHUNK_BYTES):
             digest.update(chunk)
@@ -64,6 +68,8 @@ def _pack(database: Path, path: Path) -> None:
         target.write(compressor.flush())
         target.seek(0)
         target.write(_HEADER.pack(MAGIC, source.tell(), digest.digest()))
+        target.flush()
+        undo.pop_all()
 
 
 def _unpack(path: Path, database: Path) -> None:

@@ -16,6 +16,8 @@ from kafka_zk.recorder.recording.znode_tree import Change, ZnodeTree
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 
+MOST_CHECKPOINT_BYTES = 1 << 29
+"""Of a checkpoint that is read, unpacked."""
 _LEAST_BETWEEN_CHECKPOINTS = 2_500
 SCHEMA = "create table if not exists checkpoints (seq integer primary key, znodes blob);\n"
 
@@ -93,6 +95,15 @@ def put_checkpoint(database: sqlite3.Connection, seq: int, tree: ZnodeTree) -> N
 
 
 def _unpacked(packed: bytes | None) -> ZnodeTree:
-    znodes = {} if packed is None else json.loads(zlib.decompress(packed))
+    znodes = {} if packed is None else json.loads(_decompressed(packed))
     shown = ((path, documents.shown_znode(path, each)) for path, each in znodes.items())
     return ZnodeTree({path: znode for path, znode in shown if znode is not None})
+
+
+def _decompressed(packed: bytes) -> bytes:
+    """Raises: zlib.error, also if it is too large."""
+    decompressor = zlib.decompressobj()
+    found = decompressor.decompress(packed, MOST_CHECKPOINT_BYTES)
+    if not decompressor.eof:
+        raise zlib.error(f"the checkpoint is cut off, or has more than {MOST_CHECKPOINT_BYTES} bytes")
+    return found

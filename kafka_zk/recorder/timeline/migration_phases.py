@@ -6,6 +6,7 @@ broker that leaves ``/brokers/ids`` during dual write counts as moved until it r
 
 from dataclasses import dataclass, field, replace
 
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.migration.facts import ClusterFacts, ControllerZnode, MigrationZnode, Unknown, ZooKeeperFacts
 from kafka_zk.migration.phase import Phase, status
 from kafka_zk.recorder.timeline.events import OBSERVER
@@ -132,4 +133,4 @@ class MigrationPhases:
 
 def _broker_id(path: str) -> int | None:
     parent, _, name = path.rpartition("/")
-    return int(name) if parent == brokers.BROKER_IDS and name.isascii() and name.isdigit() else None
+    return decimal_integer(name, NATURAL_INT32) if parent == brokers.BROKER_IDS else None

@@ -29,7 +29,9 @@ def server_text(event: ServerStateChanged) -> str:
 def ensemble_text(event: EnsembleStateChanged) -> str:
     if event.state in _DOWN:
         return f"{_DOWN[event.state]} ({event.cause}); {CONSEQUENCE}"
-    return f"serves again, after {duration(event.lasted_ms)}" if event.previous in _DOWN else "serves"
+    now, unknown = ("answers", "; it is not known whether it serves") if event.state == ANSWERS else (SERVES, "")
+    again = f" again, after {duration(event.lasted_ms)}" if event.previous in _DOWN else ""
+    return f"{now}{again}{unknown}"
 
 
 def slow_text(event: ServerSlowed) -> str:

@@ -1,15 +1,15 @@
 """The page's queries to a recording. The only I/O is the recording's."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from kafka_zk.recorder.recording.documents import Document, znode_document
 from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
+from kafka_zk.recorder.recording.export import export
 from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.recording import Recording
-from kafka_zk.recorder.recording.shared_file import save
 from kafka_zk.recorder.web.client_view import clients_document
 from kafka_zk.recorder.web.cluster_view import cluster_document, series_of
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
@@ -234,13 +234,13 @@ class RecordingApi:
         watches, requests = kinds.get("WatchFired", 0), kinds.get("RequestSent", 0)
         return {**document, "writes": writes, "watches": watches, "requests": requests}
 
-    def export(self, query: Query, path: Path) -> None:
-        """Write the interval as one file for a colleague. Raises: OSError, sqlite3.Error."""
+    def export(self, query: Query, path: Path) -> Iterator[None]:
+        """Write the interval as a database, part by part. Raises: OSError, sqlite3.Error (while parts are written)."""
         first = self._recording.entries.first_from(_number(query, "from_ms"))
         last = self._recording.entries.seq_at(_number(query, "to_ms"))
         if not 0 < first <= last:
             raise BadRequest("nothing was recorded in that time")
-        save(self._recording, path, first, last)
+        return export(self._recording, path, first, last)
 
     def _coordinated(self, seq: int) -> list[Document]:
         groups: dict[str, Document] = {}

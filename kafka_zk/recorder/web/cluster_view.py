@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.registry.client.errors import InvalidZnode
@@ -18,9 +19,9 @@ MOST_PARTITIONS = 1_000
 """Maximum number of shown partitions, for each topic and for all topics that are not unfolded."""
 MOST_UNASKED = 30
 """Number of partitions; larger topics are folded into counts until the user unfolds them."""
-_BROKER = re.compile(r"/brokers/ids/(\d+)")
+_BROKER = re.compile(r"/brokers/ids/(\d{1,9})")
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
-_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d{1,9})/state")
 _CONSUMER = re.compile(r"/consumers/([^/]+)/(ids|owners|offsets)(?:/(.+))?")
 _ADMIN = re.compile(r"/(?:admin/(?:delete_topics/.+|reassign_partitions|preferred_replica_election)"
                     r"|isr_change_notification/.+|log_dir_event_notification/.+)")  # fmt: skip
@@ -55,7 +56,7 @@ def series_of(cluster: Document, most_rows: int) -> Iterator[str]:
 
 def _by_number(tp: str) -> tuple[str, int]:
     topic, _, number = tp.rpartition("-")
-    return topic, int(number) if number.isascii() and number.isdigit() else 0
+    return topic, decimal_integer(number, NATURAL_INT32) or 0
 
 
 class _View:

@@ -1,6 +1,6 @@
 """A cluster's logs after an outage, merged by time: ZooKeeper's transaction log, and the logs of Kafka's brokers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kafka_zk.base.events import Event
@@ -10,7 +10,8 @@ from kafka_zk.recorder.timeline.failovers import Failovers
 from kafka_zk.recorder.timeline.migration_phases import MigrationPhases
 from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.recorder.web.sources import LogSource
-from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
+from kafka_zk.recorder.zookeeper_files.transaction_log import Restored, Transaction
 
 MOST_EVENTS_AT_ONCE = 10_000
 
@@ -22,6 +23,11 @@ class Told:
         self.failovers = Failovers()
         self._phases = MigrationPhases()
         self._events: list[Event] = []
+
+    def learn(self, transactions: list[Transaction]) -> None:
+        """Know what was before, without events."""
+        self.hear(transactions)
+        self._events = []
 
     def hear(self, transactions: list[Transaction]) -> None:
         for each in transactions:
@@ -37,13 +43,21 @@ class Told:
 
 
 class ToldSource:
-    """A transaction log as a ``Source``; ``told`` has the events that its transactions tell."""
+    """A transaction log as a ``Source``; ``told`` has the events that its transactions tell.
 
-    def __init__(self, source: LogSource) -> None:
+    Args:
+        before: the znodes of a recording that continues.
+    """
+
+    interrupted = False
+
+    def __init__(self, source: LogSource, before: Mapping[str, Znode] | None = None) -> None:
         self._source = source
         self.described = source.described
         self.behind = False
         self.told = Told()
+        if before:
+            self.told.learn([Transaction(0, 0, 0, (Restored(before),))])
 
     @property
     def misses(self) -> str:
@@ -53,6 +67,7 @@ class ToldSource:
         """Raises: OSError."""
         found = self._source.read()
         self.behind = self._source.behind
+        self.told.learn(self._source.skipped)
         self.told.hear(found)
         return found
 
@@ -86,8 +101,10 @@ class _Logged:
         yield found
 
 
-def batches(source: ToldSource | None, logs: BrokerLogs | None) -> Iterator[Batch]:
-    """Everything that is in the logs now, by time, in bounded parts. Raises: OSError."""
+def batches(source: ToldSource | None, logs: BrokerLogs | None, *, is_over: bool) -> Iterator[Batch]:
+    """Everything that is in the logs now, by time, in bounded parts. ``is_over``: the cluster is not live, so
+    failovers that are not done at the end are reported. Raises: OSError.
+    """
     logged = _Logged(iter(()) if logs is None else logs.events())
     is_behind = source is not None
     while is_behind and source is not None:
@@ -97,15 +114,16 @@ def batches(source: ToldSource | None, logs: BrokerLogs | None) -> Iterator[Batc
             continue  # they are before the end of a recording that continues
         *full, last = logged.until(transactions[-1].time_ms if is_behind else None)
         yield from (Batch(each, []) for each in full)
-        yield Batch([*source.told.take(), *last], transactions)
+        ends = source.told.failovers.end() if is_over and not is_behind else []
+        yield Batch([*source.told.take(), *ends, *last], transactions)
     yield from (Batch(each, []) for each in logged.until(None) if each)
 
 
-def record(recording: Recording, source: ToldSource | None, logs: BrokerLogs | None) -> Iterator[int]:
+def record(recording: Recording, source: ToldSource | None, logs: BrokerLogs | None, *, is_over: bool) -> Iterator[int]:
     """Record everything; yields the number of recorded entries after each part. A recording that continues gets what is
-    later than its last entry. Raises: OSError, sqlite3.Error.
+    later than its last entry. ``is_over``: see ``batches``. Raises: OSError, sqlite3.Error.
     """
     _, last_ms = recording.entries.times() or (0, -1)
-    for batch in batches(source, logs):
+    for batch in batches(source, logs, is_over=is_over):
         recording.add([each for each in batch.events if each.time_ms > last_ms], batch.transactions)
         yield recording.entries.count

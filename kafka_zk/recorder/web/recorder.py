@@ -12,6 +12,7 @@ from kafka_zk.base.clock import wall_ms
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import Traced
+from kafka_zk.recorder.web.clock_skew import ClockSkew
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 from kafka_zk.recorder.zookeeper_health.events import ZooKeeperEvent
@@ -20,8 +21,6 @@ from kafka_zk.registry.client.errors import RegistryError
 INTERVAL_S = 0.1
 RETRY_POLLS = 10
 """Polls skipped after a failure."""
-SKEW_MS = 3_000
-"""Smaller differences of clocks cannot be separated from the time that a change takes to be recorded."""
 MOST_KEPT = 100_000
 """Entries that wait for disk space; later ones are counted and dropped."""
 
@@ -33,6 +32,7 @@ class Recorder:
 
     Args:
         on_news: called after each poll that found entries.
+        compares_clocks: False if the source is what an outage has left.
     """
 
     def __init__(
@@ -43,8 +43,11 @@ class Recorder:
         traces: Traces | None,
         on_news: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int] = wall_ms,
+        *,
+        compares_clocks: bool = True,
     ) -> None:
         self._now_ms = now_ms
+        self._clocks = ClockSkew() if compares_clocks else None
         self._recording = recording
         self._source = source
         self._traces = traces
@@ -59,9 +62,11 @@ class Recorder:
         """Number of dropped entries: the disk was full for too long, or they could not be recorded."""
         self.problem = ""
         """Why recording is interrupted."""
-        self.skew_ms = 0
-        """How far the cluster's clock is ahead of this machine's; 0 up to SKEW_MS."""
-        self._caught_up = False
+
+    @property
+    def skew_ms(self) -> int:
+        """How far the cluster's clock is ahead of this machine's; 0 if they agree or it is not known."""
+        return 0 if self._clocks is None else self._clocks.skew_ms
 
     def start(self) -> "Deferred[Any]":
         done: Deferred[Any] = self._loop.start(INTERVAL_S)
@@ -118,11 +123,9 @@ class Recorder:
             raise
 
     def _compare_clocks(self, transactions: list[Transaction]) -> None:
-        """What was just written has the cluster's present time; older transactions say nothing."""
-        if transactions and self._caught_up:
-            skew_ms = max(each.time_ms for each in transactions) - self._now_ms()
-            self.skew_ms = skew_ms if abs(skew_ms) > SKEW_MS else 0
-        self._caught_up = not self._source.behind
+        if self._clocks is not None:
+            is_current = not (self._source.behind or self._source.interrupted)
+            self._clocks.step(transactions, self._now_ms(), is_current=is_current)
 
     def _lose(self, error: Exception) -> None:
         """Drop the traces and try the changes again; drop the changes if that fails, too."""
@@ -158,6 +161,8 @@ class Recorder:
 
     def _fails(self, problem: str) -> None:
         self._passed_over = RETRY_POLLS
+        if self._clocks is not None:
+            self._clocks.missed()
         if problem != self.problem:
             _log.warn("recording is interrupted: {problem}", problem=problem)
             self.problem = problem

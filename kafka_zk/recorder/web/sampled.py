@@ -1,5 +1,6 @@
 """Chooses the partitions and groups to sample from those in the recording."""
 
+from kafka_zk.base.integers import NATURAL_INT32, NATURAL_INT64, decimal_integer
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.cluster_view import is_internal
@@ -44,11 +45,13 @@ def _in_zookeeper(recording: Recording) -> dict[tuple[str, TopicPartition], int]
         tp = _tp(name)
         path = "" if tp is None else f"/consumers/{group}/offsets/{tp.topic}/{tp.partition}"
         znode = recording.znodes.now(path)
-        if tp is not None and znode is not None and (znode.data or b"").isdigit():
-            found[group, tp] = int(znode.data or b"")
+        text = "" if znode is None else (znode.data or b"").decode(errors="replace")
+        if tp is not None and (offset := decimal_integer(text, NATURAL_INT64)) is not None:
+            found[group, tp] = offset
     return found
 
 
 def _tp(text: str) -> TopicPartition | None:
-    topic, _, number = text.rpartition("-")
-    return TopicPartition(topic, int(number)) if topic and number.isascii() and number.isdigit() else None
+    topic, _, name = text.rpartition("-")
+    number = decimal_integer(name, NATURAL_INT32)
+    return TopicPartition(topic, number) if topic and number is not None else None

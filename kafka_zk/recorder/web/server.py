@@ -15,13 +15,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from twisted.internet.defer import Deferred
+from twisted.internet.task import coiterate
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
+from twisted.protocols.basic import FileSender
 from twisted.web import resource
 from twisted.web.server import NOT_DONE_YET
 
 from kafka_zk.network.bounded_site import BoundedSite
 from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.shared_file import pack
 from kafka_zk.recorder.web.api import BadRequest, Query, RecordingApi
 from kafka_zk.recorder.web.explanations import code
 
@@ -169,7 +173,7 @@ class _Question(_Resource):
 
 
 class _Export(_Resource):
-    """Serves an interval of the recording as a file."""
+    """Serves an interval of the recording as a file. The reactor reads it in small parts, and a thread packs it."""
 
     isLeaf = True
 
@@ -177,19 +181,37 @@ class _Export(_Resource):
         super().__init__()
         self._api = api
 
-    def render_GET(self, request: Any) -> bytes:
+    def render_GET(self, request: Any) -> Any:
+        sent = Deferred.fromCoroutine(self._send(request))
+        sent.addErrback(lambda failure: _log.failure("a recording was not sent", failure=failure))
+        return NOT_DONE_YET
+
+    async def _send(self, request: Any) -> None:
         with TemporaryDirectory(prefix="kafka-zk-export-") as folder:
-            path = Path(folder) / "recording.kzr"
+            database, packed = Path(folder) / "recording.sqlite", Path(folder) / "recording.kzr"
             try:
-                self._api.export(_query(request), path)
-                content = path.read_bytes()
+                await coiterate(self._api.export(_query(request), database))
+                await deferToThread(pack, database, packed)
             except BadRequest as error:
-                return _answer(request, {"error": str(error)}, 400)
+                _finish(request, {"error": str(error)}, 400)
             except (OSError, sqlite3.Error) as error:
-                return _answer(request, {"error": f"the stretch cannot be written: {error}"}, 507)
-        request.setHeader("Content-Type", "application/octet-stream")
-        request.setHeader("Content-Disposition", 'attachment; filename="recording.kzr"')
-        return content
+                _finish(request, {"error": f"the stretch cannot be written: {error}"}, 507)
+            else:
+                await _send_file(request, packed)
+
+
+async def _send_file(request: Any, path: Path) -> None:
+    if request._disconnected:
+        return
+    request.setHeader("Content-Type", "application/octet-stream")
+    request.setHeader("Content-Disposition", f'attachment; filename="{path.name}"')
+    request.setHeader("Content-Length", str(path.stat().st_size))
+    with path.open("rb") as file:
+        try:
+            await FileSender().beginFileTransfer(file, request)
+        except Exception:  # the type that FileSender raises if the browser disconnects
+            return
+    request.finish()
 
 
 class _Code(_Resource):

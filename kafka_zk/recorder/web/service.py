@@ -92,8 +92,9 @@ class WebService:
             self.break_url = f"{self.url}&break={self._break_token}"
         if self._cluster is not None:
             self._recorder = Recorder(
-                reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.publish
-            )
+                reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.publish,
+                compares_clocks=not self._cluster.is_over,
+            )  # fmt: skip
             self._recorder.start()
             self._every(reactor, self._server.publish)
             if self._cluster.is_over:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.recorder.timeline.trace_file import Traced, TraceFollower
 from kafka_zk.recorder.zookeeper_files.snapshot import oldest_snapshot
 from kafka_zk.recorder.zookeeper_files.transaction_log import (
@@ -25,6 +26,8 @@ from kafka_zk.registry.znodes.secrets import masked
 
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
+REREAD_S = 10.0
+"""For so long after an interruption, what is read may have been written during it."""
 MOST_AT_ONCE = 10_000
 MOST_AT_ONCE_BYTES = 16 * 1024 * 1024
 MOST_PROBLEMS = 5
@@ -34,11 +37,15 @@ MOST_TRACE_BYTES = 4 * 1024 * 1024
 
 class Source(Protocol):
     """``described``: a description of the source. ``misses``: what the source may lack, "" for nothing. ``behind``:
-    True if the last read did not return everything.
+    True if the last read did not return everything. ``interrupted``: True if it may have returned late what was written
+    during an interruption.
     """
 
     described: str
     behind: bool
+
+    @property
+    def interrupted(self) -> bool: ...
 
     @property
     def misses(self) -> str: ...
@@ -66,6 +73,8 @@ class LogSource:
         snapshot_dir: the server's ``dataDir``, if it is another folder.
     """
 
+    interrupted = False
+
     def __init__(
         self, data_dir: Path, chroot: str = "", after_zxid: int = 0, *, snapshot_dir: Path | None = None
     ) -> None:
@@ -77,6 +86,8 @@ class LogSource:
         self._chroot = chroot
         self.described = f"the transaction log in {data_dir}"
         self.behind = False
+        self.skipped: list[Transaction] = []
+        """What the last call read but did not return, because it is recorded already, or a snapshot replaces it."""
 
     @property
     def misses(self) -> str:
@@ -89,8 +100,11 @@ class LogSource:
         restored = self._restored(read)  # if this fails, the next call continues with the rest
         self._read = []
         self.behind = self._follower.behind
-        new = restored + [each for each in read if each.zxid > self._after_zxid]
-        found = [without_secrets(each) for each in new]
+        self.skipped = self._shown([each for each in read if each.zxid <= self._after_zxid])
+        return self._shown(restored + [each for each in read if each.zxid > self._after_zxid])
+
+    def _shown(self, read: list[Transaction]) -> list[Transaction]:
+        found = [without_secrets(each) for each in read]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def _restored(self, read: list[Transaction]) -> list[Transaction]:
@@ -121,6 +135,7 @@ class WatchSource:
         self._chroot = connect_string.parse(zookeeper).chroot
         self.described = f"watches on ZooKeeper {zookeeper}"
         self.behind = False
+        self._interrupted_s = monotonic_s()  # the first reads find what is old, too
         self.misses: str = "changes between a watch and the read that follows it; who made a change"
 
     @property
@@ -131,8 +146,14 @@ class WatchSource:
     def session_state(self) -> SessionState:
         return self._client.state
 
+    @property
+    def interrupted(self) -> bool:
+        return monotonic_s() - self._interrupted_s < REREAD_S
+
     def read(self) -> list[Transaction]:
         self._client.process(PROCESS_MS)
+        if self._client.state is not SessionState.CONNECTED:
+            self._interrupted_s = monotonic_s()
         return [without_secrets(each, self._chroot) for each in self._watcher.read()]
 
     def close(self) -> None:

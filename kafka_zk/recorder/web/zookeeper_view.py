@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from kafka_zk.recorder.recording.documents import Document
-from kafka_zk.recorder.recording.holds import ENSEMBLE, NOBODY, SERVER
+from kafka_zk.recorder.recording.holds import ENSEMBLE, SERVER
 from kafka_zk.recorder.recording.spans import Span
+from kafka_zk.recorder.zookeeper_health.answers import ANSWERS
 from kafka_zk.recorder.zookeeper_health.ensemble import CONNECTIONS, EPOCH, OUTSTANDING, RESPONSE, series
 
 MOST_SERVERS = 50
@@ -15,7 +16,7 @@ NUMBERS = "zookeeper "
 def zookeeper_document(spans: Iterable[Span], measured: Mapping[str, int]) -> Document | None:
     """The ensemble and its servers; None if nothing is known of them then.
 
-    ``state``: "down", "serves" or "unknown" (none of the servers ever answered). ``why``: the state and its reason, ""
+    ``state``: "down", "serves" or "unknown" (no server that answers reveals it). ``why``: the state and its reason, ""
     if it serves. ``since_ms``: since when.
     """
     servers: list[Document] = []
@@ -23,7 +24,7 @@ def zookeeper_document(spans: Iterable[Span], measured: Mapping[str, int]) -> Do
     for span in spans:
         told = {"state": span.holder or "down", "why": span.note, "since_ms": span.from_ms}
         if span.kind == ENSEMBLE:
-            whole = {**told, "state": "down" if span.holder == NOBODY else "serves"}
+            whole = {**told, "state": "unknown" if span.holder == ANSWERS else told["state"]}
         elif span.kind == SERVER:
             name = span.lane.rpartition(" ")[2]
             numbers = {each: measured.get(series(each, name)) for each in (OUTSTANDING, CONNECTIONS, RESPONSE, EPOCH)}

@@ -9,15 +9,17 @@ import gzip
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
 from kafka_zk.recorder.zookeeper_files.folder import files_folder, zxid_of
-from kafka_zk.recorder.zookeeper_files.jute import INT, read_buffer, read_text, skip_acls
+from kafka_zk.recorder.zookeeper_files.jute import INT, Stream
 
 _MAGIC = b"ZKSN"
 _FILE_HEADER_BYTES = 16
-_MOST_BYTES = 4 << 30
+MOST_UNPACKED_BYTES = 1 << 30
+"""A compressed snapshot that is larger is not read."""
 _SESSION_BYTES = 12  # id and timeout
 _LONG = struct.Struct(">q")
 _STAT = struct.Struct(">qqqqiiiqq")
@@ -62,45 +64,44 @@ def _files(data_dir: Path) -> list[tuple[int, Path]]:
 
 def _first_complete(files: Iterable[tuple[int, Path]]) -> Snapshot | None:
     for zxid, file in files:
-        if (znodes := _znodes(_content(file))) is not None:
+        if (znodes := _znodes(file)) is not None:
             return Snapshot(zxid, znodes)
     return None
 
 
-def _content(file: Path) -> bytes:
-    """Empty if the file cannot be decompressed."""
-    if file.suffix != ".gz":
-        return file.read_bytes()
+def _znodes(file: Path) -> dict[str, Znode] | None:
+    """None if the file is not a complete snapshot. Reading ends at the first field that cannot be one."""
+    is_packed = file.suffix == ".gz"
+    most_bytes = MOST_UNPACKED_BYTES if is_packed else file.stat().st_size
     try:
-        with gzip.open(file) as opened:
-            return opened.read(_MOST_BYTES)
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        return b""
-
-
-def _znodes(data: bytes) -> dict[str, Znode] | None:
-    try:
-        return _parse(data) if data.startswith(_MAGIC) else None
-    except struct.error:
+        with gzip.open(file) if is_packed else file.open("rb") as opened:
+            return _parse(Stream(BufferedReader(opened) if isinstance(opened, gzip.GzipFile) else opened, most_bytes))
+    except (struct.error, EOFError, gzip.BadGzipFile, zlib.error):
         return None
 
 
-def _parse(data: bytes) -> dict[str, Znode]:
-    (count,) = INT.unpack_from(data, _FILE_HEADER_BYTES)
-    position = _FILE_HEADER_BYTES + INT.size + max(0, count) * _SESSION_BYTES
-    (count,) = INT.unpack_from(data, position)  # number of distinct ACL lists
-    position += INT.size
-    for _ in range(count):
-        position = skip_acls(data, position + _LONG.size)
-    znodes = {}
-    path, position = read_text(data, position)
+def _parse(stream: Stream) -> dict[str, Znode]:
+    """Raises: struct.error."""
+    if not stream.read(_FILE_HEADER_BYTES).startswith(_MAGIC):
+        raise struct.error("not a snapshot")
+    stream.skip(stream.count() * _SESSION_BYTES)
+    for _ in range(stream.count()):  # distinct ACL lists
+        stream.skip(_LONG.size)
+        for _ in range(stream.count()):
+            stream.skip(INT.size)  # the permissions; then scheme and id
+            stream.buffer()
+            stream.buffer()
+    znodes: dict[str, Znode] = {}
+    path, is_root = stream.text(), True
     while path != _END:
-        content, position = read_buffer(data, position)
-        position += _LONG.size  # the index of the ACL list
-        czxid, mzxid, _, mtime_ms, version, _, _, owner, _ = _STAT.unpack_from(data, position)
+        if not (path.startswith("/") or (is_root and not path)):
+            raise struct.error(f"{path[:100]!r} is not a path")
+        content = stream.buffer()
+        stream.skip(_LONG.size)  # the index of the ACL list
+        czxid, mzxid, _, mtime_ms, version, _, _, owner, _ = _STAT.unpack(stream.read(_STAT.size))
         if path and path != _OF_ZOOKEEPER and not path.startswith(f"{_OF_ZOOKEEPER}/"):
             znodes[path] = Znode(content, version, czxid, mzxid, mtime_ms, _session(owner))
-        path, position = read_text(data, position + _STAT.size)
+        path, is_root = stream.text(), False
     return znodes
 
 

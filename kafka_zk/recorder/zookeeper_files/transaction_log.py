@@ -251,6 +251,8 @@ def _operations(kind: int, body: bytes, request_number: int) -> Iterator[Operati
         parts = list(_parts(body))
         if _ERROR not in (inner for inner, _ in parts):  # otherwise the multi failed
             for inner, change in parts:
+                if inner == _MULTI:
+                    raise struct.error("ZooKeeper has no multi in a multi")
                 yield from _operations(inner, change, request_number)
 
 

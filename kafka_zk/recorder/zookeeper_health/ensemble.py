@@ -2,8 +2,8 @@
 
 Every round of polls (``step``) gives events: a server goes away, comes back, changes its mode or becomes slow; another
 server leads; the ensemble as a whole serves or does not. A change counts from when the poll that found it was sent, so
-an outage begins at most one interval late. A session of our own counts where no server answers the polls (TLS ports,
-firewalls): while it is connected, ZooKeeper serves.
+an outage begins at most one interval late. Where no server has ever answered a poll (TLS ports, firewalls), nothing is
+said of servers, and only a session of our own counts: while it is connected, ZooKeeper serves.
 
 Tests: tests/kafka_zk/recorder/zookeeper_health/test_ensemble.py.
 """
@@ -75,11 +75,10 @@ class EnsembleHealth:
         found = self._own_session(session, now_ms)
         connected = None if session is None else session is SessionState.CONNECTED
         self._ever_answered = self._ever_answered or any(each.state != NO_ANSWER for each in readings.values())
-        if not self._ever_answered and connected:  # a TLS port, for example: the servers only ignore the polls
-            return [*found, *self._whole(SERVES, "", now_ms)]
-        for name, reading in readings.items():
-            found += self._server(name, reading, now_ms)
-        found += self._leadership(readings, now_ms)
+        if self._ever_answered:
+            for name, reading in readings.items():
+                found += self._server(name, reading, now_ms)
+            found += self._leadership(readings, now_ms)
         if (state := self._verdict(readings, connected)) is not None:
             found += self._whole(*state, now_ms)
         return found
@@ -137,8 +136,11 @@ class EnsembleHealth:
         states = {each.state for each in readings.values()}
         if not states <= {ANSWERS, *DOWN}:
             return SERVES, ""
+        if connected and (ANSWERS in states or not self._ever_answered):
+            return SERVES, ""
         if ANSWERS in states:
-            return (SERVES, "") if connected else None
+            is_back = connected is None and self._ensemble.state in DOWN
+            return (ANSWERS, "") if is_back else None
         if NO_QUORUM in states:
             return NO_QUORUM, "no server has a quorum"
         if not self._ever_answered and connected is None:

@@ -16,7 +16,7 @@ class ZooKeeperEvent(Event):
 @dataclass(frozen=True, slots=True)
 class ServerStateChanged(ZooKeeperEvent):
     """A ZooKeeper server has a new state: a mode in which it serves ("leader", "follower", "observer", "standalone",
-    "read-only"), "serves" (it does not reveal its mode), "no quorum" or "no answer". ``previous``: the state before,
+    "read-only"), "answers" (it does not reveal its mode), "no quorum" or "no answer". ``previous``: the state before,
     "" at first; ``lasted_ms``: how long that one lasted, as far as seen.
     """
 
@@ -34,8 +34,9 @@ class ServerSlowed(ZooKeeperEvent):
 
 @dataclass(frozen=True, slots=True)
 class EnsembleStateChanged(ZooKeeperEvent):
-    """ZooKeeper as a whole has a new state: "serves", "no quorum" (servers answer, none serves) or "no answer".
-    ``previous``: the state before, "" at first; ``lasted_ms``: how long that one lasted, as far as seen.
+    """ZooKeeper as a whole has a new state: "serves", "no quorum" (servers answer, none serves), "no answer", or after
+    that "answers" (its servers do not reveal whether they serve). ``previous``: the state before, "" at first;
+    ``lasted_ms``: how long that one lasted, as far as seen.
     """
 
     state: str

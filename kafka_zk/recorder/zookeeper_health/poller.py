@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Event, Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_zk.base.clock import monotonic_s, wall_ms
 from kafka_zk.recorder.zookeeper_health.answers import NO_ANSWER, WORDS, Reading, is_refusal, parse
@@ -12,12 +12,16 @@ from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client.client import SessionState
 
 DEADLINE_S = 2.0
-"""For one server's response, from the connection on."""
+"""For one server: to resolve its name, to connect to one of its addresses, and to receive its response."""
 _GRACE_S = 0.5
 _LATE_S = 2 * DEADLINE_S
 """A round that took longer says nothing of the servers: this process itself was paused, or starved."""
 _LAST_LOOK_S = 0.05
 _MOST_ANSWER_BYTES = 64 * 1024
+_NOT_RESOLVED = Reading(NO_ANSWER, "its name is not resolved")
+
+_Addresses = list[tuple[int, int, int, str, Any]]
+"""As ``socket.getaddrinfo`` returns them."""
 
 
 class Round(NamedTuple):
@@ -76,17 +80,20 @@ class HealthPoller:
     def _reading(self, name: str, wait_s: float) -> Reading:
         found = self._asked[name].reading(wait_s)
         if found is None:  # only a name server can take so long; the next rounds wait for it, too
-            return Reading(NO_ANSWER, "its name is not resolved")
+            return _NOT_RESOLVED
         del self._asked[name]
         return found
 
     def _ask(self, name: str) -> Reading:
-        address, end_s = self._servers[name], monotonic_s() + DEADLINE_S
+        end_s = monotonic_s() + DEADLINE_S
         words = self._words.get(name, WORDS)
         try:
+            addresses: _Addresses = list(socket.getaddrinfo(*self._servers[name], type=socket.SOCK_STREAM))
+            if monotonic_s() > end_s:
+                return _NOT_RESOLVED
             for word in words:
                 began_s = monotonic_s()
-                answer = _exchange(word, address, end_s)
+                answer = _exchange(word, addresses, end_s)
                 if not is_refusal(answer):
                     break
             self._words[name] = (word,)
@@ -100,9 +107,9 @@ class HealthPoller:
         return parse(answer, int((monotonic_s() - began_s) * 1000))
 
 
-def _exchange(word: str, address: tuple[str, int], end_s: float) -> str:
+def _exchange(word: str, addresses: _Addresses, end_s: float) -> str:
     """Raises: OSError, TimeoutError."""
-    with socket.create_connection(address, _left_s(end_s)) as connection:
+    with _connected(addresses, end_s) as connection:
         connection.settimeout(_left_s(end_s))
         connection.sendall(word.encode())
         answer = bytearray()
@@ -113,6 +120,24 @@ def _exchange(word: str, address: tuple[str, int], end_s: float) -> str:
                 break
             answer += chunk
         return answer.decode(errors="replace")
+
+
+def _connected(addresses: _Addresses, end_s: float) -> socket.socket:
+    """The first address that accepts; each one gets its share of the time that is left. Raises: OSError."""
+    failure = OSError("it has no address")
+    for index, (family, kind, protocol, _, address) in enumerate(addresses):
+        connection = None
+        try:
+            connection = socket.socket(family, kind, protocol)
+            connection.settimeout(_left_s(end_s) / (len(addresses) - index))
+            connection.connect(address)
+        except OSError as error:
+            failure = error
+            if connection is not None:
+                connection.close()
+        else:
+            return connection
+    raise failure
 
 
 def _left_s(end_s: float) -> float:

@@ -1,7 +1,7 @@
 // A znode's data as lines, and what differs between two of them.
 
-const MOST_LINES = 300;
-
+const MOST_LINES = 300, MOST_DEPTH = 40;
+const NUMBER = /^(?:-?\d+|"-?\d+")$/;
 const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{}:,]|[^\s[\]{}:,"]+/g;
 
 // JSON with a line for each value, lists of numbers on one; anything else as it is. Values stay as they were written: JavaScript's
@@ -13,16 +13,31 @@ export function pretty(data) {
   } catch {
     return data;
   }
+  const tokens = data.match(TOKEN) ?? [];
   let depth = 0, found = "", before = "";
-  for (const token of data.match(TOKEN) ?? []) {
+  for (let index = 0; index < tokens.length; index += 1) {
+    const numbers = listOfNumbers(tokens, index), token = numbers ? `[${numbers.join(", ")}]` : tokens[index];
     const opens = "[{".includes(token), closes = "]}".includes(token);
     if (closes) depth -= 1;
-    if ((before && "[{,".includes(before) && !closes) || (closes && !"[{".includes(before))) found += `\n${" ".repeat(depth)}`;
+    if ((before && "[{,".includes(before) && !closes) || (closes && !"[{".includes(before))) found += `\n${" ".repeat(Math.min(depth, MOST_DEPTH))}`;
     found += token === ":" ? ": " : token;
     if (opens) depth += 1;
     before = token;
+    if (numbers) index += numbers.length ? 2 * numbers.length : 1;
   }
-  return found.replace(/\[\s+([-\d,\s"]*?)\s+\]/g, (_, list) => `[${list.replace(/\s+/g, " ")}]`);
+  return found;
+}
+
+// The items of a list that begins at a token; null if it is none, or has something else than numbers.
+function listOfNumbers(tokens, begin) {
+  if (tokens[begin] !== "[") return null;
+  const items = [];
+  for (let index = begin + 1; index < tokens.length && tokens[index] !== "]"; index += 1) {
+    if (tokens[index] === ",") continue;
+    if (!NUMBER.test(tokens[index])) return null;
+    items.push(tokens[index]);
+  }
+  return items;
 }
 
 // Pairs of "+", "-" or " " and a line: the longest common subsequence stays.

@@ -3,9 +3,13 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 // Characters that turn the direction of text or cannot be seen are written out: a name must not pass as another one.
-const UNSEEN = /[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g;
+const UNSEEN = /[\p{Default_Ignorable_Code_Point}\u2800]/gu;
 const READ = new Set(["title", "aria-label"]);
-const visible = (text) => (typeof text === "string" ? text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`) : text);
+const visible = (text) => (typeof text === "string" ? text.replace(UNSEEN, writtenOut) : text);
+function writtenOut(character) {
+  const code = character.codePointAt(0).toString(16);
+  return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, "0")}`;
+}
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {

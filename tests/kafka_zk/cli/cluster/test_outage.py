@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.cli.main import run
+from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web.api import RecordingApi
+from kafka_zk.recorder.web.sampled import to_ask
+from kafka_zk.recorder.web.sources import LogSource
 from tests.kafka_zk.recorder.outages import DATA
 from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import HEADER, created, record
 
@@ -70,6 +74,27 @@ def test_clusters_that_share_a_zookeeper_are_chosen_by_chroot(
     for chroot, owner in (("/a/", "broker 1"), ("/", "broker 2")):
         assert outage("--zookeeper-log", str(tmp_path), "--chroot", chroot) == 0
         assert f"the session of {owner} expired" in capsys.readouterr().out
+
+
+def test_numbers_that_cannot_be_are_read_without_a_bug(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ids of thousands of digits, and a time that no calendar has."""
+    digits = "1" * 5_000
+    paths = (
+        f"/brokers/ids/{digits}",
+        f"/brokers/topics/t/partitions/{digits}/state",
+        f"/consumers/g/offsets/t/{digits}",
+    )
+    records = [record(zxid, 1, created(path)) for zxid, path in enumerate(paths, 1)]
+    later = [record(1 << 61, 1, created("/brokers/ids/1", ephemeral=True)), record((1 << 61) + 1, -11, b"")]
+    (tmp_path / "log.1").write_bytes(HEADER + b"".join([*records, *later]))
+    assert outage("--zookeeper-log", str(tmp_path)) == 0
+    told = capsys.readouterr()
+    assert f"{(1 << 61) + 1_001} ms  znodes" in told.out and "bug" not in told.err
+    source, recording = LogSource(tmp_path), Recording()
+    recording.add([], source.read()[:3])
+    assert recording.entries.count == 3
+    assert RecordingApi(recording).state({})["cluster"]["topics"] == []
+    assert to_ask(recording).in_zookeeper == {}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Lines in the layout of Kafka's log4j.properties."""
 
 from datetime import UTC
+from time import thread_time
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -47,3 +48,16 @@ def test_other_lines_are_none(line: str) -> None:
 def test_any_text_is_a_line_or_none(text: str) -> None:
     parse(text, UTC)
     parse(f"[2026-11-30 00:21:48,029] INFO {text}", None)
+
+
+@pytest.mark.parametrize("filler", [" ", "(", " (", ") ", " (a", "[", "\t"])
+def test_a_long_line_costs_no_more_than_its_length(filler: str) -> None:
+    """As long as a line may be; 16 kB of spaces took more than a second."""
+    line = f"[2026-11-30 00:21:48,029] INFO x{filler * (16_384 // len(filler))}x"
+    began_s = thread_time()
+    parse(line, UTC)
+    assert thread_time() - began_s < 0.2
+
+
+def test_spaces_at_the_end_are_no_part_of_the_message() -> None:
+    assert parse(f"{LINE}  \t ", UTC) == parse(LINE, UTC)

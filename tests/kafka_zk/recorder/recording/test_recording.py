@@ -250,7 +250,7 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoRecording, match="nothing does not exist"):
         Recording(tmp_path / "nothing", read_only=True)
     with sqlite3.connect(tmp_path / "future") as database:
-        database.execute("create table meta (key text, value text)")
+        database.execute("create table meta (key text primary key, value text)")
         database.execute("insert into meta values ('version', '99')")
     database.close()
     with pytest.raises(NoRecording, match="version 99"):

@@ -1,11 +1,15 @@
 """One file for a colleague: what was saved is there again, without secrets; anything else is refused in a sentence."""
 
+import errno
 import json
+import signal
+import sqlite3
 import zlib
 from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.recording import znode_history
 from kafka_zk.recorder.recording.database import open_database
 from kafka_zk.recorder.recording.errors import NoRecording
 from kafka_zk.recorder.recording.recording import Recording
@@ -100,3 +104,71 @@ def test_a_database_that_is_cut_off_is_refused(tmp_path: Path, file: Path) -> No
     (tmp_path / "cut").write_bytes(database[: len(database) // 2])
     with pytest.raises(NoRecording, match=f"cut is cut off: it has {len(database) // 2} of {len(database)} bytes"):
         open_database(tmp_path / "cut", read_only=True)
+
+
+ENDLESS = "with recursive n(x) as (select 1 union all select x + 1 from n) select"
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        f"drop table spans; create view spans as {ENDLESS} x as id, '', '', '', '', 1, 2 from n",
+        "create trigger t after insert on meta begin select 1; end",
+        "drop table samples; create table samples (series text, time_ms integer, value as (zeroblob(1000000)))",
+        "create virtual table more using fts5(x)",
+    ],
+)
+def test_a_database_with_more_than_a_recordings_tables_is_refused(tmp_path: Path, file: Path, foreign: str) -> None:
+    """A view with an endless query would hang the program."""
+    database = sqlite3.connect(_unpacked(file, tmp_path))
+    database.executescript(foreign)
+    database.close()
+    with pytest.raises(NoRecording, match="has other tables than a recording"):
+        open_database(tmp_path / "unpacked", read_only=True)
+
+
+def _unpacked(file: Path, folder: Path) -> Path:
+    (folder / "unpacked").write_bytes(zlib.decompress(file.read_bytes()[44:]))
+    return folder / "unpacked"
+
+
+@pytest.mark.parametrize(
+    "packed", [zlib.compress(bytes(9_000)), b"nonsense", zlib.compress(b"[" * 5_000), zlib.compress(b"7")]
+)
+def test_a_checkpoint_that_cannot_be_is_refused(
+    tmp_path: Path, file: Path, packed: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among others, one that would fill the memory."""
+    monkeypatch.setattr(znode_history, "MOST_CHECKPOINT_BYTES", 8_000)
+    database = sqlite3.connect(_unpacked(file, tmp_path))
+    database.execute("insert or replace into checkpoints values (?, ?)", (400, packed))
+    database.commit()
+    database.close()
+    with pytest.raises(NoRecording, match="unpacked is damaged"):
+        Recording(tmp_path / "unpacked", read_only=True)
+
+
+def test_ctrl_c_ends_a_query_of_a_file_from_elsewhere(tmp_path: Path, file: Path) -> None:
+    """Python handles signals only between its own instructions."""
+    database = open_database(_unpacked(file, tmp_path), read_only=True)
+    before = signal.signal(signal.SIGALRM, lambda *_: database.interrupt())
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            database.execute(f"{ENDLESS} count(*) from n limit 100000000").fetchall()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_full_disk_leaves_no_file_behind(recording: Recording, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def compress(self, chunk: bytes) -> bytes:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(zlib, "compressobj", lambda level: Full())
+    with pytest.raises(OSError, match="No space left"):
+        save(recording, file.with_name("new.kzr"), 1, 2)
+    assert not file.with_name("new.kzr").exists()
+    with pytest.raises(FileExistsError):
+        save(recording, file, 1, 2)
+    assert is_shared_file(file), "a file that was there stays"

@@ -43,3 +43,7 @@ def test_data_that_are_not_understood_are_a_phase_too() -> None:
     phases = MigrationPhases()
     [event] = phases.step(Transaction(1, 1, 5, (Created("/migration", b"", ephemeral=False),)))
     assert _phases([event]) == ["waiting"]
+
+
+def test_a_broker_id_of_thousands_of_digits_is_none() -> None:
+    assert MigrationPhases().step(Transaction(1, 1, 5, (Created(f"/brokers/ids/{'1' * 5_000}", b"", True),))) == []

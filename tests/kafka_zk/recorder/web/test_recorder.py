@@ -20,7 +20,7 @@ from kafka_zk.registry.client.events import WatchFired
 
 class Source:
     described, misses = "", ""
-    behind = False
+    behind = interrupted = False
 
     def __init__(self) -> None:
         self.next: list[Any] = []
@@ -62,17 +62,23 @@ def test_zookeepers_outage_is_recorded_while_nothing_can_be_read_from_it() -> No
     assert [each.kind for each in recording.entries.numbered(1, 9, 9)] == ["ServerStateChanged"]
     clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
     assert [each.kind for each in recording.entries.numbered(1, 9, 9)] == ["ServerStateChanged", "WatchFired"]
+
+
 def test_the_clock_of_the_cluster_is_compared_with_what_it_has_just_written() -> None:
-    """Not with old transactions, which the first read finds, and not for a few milliseconds."""
-    now_ms = 10_000_000
-    clock, source = Clock(), Source()
-    recorder = Recorder(clock, Recording(), source, None, now_ms=lambda: now_ms)
-    told = []
-    for zxid, time_ms in enumerate((5_000, now_ms - 200, now_ms - 3_600_000, now_ms + 60_000, now_ms), 1):
-        source.next = [Transaction(zxid, time_ms, 7, (Created(f"/z{zxid}", None, ephemeral=False),))]
-        recorder.poll()
-        told.append(recorder.skew_ms)
-    assert told == [0, 0, -3_600_000, 60_000, 0]
+    """Not with what the first read finds, or the first one after a failure; and not at all after an outage."""
+    for compares in (True, False):
+        source = Source()
+        recorder = Recorder(Clock(), Recording(), source, None, now_ms=lambda: 10_000_000, compares_clocks=compares)
+        told = []
+        for zxid in range(1, 5):
+            if zxid == 2:
+                source.next = [OSError("no such folder")]
+                for _ in range(RETRY_POLLS + 1):
+                    recorder.poll()
+            source.next = [Transaction(zxid, 10_060_000, 7, (Created(f"/z{zxid}", None, ephemeral=False),))]
+            recorder.poll()
+            told.append(recorder.skew_ms)
+        assert told == ([0, 0, 60_000, 60_000] if compares else [0] * 4)
 
 
 def test_it_goes_on_after_what_nobody_foresaw() -> None:

@@ -1,12 +1,21 @@
 """What browsers that read slowly cost, and what requests that no browser sends are answered."""
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.web.server import NOT_DONE_YET
 
+from kafka_zk.recorder.recording import export, shared_file
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web import server
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.server import WebServer, _Listener
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 
 
 class Request:
@@ -30,8 +39,8 @@ def test_a_slow_browser_gets_the_latest_news_only() -> None:
 
 
 def answer(request: bytes) -> bytes:
-    server = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "reading", "secret")
-    connection = server.site(Clock()).buildProtocol(None)
+    web = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "reading", "secret")
+    connection = web.site(Clock()).buildProtocol(None)
     transport = StringTransport()
     connection.makeConnection(transport)
     connection.dataReceived(request)
@@ -96,3 +105,87 @@ def test_the_code_of_an_event_is_text() -> None:
     given = answer(b"GET /api-code?file=kafka_zk/broker/controller/active.py HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert b"Content-Type: text/plain" in given and b"class " in given
     assert b" 404 " in answer(b"GET /api-code?file=kafka_zk/recorder/web/server.py HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+
+class Download:
+    """A browser that takes a file as quickly as it comes."""
+
+    _disconnected = False
+
+    def __init__(self, **query: str) -> None:
+        self.args = {name.encode(): [value.encode()] for name, value in query.items()}
+        self.code, self.content, self.is_finished = 200, b"", False
+        self._producer: Any = None
+
+    def setHeader(self, name: str, value: str) -> None: ...
+
+    def setResponseCode(self, code: int) -> None:
+        self.code = code
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self._producer = producer
+        while self._producer is not None:
+            self._producer.resumeProducing()
+
+    def unregisterProducer(self) -> None:
+        self._producer = None
+
+    def write(self, content: bytes) -> None:
+        self.content += content
+
+    def finish(self) -> None:
+        self.is_finished = True
+
+
+def test_a_download_does_not_hold_up_the_reactor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recording is read in small parts between other work, and packed on a thread."""
+    recording = Recording()
+    created = [Transaction(zxid, zxid, 0, (Created(f"/{zxid}", b"", False),)) for zxid in range(1, 100)]
+    recording.add([], created)
+    parts: list[Iterator[None]] = []
+    turn: Deferred[None] = Deferred()
+    on_threads: list[Any] = []
+
+    def later(each: Iterator[None]) -> Deferred[None]:
+        parts.append(each)
+        return turn
+
+    def on_a_thread(work: Any, *arguments: Any) -> Any:
+        on_threads.append(work)
+        return maybeDeferred(work, *arguments)
+
+    monkeypatch.setattr(export, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(server, "coiterate", later)
+    monkeypatch.setattr(server, "deferToThread", on_a_thread)
+    request = Download(from_ms="1", to_ms="99")
+    assert server._Export(RecordingApi(recording)).render_GET(request) == NOT_DONE_YET
+    recording.add([], [Transaction(100, 100, 0, (Created("/100", b"", False),))])
+    assert len(list(parts[0])) >= 10 and not request.content
+    turn.callback(None)
+    assert on_threads == [shared_file.pack] and request.is_finished
+    (tmp_path / "recording.kzr").write_bytes(request.content)
+    saved = shared_file.open_shared_file(tmp_path / "recording.kzr")
+    assert saved.entries.count == 99 and len(saved.znodes.after(99).znodes) == 99
+
+
+@pytest.mark.parametrize(("query", "code"), [({}, 400), ({"from_ms": "500", "to_ms": "900"}, 400)])
+def test_a_download_of_nothing_is_refused(query: dict[str, str], code: int) -> None:
+    request = Download(**query)
+    server._Export(RecordingApi(Recording())).render_GET(request)
+    assert (request.code, request.is_finished) == (code, True)
+
+
+def test_a_download_whose_beginning_is_dropped_meanwhile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording()
+    recording.add([], [Transaction(zxid, zxid, 0, (Created(f"/{zxid}", b"", False),)) for zxid in range(1, 100)])
+    monkeypatch.setattr(export, "ROWS_AT_ONCE", 10)
+
+    def meanwhile(parts: Iterator[None]) -> Any:
+        next(parts)
+        recording._forget_oldest()
+        return maybeDeferred(list, parts)
+
+    monkeypatch.setattr(server, "coiterate", meanwhile)
+    request = Download(from_ms="1", to_ms="99")
+    server._Export(RecordingApi(recording)).render_GET(request)
+    assert request.code == 507 and b"was dropped from memory" in request.content

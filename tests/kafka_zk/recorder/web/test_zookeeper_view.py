@@ -41,13 +41,15 @@ def test_each_moment_has_its_state_since_when_and_why() -> None:
     }  # fmt: skip
 
 
-def test_servers_that_never_answered_are_shown_as_such() -> None:
-    """Without a session of our own, nobody knows whether ZooKeeper serves others."""
-    recording = Recording()
-    recording.add(EnsembleHealth().step({"zk1:2181": REFUSED}, 1_000), [])
-    told = at(recording, 2_000)
-    assert isinstance(told, dict) and told["state"] == "unknown"
-    assert [each["state"] for each in told["servers"]] == ["down"]
+def test_servers_that_hide_their_mode_and_answer_again_are_shown_as_such() -> None:
+    """Without a session of our own, it is not known whether ZooKeeper serves others."""
+    recording, health = Recording(), EnsembleHealth()
+    for at_ms, reading in ((1_000, Reading("answers")), (2_000, REFUSED), (42_000, Reading("answers"))):
+        recording.add(health.step({"zk1:2181": reading}, at_ms), [])
+    found = [at(recording, time_ms) for time_ms in (1_500, 2_500, 43_000)]
+    assert [each["state"] for each in found if isinstance(each, dict)] == ["unknown", "down", "unknown"]
+    last = RecordingApi(recording).entries({"from_ms": "0", "to_ms": "90000"})["entries"][-1]
+    assert last["line"] == "answers again, after 40 s; it is not known whether it serves"
 
 
 def test_the_outage_is_in_the_list_and_in_words() -> None:

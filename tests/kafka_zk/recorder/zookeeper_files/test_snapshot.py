@@ -2,10 +2,12 @@
 
 import gzip
 import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.zookeeper_files import snapshot as module
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode, oldest_snapshot
 from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import ACL, text
 
@@ -66,3 +68,21 @@ def test_a_compressed_snapshot_is_read_and_a_torn_one_is_not(folder: Path) -> No
     (folder / "snapshot.7.gz").write_bytes(gzip.compress(snapshot(znode("/a"))))
     found = oldest_snapshot(folder.parent, 0)
     assert found is not None and (found.zxid, list(found.znodes)) == (7, ["/a"])
+
+
+@pytest.mark.parametrize("field", [bytes(8), struct.pack(">i", 2**31 - 1), text("no path"), text("")])
+def test_a_bomb_is_not_unpacked(folder: Path, field: bytes) -> None:
+    """Reading ends at the first field that cannot be: 64 MB of zeros are 64 kB in the file."""
+    begin = snapshot(znode("/a"))[: -len(text("/")) * 2 - 8]
+    (folder / "snapshot.6.gz").write_bytes(gzip.compress(begin + field + bytes(64_000_000), 1))
+    tracemalloc.start()
+    assert oldest_snapshot(folder.parent, 0) is None
+    assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    tracemalloc.stop()
+
+
+def test_more_than_a_limit_is_not_unpacked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = snapshot(*(znode(f"/{number}") for number in range(100)))
+    (folder / "snapshot.6.gz").write_bytes(gzip.compress(content))
+    monkeypatch.setattr(module, "MOST_UNPACKED_BYTES", len(content) - 20)
+    assert oldest_snapshot(folder.parent, 0) is None

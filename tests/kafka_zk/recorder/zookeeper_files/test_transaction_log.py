@@ -84,6 +84,12 @@ def test_a_multi_is_done_as_a_whole_or_not_at_all(folder: Path) -> None:
     assert one(folder, 14, done) == (Created("/a", b"data", ephemeral=False), Deleted("/c"))
     refused = struct.pack(">i", -110)
     assert one(folder, 14, multi((-1, refused), (-1, refused))) == ()
+    nested = multi((2, text("/c")))
+    for _ in range(3_000):
+        nested = multi((14, nested))
+    (folder / "log.1").write_bytes(HEADER + record(1, 14, nested) + record(2, 2, text("/c")))
+    follower = TransactionLogFollower(folder.parent)
+    assert (follower.read(), len(follower.problems)) == ([], 1), "ZooKeeper has no multi in a multi"
 
 
 def test_what_is_reserved_or_torn_is_not_read(folder: Path) -> None:

@@ -118,13 +118,31 @@ def test_our_session_counts_where_no_server_answers_polls() -> None:
     found = health.step({"zk1:2181": Reading("no answer", "it closed the connection")}, 0, CONNECTED)
     assert states(found) == [("ZooKeeper", "serves", "", 0)]
     found = health.step({"zk1:2181": REFUSED}, 1_000, SUSPENDED)
-    assert ("ZooKeeper", "no answer", "serves", 1_000) in states(found)
+    assert states(found) == [("ZooKeeper", "no answer", "serves", 1_000)], "nothing says when a server is back"
     assert SessionChanged(1_000, "recorder", "session suspended", 0, SUSPENDED, None) in found
+    found = health.step({"zk1:2181": REFUSED}, 2_000, CONNECTED)
+    assert states(found) == [("ZooKeeper", "serves", "no answer", 1_000)]
 
 
-def test_without_a_session_silence_from_the_beginning_says_nothing_of_the_ensemble() -> None:
-    found = EnsembleHealth().step({"zk1:2181": REFUSED}, 0)
-    assert states(found) == [("ZooKeeper zk1:2181", "no answer", "", 0)]
+def test_without_a_session_silence_from_the_beginning_says_nothing() -> None:
+    """It may be a TLS port or a firewall; once a server has answered, silence is an outage."""
+    health = EnsembleHealth()
+    assert health.step(ensemble(REFUSED, REFUSED), 0) == []
+    assert states(health.step(ensemble(serving("leader"), REFUSED), 1_000)) == [
+        ("ZooKeeper zk1:2181", "leader", "", 0), ("ZooKeeper zk2:2181", "no answer", "", 0),
+        ("ZooKeeper", "serves", "", 0),
+    ]  # fmt: skip
+
+
+def test_an_outage_without_a_session_ends_when_a_server_answers_that_hides_its_mode() -> None:
+    """Whether ZooKeeper serves is then not known, as before the outage."""
+    health = EnsembleHealth()
+    rounds = (Reading("answers"), REFUSED, Reading("answers"), Reading("answers"), REFUSED)
+    told = [states(health.step({"zk1:2181": each}, number)) for number, each in enumerate(rounds)]
+    assert [[each for each in found if each[0] == "ZooKeeper"] for found in told] == [
+        [], [("ZooKeeper", "no answer", "", 0)], [("ZooKeeper", "answers", "no answer", 1)], [],
+        [("ZooKeeper", "no answer", "answers", 2)],
+    ]  # fmt: skip
 
 
 def test_a_server_that_hides_its_mode_serves_if_we_are_connected() -> None:

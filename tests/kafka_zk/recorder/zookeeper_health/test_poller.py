@@ -1,7 +1,7 @@
 """Servers that answer, refuse, stay silent or are not there are polled at once, each with a deadline."""
 
 import socket
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -82,12 +82,12 @@ def test_a_name_that_is_not_resolved_in_time_holds_nothing_up(monkeypatch: pytes
     asked: list[str] = []
     release = socket.socketpair()
 
-    def slow(word: str, address: tuple[str, int], end_s: float) -> str:
-        asked.append(word)
+    def slow(host: str, *_: object, **__: object) -> list[object]:
+        asked.append(host)
         release[0].recv(1)
-        return "Mode: leader\n"
+        return []
 
-    monkeypatch.setattr(module, "_exchange", slow)
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
     monkeypatch.setattr(module, "DEADLINE_S", 0.0)
     monkeypatch.setattr(module, "_GRACE_S", 0.05)
     monkeypatch.setattr(module, "_LATE_S", 60)
@@ -95,7 +95,34 @@ def test_a_name_that_is_not_resolved_in_time_holds_nothing_up(monkeypatch: pytes
     for _ in range(2):
         found = poller.look()
         assert found is not None and found.readings["nowhere:2181"].why == "its name is not resolved"
-    assert asked == ["srvr"]
+    assert asked == ["nowhere"]
     release[1].send(b"x")
     for each in release:
         each.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_the_addresses_of_a_name_share_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one takes part of it; the second one is still asked, and if it is silent too, that is the reason."""
+    monkeypatch.setattr(module, "DEADLINE_S", 0.5)
+    monkeypatch.setattr(module, "_GRACE_S", 3.0)
+    leader = Server({"srvr": "Mode: leader\n"})
+    port = int(leader.address.rpartition(":")[2])
+    places = {"good": [("10.255.0.1", 1), ("127.0.0.1", port)], "bad": [(f"10.255.0.{each}", 1) for each in range(9)]}
+
+    class Dropping(socket.socket):
+        def connect(self, address: object) -> None:
+            if address != ("127.0.0.1", port):
+                Event().wait(self.gettimeout())
+                raise TimeoutError
+            super().connect(("127.0.0.1", port))
+
+    def addresses(host: str, *_: object, **__: object) -> list[object]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", each) for each in places[host]]
+
+    monkeypatch.setattr(socket, "socket", Dropping)
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    found = HealthPoller("good,bad").look()
+    assert found is not None and found.readings["good:2181"].state == "leader"
+    assert found.readings["bad:2181"].why == "no response within 0.5 s"
+    leader.close()

@@ -1,0 +1,66 @@
+"""What the page does with text from znodes, in Node: values stay as written, and nothing is invisible or slow."""
+
+import json
+import shutil
+import subprocess
+from importlib import resources
+from typing import Any
+
+import pytest
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node")
+_STATIC = resources.files("kafka_zk.recorder.web").joinpath("static")
+_ELEMENT = """
+globalThis.document = { createElement: () => ({ text: "", append(...parts) { this.text += parts.join(""); } }) };
+"""
+
+
+def run(module: str, expression: str, values: list[str]) -> Any:
+    """The value of an expression of a page's module for each value, which it names ``text``."""
+    source = json.dumps(f"data:text/javascript,{_quoted(_STATIC.joinpath(module).read_text())}")
+    script = f"""{_ELEMENT}
+const page = await import({source});
+const values = JSON.parse(await new Response((await import("node:stream")).Readable.toWeb(process.stdin)).text());
+console.log(JSON.stringify(values.map((text) => {expression})));
+"""
+    command = [str(NODE), "--input-type=module", "-e", script]
+    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(done.stdout)
+
+
+def _quoted(source: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in source.encode())
+
+
+def test_lists_of_numbers_are_on_one_line_and_values_stay_as_written() -> None:
+    found = run(
+        "difference.js",
+        "page.pretty(text)",
+        ['{"isr":[1,2],"a":[]}', '["[  1,   2  ]"]', '["-1","2"]', '[1,[2,"x"]]', "no JSON [  1  ]"],
+    )
+    assert found == [
+        '{\n "isr": [1, 2],\n "a": []\n}', '[\n "[  1,   2  ]"\n]', '["-1", "2"]', '[\n 1,\n [\n  2,\n  "x"\n ]\n]',
+        "no JSON [  1  ]",
+    ]  # fmt: skip
+
+
+def test_a_large_value_is_shown_at_once() -> None:
+    """At most MOST_DATA characters are sent; spaces in a string cost minutes, and depth made long lines."""
+    values = [
+        '["[' + " " * 19_000 + 'x"]',
+        f"[{'[1,' * 4_000}1{']' * 4_000}]",
+        f"[{'1,' * 9_999}1]",
+        "[" * 9_999 + "]" * 9_999,
+    ]
+    script = "(() => { const began = performance.now(), found = page.pretty(text); "
+    for took_ms, size in run(
+        "difference.js", script + "return [performance.now() - began, found.length]; })()", values
+    ):
+        assert took_ms < 1_000 and size < 1_000_000
+
+
+def test_characters_that_cannot_be_seen_are_written_out() -> None:
+    unseen = "\u00ad\u034f\u061c\u115f\u180e\u200b\u202e\u2060\u2800\u3164\ufe0f\ufeff\U000e0041"
+    found = run("dom.js", 'page.html("p", {}, text).text', [*unseen, "ä 漢\u0301 \U0001f600\n"])
+    assert found == [*(f"\\u{ord(each):04x}" for each in unseen[:-1]), "\\u{e0041}", "ä 漢\u0301 \U0001f600\n"]
