@@ -86,16 +86,20 @@ class Status:
 
 
 def status(facts: ClusterFacts) -> Status:
-    found: Fact[Phase]
     try:
-        found, sign = _phase(facts)
+        phase, sign = _phase(facts)
     except NotKnown as error:
-        found, sign = error.unknown, ""
-    if isinstance(found, Unknown):
-        unknown = Advice(None, f"{found.reason} (needed: {found.remedy})")
-        return Status(found, sign, _confirmation(None, facts.recorded_state), modes(facts), unknown, unknown)
-    confirmation = _confirmation(found, facts.recorded_state)
-    return Status(found, sign, confirmation, modes(facts), _go_on(found, facts), _roll_back(found, facts))
+        return unknown_status(error.unknown, _confirmation(None, facts.recorded_state), modes(facts))
+    confirmation = _confirmation(phase, facts.recorded_state)
+    return Status(phase, sign, confirmation, modes(facts), _go_on(phase, facts), _roll_back(phase, facts))
+
+
+def unknown_status(
+    unknown: Unknown, confirmation: Confirmation | None = None, brokers: Mapping[int, Fact[Mode]] | None = None
+) -> Status:
+    """The status of a cluster whose phase is not known."""
+    advice = Advice(None, f"{unknown.reason} (needed: {unknown.remedy})")
+    return Status(unknown, "", confirmation or Confirmation(None, advice.text), brokers or {}, advice, advice)
 
 
 _RECORDED = {
