@@ -86,7 +86,7 @@ class Sources:
 
 
 def gather(sources: Sources, client: "KazooBlockingClient | None") -> "ClusterFacts":
-    """Looks for some seconds whether a controller writes to ZooKeeper. Raises CommandFailed, RegistryError, KafkaError."""
+    """Observes for some seconds whether a controller writes. Raises CommandFailed, KafkaError, RegistryError."""
     from kafka_zk.cli.migration.log_dirs import read_log_dir
     from kafka_zk.migration.facts import ClusterFacts
     from kafka_zk.migration.zookeeper_collector import collect, not_read

@@ -10,6 +10,7 @@ from kafka_zk.migration.facts import Unknown
 from kafka_zk.migration.metadata.image import (
     BROKER,
     NO_STATE,
+    QUOTAS,
     TOPIC,
     Entity,
     Kind,
@@ -26,10 +27,6 @@ from kafka_zk.registry.client.errors import InvalidZnode, NoAuth
 from kafka_zk.registry.znodes import config, delegation_token, producer_ids, topics
 from kafka_zk.security import scram
 
-QUOTAS = (
-    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
-    "connection_creation_rate",
-)  # fmt: skip
 _TYPES = {"users": "user", "clients": "client-id", "ips": "ip"}
 _OF_KRAFT = -1
 """The broker of a block that a KRaft controller wrote: the block's first id is the next one. After a block that a
