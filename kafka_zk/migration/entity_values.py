@@ -6,6 +6,7 @@ Source: ScramCredentialUtils.java, ZkConfigMigrationClient.scala@3.9; Double.val
 Base64.getDecoder of Java 17.
 """
 
+import math
 import re
 
 from kafka_zk.base.integers import INT32, INT64, decimal_integer
@@ -41,12 +42,20 @@ def _is_valid(key: str, value: str, has_only_quotas: bool) -> bool:
     if key in _WHOLE_QUOTAS:
         return is_integer(value, _WHOLE_QUOTAS[key])
     if has_only_quotas or key in QUOTAS:
-        return is_double(value)
+        return double(value) is not None
     return key not in scram.MECHANISMS or is_scram_credential(value)
 
 
-def is_double(text: str) -> bool:
-    return _DOUBLE.fullmatch(text.strip(_BLANKS)) is not None
+def double(text: str) -> float | None:
+    """The number as Java reads it; None if it does not."""
+    number = text.strip(_BLANKS)
+    if _DOUBLE.fullmatch(number) is None:
+        return None
+    digits = number.rstrip("fFdD")
+    try:
+        return float.fromhex(digits) if "x" in digits.lower() else float(digits)
+    except OverflowError:
+        return -math.inf if digits.startswith("-") else math.inf
 
 
 def is_integer(text: str, within: range) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_zk.base.integers import INT32
+from kafka_zk.migration.entity_values import double
 from kafka_zk.migration.facts import ControllerZnode
 from kafka_zk.migration.metadata.image import QUOTAS
 from kafka_zk.migration.rehearsal.loopback import with_loopback
@@ -106,14 +107,8 @@ def meaning(path: str, data: bytes | None) -> Any:
 
 def _with_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Kafka writes a quota of 50 as 50.0."""
-    return {key: _number(value) if key in QUOTAS else value for key, value in values.items()}
-
-
-def _number(value: Any) -> Any:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return value
+    numbers = {key: double(value) for key, value in values.items() if key in QUOTAS and isinstance(value, str)}
+    return {**values, **{key: number for key, number in numbers.items() if number is not None}}
 
 
 def _matters(path: str) -> bool:

@@ -1,11 +1,12 @@
 """Which entities Kafka can copy. What Java parses was tried with Java 17."""
 
 import json
+import math
 
 import pytest
 
 from kafka_zk.base.integers import INT32, INT64
-from kafka_zk.migration.entity_values import is_double, is_integer, is_malformed, is_scram_credential
+from kafka_zk.migration.entity_values import double, is_integer, is_malformed, is_scram_credential
 from kafka_zk.security.scram import ScramCredential, encode_credential
 
 VALID = "salt=c2FsdA==,stored_key=a2V5,server_key=a2V5,iterations=4096"
@@ -17,7 +18,15 @@ VALID = "salt=c2FsdA==,stored_key=a2V5,server_key=a2V5,iterations=4096"
      "NaN", "-Infinity", "1e999"],
 )  # fmt: skip
 def test_a_double(text: str) -> None:
-    assert is_double(text)
+    assert double(text) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("50d", 50.0), ("0x1p3", 8.0), ("-5.F", -5.0), (" .5", 0.5), ("1e999", math.inf),
+                        ("-0x1p99999", -math.inf)],
+)  # fmt: skip
+def test_the_value_of_a_double(text: str, value: float) -> None:
+    assert double(text) == value
 
 
 @pytest.mark.parametrize(
@@ -26,7 +35,7 @@ def test_a_double(text: str) -> None:
      "\xa050", "NaNd", "+-5"],
 )  # fmt: skip
 def test_no_double(text: str) -> None:
-    assert not is_double(text)
+    assert double(text) is None
 
 
 @pytest.mark.parametrize(("text", "is_valid"), [("1024", True), ("+1024", True), ("-1", True), ("1024.0", False),
