@@ -134,7 +134,8 @@ def finalized_too_early(facts: ClusterFacts) -> Seen:
     if controller is None or not controller.is_kraft:
         return
     sign = finalized_by(facts)
-    if not sign and _goes_on(facts):
+    if not sign:
+        _require_leader(facts)
         return
 
     def check(broker: Node) -> Seen:
@@ -144,17 +145,16 @@ def finalized_too_early(facts: ClusterFacts) -> Seen:
     yield from of_each(known(facts.brokers), check)
 
 
-def _goes_on(facts: ClusterFacts) -> bool:
-    """True if a controller that migrates is known to be the leader. Raises NotKnown."""
+def _require_leader(facts: ClusterFacts) -> None:
+    """Raises NotKnown unless a controller with the flag is known to be the leader."""
     ready = ready_controllers(facts)
     if not ready:
         known(facts.controllers)
         raise NotKnown(_NO_CONTROLLER)
     if facts.zookeeper.is_written is True or (all(ready.values()) and len(ready) == len(known(facts.controllers))):
-        return True
+        return
     if known(facts.quorum).leader_id not in ready:
         raise NotKnown(Unknown("the leader of the controllers does not respond", "controllers that can be reached"))
-    return True
 
 
 def _with_zookeeper(facts: ClusterFacts) -> list[Node]:
