@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,12 +68,23 @@ def _download(folder: Path) -> None:
             f"Apache Kafka {VERSION} is needed, and no mvn is on PATH to download it: give --kafka-dir with the folder "
             "of an unpacked kafka_2.13-3.9.x.tgz"
         )
-    partial = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    pom = partial / "pom.xml"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent, ignore_cleanup_errors=True) as unique:
+        jars = Path(unique) / "jars"
+        jars.mkdir()
+        _resolve(maven, jars)
+        try:
+            jars.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise  # else another process was faster
+
+
+def _resolve(maven: str, folder: Path) -> None:
+    """Raises: JarsNotFound."""
+    pom = folder / "pom.xml"
     pom.write_text(_POM)
-    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
+    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -80,4 +92,3 @@ def _download(folder: Path) -> None:
     if done.returncode:
         said = next((line.strip() for line in done.stdout.splitlines() if "ERROR" in line), "nothing")
         raise JarsNotFound(f"mvn could not download Apache Kafka {VERSION}, saying: {said[:300]}")
-    partial.rename(folder)

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.migration.facts import Configs, Fact, Node, Quorum, Unknown
 from kafka_zk.migration.node_collector import Address, NodeCollector
-from kafka_zk.migration.nodes import CONTROLLER_FILES, answering, bootstrap_controllers, voters
+from kafka_zk.migration.nodes import CONTROLLER_FILES, answering, bootstrap_controllers, by_id, voters
 
 NOT_ASKED = Unknown("the brokers were not asked", "--bootstrap-server")
 _NO_CONTROLLERS = Unknown(
@@ -24,15 +23,15 @@ async def ask_brokers(
     collector: NodeCollector, addresses: Fact[Mapping[int, Address]], registered: Iterable[int], files: Files
 ) -> Fact[tuple[Node, ...]]:
     """All brokers at once: those with an address, those in ZooKeeper, and those with a file."""
-    by_id = _by_id(files)
+    with_file = by_id(files)
     known = {} if isinstance(addresses, Unknown) else addresses
     why = addresses if isinstance(addresses, Unknown) else _NOT_LISTED
     asked = [run(collector.broker(node_id, address)) for node_id, address in known.items()]
     nodes = {node.node_id: node for node in [await each for each in asked]}
-    for node_id in {*registered, *by_id} - nodes.keys():
+    for node_id in {*registered, *with_file} - nodes.keys():
         unknown = Unknown(f"broker {node_id}: {why.reason}", why.remedy)
         nodes[node_id] = Node(node_id, unknown, unknown)
-    found = tuple(_with_file(nodes[node_id], by_id) for node_id in sorted(nodes))
+    found = tuple(_with_file(nodes[node_id], with_file) for node_id in sorted(nodes))
     return found or why
 
 
@@ -44,8 +43,8 @@ async def ask_controllers(
     if isinstance(addresses, Unknown):
         return addresses, addresses
     asked = [run(collector.controller(node_id, address)) for node_id, address in sorted(addresses.items())]
-    by_id = _by_id(controller_files)
-    controllers = [_with_file(await each, by_id) for each in asked]
+    with_file = by_id(controller_files)
+    controllers = [_with_file(await each, with_file) for each in asked]
     responding = {node.node_id: addresses[node.node_id] for node in answering(controllers)}
     return tuple(controllers), await collector.quorum(responding)
 
@@ -61,9 +60,7 @@ async def controller_addresses(
     return await collector.voters(bootstrap) if bootstrap else _NO_CONTROLLERS
 
 
-def controller_hosts(
-    brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
-) -> set[str]:
+def controller_hosts(brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files) -> set[str]:
     """The hosts of all controllers that any configuration names."""
     named, bootstrap = _named_controllers(brokers, broker_files, controller_files)
     return {host for host, _ in (*named.values(), *bootstrap)}
@@ -81,15 +78,6 @@ def _named_controllers(
             addresses.update(voters(configs))
             bootstrap.update(dict.fromkeys(bootstrap_controllers(configs)))
     return addresses, list(bootstrap)
-
-
-def _by_id(files: Files) -> dict[int, Configs]:
-    found = {}
-    for configs in files.values():
-        node_id = decimal_integer(configs.get("node.id") or configs.get("broker.id") or "", NATURAL_INT32)
-        if node_id is not None:
-            found[node_id] = configs
-    return found
 
 
 def _with_file(node: Node, files: Mapping[int, Configs]) -> Node:

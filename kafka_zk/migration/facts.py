@@ -153,9 +153,11 @@ class MigrationState(enum.IntEnum):
 
 
 class Quorum(NamedTuple):
-    """DescribeQuorum. ``observers``: brokers that read the metadata log."""
+    """DescribeQuorum. ``observers``: brokers that read the metadata log. ``leader_id``: of the active controller, -1
+    without one."""
 
     observers: frozenset[int]
+    leader_id: int = -1
 
 
 class LogDir(NamedTuple):

@@ -11,7 +11,7 @@ _PREFIX = "kafka_zk_migration_"
 
 
 class StatusMetrics:
-    """Each status is passed to ``tell``. What is not known is NaN."""
+    """Each status is passed to ``tell``, on the thread that serves the metrics. What is not known is NaN."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -22,10 +22,11 @@ class StatusMetrics:
         self._offset = self._gauge("zookeeper_offset", "The last offset of the metadata log that is in ZooKeeper.")
         self._seen = self._gauge("last_status_timestamp_seconds", "When the status was last read.")
 
-    def tell(self, status: Status, znode: Fact[MigrationZnode | None], now_ms: int) -> None:
-        """``now_ms``: since the epoch."""
+    def tell(self, status: Status, znode: Fact[MigrationZnode | None], read_ms: int | None) -> None:
+        """``read_ms``: since the epoch, None if the cluster could not be examined."""
         for phase in Phase:
-            self._phase.labels(phase.value).set(phase is status.phase)
+            is_known = not isinstance(status.phase, Unknown)
+            self._phase.labels(phase.value).set(phase is status.phase if is_known else math.nan)
         self._mode.clear()
         for broker_id, mode in status.brokers.items():
             self._mode.labels(str(broker_id), "unknown" if isinstance(mode, Unknown) else mode.value).set(1)
@@ -34,7 +35,8 @@ class StatusMetrics:
         self._fits.set(math.nan if status.confirmation.fits is None else status.confirmation.fits)
         offset = znode.metadata_offset if isinstance(znode, MigrationZnode) else None
         self._offset.set(math.nan if offset is None else offset)
-        self._seen.set(now_ms / 1000)
+        if read_ms is not None:
+            self._seen.set(read_ms / 1000)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"{_PREFIX}{name}", text, labels, registry=self.registry)

@@ -1,5 +1,6 @@
 """Checks of brokers, controllers and their files. Pure. ``rules`` says why each trap matters."""
 
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.migration.facts import ClusterFacts, Configs, Node, Unknown
 from kafka_zk.migration.finding import NotKnown, Seen, known, of_each
 from kafka_zk.migration.mode import MIGRATION_SINCE, Mode, mode_of, oldest_release
@@ -9,13 +10,17 @@ from kafka_zk.migration.nodes import (
     PROTOCOL,
     SERVER_FILES,
     answering,
+    by_id,
     config,
+    controllers_without_file,
+    finalized_by,
     protocol_level,
+    ready_controllers,
     voters,
 )
 from kafka_zk.storage.files.metadata_version import feature_level, name_of_level
 
-_FEWEST_GENERATED = 1001  # reserved.broker.max.id is 1000 by default
+_LIMIT = "reserved.broker.max.id"
 _AUTHORIZER = "authorizer.class.name"
 _OF_CONTROLLERS = "1"
 """The version of a controller's meta.properties; a broker's is 0, even after it has moved to KRaft."""
@@ -67,14 +72,15 @@ def protocol_and_metadata_version(facts: ClusterFacts) -> Seen:
 
 def generated_broker_ids(facts: ClusterFacts) -> Seen:
     def check(broker: Node) -> Seen:
-        if broker.node_id < _FEWEST_GENERATED:
-            return
         if config(broker, "broker.id.generation.enable") == "false":
             return
-        if broker.node_id > int(config(broker, "reserved.broker.max.id")):
-            yield f"broker {broker.node_id} has an id above reserved.broker.max.id"
+        limit = decimal_integer(text := config(broker, _LIMIT), NATURAL_INT32)
+        if limit is None:
+            raise NotKnown(Unknown(f"broker {broker.node_id} has {_LIMIT}={text}, which is no number", SERVER_FILES))
+        if broker.node_id > limit:
+            yield f"broker {broker.node_id} has an id above {_LIMIT}={limit}"
 
-    yield from of_each(known(facts.brokers), check)
+    yield from of_each(_with_zookeeper(facts), check)
     for path, configs in facts.broker_files.items():
         if (configs.get("broker.id") or "-1") == "-1" and "node.id" not in configs:
             yield f"{path} sets no broker.id"
@@ -127,17 +133,28 @@ def finalized_too_early(facts: ClusterFacts) -> Seen:
     controller = known(facts.zookeeper.controller)
     if controller is None or not controller.is_kraft:
         return
-    controllers = answering(known(facts.controllers))
-    if not controllers:
-        raise NotKnown(_NO_CONTROLLER)
-    if any(known(each.api).is_migration_ready for each in controllers):
+    sign = finalized_by(facts)
+    if not sign:
+        _require_leader(facts)
         return
 
     def check(broker: Node) -> Seen:
         if (mode := mode_of(known(broker.api))) is not Mode.KRAFT:
-            yield f"the controllers run without {FLAG}=true, but broker {broker.node_id} is in {mode} mode"
+            yield f"{sign}, but broker {broker.node_id} is in {mode} mode"
 
     yield from of_each(known(facts.brokers), check)
+
+
+def _require_leader(facts: ClusterFacts) -> None:
+    """Raises NotKnown unless a controller with the flag is known to be the leader."""
+    ready = ready_controllers(facts)
+    if not ready:
+        known(facts.controllers)
+        raise NotKnown(_NO_CONTROLLER)
+    if facts.zookeeper.is_written is True or (all(ready.values()) and len(ready) == len(known(facts.controllers))):
+        return
+    if known(facts.quorum).leader_id not in ready:
+        raise NotKnown(Unknown("the leader of the controllers does not respond", "controllers that can be reached"))
 
 
 def _with_zookeeper(facts: ClusterFacts) -> list[Node]:
@@ -161,9 +178,10 @@ def controllers_without_flag(facts: ClusterFacts) -> Seen:
 
     if facts.controller_files and isinstance(facts.controllers, Unknown):
         return
+    with_file = by_id(facts.controller_files)
 
     def check(node: Node) -> Seen:
-        if isinstance(node.api, Unknown) and facts.controller_files:
+        if isinstance(node.api, Unknown) and node.node_id in with_file:
             return  # it does not run yet
         if not known(node.api).is_migration_ready:
             yield f"controller {node.node_id} was started without {FLAG}=true"
@@ -195,14 +213,18 @@ def controller_cluster_ids(facts: ClusterFacts) -> Seen:
     for path, meta in metas.items():
         if (found := meta.get("cluster.id", cluster_id)) != cluster_id:
             yield f"{path} is of cluster {found}, ZooKeeper has cluster {cluster_id}"
-    if any(meta.get("version") == _OF_CONTROLLERS for meta in metas.values()):
-        return
+    shown = by_id({path: meta for path, meta in metas.items() if meta.get("version") == _OF_CONTROLLERS})
 
     def check(node: Node) -> Seen:
-        if node.cluster_id is not None and (found := known(node.cluster_id)) != cluster_id:
+        if (
+            node.node_id not in shown
+            and node.cluster_id is not None
+            and (found := known(node.cluster_id)) != cluster_id
+        ):
             yield f"controller {node.node_id} is of cluster {found}, ZooKeeper has cluster {cluster_id}"
 
-    yield from of_each(known(facts.controllers), check)
+    if not (shown and isinstance(facts.controllers, Unknown)):
+        yield from of_each(known(facts.controllers), check)
 
 
 def controllers_without_authorizer(facts: ClusterFacts) -> Seen:
@@ -211,14 +233,12 @@ def controllers_without_authorizer(facts: ClusterFacts) -> Seen:
     for path, configs in facts.controller_files.items():
         if not configs.get(_AUTHORIZER):
             yield f"the brokers have an authorizer, {path} has none"
-    if facts.controller_files:
-        return
 
     def check(node: Node) -> Seen:
         if node.has_authorizer is not None and not known(node.has_authorizer):
             yield f"the brokers have an authorizer, controller {node.node_id} has none"
 
-    yield from of_each(known(facts.controllers), check)
+    yield from of_each(controllers_without_file(facts), check)
 
 
 def _brokers_authorize(facts: ClusterFacts) -> bool:
@@ -239,6 +259,8 @@ def super_users(facts: ClusterFacts) -> Seen:
     for path, configs in facts.controller_files.items():
         if missing := wanted - _users(configs.get("super.users")):
             yield f"{path} lacks super.users of the brokers: {', '.join(sorted(missing))}"
+    for node in controllers_without_file(facts):
+        yield Unknown(f"the file of controller {node.node_id} was not given", CONTROLLER_FILES)
 
 
 def _users(value: str | None) -> set[str]:
@@ -257,7 +279,8 @@ def left_over_metadata_log(facts: ClusterFacts) -> Seen:
     if not isinstance(facts.controllers, Unknown) and answering(facts.controllers):
         return  # running controllers have a log
     if migration is not None:
-        known(facts.controllers)  # those that cannot be asked may run
+        known(facts.controllers)
+        raise NotKnown(_NO_CONTROLLER)  # those that cannot be asked may run
     for directory in facts.log_dirs:
         meta = known(directory.meta)
         if directory.has_metadata_log and meta is not None and meta.get("version") == _OF_CONTROLLERS:

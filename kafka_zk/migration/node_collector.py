@@ -3,7 +3,7 @@
 ApiVersions needs no permission; the other requests may be refused, and then their facts are not known.
 """
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.error import ConnectError, ConnectionClosed
@@ -149,7 +149,7 @@ class NodeCollector:
             resource_type=_BROKER_RESOURCE, resource_name=str(node_id), configuration_keys=None
         )
         answer = await self._ask(address, ApiKey.DESCRIBE_CONFIGS, request(resources=[resource]))
-        (result,) = answer.results
+        result = _only(answer.results)
         _check(result.error_code, "describing its configuration")
         return {
             entry.name: entry.value for entry in result.configs
@@ -202,11 +202,11 @@ class NodeCollector:
         answer = await self._described_quorum(address, 0)
         if answer is None:
             return None
-        (described,) = answer.topics[0].partitions
+        described = _only(_only(answer.topics).partitions)
         if described.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return None
         _check(described.error_code, "describing the quorum")
-        return Quorum(frozenset(each.replica_id for each in described.observers))
+        return Quorum(frozenset(each.replica_id for each in described.observers), described.leader_id)
 
     async def _connected(self, address: Address) -> KafkaConnection:
         return await self._connections.get(*address, "")
@@ -232,9 +232,7 @@ class NodeCollector:
 
 
 def _api_versions_request() -> Any:
-    return codec.request(ApiKey.API_VERSIONS)(
-        client_software_name="kafka-zk", client_software_version="migration"
-    )
+    return codec.request(ApiKey.API_VERSIONS)(client_software_name="kafka-zk", client_software_version="migration")
 
 
 def _understood(answer: Any) -> ApiVersions:
@@ -245,6 +243,13 @@ def _understood(answer: Any) -> ApiVersions:
         bool(answer.zk_migration_ready),
         levels.get(_METADATA_VERSION),
     )
+
+
+def _only(listed: Sequence[Any]) -> Any:
+    """Raises ProtocolError."""
+    if len(listed) != 1:
+        raise ProtocolError(f"the response has {len(listed)} results instead of one")
+    return listed[0]
 
 
 def _check(code: int, doing: str) -> None:

@@ -1,8 +1,9 @@
 """What the checks ask about nodes. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from kafka_zk.migration.facts import ClusterFacts, Configs, Node, Unknown
+from kafka_zk.base.integers import NATURAL_INT32, PORTS, decimal_integer
+from kafka_zk.migration.facts import ClusterFacts, Configs, Fact, MigrationState, Node, Unknown
 from kafka_zk.migration.finding import NotKnown, known
 from kafka_zk.storage.files.metadata_version import feature_level
 
@@ -32,28 +33,66 @@ def protocol_level(node: Node) -> int:
     return level
 
 
+def finalized_by(facts: ClusterFacts) -> str:
+    """What shows that a KRaft controller has finalised the migration; empty if nothing does.
+
+    The leader decides: it finalises if it was started without the migration flag, whatever the others have.
+    """
+    if facts.recorded_state is MigrationState.POST_MIGRATION:
+        return "the metadata log has the state POST_MIGRATION"
+    ready = ready_controllers(facts)
+    if ready and not any(ready.values()):
+        return "the controllers run without the migration flag"
+    leader_id = -1 if isinstance(facts.quorum, Unknown) else facts.quorum.leader_id
+    if not ready.get(leader_id, True):
+        return f"controller {leader_id}, the leader, runs without the migration flag"
+    return ""
+
+
+def ready_controllers(facts: ClusterFacts) -> dict[int, bool]:
+    """Id -> whether it has the migration flag, of the controllers that answer."""
+    controllers = () if isinstance(facts.controllers, Unknown) else facts.controllers
+    return {node.node_id: node.api.is_migration_ready for node in controllers if not isinstance(node.api, Unknown)}
+
+
 def oldest_protocol(brokers: Iterable[Node]) -> int:
     """Raises NotKnown."""
     return min((protocol_level(broker) for broker in brokers), default=0)
 
 
-def configs_of_controllers(facts: ClusterFacts) -> Iterator[tuple[str, Configs]]:
+def by_id(files: Mapping[str, Configs]) -> dict[int, Configs]:
+    """The settings of each node with a file that says its id."""
+    found = {}
+    for configs in files.values():
+        node_id = decimal_integer(configs.get("node.id") or configs.get("broker.id") or "", NATURAL_INT32)
+        if node_id is not None:
+            found[node_id] = configs
+    return found
+
+
+def controllers_without_file(facts: ClusterFacts) -> tuple[Node, ...]:
+    """Raises NotKnown if there are no files either."""
+    if facts.controller_files and isinstance(facts.controllers, Unknown):
+        return ()
+    with_file = by_id(facts.controller_files)
+    return tuple(node for node in known(facts.controllers) if node.node_id not in with_file)
+
+
+def configs_of_controllers(facts: ClusterFacts) -> Iterator[tuple[str, Fact[Configs]]]:
     """The name and settings of each controller: from its file, or else as it describes them. Raises NotKnown."""
-    if facts.controller_files:
-        yield from facts.controller_files.items()
-        return
-    for controller in known(facts.controllers):
-        yield f"controller {controller.node_id}", known(controller.configs)
+    yield from facts.controller_files.items()
+    for controller in controllers_without_file(facts):
+        yield f"controller {controller.node_id}", controller.configs
 
 
 def voters(configs: Configs) -> dict[int, tuple[str, int]]:
     """Id -> address of the voters in ``controller.quorum.voters``; those that are not ``id@host:port`` are left out."""
     found = {}
     for entry in (configs.get("controller.quorum.voters") or "").split(","):
-        node_id, _, text = entry.strip().partition("@")
-        address = _address(text)
-        if node_id.isascii() and node_id.isdigit() and address is not None:
-            found[int(node_id)] = address
+        name, _, text = entry.strip().partition("@")
+        node_id, address = decimal_integer(name, NATURAL_INT32), _address(text)
+        if node_id is not None and address is not None:
+            found[node_id] = address
     return found
 
 
@@ -64,5 +103,6 @@ def bootstrap_controllers(configs: Configs) -> list[tuple[str, int]]:
 
 
 def _address(text: str) -> tuple[str, int] | None:
-    host, _, port = text.rpartition(":")
-    return (host.strip("[]"), int(port)) if host and port.isascii() and port.isdigit() else None
+    host, _, digits = text.rpartition(":")
+    port = decimal_integer(digits, PORTS)
+    return (host.strip("[]"), port) if host and port is not None else None

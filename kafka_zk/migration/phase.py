@@ -13,6 +13,7 @@ from kafka_zk.migration import zookeeper_checks as znodes
 from kafka_zk.migration.facts import (
     ClusterFacts,
     ControllerZnode,
+    Examples,
     Fact,
     MigrationState,
     MigrationZnode,
@@ -21,7 +22,7 @@ from kafka_zk.migration.facts import (
 )
 from kafka_zk.migration.finding import NotKnown, known
 from kafka_zk.migration.mode import Mode, mode_of
-from kafka_zk.migration.nodes import answering
+from kafka_zk.migration.nodes import answering, finalized_by, ready_controllers
 
 
 class Phase(enum.StrEnum):
@@ -85,16 +86,20 @@ class Status:
 
 
 def status(facts: ClusterFacts) -> Status:
-    found: Fact[Phase]
     try:
-        found, sign = _phase(facts)
+        phase, sign = _phase(facts)
     except NotKnown as error:
-        found, sign = error.unknown, ""
-    if isinstance(found, Unknown):
-        unknown = Advice(None, f"{found.reason} (needed: {found.remedy})")
-        return Status(found, sign, _confirmation(None, facts.recorded_state), modes(facts), unknown, unknown)
-    confirmation = _confirmation(found, facts.recorded_state)
-    return Status(found, sign, confirmation, modes(facts), _go_on(found, facts), _roll_back(found, facts))
+        return unknown_status(error.unknown, _confirmation(None, facts.recorded_state), modes(facts))
+    confirmation = _confirmation(phase, facts.recorded_state)
+    return Status(phase, sign, confirmation, modes(facts), _go_on(phase, facts), _roll_back(phase, facts))
+
+
+def unknown_status(
+    unknown: Unknown, confirmation: Confirmation | None = None, brokers: Mapping[int, Fact[Mode]] | None = None
+) -> Status:
+    """The status of a cluster whose phase is not known."""
+    advice = Advice(None, f"{unknown.reason} (needed: {unknown.remedy})")
+    return Status(unknown, "", confirmation or Confirmation(None, advice.text), brokers or {}, advice, advice)
 
 
 _RECORDED = {
@@ -124,9 +129,7 @@ def modes(facts: ClusterFacts) -> dict[int, Fact[Mode]]:
     """Each broker's mode."""
     if isinstance(facts.brokers, Unknown):
         return {}
-    return {
-        node.node_id: node.api if isinstance(node.api, Unknown) else mode_of(node.api) for node in facts.brokers
-    }
+    return {node.node_id: node.api if isinstance(node.api, Unknown) else mode_of(node.api) for node in facts.brokers}
 
 
 def _phase(facts: ClusterFacts) -> tuple[Phase, str]:
@@ -141,7 +144,8 @@ def _phase(facts: ClusterFacts) -> tuple[Phase, str]:
     if migration is None:
         return Phase.NONE, f"{holder}, and there is no /migration"
     if not isinstance(facts.controllers, Unknown) and not answering(facts.controllers):
-        return Phase.NONE, f"{holder}, and /migration is left from an attempt before the copy"
+        reason = "/migration has no offset, and no controller responds: they wait for brokers, or none runs"
+        raise NotKnown(Unknown(reason, "controllers that run and can be reached"))
     return Phase.WAITING, f"{holder}, and /migration has no offset"
 
 
@@ -149,21 +153,20 @@ def _under_kraft(
     facts: ClusterFacts, controller: ControllerZnode, migration: MigrationZnode | None
 ) -> tuple[Phase, str]:
     holder = f"controller {controller.node_id} holds /controller"
+    if facts.recorded_state is MigrationState.POST_MIGRATION:
+        return Phase.FINALIZED, finalized_by(facts)
     if migration is None or migration.metadata_offset is None:
         return Phase.ROLLED_BACK_HALFWAY, f"{holder}, and /migration has no data"
-    controllers = () if isinstance(facts.controllers, Unknown) else facts.controllers
-    ready = [known(node.api).is_migration_ready for node in answering(controllers)]
-    if not migration.is_copied and controllers and not ready:
+    has_addresses, ready = not isinstance(facts.controllers, Unknown), ready_controllers(facts)
+    if not migration.is_copied and has_addresses and not ready:
         return Phase.ROLLED_BACK_HALFWAY, f"{holder}, no copy is under way, and no controller can be reached"
     if not migration.is_copied:
         return Phase.COPYING, f"{holder}, and /migration has no offset yet"
-    if ready and not any(ready):
-        return Phase.FINALIZED, "the controllers run without the migration flag"
-    if not ready and facts.recorded_state is MigrationState.POST_MIGRATION:
-        return Phase.FINALIZED, "the metadata log has the state POST_MIGRATION"
+    if sign := finalized_by(facts):
+        return Phase.FINALIZED, sign
     registered = known(facts.zookeeper.registered)
     if not ready and not known(facts.zookeeper.is_written):
-        if registered and controllers:
+        if registered and has_addresses:
             return Phase.ROLLED_BACK_HALFWAY, f"{holder}, but no controller can be reached, and none writes /migration"
         reason = "no controller writes /migration: the migration is finalised, or no controller runs"
         raise NotKnown(Unknown(reason, "--controller-properties, and controllers that can be reached"))
@@ -171,9 +174,11 @@ def _under_kraft(
         return Phase.BROKERS_MOVED, f"{holder}, and /brokers/ids is empty"
     if Mode.KRAFT in modes(facts).values():
         return Phase.BROKERS_MOVING, f"{holder}, and some brokers are in KRaft mode"
-    return Phase.DUAL_WRITE, f"{holder}, and all brokers are in /brokers/ids"
+    return Phase.DUAL_WRITE, f"{holder}, and /brokers/ids has {Examples.of(map(str, sorted(registered)))}"
 
 
+_FINAL = Advice(False, "ZooKeeper no longer learns of changes")
+_NO_BROKER = Unknown("no broker responds", "--bootstrap-server with brokers that can be reached")
 _NEXT = {
     Phase.NONE: "start the controllers, when `kafka-zk migration check` finds no trap",
     Phase.WAITING: "wait, the copy begins by itself",
@@ -206,6 +211,7 @@ def _obstacles(phase: Phase, facts: ClusterFacts) -> Iterator[str]:
         case Phase.DUAL_WRITE | Phase.BROKERS_MOVING:
             yield from _in_dual_write(facts)
         case Phase.BROKERS_MOVED:
+            yield from _absent(facts)
             yield from _not_in(facts, Mode.KRAFT)
         case Phase.FINALIZED:
             yield from (f"{each}, although the migration is finalised" for each in _not_in(facts, Mode.KRAFT))
@@ -270,17 +276,37 @@ def _in_dual_write(facts: ClusterFacts) -> Iterator[str]:
         yield f"{node_id} is the id of a broker and of a controller, and that broker cannot start in KRaft mode"
     for broker_id in sorted(registered - known(facts.quorum).observers - controllers):
         yield f"broker {broker_id} does not read the quorum's metadata"
+    yield from _absent(facts)
+    for broker_id, mode in modes(facts).items():
+        if broker_id in _not_registered(facts):
+            known(mode)
+
+
+def _not_registered(facts: ClusterFacts) -> set[int]:
+    """Brokers with replicas that are not in ZooKeeper: they have moved, or they are down."""
+    return set(known(facts.zookeeper.partitions).replicas) - known(facts.zookeeper.registered)
+
+
+def _absent(facts: ClusterFacts) -> Iterator[str]:
+    not_registered = _not_registered(facts)
+    if not_registered and not answering(known(facts.brokers)):
+        raise NotKnown(_NO_BROKER)
+    for broker_id in sorted(not_registered - modes(facts).keys()):
+        yield f"broker {broker_id} has replicas, but is neither in /brokers/ids nor a live broker in KRaft mode"
 
 
 def _not_in(facts: ClusterFacts, wanted: Mode) -> Iterator[str]:
-    for node in known(facts.brokers):
-        if isinstance(node.api, Unknown):
-            raise NotKnown(node.api)
-        if (mode := mode_of(node.api)) is not wanted:
+    brokers = known(facts.brokers)
+    for node in answering(brokers):
+        if (mode := mode_of(known(node.api))) is not wanted:
             yield f"broker {node.node_id} is in {mode} mode"
+    for node in brokers:
+        known(node.api)
 
 
 def _roll_back(phase: Phase, facts: ClusterFacts) -> Advice:
+    if facts.recorded_state is MigrationState.POST_MIGRATION:
+        return _FINAL
     match phase:
         case Phase.NONE:
             return Advice(True, "nothing has begun")
@@ -289,7 +315,9 @@ def _roll_back(phase: Phase, facts: ClusterFacts) -> Advice:
         case Phase.COPYING:
             return Advice(False, "the copy is under way: wait for dual write")
         case Phase.FINALIZED:
-            return Advice(False, "ZooKeeper no longer learns of changes")
+            return _FINAL
+        case Phase.DUAL_WRITE | Phase.BROKERS_MOVING | Phase.BROKERS_MOVED if facts.zookeeper.is_written is False:
+            return Advice(False, "/migration stands still: ZooKeeper may lack changes, or the migration is finalised")
     return _back_from_kraft(phase, facts)
 
 

@@ -1,6 +1,6 @@
 """Checks of the znodes. Pure. ``rules`` says why each trap matters."""
 
-from kafka_zk.migration.facts import ClusterFacts, Examples, Fact, MigrationZnode
+from kafka_zk.migration.facts import ClusterFacts, Examples, Fact, MigrationZnode, Unknown
 from kafka_zk.migration.finding import Seen, known
 from kafka_zk.migration.nodes import answering, configs_of_controllers, oldest_protocol
 from kafka_zk.storage.files.metadata_version import feature_level
@@ -104,7 +104,9 @@ def protected_znodes(facts: ClusterFacts) -> Seen:
     if not protected.count:
         return
     for name, configs in configs_of_controllers(facts):
-        if configs.get("zookeeper.set.acl") != "true":
+        if isinstance(configs, Unknown):
+            yield configs
+        elif configs.get("zookeeper.set.acl") != "true":
             yield f"{protected} only the brokers' identity may change, and {name} has no zookeeper.set.acl=true"
 
 
@@ -135,7 +137,9 @@ def encrypted_passwords(facts: ClusterFacts) -> Seen:
     if not brokers.count:
         return
     for name, configs in configs_of_controllers(facts):
-        if "password.encoder.secret" not in configs:
+        if isinstance(configs, Unknown):
+            yield configs
+        elif "password.encoder.secret" not in configs:
             yield f"/config/brokers has passwords of {brokers}, and {name} has no password.encoder.secret"
 
 

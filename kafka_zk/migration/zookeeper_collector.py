@@ -4,11 +4,12 @@ Reads are pipelined, at most READS_AT_ONCE at a time, and only counts and a few 
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import fields
 from typing import Protocol, TypeVar
 
-from kafka_zk.base.integers import INT32, INT64, decimal_integer
+from kafka_zk.base.integers import INT32
+from kafka_zk.migration.entity_values import is_malformed
 from kafka_zk.migration.facts import (
     BrokerConfigs,
     ControllerZnode,
@@ -30,7 +31,6 @@ from kafka_zk.registry.znode_acls import ROOTS
 from kafka_zk.registry.znodes import admin, brokers, cluster_id, config, consumers, delegation_token, migration, topics
 from kafka_zk.registry.znodes import controller as controllers
 from kafka_zk.registry.znodes.json_codec import number_of
-from kafka_zk.security import scram
 
 T = TypeVar("T")
 Read = tuple[bytes | None, ZnodeStat]
@@ -39,9 +39,6 @@ NOT_OBSERVED = Unknown("/migration was not observed", "--zookeeper")
 _PROTECTED_PATHS = ("/", *ROOTS, *(config.entity_type_path(each) for each in config.ENTITY_TYPES))
 _PASSWORD = re.compile(r"password$|sasl\.jaas\.config$")
 _TIERED_TOPICS_KEY = "local.retention."
-_WHOLE_QUOTAS = {"producer_byte_rate": INT64, "consumer_byte_rate": INT64, "connection_creation_rate": INT32}
-"""Brokers parse them as integers: ``1024.0`` is malformed. Source: ConfigHandler.scala@3.9."""
-_QUOTAS = "request_percentage", "controller_mutation_rate"
 
 
 class DoctorClient(RegistryClient, Protocol):
@@ -213,25 +210,7 @@ async def _malformed_entities(client: RegistryClient) -> Examples:
     users, clients, ips = [await below(client, config.entity_type_path(each)) for each in ("users", "clients", "ips")]
     of_users = await clients_of(client, users)
     paths = [*users, *of_users, *clients, *ips]
-    return Examples.of([path async for path, data in read_data(client, paths) if _is_malformed(path, data)])
-
-
-def _is_malformed(path: str, data: bytes | None) -> bool:
-    entity = config.decode(path, data)
-    return bool(entity.faults) or any(_invalid_values(entity.values))
-
-
-def _invalid_values(values: dict[str, str]) -> Iterator[str]:
-    for key, value in values.items():
-        if key in _WHOLE_QUOTAS and decimal_integer(value, _WHOLE_QUOTAS[key]) is None:
-            yield key
-        try:
-            if key in _QUOTAS:
-                float(value)
-            elif key in scram.MECHANISMS:
-                scram.decode_credential(value)
-        except ValueError:
-            yield key
+    return Examples.of([path async for path, data in read_data(client, paths) if is_malformed(path, data)])
 
 
 # --- others ---

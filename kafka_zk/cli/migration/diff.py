@@ -41,7 +41,7 @@ def diff(
     brokers' configurations are compared, but not shown.
 
     Exit code: 0 both sides are equal, 1 they differ or the command failed, 2 nothing differs, but something could not
-    be read.
+    be read, or one side is older.
 
     \b
     kafka-zk migration diff --zookeeper zk:2181/kafka
@@ -75,7 +75,14 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        return 1 if self.differences else 2 if self.unread else 0
+        return 1 if self.differences else 2 if self.unread or not self.is_level else 0
+
+    @property
+    def is_level(self) -> bool:
+        """False if one side is older, or if this is not known."""
+        from kafka_zk.migration.metadata.comparison import are_level
+
+        return self.log is not None and are_level(_offset(self.before), _offset(self.after), self.log)
 
     @property
     def older(self) -> str | None:
@@ -107,14 +114,15 @@ def _offset(znode: "Fact[MigrationZnode | None]") -> int | None:
 
 
 def _settled(given: Sources, folder: Path | None, client: "KazooBlockingClient") -> Comparison:
+    """What still differs after a while. Its values may change meanwhile: they differ again."""
     first = _compared(given, folder, client)
-    if not first.differences:
+    if first.log is None or (first.is_level and not first.differences):
         return first
     with waiting("both sides, which may still change", _SETTLING_MS / 1000):
         client.process(_SETTLING_MS)
     second = _compared(given, folder, client)
-    before = set(first.differences)
-    return replace(second, differences=tuple(each for each in second.differences if each in before))
+    before = {each.place for each in first.differences}
+    return replace(second, differences=tuple(each for each in second.differences if each.place in before))
 
 
 def _compared(given: Sources, folder: Path | None, client: "KazooBlockingClient") -> Comparison:
@@ -157,6 +165,8 @@ def _summary(found: Comparison) -> str:
     if found.log is None:
         return "Nothing was compared"
     if not found.differences:
-        return "Nothing differs"
+        return (
+            "Nothing differs" if found.is_level else "Nothing differs, but both sides have not reached the same offset"
+        )
     counts = Counter(each.kind.value for each in found.differences)
     return "Differences: " + ", ".join(f"{kind} {count}" for kind, count in counts.items())

@@ -86,8 +86,7 @@ class Sources:
 
 
 def gather(sources: Sources, client: "KazooBlockingClient | None") -> "ClusterFacts":
-    """Looks for some seconds whether a controller writes to ZooKeeper, if one may. Raises CommandFailed, RegistryError.
-    """
+    """Observes for some seconds whether a controller writes. Raises CommandFailed, KafkaError, RegistryError."""
     from kafka_zk.cli.migration.log_dirs import read_log_dir
     from kafka_zk.migration.facts import ClusterFacts
     from kafka_zk.migration.zookeeper_collector import collect, not_read
@@ -155,6 +154,7 @@ def read_metadata_log(
 ) -> "Fact[MetadataLog]":
     """From ``folder``, or else from the controllers that configurations name. ``brokers``: None if they must be asked
     first. Raises CommandFailed."""
+    from kafka_zk.clients.connection.errors import KafkaTimeoutError
     from kafka_zk.migration.cluster_collector import ask_brokers, controller_addresses
     from kafka_zk.migration.facts import Unknown
     from kafka_zk.migration.metadata.log_folder import read_folder
@@ -172,7 +172,10 @@ def read_metadata_log(
         controllers = await controller_addresses(collector, described, broker_files, controller_files)
         return controllers if isinstance(controllers, Unknown) else await collector.metadata_log(controllers)
 
-    return _collected(sources.bootstrap if brokers is None else None, ask)
+    try:
+        return _collected(sources.bootstrap if brokers is None else None, ask)
+    except KafkaTimeoutError:
+        return Unknown(f"the metadata log could not be fetched within {_LONGEST_S} s", "--controller-log-dir")
 
 
 def _observed(zookeeper: "ZooKeeperFacts", client: "KazooBlockingClient") -> "ZooKeeperFacts":

@@ -77,14 +77,13 @@ def rehearse(
         --run forward --json
     """
     from kafka_zk.broker.process.signals import interrupt_at_the_end
-    from kafka_zk.embedded.errors import EmbeddedError
-    from kafka_zk.registry.client.errors import RegistryError
+    from kafka_zk.migration.rehearsal.walk import FAILURES
 
     interrupt_at_the_end()
     try:
         with _work_folder() as folder:
             report = _report(folder, snapshot, transaction_log, chroot, kafka_dir, runs or _RUNS)
-    except (EmbeddedError, RegistryError, OSError) as error:
+    except FAILURES as error:
         raise NotTried(f"the migration could not be rehearsed: {error}") from error
     if as_json:
         print_json(report.as_document())
@@ -104,7 +103,13 @@ def _work_folder() -> Iterator[Path]:
         yield folder
     finally:
         with held():
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        note(f"{folder} could not be removed: it contains credentials of your ZooKeeper, delete it")
 
 
 def _report(
@@ -114,8 +119,9 @@ def _report(
     from kafka_zk.embedded.java import find_java
     from kafka_zk.embedded.kafka_jars import jars_from_maven, jars_in
     from kafka_zk.migration.rehearsal.copied_tree import copied_tree
-    from kafka_zk.migration.rehearsal.report import Report
+    from kafka_zk.migration.rehearsal.report import Report, Run
     from kafka_zk.migration.rehearsal.site import Equipment
+    from kafka_zk.migration.rehearsal.walk import FAILURES, failed_run
     from kafka_zk.migration.rehearsal.walk import rehearse as walk
 
     java = find_java()
@@ -135,9 +141,14 @@ def _report(
         f"transaction {state.zxid:#x}; Apache Kafka {jars.version} on Java {java.major_version} ({java.path})"
     )
     equipment = Equipment(tree, chroot, partial(_write_copy, state, tree, chroot), java, jars, waiting)
-    done = []
+    done: list[Run] = []
     for name in names:
-        run, findings = walk(folder / name, equipment, _phase(name))
+        try:
+            run, findings = walk(folder / name, equipment, _phase(name))
+        except FAILURES as error:
+            if not done:
+                raise
+            run = failed_run(_phase(name), error)
         done.append(run)
         shutil.rmtree(folder / name, ignore_errors=True)
     return Report(_source(state, tree, chroot, java, jars), findings, done)
@@ -157,6 +168,10 @@ def _last_state(folder: Path, snapshot: Path, transaction_log: Path | None) -> "
     state = read_last_state(_data_dir(folder / "snapshots", snapshot), _data_dir(folder / "log", log))
     if state is None:
         raise NotTried(f"{snapshot} has no complete snapshot of ZooKeeper (snapshot.*; compressed ones are not read)")
+    if state.damage:
+        raise NotTried(f"the copy would be old, because the log in {log} is not whole: {'; '.join(state.damage)}")
+    if not state.has_log:
+        note(f"{log} has no transaction log: the copy is as old as the snapshot; --transaction-log names a dataLogDir")
     return state
 
 

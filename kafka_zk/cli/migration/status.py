@@ -20,9 +20,9 @@ from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import note, print_json, say
 
 if TYPE_CHECKING:
-    from kafka_zk.migration.facts import ClusterFacts, Fact, MigrationState
+    from kafka_zk.migration.facts import Fact, MigrationState, MigrationZnode
     from kafka_zk.migration.metrics import StatusMetrics
-    from kafka_zk.migration.phase import Phase, Status
+    from kafka_zk.migration.phase import Status
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 _INTERVAL_S = 2
@@ -58,15 +58,17 @@ def status(
     kafka-zk migration status --zookeeper zk:2181/kafka --bootstrap-server b1:9092
         --metrics-port 9464
     """
+    from kafka_zk.clients.connection.reactor_thread import reactor_thread
+
     given = Sources(zookeeper, bootstrap, broker_files, controller_files)
     metrics = None if metrics_port is None else _served(metrics_port, metrics_host)
     shown: Status | None = None
     with given.opened() as client:
         look = _Look(given, controller_log_dir, client)
         while True:
-            facts, found = look.again()
+            found, znode, read_ms = look.again() if not watches and metrics is None else look.whatever_happens()
             if metrics is not None:
-                metrics.tell(found, facts.zookeeper.migration, wall_ms())
+                reactor_thread().tell(metrics.tell, found, znode, read_ms)
             if found != shown:
                 shown = found
                 print_json(found.as_document()) if as_json else _show(found)
@@ -76,29 +78,48 @@ def status(
 
 
 class _Look:
-    """Reads the metadata log only when the phase has changed or is not confirmed: the log may be long."""
+    """Reads the metadata log only when its state may have changed or does not confirm the phase: the log may be long.
+
+    A look is the status, ``/migration``, and when they were read, in ms since the epoch.
+    """
 
     def __init__(self, given: Sources, folder: Path | None, client: "KazooBlockingClient | None") -> None:
         self._given = given
         self._folder = folder
         self._client = client
-        self._phase: Fact[Phase] | None = None
+        self._signs: tuple[object, ...] = ()
         self._state: Fact[MigrationState] | None = None
 
-    def again(self) -> "tuple[ClusterFacts, Status]":
+    def whatever_happens(self) -> "tuple[Status, Fact[MigrationZnode | None], int | None]":
+        """Like ``again``. The status is unknown while the cluster cannot be examined."""
+        from kafka_zk.clients.connection.errors import KafkaError
+        from kafka_zk.migration.facts import Unknown
+        from kafka_zk.migration.phase import unknown_status
+        from kafka_zk.registry.client.errors import RegistryError
+
+        try:
+            return self.again()
+        except (CommandFailed, KafkaError, RegistryError, OSError) as error:
+            unknown = Unknown(str(error) or type(error).__name__, "a cluster that responds")
+            return unknown_status(unknown), unknown, None
+
+    def again(self) -> "tuple[Status, Fact[MigrationZnode | None], int]":
+        """Raises CommandFailed, RegistryError, KafkaError."""
         from kafka_zk.migration.facts import LOG_NOT_READ, Unknown
+        from kafka_zk.migration.nodes import ready_controllers
         from kafka_zk.migration.phase import status as status_of
 
         state = LOG_NOT_READ if self._state is None else self._state
         facts = replace(gather(self._given, self._client), recorded_state=state)
         found = status_of(facts)
-        if found.phase != self._phase or not found.confirmation.fits:
+        signs = facts.zookeeper.is_written, ready_controllers(facts)
+        if (found.phase, *signs) != self._signs or not found.confirmation.fits:
             log = read_metadata_log(self._given, self._folder, facts.brokers)
             self._state = log if isinstance(log, Unknown) else log.state
             facts = replace(facts, recorded_state=self._state)
             found = status_of(facts)
-        self._phase = found.phase
-        return facts, found
+        self._signs = found.phase, *signs
+        return found, facts.zookeeper.migration, wall_ms()
 
 
 def _served(port: int, host: str) -> "StatusMetrics":

@@ -17,6 +17,7 @@ def read_strangers(connect_string: str, client: "KazooBlockingClient", facts: "C
     from kafka_zk.migration.cluster_collector import controller_hosts
     from kafka_zk.migration.connections import read_owners, strangers
     from kafka_zk.migration.facts import Unknown
+    from kafka_zk.migration.nodes import CONTROLLER_FILES
     from kafka_zk.migration.znode_reads import IDENTITY
     from kafka_zk.registry.client.connect_string import parse
     from kafka_zk.registry.client.errors import NoAuth
@@ -31,7 +32,11 @@ def read_strangers(connect_string: str, client: "KazooBlockingClient", facts: "C
     except NoAuth:
         return Unknown("ZooKeeper does not let this client read /brokers/ids or /consumers", IDENTITY)
     hosts = controller_hosts(facts.brokers, facts.broker_files, facts.controller_files)
-    found = strangers(connected, owners, client.session_id, set(_addresses(hosts)))
+    controllers = set(_addresses(hosts))
+    found = strangers(connected, owners, client.session_id, controllers)
+    if found.count and not controllers and facts.zookeeper.migration is not None:
+        reason = f"{found.count} other addresses are connected to ZooKeeper, maybe those of the controllers: {found}"
+        return Unknown(reason, CONTROLLER_FILES)
     if found.count and chroot:
         reason = f"{found.count} other addresses are connected to ZooKeeper, which other clusters may share: {found}"
         return Unknown(reason, "to find out what runs there")

@@ -26,6 +26,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MALFORMED = "malformed: Kafka cannot parse it"
+_MOST_INTEGER = 2**63
 _ABSENT = "absent"
 _PRESENT = "present"
 _ONE_VALUE, _ANOTHER = "one value", "another value"
@@ -45,6 +46,10 @@ class Difference:
     field: str
     zookeeper: str
     kraft: str
+
+    @property
+    def place(self) -> tuple[Kind, str, str]:
+        return self.kind, self.name, self.field
 
     def as_document(self) -> dict[str, str]:
         return {
@@ -75,13 +80,19 @@ def older_side(before: int | None, after: int | None, log: MetadataLog) -> str:
     may trail the log by one record at any time.
     """
     last = log.end_offset - 1
+    if are_level(before, after, log):
+        return f"both sides are at offset {last}"
     if before is None or after is None or after < 0:
         return "ZooKeeper has no offset of the metadata log: nothing was copied, or a rollback has deleted /migration"
     if after < last - 1:
         return f"ZooKeeper is older: it has the records up to offset {after}, the log those up to {last}"
-    if before > last:
-        return f"the log is older: it has the records up to offset {last}, ZooKeeper those up to {before}"
-    return f"both sides are at offset {last}"
+    return f"the log is older: it has the records up to offset {last}, ZooKeeper those up to {before}"
+
+
+def are_level(before: int | None, after: int | None, log: MetadataLog) -> bool:
+    """True if no side is older. Arguments as those of ``older_side``."""
+    last = log.end_offset - 1
+    return before is not None and after is not None and after >= 0 and before <= last <= after + 1
 
 
 def _pairs(one: Mapping[K, V], other: Mapping[K, V]) -> Iterator[tuple[K, V | None, V | None]]:
@@ -189,8 +200,13 @@ def _users(znodes: MetadataImage, kraft: MetadataImage) -> Iterator[Difference]:
 def _quotas(znodes: MetadataImage, kraft: MetadataImage) -> Iterator[Difference]:
     for entity, one, other in _pairs(znodes.quotas, kraft.quotas):
         for key, value, counterpart in _pairs(one or {}, other or {}):
-            texts = [_ABSENT if each is None else f"{each:g}" for each in (value, counterpart)]
+            texts = [_ABSENT if each is None else _digits(each) for each in (value, counterpart)]
             yield Difference(Kind.QUOTA, entity_name(entity), key, *texts)
+
+
+def _digits(value: float) -> str:
+    """Different texts for different numbers."""
+    return str(int(value)) if value.is_integer() and abs(value) < _MOST_INTEGER else repr(value)
 
 
 def _tokens(znodes: MetadataImage, kraft: MetadataImage) -> Iterator[Difference]:

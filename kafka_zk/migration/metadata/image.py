@@ -50,6 +50,11 @@ class Token(NamedTuple):
     expiry_ms: int
 
 
+QUOTAS = (
+    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
+    "connection_creation_rate",
+)  # fmt: skip
+
 TOPIC, BROKER = "topic", "broker"
 """Types of entities that have a configuration."""
 DEFAULT = "<default>"

@@ -55,7 +55,8 @@ class Replay:
         self._image = MetadataImage()
         self._state = MigrationState.NONE
         self._names: dict[UUID, str] = {}
-        self._partition_counts: dict[str, int] = {}
+        self._numbers: dict[str, set[int]] = {}
+        """The partitions of each topic."""
         self._acl_ids: dict[UUID, tuple[Pattern, Acl]] = {}
         self._transaction: list[bytes] | None = None
         self._control_type = -1
@@ -130,19 +131,19 @@ class Replay:
         if record.topic_id is None:
             raise ValueError("a topic without an id")
         self._names[record.topic_id] = record.name
-        self._partition_counts[record.name] = 0
+        self._numbers[record.name] = set()
         self._image.topics[record.name] = uuids.to_text(record.topic_id)
 
     def _remove_topic(self, record: Any) -> None:
         name = self._names.pop(record.topic_id)
         del self._image.topics[name]
-        for number in range(self._partition_counts.pop(name)):
-            self._image.partitions.pop((name, number), None)
+        for number in self._numbers.pop(name):
+            del self._image.partitions[name, number]
         self._image.configs.pop((TOPIC, name), None)
 
     def _partition(self, record: Any) -> None:
         name = self._names[record.topic_id]
-        self._partition_counts[name] = max(self._partition_counts[name], record.partition_id + 1)
+        self._numbers[name].add(record.partition_id)
         self._image.partitions[name, record.partition_id] = PartitionState(
             tuple(record.replicas), tuple(record.adding_replicas), tuple(record.removing_replicas),
             tuple(sorted(record.isr)), record.leader, record.leader_epoch, record.leader_recovery_state,

@@ -6,10 +6,12 @@ Znodes that Kafka cannot parse are ``malformed``, and kinds that ZooKeeper's ACL
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from kafka_zk.migration.entity_values import double, is_scram_credential
 from kafka_zk.migration.facts import Unknown
 from kafka_zk.migration.metadata.image import (
     BROKER,
     NO_STATE,
+    QUOTAS,
     TOPIC,
     Entity,
     Kind,
@@ -26,10 +28,6 @@ from kafka_zk.registry.client.errors import InvalidZnode, NoAuth
 from kafka_zk.registry.znodes import config, delegation_token, producer_ids, topics
 from kafka_zk.security import scram
 
-QUOTAS = (
-    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
-    "connection_creation_rate",
-)  # fmt: skip
 _TYPES = {"users": "user", "clients": "client-id", "ips": "ip"}
 _OF_KRAFT = -1
 """The broker of a block that a KRaft controller wrote: the block's first id is the next one. After a block that a
@@ -124,11 +122,8 @@ async def _entities(client: RegistryClient, image: MetadataImage) -> None:
 
 
 def _quota(image: MetadataImage, entity: Entity, key: str, value: str, path: str) -> None:
-    try:
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError(value)
-    except ValueError:
+    number = double(value)
+    if number is None or not math.isfinite(number):
         image.malformed[Kind.QUOTA, entity_name(entity)] = f"{path}: {key} is not a number"
     else:
         image.quotas.setdefault(entity, {})[key] = number
@@ -136,6 +131,8 @@ def _quota(image: MetadataImage, entity: Entity, key: str, value: str, path: str
 
 def _user(image: MetadataImage, user: str, mechanism: str, value: str, path: str) -> None:
     try:
+        if not is_scram_credential(value):
+            raise ValueError("not a SCRAM credential that Kafka can parse")
         image.users[user, mechanism] = scram.decode_credential(value)
     except ValueError as error:
         image.malformed[Kind.SCRAM, user] = f"{path}: {error}"

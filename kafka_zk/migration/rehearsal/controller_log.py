@@ -29,13 +29,17 @@ STUCK = ("Still waiting for", "No brokers are known to KRaft", "Still waiting fo
 MOST_ERRORS = 20
 _LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[A-Z]+) \[(?P<logger>[^\]]*)\] (?P<message>.*)")
 _CAUSE = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error)\b.*")
+_KEY = re.compile(r"(?i)\b(salt|stored_?key|server_?key)=(?:\[[^\]]*\]?|[^,\s]*)")
+_CREDENTIAL = re.compile(r"(Credentials not valid: |SCRAM-SHA-(?:256|512) -> ).*")
+"""Kafka shows the whole credential that it cannot parse."""
+_HIDDEN = "(hidden)"
 _MOST_OF_MESSAGE, _MOST_CHARACTERS = 200, 500
 _EXPECTED = ("NotControllerException",)
 """A controller that starts refuses requests, its own too, until it is elected."""
 
 
 class ControllerLog:
-    """The decisive lines so far. ``waits_for``: the last reason for waiting, empty before one."""
+    """The decisive lines so far, without credentials. ``waits_for``: the last reason for waiting, empty before one."""
 
     def __init__(self) -> None:
         self.is_waiting = False
@@ -49,7 +53,7 @@ class ControllerLog:
         self._last_error = ""
 
     def read(self, lines: Iterable[str]) -> None:
-        for line in lines:
+        for line in map(_without_credentials, lines):
             found = _LINE.match(line)
             if found is None:
                 self._continue(line)
@@ -97,3 +101,7 @@ class ControllerLog:
             del self._errors[text]
         if not any(each in line for each in _EXPECTED):
             self._count(f"{text} – {line.strip()}"[:_MOST_CHARACTERS])
+
+
+def _without_credentials(line: str) -> str:
+    return _CREDENTIAL.sub(rf"\1{_HIDDEN}", _KEY.sub(rf"\1={_HIDDEN}", line))

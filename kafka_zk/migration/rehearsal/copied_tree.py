@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_zk.base.integers import INT32
+from kafka_zk.migration.entity_values import double
 from kafka_zk.migration.facts import ControllerZnode
+from kafka_zk.migration.metadata.image import QUOTAS
 from kafka_zk.migration.rehearsal.loopback import with_loopback
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import admin, brokers, cluster_id, config, topics
@@ -17,6 +19,7 @@ from kafka_zk.registry.znodes import controller as controllers
 from kafka_zk.registry.znodes.json_codec import number_of
 
 _ACLS = ("/kafka-acl/", "/kafka-acl-extended/")
+_QUOTAS_OF = tuple(f"{config.entity_type_path(each)}/" for each in ("users", "clients", "ips"))
 
 
 class StoredZnode(Protocol):
@@ -98,7 +101,14 @@ def meaning(path: str, data: bytes | None) -> Any:
     if path.startswith(_ACLS):
         acls = document.get("acls")
         return sorted(map(repr, acls)) if isinstance(acls, list) else document
-    return document.get("config", document)
+    values = document.get("config", document)
+    return _with_numbers(values) if path.startswith(_QUOTAS_OF) and isinstance(values, dict) else values
+
+
+def _with_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Kafka writes a quota of 50 as 50.0."""
+    numbers = {key: double(value) for key, value in values.items() if key in QUOTAS and isinstance(value, str)}
+    return {**values, **{key: number for key, number in numbers.items() if number is not None}}
 
 
 def _matters(path: str) -> bool:

@@ -126,6 +126,11 @@ class Site:
         found = self._call(self._stand_ins.states)
         return all(found[broker_id][0] is state for broker_id in broker_ids)
 
+    def heartbeats(self) -> dict[int, int]:
+        """How many heartbeats of each stand-in the controller has confirmed."""
+        found: dict[int, int] = self._call(self._stand_ins.heartbeats)
+        return found
+
     def refusals(self) -> tuple[str, ...]:
         """Why the controller refused the last request of a stand-in."""
         found = self._call(self._stand_ins.states)
@@ -168,9 +173,12 @@ class Site:
     def _refusal(self, api_key: ApiKey, message: Any, name: str) -> str:
         """``name``: of the field with the only result."""
         try:
-            (answer,) = getattr(self._call(self._stand_ins.ask, api_key, message), name)
+            answers = getattr(self._call(self._stand_ins.ask, api_key, message), name)
         except UNREACHED as error:
             return f"no response: {str(error) or type(error).__name__}"
+        if len(answers) != 1:
+            return f"the response has {len(answers)} results instead of one"
+        answer = answers[0]
         if answer.error_code == ErrorCode.NONE:
             return ""
         return str(broker_error(answer.error_code, answer.error_message or "no reason given"))

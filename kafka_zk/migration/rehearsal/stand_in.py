@@ -93,12 +93,15 @@ Effect = Register | Beat
 
 
 class StandIn:
-    """At most one request is in flight. ``error``: why the controller refused the last one, empty if it did not."""
+    """At most one request is in flight. ``error``: why the controller refused the last one, empty if it did not.
+    ``heartbeats``: how many it has confirmed.
+    """
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.state = State.STOPPED
         self.error = ""
+        self.heartbeats = 0
         self._start: Started | None = None
         self._epoch = -1
         self._due_ms = 0
@@ -132,6 +135,7 @@ class StandIn:
         self._answered(_name(error), now_ms + (RETRY_MS if error or is_fenced else BEAT_EVERY_MS))
         if error:
             return
+        self.heartbeats += 1
         if self.state is State.LEAVING:
             self.state = State.STOPPED if is_fenced else State.LEAVING
         elif self.state in (State.FENCED, State.ACTIVE):

@@ -114,6 +114,9 @@ class StandIns:
         """The state of each, and why its last request was refused."""
         return {broker_id: (broker.state, broker.error) for broker_id, broker in self._brokers.items()}
 
+    async def heartbeats(self) -> dict[int, int]:
+        return {broker_id: broker.heartbeats for broker_id, broker in self._brokers.items()}
+
     def _tick(self) -> None:
         self._timer = self._reactor.callLater(_TICK_S, self._tick)
         for broker in self._brokers.values():

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_zk.base.clock import monotonic_s
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.migration.facts import ClusterFacts, Unknown
 from kafka_zk.migration.finding import Finding, Verdict
 from kafka_zk.migration.phase import Phase
@@ -22,10 +24,14 @@ from kafka_zk.migration.rehearsal.site import Equipment, Site
 from kafka_zk.migration.rehearsal.stand_in import State
 from kafka_zk.migration.rules import examine_all
 from kafka_zk.migration.zookeeper_collector import collect
+from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.migration import MIGRATION
 from kafka_zk.registry.znodes.topics import topic_path
+
+FAILURES = (EmbeddedError, RegistryError, KafkaError, OSError)
+"""Errors of the processes of a run."""
 
 _START_S, _COPY_S, _SYNC_S, _BROKER_S, _WRITE_S = 120, 300, 300, 120, 120
 _TOPIC = "__kafka_zk_rehearsal"
@@ -35,6 +41,15 @@ _NOT_REHEARSED = Unknown("brokers and controllers are not part of the copy", "ka
 
 def run_name(back_from: Phase | None) -> str:
     return "forward" if back_from is None else f"back from {back_from}"
+
+
+def failed_run(back_from: Phase | None, error: Exception) -> Run:
+    """A run whose processes did not start, or did not end."""
+    return Run(run_name(back_from), (_not_reached("ZooKeeper on the copy", 0, error),))
+
+
+def _not_reached(phase: str, seconds: float, error: Exception) -> Step:
+    return Step(phase, seconds, problems=(str(error) or type(error).__name__,), is_reached=False)
 
 
 def rehearse(folder: Path, equipment: Equipment, back_from: Phase | None) -> tuple[Run, list[Finding]]:
@@ -107,6 +122,13 @@ class _Walk:
 
     def _step(self, phase: str, work: Callable[[], _Outcome]) -> Step:
         begun_s = monotonic_s()
+        try:
+            return self._done(phase, work, begun_s)
+        except FAILURES as error:
+            return _not_reached(phase, monotonic_s() - begun_s, error)
+
+    def _done(self, phase: str, work: Callable[[], _Outcome], begun_s: float) -> Step:
+        """Raises: FAILURES."""
         reason, note, seen = work()
         seconds = monotonic_s() - begun_s
         new = [each for each in self._site.controller.read_log().errors if each not in self._reported]
@@ -157,8 +179,13 @@ class _Walk:
     def _finalize(self) -> _Outcome:
         orders = ", ".join(f"{name} {count}" for name, count in sorted(self._site.orders.items()))
         self._site.controller.stop()
+        before = self._site.heartbeats()
         self._site.controller.start(None)
         reason = self._site.until(lambda log: log.is_finalized, _START_S, "the end of the migration")
+        reason = reason or self._site.until(
+            lambda _: all(count > before[broker_id] for broker_id, count in self._site.heartbeats().items()),
+            _BROKER_S, "heartbeats that the restarted controller confirms",
+        )  # fmt: skip
         return _Outcome(reason or self._active(self._site.broker_ids), f"orders to brokers: {orders or 'none'}")
 
     # --- back ---

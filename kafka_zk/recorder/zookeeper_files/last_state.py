@@ -17,10 +17,15 @@ _AT_ONCE = 10_000
 
 
 class LastState(NamedTuple):
-    """``zxid``: the last transaction that was found. ``znodes``: without the root and ``/zookeeper``."""
+    """``zxid``: the last transaction that was found. ``znodes``: without the root and ``/zookeeper``.
+
+    ``damage``: sentences about later transactions that are missing. ``has_log``: False without a file of a log.
+    """
 
     zxid: int
     znodes: dict[str, Znode]
+    damage: tuple[str, ...] = ()
+    has_log: bool = True
 
 
 def read_last_state(data_dir: Path, data_log_dir: Path | None = None) -> LastState | None:
@@ -38,7 +43,7 @@ def read_last_state(data_dir: Path, data_log_dir: Path | None = None) -> LastSta
             if transaction.zxid > snapshot.zxid:
                 zxid = max(zxid, transaction.zxid)
                 _apply(znodes, transaction)
-    return LastState(zxid, znodes)
+    return LastState(zxid, znodes, tuple(log.damage_after(snapshot.zxid)), log.has_files)
 
 
 def _apply(znodes: dict[str, Znode], transaction: Transaction) -> None:

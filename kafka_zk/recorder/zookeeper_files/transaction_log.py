@@ -26,6 +26,8 @@ _MOST_RECORD_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 _SETTLED_MS = 1_000
 _DIGEST_BYTES = 12
+_COUNTER = 0xFFFF_FFFF
+"""The lower half of a zxid, which begins at 1 in each epoch of the leader."""
 _FIRST_ZXIDS = (1, (1 << 32) + 1)  # the first ones of a standalone server, and of an ensemble's first leader
 _RECORD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiqqi")
@@ -120,6 +122,22 @@ class TransactionLogFollower:
         """A sentence for each file that is damaged or is not of a transaction log, as far as the log was read."""
         foreign = (f"{file.name} is not named like a file of a transaction log" for file in self._foreign)
         return [*foreign, *self._problems.values()]
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self._files)
+
+    def damage_after(self, zxid: int) -> list[str]:
+        """A sentence for each file whose damage, or whose absence, hides transactions after ``zxid``, as far as the log
+        was read. The end of an earlier epoch may be missing all the same."""
+        following = dict(zip(self._files, self._files[1:], strict=False))
+        found = [
+            problem for file, problem in self._problems.items()
+            if file not in following or zxid_of(following[file]) > zxid + 1
+        ]  # fmt: skip
+        if self.missing_until > zxid and (self.missing_until & _COUNTER or self.missing_until >> 32 <= zxid >> 32):
+            found.append(f"the transactions from {zxid + 1:#x} to {self.missing_until:#x} are in no file")
+        return found
 
     def read(self, limit: int | None = None, most_bytes: int | None = None) -> list[Transaction]:
         """The transactions, oldest first.

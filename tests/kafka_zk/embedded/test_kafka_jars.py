@@ -59,6 +59,14 @@ def test_a_failed_download_leaves_nothing_to_use(cache: Path, monkeypatch: pytes
     assert jars_from_maven().version == "3.9.1"
 
 
+def test_a_download_that_another_process_has_finished(cache: Path) -> None:
+    mvn = cache / "bin" / "mvn"
+    other = cache / "kafka-zk" / "kafka-3.9.1"
+    mvn.write_text(f'{MAVEN}mkdir -p "{other}"\ntouch "{other}/kafka_2.13-3.9.1.jar"\n')
+    assert jars_from_maven().folder == other
+    assert list(other.parent.iterdir()) == [other]
+
+
 def test_without_maven(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(cache))
     with pytest.raises(JarsNotFound, match="no mvn is on PATH to download it: give --kafka-dir"):

@@ -5,7 +5,7 @@ from prometheus_client import generate_latest
 
 from kafka_zk.migration.facts import Fact, MigrationZnode
 from kafka_zk.migration.metrics import StatusMetrics
-from kafka_zk.migration.phase import status
+from kafka_zk.migration.phase import status, unknown_status
 from tests.kafka_zk.migration import recorded
 from tests.kafka_zk.migration.recorded import REFUSED, brokers, dual_write, facts
 
@@ -28,6 +28,15 @@ def test_a_status() -> None:
     ):
         assert line in text.splitlines()
     assert "KRaft" not in text, "of the status before"
+
+
+def test_a_cluster_that_cannot_be_examined() -> None:
+    metrics = StatusMetrics()
+    metrics.tell(status(dual_write()), recorded.COPIED, 1_000)
+    metrics.tell(unknown_status(REFUSED), REFUSED, None)
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    assert 'kafka_zk_migration_phase{phase="dual write"} NaN' in lines
+    assert "kafka_zk_migration_last_status_timestamp_seconds 1.0" in lines
 
 
 @pytest.mark.parametrize("znode", [None, REFUSED, MigrationZnode(None)])

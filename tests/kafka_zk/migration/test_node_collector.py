@@ -128,7 +128,7 @@ def test_an_api_that_a_node_lacks() -> None:
 
 
 def test_the_quorum() -> None:
-    assert done(collector({55: quorum(0, 1, 2)}).quorum({3001: AT})) == Quorum(frozenset({1, 2}))
+    assert done(collector({55: quorum(0, 1, 2)}).quorum({3001: AT})) == Quorum(frozenset({1, 2}), 3001)
 
 
 @pytest.mark.parametrize("answers", [{55: quorum(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))}, {18: api_versions()}])
@@ -140,6 +140,23 @@ def test_a_follower_or_an_old_node_knows_no_quorum(answers: Answers) -> None:
 def test_a_quorum_that_is_refused() -> None:
     found = done(collector({55: quorum(DENIED)}).quorum({3001: AT}))
     assert isinstance(found, Unknown) and "--command-config" in found.remedy
+
+
+@pytest.mark.parametrize("results", [0, 2])
+def test_a_response_with_another_number_of_results(results: int) -> None:
+    odd = configs(0)
+    odd.results = odd.results * results
+    node = done(collector({18: api_versions(), 32: odd}).broker(1, AT))
+    assert isinstance(node.configs, Unknown) and f"{results} results instead of one" in node.configs.reason
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(0, 1), (2, 1), (1, 0), (1, 2)])
+def test_a_quorum_with_another_number_of_results(topics: int, partitions: int) -> None:
+    odd = quorum(0)
+    odd.topics[0].partitions = odd.topics[0].partitions * partitions
+    odd.topics = odd.topics * topics
+    found = done(collector({55: odd}).quorum({3001: AT}))
+    assert isinstance(found, Unknown) and "results instead of one" in found.reason
 
 
 def test_the_voters_of_a_dynamic_quorum() -> None:

@@ -13,6 +13,7 @@ from kafka_zk.migration.nodes import bootstrap_controllers, voters
         ("3000@h:9093", {3000: ("h", 9093)}),
         ("3000@h:9093, 3001@[::1]:9094", {3000: ("h", 9093), 3001: ("::1", 9094)}),
         ("3000@h,x@h:1,@h:1,3001@:1,3002@h:²", {}),
+        (f"{'9' * 5000}@h:1,3000@h:{'9' * 5000}", {}),
     ],
 )
 def test_voters(value: str | None, found: dict[int, tuple[str, int]]) -> None:

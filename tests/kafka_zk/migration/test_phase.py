@@ -22,10 +22,12 @@ from tests.kafka_zk.migration.recorded import REFUSED, brokers, controllers, dua
 NONE_LEFT: dict[str, Any] = {"registered": frozenset()}
 IN_KRAFT = brokers(*[recorded.KRAFT_MODE] * 3)
 
+LEADER_WITHOUT_FLAG = controllers(recorded.NOT_READY, recorded.READY, recorded.READY)
+"""Controllers 3001 to 3003; the others were not restarted yet."""
+
 PHASES: list[tuple[Phase, ClusterFacts]] = [
     (Phase.NONE, facts({"migration": None})),
     (Phase.NONE, facts({"migration": None, "controller": None})),
-    (Phase.NONE, facts(controllers=controllers(REFUSED))),
     (Phase.WAITING, facts()),
     (Phase.WAITING, facts({"migration": MigrationZnode(None)})),
     (Phase.COPYING, dual_write({"migration": recorded.NOT_COPIED})),
@@ -38,6 +40,10 @@ PHASES: list[tuple[Phase, ClusterFacts]] = [
     (Phase.BROKERS_MOVED, dual_write(NONE_LEFT, brokers=IN_KRAFT, controllers=REFUSED)),
     (Phase.FINALIZED, dual_write(NONE_LEFT, brokers=IN_KRAFT, controllers=controllers(recorded.NOT_READY))),
     (Phase.FINALIZED, dual_write(controllers=controllers(recorded.NOT_READY))),
+    (Phase.FINALIZED, dual_write(controllers=LEADER_WITHOUT_FLAG, quorum=Quorum(frozenset({1, 2, 3}), 3001))),
+    (Phase.FINALIZED, dual_write(recorded_state=MigrationState.POST_MIGRATION)),
+    (Phase.FINALIZED, dual_write({"migration": None}, recorded_state=MigrationState.POST_MIGRATION)),
+    (Phase.DUAL_WRITE, dual_write(controllers=LEADER_WITHOUT_FLAG, quorum=Quorum(frozenset({1, 2, 3}), 3002))),
     (Phase.FINALIZED, dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT, controllers=REFUSED,
                                  recorded_state=MigrationState.POST_MIGRATION)),
     (Phase.DUAL_WRITE, dual_write(controllers=controllers(REFUSED))),
@@ -65,6 +71,12 @@ def test_without_its_znodes_the_phase_is_unknown(hidden: str) -> None:
     assert found.go_on.is_safe is None and "a permission" in str(found.go_on)
 
 
+def test_controllers_that_cannot_be_reached_may_run() -> None:
+    found = status(facts(controllers=controllers(REFUSED)))
+    assert isinstance(found.phase, Unknown) and "can be reached" in found.phase.remedy
+    assert found.go_on.is_safe is None
+
+
 def test_an_empty_list_of_brokers_is_not_enough() -> None:
     """Finalised, or all controllers are down: only their addresses tell."""
     found = status(dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT, controllers=REFUSED))
@@ -76,7 +88,8 @@ CONFIRMED: list[tuple[ClusterFacts, bool | None, str]] = [
     (facts(recorded_state=MigrationState.PRE_MIGRATION), True, "the metadata log has the state PRE_MIGRATION"),
     (dual_write(recorded_state=MigrationState.MIGRATION), True, "MIGRATION"),
     (dual_write({"migration": recorded.NOT_COPIED}, recorded_state=MigrationState.MIGRATION), True, "MIGRATION"),
-    (dual_write(recorded_state=MigrationState.POST_MIGRATION), False, "but MIGRATION belongs to this phase"),
+    (dual_write(recorded_state=MigrationState.POST_MIGRATION), True, "POST_MIGRATION"),
+    (dual_write(recorded_state=MigrationState.NONE), False, "but MIGRATION belongs to this phase"),
     (dual_write({"migration": None}, recorded_state=MigrationState.MIGRATION), None, "has the state MIGRATION"),
 ]  # fmt: skip
 
@@ -124,7 +137,21 @@ GO_ON: list[tuple[ClusterFacts, bool | None, str]] = [
         "1 is the id of a broker and of a controller",
     ),
     (dual_write(NONE_LEFT, brokers=IN_KRAFT), True, "no way back"),
-    (dual_write(NONE_LEFT, brokers=brokers(recorded.KRAFT_MODE, REFUSED)), None, "a permission"),
+    (dual_write(
+        {**NONE_LEFT, "partitions": Partitions({1: "orders-0"})}, brokers=brokers(recorded.KRAFT_MODE, REFUSED)
+    ), None, "a permission"),
+    (dual_write(NONE_LEFT, brokers=brokers(recorded.KRAFT_MODE, REFUSED, recorded.KRAFT_MODE)), None, "a permission"),
+    (dual_write(NONE_LEFT, brokers=brokers(REFUSED)), None, "no broker responds"),
+    (dual_write(NONE_LEFT, brokers=IN_KRAFT[:2]), False, "broker 3 has replicas, but is neither"),
+    (dual_write(NONE_LEFT, brokers=brokers(REFUSED, recorded.MIGRATION_MODE, recorded.KRAFT_MODE)), False,
+     "broker 2 is in migration mode"),
+    (dual_write({"registered": frozenset({1, 3})}, brokers=brokers(recorded.MIGRATION_MODE, REFUSED)), None,
+     "a permission"),
+    (dual_write({"registered": frozenset({1, 2})}, brokers=brokers(*[recorded.MIGRATION_MODE] * 2)), False,
+     "broker 3 has replicas, but is neither"),
+    (dual_write({"registered": frozenset({1})}, brokers=brokers(*[recorded.KRAFT_MODE] * 2)), False,
+     "broker 3 has replicas, but is neither"),
+    (dual_write({"registered": frozenset({1})}, brokers=brokers(*[recorded.KRAFT_MODE] * 3)), True, "the next broker"),
     (dual_write(controllers=controllers(recorded.NOT_READY)), False, "although the migration is finalised"),
     (dual_write({"migration": None}), False, "a rollback is not finished"),
 ]  # fmt: skip
@@ -146,6 +173,11 @@ BACK: list[tuple[ClusterFacts, bool | None, str]] = [
     (dual_write(AHEAD), False, "set /controller_epoch to at least 10 first"),
     (dual_write({"controller_epoch": REFUSED}), None, "a permission"),
     (dual_write(controllers=controllers(recorded.NOT_READY)), False, "no longer learns"),
+    (dual_write(recorded_state=MigrationState.POST_MIGRATION), False, "no longer learns"),
+    (dual_write({"controller": recorded.ZOOKEEPER_CONTROLLER}, recorded_state=MigrationState.POST_MIGRATION), False,
+     "no longer learns"),
+    (dual_write({"is_written": False}), False, "/migration stands still"),
+    (dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT), False, "/migration stands still"),
     (dual_write({"controller": recorded.ZOOKEEPER_CONTROLLER}), True, "stop all controllers, then delete /migration"),
 ]  # fmt: skip
 
@@ -154,6 +186,11 @@ BACK: list[tuple[ClusterFacts, bool | None, str]] = [
 def test_safe_to_roll_back(cluster: ClusterFacts, is_safe: bool | None, text: str) -> None:
     advice = status(cluster).roll_back
     assert (advice.is_safe, text in advice.text) == (is_safe, True), advice
+
+
+def test_the_sign_claims_no_more_than_is_seen() -> None:
+    found = status(dual_write({"registered": frozenset({1, 2})}))
+    assert found.phase is Phase.DUAL_WRITE and found.sign.endswith("/brokers/ids has 1, 2")
 
 
 def test_a_document_has_no_objects() -> None:

@@ -156,7 +156,8 @@ def test_a_rollback_that_is_not_finished_is_named(name: str, sign: str) -> None:
 
 _NEED_AN_IDENTITY = {"malformed-configs", "malformed-entities", "encrypted-passwords", "protected-znodes"}
 _NEED_DESCRIBE_CONFIGS = {
-    "protocol-versions", "several-log-dirs", "policies", "controllers-without-authorizer", "super-users",
+    "protocol-versions", "generated-broker-ids", "several-log-dirs", "policies", "controllers-without-authorizer",
+    "super-users",
 }  # fmt: skip
 _NEED_ADDRESSES_OF_CONTROLLERS = {"protocol-and-metadata-version", "controller-cluster-ids", "controller-ids"}
 _NEED_FILES = {"meta-properties"}

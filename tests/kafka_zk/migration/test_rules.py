@@ -11,9 +11,11 @@ from kafka_zk.migration.facts import (
     ClusterFacts,
     Examples,
     LogDir,
+    MigrationState,
     MigrationZnode,
     Node,
     Partitions,
+    Quorum,
     TopicConfigs,
     ZooKeeperFacts,
 )
@@ -33,6 +35,8 @@ from tests.kafka_zk.migration.recorded import (
     facts,
 )
 
+TWO_CONTROLLERS = (*controllers(recorded.READY), Node(3002, REFUSED, REFUSED, REFUSED, REFUSED))
+"""The second one cannot be asked, and its file was not given."""
 SOME = Examples.of(["orders-0"])
 
 
@@ -121,6 +125,11 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
         facts(brokers=(Node(1001, recorded.ZOOKEEPER_MODE, BROKER_CONFIGS),)),
         "broker 1001 has an id above",
     ),
+    (
+        "generated-broker-ids",
+        facts(brokers=brokers(*[recorded.ZOOKEEPER_MODE] * 101, **{"reserved.broker.max.id": "100"})),
+        "broker 101 has an id above reserved.broker.max.id=100",
+    ),
     ("generated-broker-ids", facts(broker_files={"b.properties": {"log.dirs": "/data"}}), "sets no broker.id"),
     (
         "several-log-dirs",
@@ -141,6 +150,12 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
         "process.roles=broker",
     ),
     ("finalized-too-early", dual_write(controllers=controllers(recorded.NOT_READY)), "broker 1 is in migration mode"),
+    (
+        "finalized-too-early",
+        dual_write(controllers=controllers(recorded.READY, recorded.NOT_READY), quorum=Quorum(frozenset(), 3002)),
+        "controller 3002, the leader, runs without the migration flag, but broker 1 is in migration mode",
+    ),
+    ("finalized-too-early", dual_write(recorded_state=MigrationState.POST_MIGRATION), "has the state POST_MIGRATION"),
     ("controllers-without-flag", facts(controllers=controllers(recorded.NOT_READY)), "controller 3001 was started"),
     (
         "controllers-without-flag",
@@ -173,6 +188,23 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
             Node(3001, recorded.READY, CONTROLLER_CONFIGS, CLUSTER_ID, False),
         )),
         "controller 3001 has none",
+    ),
+    (
+        "controllers-without-authorizer",
+        facts(controllers=(
+            *controllers(recorded.READY), Node(3002, recorded.READY, CONTROLLER_CONFIGS, CLUSTER_ID, False),
+        )),
+        "controller 3002 has none",
+    ),
+    (
+        "controller-cluster-ids",
+        facts(
+            controllers=(
+                *controllers(recorded.READY), Node(3002, recorded.READY, CONTROLLER_CONFIGS, "another", True),
+            ),
+            log_dirs=(LogDir("/c", {"version": "1", "node.id": "3001", "cluster.id": CLUSTER_ID}, True),),
+        ),
+        "controller 3002 is of cluster another",
     ),
     ("super-users", facts(controller_files=controller_file(super_users="User:other")), "User:admin"),
     (
@@ -252,6 +284,41 @@ def test_what_one_broker_hides_does_not_excuse_another() -> None:
     ("name", "cluster"),
     [
         ("super-users", facts(broker_files={})),
+        ("super-users", facts(controllers=TWO_CONTROLLERS)),
+        ("controllers-without-flag", facts(controllers=TWO_CONTROLLERS)),
+        ("controllers-without-authorizer", facts(controllers=TWO_CONTROLLERS)),
+        (
+            "encrypted-passwords",
+            facts(
+                {"broker_configs": BrokerConfigs(with_passwords=SOME)},
+                controllers=TWO_CONTROLLERS,
+                controller_files=controller_file(password_encoder_secret="s"),
+            ),
+        ),
+        (
+            "protected-znodes",
+            facts(
+                {"protected": SOME},
+                controllers=TWO_CONTROLLERS,
+                controller_files=controller_file(zookeeper_set_acl="true"),
+            ),
+        ),
+        (
+            "finalized-too-early",
+            dual_write(
+                {"is_written": False}, quorum=REFUSED, controllers=controllers(recorded.READY, recorded.NOT_READY)
+            ),
+        ),
+        ("finalized-too-early", dual_write({"is_written": False}, controllers=TWO_CONTROLLERS)),
+        (
+            "left-over-metadata-log",
+            facts(
+                controllers=controllers(REFUSED),
+                log_dirs=(LogDir("/c", {"version": "1", "node.id": "3001", "cluster.id": CLUSTER_ID}, True),),
+            ),
+        ),
+        ("generated-broker-ids", facts(brokers=brokers(recorded.ZOOKEEPER_MODE, **{"reserved.broker.max.id": "abc"}))),
+        ("generated-broker-ids", facts(brokers=(Node(7, recorded.ZOOKEEPER_MODE, REFUSED),))),
         ("kraft-brokers-too-early", facts(broker_files={})),
         ("left-over-metadata-log", facts({"migration": None}, controllers=REFUSED, log_dirs=())),
         ("left-over-metadata-log", facts(controllers=REFUSED)),
@@ -277,6 +344,17 @@ def test_controllers_that_refuse_this_client_may_still_write() -> None:
 def test_the_file_of_a_controller_is_enough_before_it_runs() -> None:
     planned = found(facts({"migration": None}, controllers=controllers(REFUSED)))
     assert planned["controllers-without-flag"].verdict is Verdict.CLEAN
+
+
+def test_a_generated_id_does_not_matter_in_kraft_mode() -> None:
+    moved = dual_write({"registered": frozenset()}, brokers=(Node(2000, recorded.KRAFT_MODE, BROKER_CONFIGS),))
+    assert found(moved)["generated-broker-ids"].verdict is Verdict.CLEAN
+
+
+def test_one_controller_without_the_flag_does_not_finalise() -> None:
+    followers = controllers(recorded.READY, recorded.NOT_READY)
+    cluster = dual_write({"is_written": False}, controllers=followers, quorum=Quorum(frozenset(), 3001))
+    assert found(cluster)["finalized-too-early"].verdict is Verdict.CLEAN
 
 
 def test_a_fixed_release_is_clean() -> None:

@@ -13,6 +13,7 @@ from kafka_zk.cli.migration import gathering
 from kafka_zk.cli.migration.migration import command
 from tests.kafka_zk.migration.metadata.both_sides import RECORDED, RecordedClient, znodes
 
+MIGRATION = b'{"version":0,"kraft_metadata_offset":%d,"kraft_controller_id":3000,"kraft_metadata_epoch":1}'
 FIXED = {"/config/topics/broken": b'{"version":1,"config":{}}'}
 
 
@@ -74,6 +75,23 @@ def test_both_sides_are_equal(run: Runner) -> None:
 
 def test_a_change_that_arrives_a_moment_later_is_no_difference(run: Runner) -> None:
     assert run.diff(later=FIXED).exit_code == 0
+
+
+def test_a_difference_whose_values_change_is_still_one(run: Runner) -> None:
+    path = "/config/topics/orders"
+    first, second = (b'{"version":1,"config":{"cleanup.policy":"%b"}}' % each for each in (b"x", b"y"))
+    done = run.diff("--json", changed={**FIXED, path: first}, later={path: second})
+    found = {each["field"]: each["zookeeper"] for each in json.loads(done.stdout)["differences"]}
+    assert done.exit_code == 1 and found["cleanup.policy"] == "y"
+
+
+@pytest.mark.parametrize("offset", [60, 70])
+def test_a_side_that_stays_older_is_not_equal(run: Runner, offset: int) -> None:
+    older = MIGRATION % offset
+    done = run.diff(changed={**FIXED, "/migration": older})
+    assert done.exit_code == 2 and "is older" in done.stdout
+    assert done.stdout.endswith("Nothing differs, but both sides have not reached the same offset\n")
+    assert run.diff(changed={**FIXED, "/migration": older}, later={"/migration": MIGRATION % 64}).exit_code == 0
 
 
 def test_what_zookeeper_hides(run: Runner) -> None:

@@ -1,6 +1,7 @@
 """``kafka-zk migration rehearse``: which copies can be rehearsed, and what is left of the work folder."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafka_zk.cli.migration.rehearse import rehearse
+from kafka_zk.clients.connection.errors import KafkaTimeoutError
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.migration.finding import Finding
 from kafka_zk.migration.phase import Phase
@@ -20,6 +22,8 @@ from kafka_zk.migration.rules import RULES
 from kafka_zk.recorder.zookeeper_files.last_state import read_last_state
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.snapshot_writer import write_snapshot
+from kafka_zk.registry.client.errors import SessionLost
+from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import HEADER, record, text
 
 ID = b'{"version":"1","id":"abc"}'
 KRAFT = b'{"version":2,"brokerid":3001,"timestamp":"1","kraftControllerEpoch":2}'
@@ -40,6 +44,7 @@ class Walks:
         self.step = Step("waiting", 1.5)
         self.findings: list[Finding] = []
         self.error: Exception | None = None
+        self.good_runs = 0
 
     def rehearse(self, folder: Path, equipment: Equipment, back_from: Phase | None) -> tuple[Run, list[Finding]]:
         assert folder.parent.stat().st_mode & 0o777 == 0o700
@@ -48,7 +53,7 @@ class Walks:
         assert state is not None
         self.copy = {path: znode.data for path, znode in state.znodes.items()}
         self.seen.append(back_from)
-        if self.error is not None:
+        if self.error is not None and len(self.seen) > self.good_runs:
             raise self.error
         return Run(walk.run_name(back_from), (self.step,)), self.findings
 
@@ -100,6 +105,41 @@ def test_what_broke(walks: Walks, tmp_path: Path) -> None:
     assert f"TRAP {RULES[0].name}: /migration exists" in done.output
 
 
+@pytest.mark.parametrize(
+    "error", [ProcessFailed("ZooKeeper ended"), KafkaTimeoutError("no result after 30 s"), SessionLost("it is lost")]
+)
+def test_a_late_error_leaves_the_runs_before_it(error: Exception, walks: Walks, tmp_path: Path) -> None:
+    walks.error, walks.good_runs = error, 1
+    done = run(tmp_path, cluster(""))
+    assert done.exit_code == 1 and len(walks.seen) == 4
+    assert "forward                  waiting                ok" in done.output
+    assert f"BROKE back from waiting, ZooKeeper on the copy: {error}" in done.output
+
+
+def test_a_damaged_log_is_not_rehearsed(walks: Walks, tmp_path: Path) -> None:
+    (tmp_path / "zk" / "version-2").mkdir(parents=True)
+    (tmp_path / "zk" / "version-2" / "log.c").write_bytes(HEADER + record(12, 2, text("/a")))
+    done = run(tmp_path, cluster(""))
+    assert (done.exit_code, walks.seen) == (2, [])
+    assert "the transactions from 0xa to 0xb are in no file" in " ".join(done.output.split())
+
+
+def test_a_snapshot_without_a_log_is_old(walks: Walks, tmp_path: Path) -> None:
+    done = run(tmp_path, cluster(""), "--run", "forward")
+    assert done.exit_code == 0 and "the copy is as old as the snapshot" in " ".join(done.stderr.split())
+
+
+def test_a_copy_that_cannot_be_removed_is_reported(
+    walks: Walks, tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        done = run(tmp_path, cluster(""), "--run", "forward")
+    (left,) = work.iterdir()
+    assert f"{left} could not be removed: it contains credentials" in " ".join(done.stderr.split())
+    shutil.rmtree(left)
+
+
 def test_a_trap_alone_is_a_failure(walks: Walks, tmp_path: Path) -> None:
     walks.findings = [Finding(RULES[0], ("/migration exists",), ())]
     assert run(tmp_path, cluster(""), "--json").exit_code == 1
@@ -130,7 +170,9 @@ def test_one_of_several_clusters(chroot: str, walks: Walks, tmp_path: Path) -> N
     assert "/a/cluster/id" in walks.copy and "/cluster/id" not in walks.copy
 
 
-@pytest.mark.parametrize(("error", "code"), [(ProcessFailed("ZooKeeper ended"), 2), (KeyboardInterrupt(), 1)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(ProcessFailed("ZooKeeper ended"), 2), (KafkaTimeoutError("slow"), 2), (KeyboardInterrupt(), 1)]
+)
 def test_the_copy_is_removed_after_errors(error: Any, code: int, walks: Walks, tmp_path: Path) -> None:
     walks.error = error
     assert run(tmp_path, cluster("")).exit_code == code

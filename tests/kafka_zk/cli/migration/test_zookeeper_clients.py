@@ -6,10 +6,10 @@ import pytest
 
 from kafka_zk.cli.migration.zookeeper_clients import read_strangers
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
-from kafka_zk.migration.facts import Examples, Fact, Unknown
+from kafka_zk.migration.facts import ClusterFacts, Examples, Fact, Unknown
 from kafka_zk.registry.client.errors import NoAuth
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
-from tests.kafka_zk.migration.recorded import facts
+from tests.kafka_zk.migration.recorded import REFUSED, facts
 
 CONS = " /10.0.0.7:4000[1](queued=0,sid=0x9,lop=PING)\n /127.0.0.1:4001[1](queued=0,sid=0x8,lop=PING)\n"
 SERVERS = "zk1:2181,zk2:2181"
@@ -31,8 +31,11 @@ class NoZnodes:
         return []
 
 
-def strangers(monkeypatch: pytest.MonkeyPatch, answer: object, servers: str = SERVERS, **client: Any) -> Fact[Examples]:
-    """The controller is at 127.0.0.1."""
+def strangers(
+    monkeypatch: pytest.MonkeyPatch, answer: object, servers: str = SERVERS, cluster: ClusterFacts | None = None,
+    **client: Any,
+) -> Fact[Examples]:  # fmt: skip
+    """By default, the controller is at 127.0.0.1."""
 
     def ask(word: str, port: int, host: str) -> str:
         assert (word, port) == ("cons", 2181)
@@ -41,7 +44,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch, answer: object, servers: str = SE
         return str(answer)
 
     monkeypatch.setattr("kafka_zk.embedded.health.ask", ask)
-    return read_strangers(servers, cast(KazooBlockingClient, NoZnodes(**client)), facts())
+    return read_strangers(servers, cast(KazooBlockingClient, NoZnodes(**client)), cluster or facts())
 
 
 def test_all_servers_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +55,16 @@ def test_with_a_chroot_others_may_belong_to_another_cluster(monkeypatch: pytest.
     found = strangers(monkeypatch, CONS, f"{SERVERS}/kafka")
     assert isinstance(found, Unknown) and "10.0.0.7 (2 connections)" in found.reason
     assert strangers(monkeypatch, "", f"{SERVERS}/kafka") == Examples()
+
+
+def test_controllers_without_a_known_address_are_no_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    nameless: dict[str, Any] = {"brokers": REFUSED, "broker_files": {}, "controller_files": {}}
+    found = strangers(monkeypatch, CONS, cluster=facts(**nameless))
+    assert isinstance(found, Unknown) and "--controller-properties" in found.remedy and "10.0.0.7" in found.reason
+    before = facts({"migration": None}, **nameless)
+    assert strangers(monkeypatch, CONS, cluster=before) == Examples.of([
+        "10.0.0.7 (2 connections)", "127.0.0.1 (2 connections)",
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize(

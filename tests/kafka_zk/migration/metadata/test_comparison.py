@@ -98,11 +98,29 @@ CHANGES: dict[str, tuple[Callable[[Znodes], Znodes], list[tuple[str, str, str, s
         rewritten(f"{ALICE}/clients/app", "2048", "4096"),
         [("quota", "client-id app, user alice", "consumer_byte_rate", "4096", "2048")],
     ),
+    "a quota of eight digits": (
+        rewritten(f"{ALICE}/clients/app", "2048", "12345678"),
+        [("quota", "client-id app, user alice", "consumer_byte_rate", "12345678", "2048")],
+    ),
+    "a quota with a fraction": (
+        rewritten(f"{ALICE}/clients/app", "2048", "2048.0000001"),
+        [("quota", "client-id app, user alice", "consumer_byte_rate", "2048.0000001", "2048")],
+    ),
+    "a quota beyond all integers": (
+        rewritten(f"{ALICE}/clients/app", "2048", "1e300"),
+        [("quota", "client-id app, user alice", "consumer_byte_rate", "1e+300", "2048")],
+    ),
     "the same quota in other digits": (rewritten(f"{ALICE}/clients/app", "2048", "2048.0"), []),
+    "the same quota as only Java writes it": (rewritten(f"{ALICE}/clients/app", "2048", "2048d"), []),
     "a quota that is no number": (
         rewritten("/config/ips/127.0.0.9", '"5"', '"five"'),
         [("quota", "ip 127.0.0.9", "", "malformed: Kafka cannot parse it "
           "(/config/ips/127.0.0.9: connection_creation_rate is not a number)", "present")],
+    ),
+    "a credential that Kafka cannot parse": (
+        rewritten(ALICE, "iterations=", "x=1,iterations="),
+        [("SCRAM user", "alice", "", "malformed: Kafka cannot parse it (/config/users/alice: not a SCRAM credential "
+          "that Kafka can parse)", "present")],
     ),
     "a user's key, which is not shown": (
         rewritten(ALICE, "stored_key=Kt", "stored_key=Ku"),

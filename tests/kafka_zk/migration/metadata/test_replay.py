@@ -61,6 +61,11 @@ def test_a_removed_topic_takes_its_partitions_and_configuration_with_it() -> Non
     assert image(topic(), partition(), partition(partition_id=1), config("1"), remove) == MetadataImage()
 
 
+def test_a_partition_with_the_highest_number_costs_no_more_than_another() -> None:
+    remove = record(RecordType.REMOVE_TOPIC, topic_id=TOPIC_ID)
+    assert image(topic(), partition(partition_id=2**31 - 1), partition(partition_id=-1), remove) == MetadataImage()
+
+
 def test_the_last_removed_key_removes_the_configuration() -> None:
     assert image(config("1"), config("2", "segment.bytes"), config(None)).configs == {
         ("topic", "orders"): {"segment.bytes": "2"}

@@ -56,6 +56,23 @@ def test_an_error_has_its_cause_and_is_counted() -> None:
     assert read(*error, *error).errors == (f"{expected} (2 times)",)
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.lang.IllegalArgumentException: Credentials not valid: c2VjcmV0,more of c2VjcmV0",
+        "java.lang.IllegalArgumentException: Credentials not valid: salt=c2VjcmV0,stored_key=c2VjcmV0,junk",
+        "java.lang.IllegalStateException: Unexpected client quota configuration value: SCRAM-SHA-256 -> c2VjcmV0, x",
+        "java.lang.RuntimeException: salt=c2VjcmV0==,stored_key=c2VjcmV0,server_key=c2VjcmV0,iterations=4096",
+        "java.lang.RuntimeException: UserScramCredentialRecord(salt=[c2VjcmV0, 1], storedKey=[c2VjcmV0, 2], x=3)",
+    ],
+)
+def test_no_credential_is_kept(cause: str) -> None:
+    lines = f"{_AT} ERROR [x.FaultHandler] Encountered fault: {cause}", cause
+    log = read(*lines, f"{_AT} INFO {_DRIVER} Still waiting for {cause}")
+    assert "(hidden)" in log.errors[0] and log.waits_for
+    assert "c2VjcmV0" not in f"{log.errors} {log.waits_for}"
+
+
 def test_a_controller_that_is_not_elected_yet() -> None:
     cause = "java.util.concurrent.CompletionException: org.apache.kafka.common.errors.NotControllerException: none"
     assert read(f"{_AT} ERROR [x] Unexpected error handling request", cause).errors == ()

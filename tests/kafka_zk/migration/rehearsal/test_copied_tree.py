@@ -79,10 +79,26 @@ def test_what_must_survive() -> None:
          b'{"partitions":{"1":[2],"0":[1]},"topic_id":"x","version":3}'),
         ("/kafka-acl/Topic/t", b'{"version":1,"acls":[{"a":1},{"b":1}]}', b'{"acls":[{"b":1},{"a":1}],"version":1}'),
         ("/config/topics/t", b'{"version":1,"config":{"a":"1","b":"2"}}', b'{"config":{"b":"2","a":"1"},"version":1}'),
+        ("/config/users/a", b'{"config":{"request_percentage":"50d"}}', b'{"config":{"request_percentage":"50.0"}}'),
+        *[(f"/config/{of}", b'{"config":{"request_percentage":"50","x":"1"}}',
+           b'{"config":{"x":"1","request_percentage":"50.0"}}') for of in ("users/a/clients/b", "clients/b", "ips/c")],
     ],
 )  # fmt: skip
 def test_two_encodings_of_the_same_content(path: str, one: bytes, other: bytes) -> None:
     assert meaning(path, one) == meaning(path, other)
+
+
+@pytest.mark.parametrize(
+    ("path", "one", "other"),
+    [
+        ("/config/users/a", b'{"config":{"request_percentage":"50"}}', b'{"config":{"request_percentage":"50.5"}}'),
+        ("/config/users/a", b'{"config":{"request_percentage":"x"}}', b'{"config":{"request_percentage":"y"}}'),
+        ("/config/users/a", b'{"config":{"SCRAM-SHA-256":"1"}}', b'{"config":{"SCRAM-SHA-256":"1.0"}}'),
+        ("/config/topics/a", b'{"config":{"producer_byte_rate":"1"}}', b'{"config":{"producer_byte_rate":"1.0"}}'),
+    ],
+)
+def test_another_content(path: str, one: bytes, other: bytes) -> None:
+    assert meaning(path, one) != meaning(path, other)
 
 
 @pytest.mark.parametrize("data", [None, b"", b"{", b"[1]", b"7", b'{"acls":7}'])

@@ -97,3 +97,11 @@ def test_an_error_of_a_heartbeat_keeps_the_state() -> None:
     broker.step(TimePassed(), BEAT_EVERY_MS)
     broker.step(Beaten(int(ErrorCode.STALE_BROKER_EPOCH), False), BEAT_EVERY_MS)
     assert (broker.state, broker.error) == (State.ACTIVE, "STALE_BROKER_EPOCH")
+
+
+def test_confirmed_heartbeats_are_counted() -> None:
+    broker = active()
+    before = broker.heartbeats
+    for answer in (Unanswered(), Beaten(int(ErrorCode.NOT_CONTROLLER), False), Beaten(0, True), Beaten(0, False)):
+        broker.step(answer, BEAT_EVERY_MS)
+    assert broker.heartbeats == before + 2

@@ -46,6 +46,46 @@ def test_a_log_in_another_folder(tmp_path: Path) -> None:
     assert found is not None and list(found.znodes) == ["/a"]
 
 
+def damage(tmp_path: Path, snapshot: int, **logs: bytes) -> tuple[str, ...]:
+    write_snapshot(tmp_path, snapshot, {})
+    for name, data in logs.items():
+        (tmp_path / "version-2" / name.replace("_", ".")).write_bytes(data)
+    found = read_last_state(tmp_path)
+    assert found is not None and found.has_log is bool(logs)
+    return found.damage
+
+
+def whole(*zxids: int) -> bytes:
+    return HEADER + b"".join(record(zxid, DELETE, text("/a")) for zxid in zxids)
+
+
+def test_a_whole_log(tmp_path: Path) -> None:
+    assert damage(tmp_path, 5, log_4=whole(4, 5, 6), log_7=whole(7)) == ()
+
+
+def test_no_log(tmp_path: Path) -> None:
+    assert damage(tmp_path, 5) == ()
+
+
+def test_damage_after_the_snapshot_hides_transactions(tmp_path: Path) -> None:
+    damaged = whole(4, 5) + b"?" + whole(6)[len(HEADER) + 1 :] + whole(7)[len(HEADER) :]
+    (sentence,) = damage(tmp_path, 5, log_4=damaged, log_8=whole(8))
+    assert "log.4 is damaged at byte" in sentence
+
+
+def test_damage_before_the_snapshot_does_not_matter(tmp_path: Path) -> None:
+    damaged = whole(1) + b"?" + whole(2)[len(HEADER) + 1 :] + whole(3)[len(HEADER) :]
+    assert damage(tmp_path, 5, log_1=damaged, log_6=whole(6)) == ()
+
+
+def test_a_gap_after_the_snapshot(tmp_path: Path) -> None:
+    assert damage(tmp_path, 5, log_8=whole(8)) == ("the transactions from 0x6 to 0x7 are in no file",)
+
+
+def test_a_log_that_begins_with_an_epoch_may_be_whole(tmp_path: Path) -> None:
+    assert damage(tmp_path, 0x1_0000_0005, log_300000001=whole(0x3_0000_0001)) == ()
+
+
 def test_a_folder_without_a_snapshot(tmp_path: Path) -> None:
     (tmp_path / "version-2").mkdir()
     (tmp_path / "version-2" / "snapshot.1").write_bytes(b"ZKSN" + struct.pack(">i", 2))
