@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
 from kafka_zk.spark_jobs.errors import reason_only
 from kafka_zk.spark_jobs.extraction.parquet import partition_folders, record_columns
+from kafka_zk.spark_jobs.extraction.parquet.leaf_columns import leaf_columns
 from kafka_zk.spark_jobs.extraction.parquet.record_columns import Counts, Shape
 from kafka_zk.spark_jobs.extraction.parquet.row_groups import RowGroup, RowGroups
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
@@ -120,7 +121,11 @@ class OpenFiles:
 
 
 def parquet_writer(path: Path, spec: FileSpec) -> pq.ParquetWriter:
-    """Writes what Spark's own writer writes: its types, dictionaries, statistics, page indexes and checksums."""
+    """Writes what Spark's own writer writes: its types, dictionaries, statistics, page indexes and checksums.
+
+    Numbers with fractions have no statistics. pyarrow's leave out NaN, which is Spark's greatest number: a reader that
+    trusts them would skip the row group of a NaN. Spark's own writer leaves them out only if there is a NaN.
+    """
     codec = "none" if spec.codec == "uncompressed" else spec.codec
     writer = pq.ParquetWriter(
         path,
@@ -129,6 +134,7 @@ def parquet_writer(path: Path, spec: FileSpec) -> pq.ParquetWriter:
         compression_level=_LEVELS.get(codec),
         store_schema=False,
         store_decimal_as_integer=True,
+        write_statistics=[each.path for each in leaf_columns(spec.schema) if not pa.types.is_floating(each.field.type)],
         write_page_index=True,
         write_page_checksum=True,
     )

@@ -67,6 +67,20 @@ def test_open_files_are_bounded(tmp_path: Path, spec: TaskSpec, monkeypatch: pyt
     assert list(found.values()) == [3, 1, 1, 1]
 
 
+@pytest.mark.parametrize("others", [{}, {"number": pa.int64()}])
+def test_numbers_with_fractions_have_no_bounds(tmp_path: Path, others: dict[str, pa.DataType]) -> None:
+    """Spark would skip a row group with NaN, its greatest number, if it looks for great numbers."""
+    inner = {"x": pa.float32(), "y": pa.int32()} if others else {"x": pa.float32()}
+    schema = pa.schema({"ratio": pa.float64(), "struct": pa.struct(inner), **others})
+    row = {"ratio": [1.0, float("nan")], "struct": [{"x": float("nan"), "y": 1}, {"x": 1.0, "y": 1}], "number": [1, 1]}
+    with OpenFiles(tmp_path, "part-0", FileSpec(schema, "{}", "none")) as files:
+        files.write_all(iter([RowGroup("", [pa.RecordBatch.from_pydict(row, schema)])]))
+    found = pq.read_metadata(tmp_path / files.names[0]).row_group(0)
+    columns = [found.column(index) for index in range(found.num_columns)]
+    assert [each.path_in_schema for each in columns if each.is_stats_set] == (["struct.y", "number"] if others else [])
+    assert not any(each.has_column_index for each in columns if not each.is_stats_set)
+
+
 def test_an_abandoned_attempt_does_not_make_its_folder_again(spec: TaskSpec, tmp_path: Path) -> None:
     """The driver has removed the attempts while the task was reading."""
 
