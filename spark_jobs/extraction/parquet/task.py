@@ -34,11 +34,15 @@ Read = Callable[[Any], Iterator[pa.RecordBatch]]
 
 
 class FileSpec(NamedTuple):
-    """``schema``: the files' columns; ``spark_schema``: the same as JSON of Spark. ``codec``: Spark's name."""
+    """``schema``: the files' columns; ``spark_schema``: the same as JSON of Spark. ``codec``: Spark's name.
+
+    ``file_bytes``: a file of this size gets no other row group; None without a limit.
+    """
 
     schema: pa.Schema
     spark_schema: str
     codec: str
+    file_bytes: int | None = None
 
 
 class TaskSpec(NamedTuple):
@@ -79,7 +83,8 @@ def write_task(spec: TaskSpec, read: Read, number: int, ranges: tuple[OffsetRang
 class OpenFiles:
     """The files of one attempt, one for each folder.
 
-    If there are too many, the file that was written least recently is closed; its folder's next rows get another one.
+    If there are too many, the file that was written least recently is closed; its folder's next rows get another one,
+    as after a full file.
     """
 
     def __init__(self, root: Path, name: str, spec: FileSpec) -> None:
@@ -100,7 +105,10 @@ class OpenFiles:
         for group in groups:
             rows = sum(batch.num_rows for batch in group.batches)
             table = pa.Table.from_batches(group.batches).cast(self._spec.schema)
-            self._writer(group.folder).write_table(table, row_group_size=rows)
+            writer = self._writer(group.folder)
+            writer.write_table(table, row_group_size=rows)
+            if self._spec.file_bytes is not None and writer.file_handle.tell() >= self._spec.file_bytes:
+                self._open.pop(group.folder).close()
 
     def _writer(self, folder: str) -> pq.ParquetWriter:
         if folder not in self._open:

@@ -1,5 +1,6 @@
 """The files of one task, without Spark."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,24 @@ def test_open_files_are_bounded(tmp_path: Path, spec: TaskSpec, monkeypatch: pyt
     assert [name.partition("/")[0] for name in files.names] == ["a=1", "a=2", "a=3", "a=2"]
     found = {name: pq.ParquetFile(tmp_path / name).metadata.num_rows for name in files.names}
     assert list(found.values()) == [3, 1, 1, 1]
+
+
+def test_a_full_file_is_closed(tmp_path: Path, spec: TaskSpec) -> None:
+    """Sizes are those of the compressed files; other folders' files are not concerned."""
+    rows = pa.RecordBatch.from_pydict({"offset": range(1000), "value": [random.Random(7).randbytes(100)] * 1000})
+    groups = [RowGroup(folder, [rows]) for folder in ("a=1", "a=1", "a=1", "a=2", "a=1")]
+    one = _sizes(tmp_path / "none", spec.file, groups[:1])[0]
+    assert len(_sizes(tmp_path / "one", spec.file, groups)) == 2
+    limited = spec.file._replace(file_bytes=one + one // 2)
+    sizes = _sizes(tmp_path / "limited", limited, groups)
+    assert [round(size / one) for size in sizes] == [2, 2, 1]
+
+
+def _sizes(folder: Path, file: FileSpec, groups: list[RowGroup]) -> list[int]:
+    folder.mkdir()
+    with OpenFiles(folder, "part-0", file) as files:
+        files.write_all(iter(groups))
+    return [(folder / name).stat().st_size for name in files.names]
 
 
 @pytest.mark.parametrize("others", [{}, {"number": pa.int64()}])
