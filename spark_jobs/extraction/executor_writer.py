@@ -6,7 +6,6 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction import columns, partitioning, writers
 from kafka_zk.spark_jobs.extraction.parquet import arrow_types, job
 from kafka_zk.spark_jobs.extraction.parquet.record_columns import Counts, Decode, Shape, avro_record
@@ -15,7 +14,7 @@ from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.range_folders import attempts_folder
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.record_frames import RecordFrames, source_options
-from kafka_zk.spark_jobs.extraction.undecodable import Staged
+from kafka_zk.spark_jobs.extraction.undecodable import Staged, place
 from kafka_zk.spark_jobs.source import options
 from kafka_zk.spark_jobs.source.driver import Driver
 from kafka_zk.spark_jobs.source.range_settings import FetchSettings
@@ -80,8 +79,5 @@ class ExecutorWriter:
 
 
 def _staged(counts: Counts) -> Staged:
-    first = counts.first
-    where = f"offset {first.offset} of {TopicPartition(first.topic, first.partition)}" if first else ""
-    if first and first.reason:
-        where += f": {first.reason}"
-    return Staged(counts.written, counts.values, counts.undecodable, where, counts.keys)
+    first = "" if counts.first is None else place(*counts.first)
+    return Staged(counts.written, counts.values, counts.undecodable, first, counts.keys)

@@ -7,7 +7,6 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction import columns, decoding, file_sizes, keys, partitioning
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
@@ -16,7 +15,7 @@ from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
-from kafka_zk.spark_jobs.extraction.undecodable import FAIL, Staged, meaning
+from kafka_zk.spark_jobs.extraction.undecodable import FAIL, Staged, meaning, place
 from kafka_zk.spark_jobs.source.schema import ddl_of, spark_schema
 from kafka_zk.spark_jobs.values.schema_registry import registry_at
 from kafka_zk.spark_jobs.values.value_decoder import KEY, ValueDecoder, value_decoder
@@ -203,8 +202,5 @@ def _observed(observation: Any, frame: Any, aggregates: Sequence[Any]) -> Mappin
 def _staged(counts: Mapping[str, Any], records: int) -> Staged:
     if "values" not in counts:
         return Staged(int(records))
-    first = counts["first"]
-    where = f"offset {first['offset']} of {TopicPartition(first['topic'], first['partition'])}" if first else ""
-    if first and first[decoding.REASON]:
-        where += f": {first[decoding.REASON]}"
-    return Staged(int(records), int(counts["values"]), int(counts["undecodable"]), where, int(counts["keys"]))
+    first = "" if counts["first"] is None else place(*counts["first"])
+    return Staged(int(records), int(counts["values"]), int(counts["undecodable"]), first, int(counts["keys"]))

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction import session_settings
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, catalog_and_name
@@ -36,11 +37,9 @@ def compact_table(spark: Any, format: str, target: str, target_file_bytes: int) 
 
 def _delta(spark: Any, target: str, target_file_bytes: int) -> CompactedTable:
     path = HadoopFiles(spark).qualified(target).replace("`", "``")  # Delta accepts only absolute paths
-    spark.conf.set(_DELTA_SIZE, str(target_file_bytes))
-    try:
+    size = {_DELTA_SIZE: str(target_file_bytes)}
+    with session_settings.set_to(spark, size), session_settings.parquet_times_in_micros(spark):
         metrics = spark.sql(f"OPTIMIZE delta.`{path}`").first().metrics
-    finally:
-        spark.conf.unset(_DELTA_SIZE)
     return CompactedTable(int(metrics.numFilesRemoved), int(metrics.numFilesAdded))
 
 

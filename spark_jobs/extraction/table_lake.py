@@ -20,7 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.errors import ExtractionFailed, WronglyAsked
-from kafka_zk.spark_jobs.extraction import partitioning
+from kafka_zk.spark_jobs.extraction import partitioning, session_settings
 from kafka_zk.spark_jobs.extraction.direct import delta_commit, iceberg_commit
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
 from kafka_zk.spark_jobs.extraction.file_lake import FileLake
@@ -203,7 +203,8 @@ class DeltaTables:
         writer = writer.option("userMetadata", json.dumps(_note_of(manifest, what)))
         if extraction.merge_schema:
             writer = writer.option("mergeSchema", "true")
-        writer.save(manifest.target)
+        with session_settings.parquet_times_in_micros(self._spark):
+            writer.save(manifest.target)
 
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
         if scheme_of(target) != "file":

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
+
 FAIL, NULL, KEEP = "fail", "null", "keep"
 CHOICES = (FAIL, NULL, KEEP)
 RAW_VALUE, RAW_KEY = "raw_value", "raw_key"
@@ -31,6 +33,12 @@ class Staged(NamedTuple):
     def writer(self) -> str:
         """Who wrote it, as a report names them."""
         return "executors" if self.spark_because is None else f"Spark, because of {self.spark_because}"
+
+
+def place(topic: str, partition: int, offset: int, reason: str | None) -> str:
+    """``first`` of ``Staged``."""
+    told = f"offset {offset} of {TopicPartition(topic, partition)}"
+    return f"{told}: {reason}" if reason else told
 
 
 NOTHING_STAGED = Staged(0)

@@ -14,7 +14,8 @@ _FORMATS = ("parquet", *TABLE_FORMATS)
 _FILE_SYSTEM = "file"
 CODEC = "spark.sql.parquet.compression.codec"
 _DEFAULT_CODEC = "snappy"
-_WRITERS_SETTINGS = ("spark.sql.parquet.", "spark.sql.files.maxRecordsPerFile")
+_WRITERS_SETTINGS = ("spark.sql.parquet.", "spark.sql.files.maxRecordsPerFile", "parquet.")
+"""Spark gives its Parquet writer all settings of the session."""
 _NOT_THE_WRITERS = (CODEC, "spark.sql.parquet.fieldId.")
 """Delta sets the latter in the session of its tables. Columns of an extraction have no field ids."""
 

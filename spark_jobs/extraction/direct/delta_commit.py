@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from kafka_zk.base.clock import wall_ms
-from kafka_zk.spark_jobs.errors import ExtractionFailed
-from kafka_zk.spark_jobs.extraction.direct import delta_actions
+from kafka_zk.spark_jobs.extraction.direct import delta_actions, staged_files
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
 from kafka_zk.spark_jobs.extraction.parquet.job import local_path
 
@@ -56,24 +55,31 @@ class DeltaCommit:
     def add(self, files: Sequence[StagedFile], columns: Columns, application: str, version: int, note: str) -> None:
         """Move the files to the table's folder and commit them, unless the application's version is committed.
 
-        Raises ExtractionFailed if the table has changed since ``refusal_of_table``; Delta's errors, OSError.
+        If the commit fails, they are deleted. Raises ExtractionFailed if the table has changed since
+        ``refusal_of_table``; Delta's errors, OSError.
         """
-        change = self._log().forTable(self._spark._jsparkSession, self._target).startTransaction()
+        change = self._begun()
         if change.txnVersion(application) >= version:
             return
         if because := self._refusal(change, columns):
-            raise ExtractionFailed(
-                f"{self._target} was changed while its files were written, and now needs Spark's writer because of "
-                f"{because}; run it again"
-            )
+            raise staged_files.changed_meanwhile(self._target, because)
+        places = [os.path.join(local_path(self._target), each.name) for each in files]
         now_ms = wall_ms()
         actions = [delta_actions.transaction(application, version, now_ms)]
-        for each in files:
-            moved = os.path.join(local_path(self._target), each.name)
-            os.rename(each.path, moved)
-            found = delta_actions.statistics(pq.read_metadata(moved))
-            actions.append(delta_actions.add_file(each.name, each.folder, os.path.getsize(moved), now_ms, found))
-        change.commit(self._actions(actions), self._operation(columns.partitioned_by, note))
+        try:
+            for each, moved in zip(files, places, strict=True):
+                os.rename(each.path, moved)
+                found = delta_actions.statistics(pq.read_metadata(moved))
+                actions.append(delta_actions.add_file(each.name, each.folder, os.path.getsize(moved), now_ms, found))
+            change.commit(self._actions(actions), self._operation(columns.partitioned_by, note))
+        except staged_files.REFUSALS:
+            if self._begun().txnVersion(application) < version:  # else it failed after it was written
+                staged_files.delete(places)
+            raise
+
+    def _begun(self) -> Any:
+        """A transaction on the newest version of the table."""
+        return self._log().forTable(self._spark._jsparkSession, self._target).startTransaction()
 
     def _refusal(self, snapshot: Any, columns: Columns) -> str | None:
         protocol = json.loads(snapshot.protocol().json())["protocol"]

@@ -1,6 +1,6 @@
 """Adds staged files to an Iceberg table as a staged snapshot, in the driver's Java.
 
-Iceberg itself reads the metrics from the files' footers, by the table's settings.
+Iceberg itself reads the metrics from the files' footers, by the table's settings, but no bounds that do not hold.
 """
 
 import json
@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from kafka_zk.spark_jobs.errors import ExtractionFailed
-from kafka_zk.spark_jobs.extraction.direct import iceberg_fields
+from kafka_zk.spark_jobs.extraction.direct import iceberg_bounds, iceberg_fields, staged_files
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.parquet import arrow_types, task
@@ -21,6 +21,9 @@ from kafka_zk.spark_jobs.extraction.parquet.task import FileSpec
 from kafka_zk.spark_jobs.extraction.stores import scheme_of
 
 _CODEC, _DEFAULT_CODEC = "write.parquet.compression-codec", "zstd"
+_FILE_BYTES, _DEFAULT_FILE_BYTES = "write.target-file-size-bytes", str(512 * 1024 * 1024)
+_UNKNOWN = "CommitStateUnknownException"
+"""After this error of a catalog the table may have the commit."""
 
 
 class IcebergCommit:
@@ -49,49 +52,69 @@ class IcebergCommit:
             return "the table's order"
         if (scheme := scheme_of(self._files.qualified(self._location("x")))) != "file":
             return f"the file system {scheme}"
+        if setting := iceberg_fields.setting_of_writer(self._spark.conf.getAll):
+            return setting
         schema, fields = self._schema(), self._partitions()
         return iceberg_fields.sparks_writer_because(dict(self._table.properties()), schema, fields, terms, columns)
 
     def file_spec(self, written: Any) -> FileSpec:
-        columns = iceberg_fields.arrow_schema(self._schema())
-        assert isinstance(columns, pa.Schema), "refused otherwise"
-        return FileSpec(columns, written.json(), self._codec)
+        return FileSpec(self._arrow_schema(), written.json(), self._codec, self._file_bytes)
 
     def stage(
         self, files: Sequence[StagedFile], written: Any, terms: Sequence[str], summary: Mapping[str, str]
     ) -> None:
         """Move the files to the table's folder and commit them as a snapshot that no reader sees yet.
 
-        Raises ExtractionFailed if the table has changed; Iceberg's errors, OSError.
+        If the commit fails, they are deleted. Raises ExtractionFailed if the table has changed; Iceberg's errors,
+        OSError.
         """
-        if because := self.refusal(written, terms):
-            raise ExtractionFailed(
-                f"{self._target} was changed while its files were written, and now needs Spark's writer because of "
-                f"{because}; run it again"
-            )
-        append = self._table.newAppend()
-        for each in files:
-            append.appendFile(self._data_file(each, terms))
-        for name, value in summary.items():
-            append.set(name, value)
-        append.stageOnly()
-        append.commit()
+        if because := self.refusal(written, terms) or self._other_columns(files):
+            raise staged_files.changed_meanwhile(self._target, because)
+        places = [self._location(f"{each.folder}/{each.name}".lstrip("/")) for each in files]
+        local = [local_path(self._files.qualified(place)) for place in places]
+        try:
+            append = self._table.newAppend()
+            for each, place, moved in zip(files, places, local, strict=True):
+                os.makedirs(os.path.dirname(moved), exist_ok=True)
+                os.rename(each.path, moved)
+                append.appendFile(self._data_file(each.folder, place, moved, terms))
+            for name, value in summary.items():
+                append.set(name, value)
+            append.stageOnly()
+            append.commit()
+        except staged_files.REFUSALS as error:
+            if _UNKNOWN not in str(error):
+                staged_files.delete(local)
+            raise
 
-    def _data_file(self, staged: StagedFile, terms: Sequence[str]) -> Any:
-        where = self._location(f"{staged.folder}/{staged.name}".lstrip("/"))
-        moved = local_path(self._files.qualified(where))
-        os.makedirs(os.path.dirname(moved), exist_ok=True)
-        os.rename(staged.path, moved)
-        read = self._table.io().newInputFile(where)
-        metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(read, self._iceberg.MetricsConfig.forTable(self._table))
-        builder = self._iceberg.DataFiles.builder(self._table.spec()).withPath(where).withFormat("parquet")
-        builder = builder.withFileSizeInBytes(read.getLength()).withMetrics(metrics)
+    def _other_columns(self, files: Sequence[StagedFile]) -> str | None:
+        """All files of an extraction have the same columns."""
+        wanted = iceberg_fields.ids(self._arrow_schema())
+        is_same = all(iceberg_fields.ids(pq.read_schema(each.path)) == wanted for each in files[:1])
+        return None if is_same else "the table's columns"
+
+    def _data_file(self, folder: str, place: str, moved: str, terms: Sequence[str]) -> Any:
+        """``place``: as in ``_location``; ``moved``: its local path."""
+        builder = self._iceberg.DataFiles.builder(self._table.spec()).withPath(place).withFormat("parquet")
+        builder = builder.withFileSizeInBytes(os.path.getsize(moved)).withMetrics(self._metrics(place, moved))
         if terms:
             values = self._iceberg.PartitionData(self._table.spec().partitionType())
-            for index, value in enumerate(iceberg_fields.partition_values(staged.folder, terms)):
+            for index, value in enumerate(iceberg_fields.partition_values(folder, terms)):
                 values.set(index, value)
             builder = builder.withPartition(values)
         return builder.build()
+
+    def _metrics(self, place: str, moved: str) -> Any:
+        config = self._iceberg.MetricsConfig.forTable(self._table)
+        found = self._iceberg.parquet.ParquetUtil.fileMetrics(self._table.io().newInputFile(place), config)
+        low, high = (self._spark._jvm.java.util.HashMap(each) for each in (found.lowerBounds(), found.upperBounds()))
+        for number in iceberg_bounds.without_bounds(pq.read_metadata(moved)):
+            low.remove(number)
+            high.remove(number)
+        return self._iceberg.Metrics(
+            found.recordCount(), found.columnSizes(), found.valueCounts(), found.nullValueCounts(),
+            found.nanValueCounts(), low, high,
+        )  # fmt: skip
 
     def _location(self, name: str) -> str:
         """As the table's location has it: a path without a scheme is local, or in Hadoop's default file system."""
@@ -100,6 +123,15 @@ class IcebergCommit:
     @property
     def _codec(self) -> str:
         return str(self._table.properties().getOrDefault(_CODEC, _DEFAULT_CODEC)).lower()
+
+    @property
+    def _file_bytes(self) -> int:
+        return int(self._table.properties().getOrDefault(_FILE_BYTES, _DEFAULT_FILE_BYTES))
+
+    def _arrow_schema(self) -> pa.Schema:
+        found = iceberg_fields.arrow_schema(self._schema())
+        assert found is not None, "refused otherwise"
+        return found
 
     def _schema(self) -> Any:
         return json.loads(self._iceberg.SchemaParser.toJson(self._table.schema()))

@@ -4,13 +4,14 @@ Source: Iceberg's table specification (Schemas, Partition Transforms, Appendix A
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 import pyarrow as pa
 
 from kafka_zk.spark_jobs.extraction import partitioning
+from kafka_zk.spark_jobs.extraction.parquet.leaf_columns import FIELD_ID, columns
 from kafka_zk.spark_jobs.extraction.parquet.partition_folders import NO_VALUE
 
 _PLAIN = {
@@ -26,7 +27,6 @@ _PLAIN = {
     "timestamp": pa.timestamp("us"),
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_FIELD_ID = "PARQUET:field_id"
 _TIME = re.compile(r"(?P<years>[+-]?\d+)(?:-(?P<months>\d\d))?(?:-(?P<days>\d\d))?(?:-(?P<hours>\d\d))?")
 _EPOCH_YEAR = 1970
 _DAYS_OF_400_YEARS = 146_097
@@ -37,6 +37,19 @@ _KNOWN = (
     "write.update.", "write.merge.", "write.summary.", "write.manifest.",
 )  # fmt: skip
 """Settings that hold for files of another writer, or do not concern them."""
+_OF_SESSIONS = ("spark.sql.iceberg.", "spark.wap.")
+_OF_READERS = tuple(
+    f"spark.sql.iceberg.{name}"
+    for name in ("vectorization.", "planning.", "data-planning-mode", "delete-planning-mode", "read.", "locality.",
+                 "executor-cache.", "aggregate-push-down.", "async-micro-batch-planning-enabled",
+                 "report-column-stats", "identifier-fields-rely")
+)  # fmt: skip
+
+
+def setting_of_writer(session: Iterable[str]) -> str | None:
+    """The first of a session's settings that Iceberg's own writer prefers to those of the table."""
+    found = (each for each in sorted(session) if each.startswith(_OF_SESSIONS) and not each.startswith(_OF_READERS))
+    return next(found, None)
 
 
 def sparks_writer_because(
@@ -80,9 +93,14 @@ def arrow_schema(schema: Mapping[str, Any]) -> pa.Schema | None:
     return None if any(each is None for each in fields) else pa.schema(fields)
 
 
+def ids(schema: pa.Schema) -> list[tuple[str, str]]:
+    """The id of every field, also of those inside others; a column that is dropped and added again has another one."""
+    return [(each.path, each.field.metadata[FIELD_ID].decode()) for each in columns(schema)]
+
+
 def _field(name: str, number: int, kind: Any, required: bool) -> pa.Field | None:
     found = None if required else _type(kind)
-    return None if found is None else pa.field(name, found, metadata={_FIELD_ID: str(number)})
+    return None if found is None else pa.field(name, found, metadata={FIELD_ID: str(number)})
 
 
 def _type(kind: Any) -> pa.DataType | None:

@@ -2,8 +2,13 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.parquet.job import EMPTY_FILE
 
 
@@ -23,3 +28,22 @@ def staged_files(staging: str, paths: Iterable[str]) -> list[StagedFile]:
     """Those with records. ``paths``: relative to the local folder ``staging``."""
     found = sorted(path for path in paths if path != EMPTY_FILE)
     return [StagedFile(os.path.join(staging, path), os.path.dirname(path)) for path in found]
+
+
+REFUSALS = (Py4JJavaError, PySparkException, OSError)
+"""Errors after which no commit is under way: Java has answered, or was not asked."""
+
+
+def delete(places: Iterable[str]) -> None:
+    """Delete the files of a commit that failed; those that are not there were not moved yet."""
+    for place in places:
+        with suppress(FileNotFoundError):
+            os.remove(place)
+
+
+def changed_meanwhile(target: str, because: str) -> ExtractionFailed:
+    """``because``: why executors could not write the files of the table as it is now."""
+    return ExtractionFailed(
+        f"{target} was changed while its files were written, and now needs Spark's writer because of {because}; "
+        "run it again"
+    )

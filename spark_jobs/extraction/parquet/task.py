@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
 from kafka_zk.spark_jobs.errors import reason_only
 from kafka_zk.spark_jobs.extraction.parquet import partition_folders, record_columns
+from kafka_zk.spark_jobs.extraction.parquet.leaf_columns import leaf_columns
 from kafka_zk.spark_jobs.extraction.parquet.record_columns import Counts, Shape
 from kafka_zk.spark_jobs.extraction.parquet.row_groups import RowGroup, RowGroups
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
@@ -33,11 +34,15 @@ Read = Callable[[Any], Iterator[pa.RecordBatch]]
 
 
 class FileSpec(NamedTuple):
-    """``schema``: the files' columns; ``spark_schema``: the same as JSON of Spark. ``codec``: Spark's name."""
+    """``schema``: the files' columns; ``spark_schema``: the same as JSON of Spark. ``codec``: Spark's name.
+
+    ``file_bytes``: a file of this size gets no other row group; None without a limit.
+    """
 
     schema: pa.Schema
     spark_schema: str
     codec: str
+    file_bytes: int | None = None
 
 
 class TaskSpec(NamedTuple):
@@ -78,7 +83,8 @@ def write_task(spec: TaskSpec, read: Read, number: int, ranges: tuple[OffsetRang
 class OpenFiles:
     """The files of one attempt, one for each folder.
 
-    If there are too many, the file that was written least recently is closed; its folder's next rows get another one.
+    If there are too many, the file that was written least recently is closed; its folder's next rows get another one,
+    as after a full file.
     """
 
     def __init__(self, root: Path, name: str, spec: FileSpec) -> None:
@@ -99,7 +105,10 @@ class OpenFiles:
         for group in groups:
             rows = sum(batch.num_rows for batch in group.batches)
             table = pa.Table.from_batches(group.batches).cast(self._spec.schema)
-            self._writer(group.folder).write_table(table, row_group_size=rows)
+            writer = self._writer(group.folder)
+            writer.write_table(table, row_group_size=rows)
+            if self._spec.file_bytes is not None and writer.file_handle.tell() >= self._spec.file_bytes:
+                self._open.pop(group.folder).close()
 
     def _writer(self, folder: str) -> pq.ParquetWriter:
         if folder not in self._open:
@@ -120,7 +129,11 @@ class OpenFiles:
 
 
 def parquet_writer(path: Path, spec: FileSpec) -> pq.ParquetWriter:
-    """Writes what Spark's own writer writes: its types, dictionaries, statistics, page indexes and checksums."""
+    """Writes what Spark's own writer writes: its types, dictionaries, statistics, page indexes and checksums.
+
+    Numbers with fractions have no statistics. pyarrow's leave out NaN, which is Spark's greatest number: a reader that
+    trusts them would skip the row group of a NaN. Spark's own writer leaves them out only if there is a NaN.
+    """
     codec = "none" if spec.codec == "uncompressed" else spec.codec
     writer = pq.ParquetWriter(
         path,
@@ -129,6 +142,7 @@ def parquet_writer(path: Path, spec: FileSpec) -> pq.ParquetWriter:
         compression_level=_LEVELS.get(codec),
         store_schema=False,
         store_decimal_as_integer=True,
+        write_statistics=[each.path for each in leaf_columns(spec.schema) if not pa.types.is_floating(each.field.type)],
         write_page_index=True,
         write_page_checksum=True,
     )

@@ -1,11 +1,11 @@
 """What the commits of tables do, and two extractions at once: run by the PySpark for which tables have jars.
 
-    python -m tests.peers.spark.table_process \\
-        '{"conf": {"spark.jars": "..."}, "tables": {"delta": FOLDER}, "at once": PAIRS}'
+    python -m tests.peers.spark.table_process '{"conf": {"spark.jars": "..."}, "tables": {"delta": FOLDER},
+        "files": {"delta": [FOLDER, STAGING]}, "at once": PAIRS}'
 
 ``PAIRS`` are [step, fields, fields]: two extractions by their fields, in a session each, which wait for each other at
-the beginning of the step. Prints JSON: of each table what ``observe`` says, and of each extraction how many records it
-had and who wrote them, or why it failed.
+the beginning of the step. Prints JSON: of each table what ``observe`` says, of those of ``files`` what that of
+``executor_files`` says, and of each extraction how many records it had and who wrote them, or why it failed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -31,6 +32,7 @@ from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.spark.sessions import LOCAL, SMALL
+from tests.peers.spark import executor_files
 
 PARTITION_BY = {DELTA: ("days(timestamp)",), ICEBERG: ("hours(timestamp)", "bucket(4, value)")}
 A_RULE = {
@@ -123,10 +125,13 @@ def at_once(spark: Any, met_at: Step, both: list[dict[str, Any]]) -> list[Any]:
 def main(asked: dict[str, Any]) -> dict[str, Any]:
     spark = spark_session("tables", "local[2]", {**SMALL, **asked["conf"]})
     spark.sparkContext.setLogLevel("OFF")
-    told: dict[str, Any] = {"at once": []}
+    told: dict[str, Any] = {"files": {}, "at once": []}
     for format, target in asked["tables"].items():
         print(f"{format} {target}", file=sys.stderr)
         told[format] = observe(spark, format, target)
+    for format, (target, staging) in asked["files"].items():
+        print(f"{format} {target}", file=sys.stderr)
+        told["files"][format] = executor_files.observe(spark, format, target, Path(staging))
     for name, *both in asked["at once"]:
         print(name, *(f"{fields['group']} {fields['target']}" for fields in both), file=sys.stderr)
         told["at once"].append(at_once(spark, Step[name], both))

@@ -93,7 +93,9 @@ def told(kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFac
         )
     both = [table.spark_conf(folder) for table in (IntoDelta, IntoIceberg)]
     conf = {**both[0], **both[1], "spark.jars": ",".join(each["spark.jars"] for each in both)}
-    asked = {"conf": conf, "tables": {"delta": str(folder / "t"), "iceberg": "lake.db.t"}, "at once": pairs}
+    files = {"delta": [f"file:{folder}/f", f"{folder}/f-delta"], "iceberg": ["lake.db.f", f"{folder}/f-iceberg"]}
+    tables = {"delta": str(folder / "t"), "iceberg": "lake.db.t"}
+    asked = {"conf": conf, "tables": tables, "files": files, "at once": pairs}
     command = [sys.executable, "-m", "tests.peers.spark.table_process", json.dumps(asked)]
     environ = {**os.environ, **spark_versions.environ(spark_versions.WITH_TABLES)}
     done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=TIMEOUT_S, check=False)
@@ -130,6 +132,30 @@ def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: st
         "compacted": [True, 20, "records"],
         "repeated then": [20, "records"],
         "past a checkpoint": [20 + 10 * A_CHECKPOINT, "records"],
+    }
+
+
+def test_spark_writes_times_as_executors_do(told: Told) -> None:
+    """Also when it compacts."""
+    files = list((told.folder / "t").glob("timestamp_day=*/*.parquet"))
+    found = {pyarrow.parquet.read_metadata(path).schema.column(1).physical_type for path in files}
+    assert found == {"INT64"}
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_files_of_executors_are_committed_once_and_found_by_their_bounds(told: Told, format: str) -> None:
+    """The row groups have a value without bounds, and a NaN, which is Spark's greatest number."""
+    said = dict(told.said["files"][format])
+    if format == "iceberg":
+        assert said.pop("deleted") == [4, 2]
+        assert said.pop("with other columns").endswith("because of the table's columns; run it again")
+    assert said == {
+        "committed": [4, "records"],
+        "found": [1, 1],
+        "by a second run": [4, "records"],
+        "by who slept past a fence": [4, "fence"],
+        "left by a failed commit": 0,
+        "after a kill and a failure": [8, "records"],
     }
 
 

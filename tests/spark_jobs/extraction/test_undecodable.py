@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, Staged, refusal
+from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, Staged, place, refusal
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -26,3 +26,8 @@ def test_some_of_them_are_unless_it_was_said_otherwise() -> None:
 def test_none_of_them_never_is(staged: Staged) -> None:
     assert refusal(staged, "string", "fail") is None
     assert refusal(staged, None, "fail") is None
+
+
+def test_a_place_has_its_reason() -> None:
+    assert place("t", 0, 3, None) == place("t", 0, 3, "") == "offset 3 of t-0"
+    assert place("t", 0, 3, "no such schema") == "offset 3 of t-0: no such schema"

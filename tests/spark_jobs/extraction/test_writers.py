@@ -69,6 +69,8 @@ def test_spark_writes_to_other_file_systems_and_unknown_types() -> None:
 def test_settings_of_spark_s_writer_are_obeyed() -> None:
     """An executor that ignored a key of encryption would write plain text."""
     assert because(parquet=("parquet.encryption.footer.key",)) == "parquet.encryption.footer.key"
+    key = "parquet.encryption.column.keys"
+    assert because(settings={key: "k1: value"}) == key
     legacy = "spark.sql.parquet.writeLegacyFormat"
     assert because(settings={legacy: "true"}) == legacy
     assert because(settings={"spark.sql.parquet.fieldId.write.enabled": "true"}) is None

@@ -1,13 +1,19 @@
 """Which Iceberg tables get files of executors; their field ids, and the values of partitions."""
 
+import io
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_zk.spark_jobs.extraction.direct import iceberg_fields
-from kafka_zk.spark_jobs.extraction.direct.iceberg_fields import partition_values, sparks_writer_because
+from kafka_zk.spark_jobs.extraction.direct.iceberg_fields import (
+    partition_values,
+    setting_of_writer,
+    sparks_writer_because,
+)
 from kafka_zk.spark_jobs.extraction.parquet.partition_folders import NO_VALUE, time_texts
 
 OPTIONAL_LIST = {"type": "list", "element-id": 5, "element": "decimal(9, 2)", "element-required": False}
@@ -65,12 +71,32 @@ def test_other_tables_take_sparks_writer(more: dict[str, Any], reason: str) -> N
     assert because(**more) == reason
 
 
+def test_a_session_may_give_its_writer_other_settings_than_the_table() -> None:
+    codec = "spark.sql.iceberg.compression-codec"
+    assert setting_of_writer([codec, "spark.app.name"]) == codec
+    assert setting_of_writer(["spark.wap.branch"]) == "spark.wap.branch"
+    assert setting_of_writer(["spark.sql.iceberg.vectorization.enabled", "spark.sql.catalog.lake.type"]) is None
+
+
 def test_every_field_has_its_id() -> None:
     found = iceberg_fields.arrow_schema(SCHEMA)
     assert found is not None
     list_, map_, struct = (found.field(name).type for name in ("list", "map", "struct"))
     nested = [list_.value_field, map_.key_field, map_.item_field, struct.field("x")]
     assert [int(each.metadata[b"PARQUET:field_id"]) for each in (*found, *nested)] == list(range(1, 9))
+
+
+def test_the_ids_of_a_file_are_those_it_was_written_with() -> None:
+    """A column that was dropped and added again meanwhile has the same type, but another id."""
+    found = iceberg_fields.arrow_schema(SCHEMA)
+    assert found is not None
+    file = io.BytesIO()
+    pq.write_table(found.empty_table(), file, store_schema=False)
+    assert iceberg_fields.ids(pq.read_schema(file)) == iceberg_fields.ids(found)
+    again = iceberg_fields.arrow_schema({"fields": [{**SCHEMA["fields"][0], "id": 20}, *SCHEMA["fields"][1:]]})
+    assert again is not None
+    assert again.equals(found)
+    assert iceberg_fields.ids(again) != iceberg_fields.ids(found)
 
 
 @pytest.mark.parametrize("unit", ["years", "months", "days", "hours"])

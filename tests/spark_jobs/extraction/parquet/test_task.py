@@ -1,5 +1,6 @@
 """The files of one task, without Spark."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,38 @@ def test_open_files_are_bounded(tmp_path: Path, spec: TaskSpec, monkeypatch: pyt
     assert [name.partition("/")[0] for name in files.names] == ["a=1", "a=2", "a=3", "a=2"]
     found = {name: pq.ParquetFile(tmp_path / name).metadata.num_rows for name in files.names}
     assert list(found.values()) == [3, 1, 1, 1]
+
+
+def test_a_full_file_is_closed(tmp_path: Path, spec: TaskSpec) -> None:
+    """Sizes are those of the compressed files; other folders' files are not concerned."""
+    rows = pa.RecordBatch.from_pydict({"offset": range(1000), "value": [random.Random(7).randbytes(100)] * 1000})
+    groups = [RowGroup(folder, [rows]) for folder in ("a=1", "a=1", "a=1", "a=2", "a=1")]
+    one = _sizes(tmp_path / "none", spec.file, groups[:1])[0]
+    assert len(_sizes(tmp_path / "one", spec.file, groups)) == 2
+    limited = spec.file._replace(file_bytes=one + one // 2)
+    sizes = _sizes(tmp_path / "limited", limited, groups)
+    assert [round(size / one) for size in sizes] == [2, 2, 1]
+
+
+def _sizes(folder: Path, file: FileSpec, groups: list[RowGroup]) -> list[int]:
+    folder.mkdir()
+    with OpenFiles(folder, "part-0", file) as files:
+        files.write_all(iter(groups))
+    return [(folder / name).stat().st_size for name in files.names]
+
+
+@pytest.mark.parametrize("others", [{}, {"number": pa.int64()}])
+def test_numbers_with_fractions_have_no_bounds(tmp_path: Path, others: dict[str, pa.DataType]) -> None:
+    """Spark would skip a row group with NaN, its greatest number, if it looks for great numbers."""
+    inner = {"x": pa.float32(), "y": pa.int32()} if others else {"x": pa.float32()}
+    schema = pa.schema({"ratio": pa.float64(), "struct": pa.struct(inner), **others})
+    row = {"ratio": [1.0, float("nan")], "struct": [{"x": float("nan"), "y": 1}, {"x": 1.0, "y": 1}], "number": [1, 1]}
+    with OpenFiles(tmp_path, "part-0", FileSpec(schema, "{}", "none")) as files:
+        files.write_all(iter([RowGroup("", [pa.RecordBatch.from_pydict(row, schema)])]))
+    found = pq.read_metadata(tmp_path / files.names[0]).row_group(0)
+    columns = [found.column(index) for index in range(found.num_columns)]
+    assert [each.path_in_schema for each in columns if each.is_stats_set] == (["struct.y", "number"] if others else [])
+    assert not any(each.has_column_index for each in columns if not each.is_stats_set)
 
 
 def test_an_abandoned_attempt_does_not_make_its_folder_again(spec: TaskSpec, tmp_path: Path) -> None:
