@@ -171,6 +171,6 @@ def test_metrics_are_served_where_the_listener_is_unless_asked(
     serving(broker)
     wait_for(lambda: "metrics are served" in broker.process.output(), "the line in the log")
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-        assert b"\nkafka_zk_reactor_longturns_total 0.0\n" in answer.read()
+        assert b"\nkafka_zk_reactor_longturns_total " in answer.read()
     with socket.socket() as elsewhere:
         assert (elsewhere.connect_ex(("127.0.0.2", port)) == errno.ECONNREFUSED) is refused

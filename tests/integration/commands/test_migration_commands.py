@@ -1,6 +1,7 @@
 """``kafka-zk migration`` on a cluster of ours, with a real ZooKeeper: exit codes and files. Nothing is written."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,20 @@ import pytest
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.recorder.zookeeper_files.transaction_log import SessionClosed, SessionCreated, TransactionLogFollower
+from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.processes import kafka_zk, kafka_zk_json
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 NO_BROKER = "127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """Of this module, because other tests leave groups in the shared one whose offsets are a trap."""
+    zookeeper = Chroot(zookeeper_server, "/migration").connect_string
+    with EmbeddedCluster(tmp_path_factory.mktemp("migration"), broker_count=1, zookeeper=zookeeper) as made:
+        yield made
 
 
 def where(cluster: EmbeddedCluster) -> tuple[str, ...]:
@@ -26,12 +36,12 @@ def check(*arguments: str | Path) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {each["rule"]: each for each in json.loads(done.stdout)}
 
 
-def test_a_clean_cluster_is_not_changed(kafka_zk_cluster: EmbeddedCluster, zookeeper_server: EmbeddedZooKeeper) -> None:
+def test_a_clean_cluster_is_not_changed(cluster: EmbeddedCluster, zookeeper_server: EmbeddedZooKeeper) -> None:
     """What is not checked needs the files and controllers of the cluster to be."""
     log = TransactionLogFollower(zookeeper_server.data_dir / "data")
     log.read()
-    code, findings = check(*where(kafka_zk_cluster))
-    status = kafka_zk_json("migration", "status", *where(kafka_zk_cluster))
+    code, findings = check(*where(cluster))
+    status = kafka_zk_json("migration", "status", *where(cluster))
     written = log.read()
 
     assert code == 2
@@ -40,7 +50,7 @@ def test_a_clean_cluster_is_not_changed(kafka_zk_cluster: EmbeddedCluster, zooke
     assert findings["controller-ids"]["not_checked"][0]["remedy"].startswith("--controller-properties")
     assert status["phase"] == "none" and status["continue"]["safe"] and status["roll_back"]["safe"]
     assert set(status["brokers"].values()) == {"ZooKeeper"}
-    assert len(status["brokers"]) == len(kafka_zk_cluster.brokers)
+    assert len(status["brokers"]) == len(cluster.brokers)
 
     sessions = {each.session for each in written if any(isinstance(op, SessionCreated) for op in each.operations)}
     ours = [each.operations for each in written if each.session in sessions]
@@ -49,40 +59,40 @@ def test_a_clean_cluster_is_not_changed(kafka_zk_cluster: EmbeddedCluster, zooke
     assert all(ours), "an ACL was changed, or a request failed"
 
 
-def test_a_trap_in_a_file(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    broker_id = min(broker.broker_id for broker in kafka_zk_cluster.brokers)
+def test_a_trap_in_a_file(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    broker_id = min(broker.broker_id for broker in cluster.brokers)
     file = tmp_path / "controller.properties"
     file.write_text(f"node.id={broker_id}\ncontroller.quorum.voters={broker_id}@{NO_BROKER}\n")
-    code, findings = check(*where(kafka_zk_cluster), "--controller-properties", file)
+    code, findings = check(*where(cluster), "--controller-properties", file)
     traps = {name for name, each in findings.items() if each["verdict"] == "trap"}
     assert (code, traps) == (1, {"controller-ids", "controllers-without-flag"})
-    shown = kafka_zk("migration", "check", *where(kafka_zk_cluster), "--controller-properties", file)
+    shown = kafka_zk("migration", "check", *where(cluster), "--controller-properties", file)
     assert shown.returncode == 1 and "Traceback" not in shown.stderr
     assert f"TRAP controller-ids (seen on 3.9.1)\n  {broker_id} is the id of a broker and" in shown.stdout
     assert "cannot be asked" in shown.stdout
 
 
-def test_log_dirs(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
+def test_log_dirs(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     good, bad = tmp_path / "good", tmp_path / "bad"
     for folder in (good, bad):
         folder.mkdir()
     (good / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=AbCdEfGhIjKlMnOpQrStUv\n")
-    _, findings = check(*where(kafka_zk_cluster), "--log-dirs", good, "--log-dirs", bad)
+    _, findings = check(*where(cluster), "--log-dirs", good, "--log-dirs", bad)
     assert findings["meta-properties"]["seen"] == [f"{bad} has no meta.properties"]
     assert findings["controller-cluster-ids"]["seen"][0].startswith(f"{good} is of cluster AbCdEfGhIjKlMnOpQrStUv")
 
 
-def test_only_zookeeper_or_only_brokers(kafka_zk_cluster: EmbeddedCluster) -> None:
-    code, by_znodes = check("--zookeeper", kafka_zk_cluster.zookeeper_connect)
+def test_only_zookeeper_or_only_brokers(cluster: EmbeddedCluster) -> None:
+    code, by_znodes = check("--zookeeper", cluster.zookeeper_connect)
     assert code == 2 and by_znodes["topic-deletions"]["verdict"] == "clean"
     assert by_znodes["protocol-versions"]["not_checked"][0]["remedy"] == "--bootstrap-server"
-    code, by_brokers = check("--bootstrap-server", kafka_zk_cluster.bootstrap)
+    code, by_brokers = check("--bootstrap-server", cluster.bootstrap)
     assert code == 2 and by_brokers["protocol-versions"]["verdict"] == "clean"
     assert by_brokers["topic-deletions"]["not_checked"][0]["remedy"] == "--zookeeper"
 
 
-def test_brokers_that_do_not_respond_are_not_clean(kafka_zk_cluster: EmbeddedCluster) -> None:
-    code, findings = check("--zookeeper", kafka_zk_cluster.zookeeper_connect, "--bootstrap-server", NO_BROKER)
+def test_brokers_that_do_not_respond_are_not_clean(cluster: EmbeddedCluster) -> None:
+    code, findings = check("--zookeeper", cluster.zookeeper_connect, "--bootstrap-server", NO_BROKER)
     assert code == 2 and findings["broker-releases"]["verdict"] == "not checked"
     assert NO_BROKER in findings["broker-releases"]["not_checked"][0]["reason"]
 
