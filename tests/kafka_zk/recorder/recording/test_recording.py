@@ -111,7 +111,7 @@ def test_a_stretch_is_a_recording_of_its_own(tmp_path: Path) -> None:
         recording.add([], [transaction])
         moments[recording.entries.count] = after
     first, last = sorted(moments)[80], sorted(moments)[120]
-    export(recording, tmp_path / "part", first, last)
+    list(export(recording, tmp_path / "part", first, last))
     part = Recording(tmp_path / "part", read_only=True)
     assert [entry.seq for entry in part.entries.numbered(0, 10_000, 10_000)] == list(range(first, last + 1))
     for seq in (seq for seq in moments if first <= seq <= last):

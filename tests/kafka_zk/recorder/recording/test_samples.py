@@ -120,7 +120,7 @@ def test_they_go_with_an_exported_stretch(tmp_path: Path) -> None:
     recording.samples.add(500, {"end t-0": 1})
     recording.samples.add(1_500, {"end t-0": 2})
     recording.samples.add(2_500, {"end t-0": 3})
-    export(recording, tmp_path / "part", 1, 2)
+    list(export(recording, tmp_path / "part", 1, 2))
     part = Recording(tmp_path / "part", read_only=True)
     assert [part.samples.at(ms, ["end t-0"]) for ms in (1_000, 2_000, 9_000)] == [
         {"end t-0": 1}, {"end t-0": 2}, {"end t-0": 2}
