@@ -2,6 +2,7 @@
 
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AclPermissionType as Permission
 from confluent_kafka.admin import ResourcePatternType as Pattern
 from confluent_kafka.admin import ResourceType as Resource
 from confluent_kafka.cimpl import NewTopic
+from kazoo.client import KazooClient
 
 from tests.integration.processes import ENVIRON, kafka_zk
 from tests.peers import apache_kafka, jars, wire_probe
@@ -24,6 +26,7 @@ _OVERRIDES = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+_COPIED = b'"advertised.listeners":"PLAINTEXT://127.0.0.1:1"'
 _TIMEOUT_S = 120
 _REHEARSAL_S = 300
 _ACL = AclBinding(
@@ -42,10 +45,29 @@ def _written(folder: Path) -> tuple[Path, list[int]]:
         admin.create_topics([NewTopic("orders", 3, 1, config={"retention.ms": "-1"})])["orders"].result(_TIMEOUT_S)
         admin.create_acls([_ACL])[_ACL].result(_TIMEOUT_S)
         assert wire_probe.set_default_broker_config(broker.port, "message.max.bytes", "1500000") == 0
+        _set_listeners(f"{zookeeper.connect_string}/k", broker.port)
     finally:
         broker.kill()
         zookeeper.kill()
     return folder / "zookeeper" / "data", [broker.port, int(zookeeper.connect_string.rpartition(":")[2])]
+
+
+def _set_listeners(zookeeper: str, port: int) -> None:
+    """The broker's dynamic listeners, of which it is not notified."""
+    address = f"PLAINTEXT://127.0.0.1:{port}"
+    client = KazooClient(zookeeper)
+    client.start()
+    try:
+        document = {"version": 1, "config": {"listeners": address, "advertised.listeners": address}}
+        client.create("/config/brokers/1", json.dumps(document, separators=(",", ":")).encode())
+    finally:
+        client.stop()
+        client.close()
+
+
+def _copies(work: Path) -> bytes:
+    """The snapshots with which ZooKeeper runs."""
+    return b"".join(path.read_bytes() for path in work.glob("*/forward/zookeeper/data/version-2/snapshot.*"))
 
 
 def _listening(port: int) -> socket.socket:
@@ -66,10 +88,15 @@ def test_a_rehearsal_reaches_its_end_and_not_the_cluster(
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.setitem(ENVIRON, "TMPDIR", str(work))
-    done = kafka_zk(
-        "migration", "rehearse", "--snapshot", str(data_dir), "--kafka-dir", str(jars.jars(jars.ORACLE_VERSION)),
-        "--run", "forward", "--run", "back-from-dual-write", "--json", timeout_s=_REHEARSAL_S,
-    )  # fmt: skip
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(
+            kafka_zk, "migration", "rehearse", "--snapshot", str(data_dir), "--kafka-dir",
+            str(jars.jars(jars.ORACLE_VERSION)), "--run", "forward", "--run", "back-from-dual-write", "--json",
+            timeout_s=_REHEARSAL_S,
+        )  # fmt: skip
+        wait_until(lambda: running.done() or _COPIED in _copies(work), _TIMEOUT_S, "the copy")
+        copies, done = _copies(work), running.result()
+    assert _COPIED in copies and not [port for port in ports if f":{port}".encode() in copies]
     assert done.returncode == 0, done.stdout + done.stderr
     for each in original:
         with each, pytest.raises(BlockingIOError):
