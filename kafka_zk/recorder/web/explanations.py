@@ -46,10 +46,10 @@ _BY_MODULE = {
     "kafka_zk.recorder.timeline.cluster_events": ("kafka_zk/recorder/timeline/cluster_observer.py", _CONTROLLER),
 }
 _BY_EVENT = {
-    "BrokerLogged": ("kafka_zk/recorder/broker_logs/patterns.py", "config/log4j.properties"),
+    "BrokerLogged": ("kafka_zk/recorder/broker_logs/patterns.py", ""),
     "MigrationPhaseReached": (
         "kafka_zk/recorder/timeline/migration_phases.py",
-        "metadata/src/main/java/org/apache/kafka/metadata/migration/KRaftMigrationDriver.java",
+        "core/src/main/scala/kafka/zk/ZkMigrationClient.scala",
     ),
     "ControllerElected": ("kafka_zk/broker/controller/active.py", f"{_CONTROLLER}: elect"),
     "BrokersChanged": ("kafka_zk/broker/controller/broker_changes.py", f"{_CONTROLLER}: processBrokerChange"),

@@ -79,7 +79,7 @@ def test_names_are_told_apart_and_none_hides_or_passes_as_another(page: Page) ->
     assert page.text("#view tr.topic").count("x") < 40 and "end" in page.text("#view tr.topic")
     page.show_all_time()
     until(lambda: "records/s" in page.text("#timeline .measure"), "the rate beside the topic's name")
-    assert page.driver.execute_script(_OVERLAP) == [], "labels cover no rate"
+    until(lambda: page.driver.execute_script(_OVERLAP) == [], "labels that cover no rate")
 
 
 _OVERLAP = """
@@ -94,8 +94,10 @@ _OVERLAP = """
 def test_times_have_a_date_and_a_zone_and_numbers_an_age(page: Page) -> None:
     assert re.match(r"1970-01-01 \d\d:\d\d:\d\d\.000 UTC[+−]\d\d:\d\d · 7 of 7", page.text("#moment"))
     assert page.text("#view .wide th.number").endswith("up to 11 s old")
+    until(lambda: page.count("#timeline [data-lane='broker-1']"), "the broker's lane")
     page.press("#timeline [data-lane='broker-1']", -1)
     until(lambda: "123 UTC" in page.text("#details") and "its event 5" in page.text("#details"), "its microsecond")
+    until(lambda: page.count("#timeline [data-mark]"), "the marks")
     page.press("#timeline [data-mark]", 0)
     until(lambda: "A person did this" in page.text("#details"), "that a person is a cause")
     page.press("#back")
