@@ -75,7 +75,7 @@ def killing_read(kill: Kill, pids: dict[str, int], partition: Any) -> Iterator[A
     if kill.claim():
         _kill(_seen_from_worker(kill.victim, pids))
         if kill.victim != DRIVER or JAVA in pids:  # else its Java lives, and so does its job
-            threading.Event().wait()  # whoever is left must not go on; Spark ends it with its executor
+            threading.Event().wait()  # a surviving process must not continue; Spark ends it with its executor
     yield from parts
 
 

@@ -1,4 +1,4 @@
-"""Which folders have the jars of a Kafka that migrates, and what Maven is told."""
+"""Which folders contain the jars that a migration needs, and how Maven is called."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which connections to ZooKeeper belong to nobody in the cluster; the lines are those of ZooKeeper 3.8.4."""
+"""Which connections to ZooKeeper do not belong to the cluster. The lines are from ZooKeeper 3.8.4."""
 
 from typing import Any, cast
 

@@ -29,7 +29,7 @@ def test_events_come_once_from_all_files_of_a_directory(tmp_path: Path) -> None:
 
 
 def test_each_event_has_its_microsecond_and_its_number(tmp_path: Path) -> None:
-    """An event that is told later than it happened has no microsecond."""
+    """An event that is written some time after it happened has no microsecond."""
     writer = TraceWriter(tmp_path, "g_a")
     for time_ms in (wall_ms(), 1_000):
         writer(MemberLeft(time_ms, "g_a", "this member leaves", 0))

@@ -97,8 +97,10 @@ NOT_DONE = (
 
 
 def _cut_log(folder: Path, *, begins: int = 0, until_expired: bool = False) -> Path:
-    """The log of broker-killed as the only file in a folder. ``begins``: so many transactions before the end of broker
-    1's session; 0: with all; ``until_expired``: without those after it.
+    """The log of broker-killed as the only file in a folder.
+
+    ``begins``: the number of transactions kept before the end of broker 1's session; 0 keeps all. ``until_expired``:
+    drop the transactions after it.
     """
     source = DATA / "broker-killed" / "zookeeper"
     content = (source / "version-2" / "log.1").read_bytes()
