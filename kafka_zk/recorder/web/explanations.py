@@ -46,7 +46,7 @@ _BY_MODULE = {
     "kafka_zk.recorder.timeline.cluster_events": ("kafka_zk/recorder/timeline/cluster_observer.py", _CONTROLLER),
 }
 _BY_EVENT = {
-    "BrokerLogged": ("kafka_zk/recorder/broker_logs/patterns.py", ""),
+    "BrokerLogged": ("kafka_zk/recorder/broker_logs/patterns.py", "core/src/main/scala/kafka/utils/Logging.scala"),
     "MigrationPhaseReached": (
         "kafka_zk/recorder/timeline/migration_phases.py",
         "core/src/main/scala/kafka/zk/ZkMigrationClient.scala",
