@@ -1,7 +1,8 @@
-// The page's state and its changes. All data come from the server; this only asks and draws.
+// The page's state and its changes. All data come from `data`; this only asks and draws.
 
 import { BreakPanel } from "./break.js";
 import { clusterView } from "./cluster.js";
+import { source } from "./data.js";
 import { detailsView, znodeView } from "./details.js";
 import { clock, dated, html, knowGroups, knowNames, replace, size } from "./dom.js";
 import { lanesQuery, topicsQuery } from "./folds.js";
@@ -9,7 +10,6 @@ import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
-import { follow as followNews } from "./news.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 import { notice } from "./zookeeper.js";
@@ -18,10 +18,7 @@ const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENE
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
-const token = hash.get("token") ?? "";
-// This tab keeps the token; the address, which people share, must not contain it.
-if (hash.has("break")) sessionStorage.setItem("break", hash.get("break"));
-const breakToken = sessionStorage.getItem("break") ?? "";
+const data = source(), ask = data.ask;
 
 const page = {
   recording: null,
@@ -48,21 +45,6 @@ const page = {
   waiting: false, // True if news came while the reader selected text, which a redraw would lose
   silent: false, // True while the recorder does not answer
 };
-
-async function ask(question, values = {}) {
-  const answer = await fetch(`api-${question}?${new URLSearchParams({ ...values, token })}`);
-  const document = await answer.json();
-  if (!answer.ok) throw new Error(document.error);
-  return document;
-}
-
-async function post(request) {
-  const answer = await fetch("api-break", { method: "POST", headers: { "x-kafka-zk-token": breakToken },
-    body: JSON.stringify(request) });
-  const document = await answer.json();
-  if (!answer.ok) throw new Error(document.error);
-  return document;
-}
 
 // --- drawing ---
 
@@ -101,7 +83,9 @@ async function drawOnce() {
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);
   page.breaking?.happened(told.episodes);
-  id("export").href = `api-export?${new URLSearchParams({ ...range, token })}`;
+  const saving = data.savingAddress(range);
+  id("export").hidden = saving === null;
+  if (saving !== null) id("export").href = saving;
   controls();
 }
 
@@ -220,10 +204,9 @@ function controls() {
   if (document.activeElement !== slider || live) slider.value = page.moment;
   slider.setAttribute("aria-valuetext", dated(page.moment));
   for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
-  const kept = new URLSearchParams({ view: page.view });
+  const kept = new URLSearchParams({ view: page.view, ...data.kept });
   if (!live && !page.lesson) kept.set("seq", page.seq);
   if (page.lesson?.step >= 0) kept.set("step", page.lesson.step + 1);
-  if (token) kept.set("token", token);
   history.replaceState(null, "", `#${kept}`);
 }
 
@@ -245,7 +228,7 @@ async function choose(seq, episode = null) {
   const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: Math.min(episode.to_ms, until_ms) }) : {}]);
   const meanwhile = (within.entries ?? []).filter((each) => !isDetail(each));
   relate({ cause: entry.cause, effect: entry.effects[0]?.seq });
-  id("details").replaceChildren(detailsView(entry, episode && { ...episode, meanwhile }, choose));
+  id("details").replaceChildren(detailsView(entry, episode && { ...episode, meanwhile }, choose, data.codeAddress));
   draw();
 }
 
@@ -350,9 +333,9 @@ function begin() {
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(release, 0));
   hash.delete("break");
   history.replaceState(null, "", `#${hash}`);
-  if (!token) return say("This page needs the token in the address that kafka-zk printed: open that address.");
+  if (data.missing) return say(data.missing);
   let due = null;
-  followNews(token, ask, (recording) => {
+  data.follow((recording) => {
     const first = page.recording === null, silent = page.silent;
     page.recording = recording;
     page.silent = false;
@@ -366,7 +349,7 @@ function begin() {
     else if (page.seq === null) due ??= setTimeout(() => { due = null; drawNews(); }, REFRESH_MS);
     else controls();
     page.lesson?.refresh();
-  }, () => { page.silent = true; say(silence()); });
+  }, (why) => { page.silent = true; say(why || silence()); });
   document.addEventListener("selectionchange", () => { if (page.waiting && !isSelecting()) drawNews(); });
 }
 
@@ -388,7 +371,7 @@ function drawNews() {
 
 // A scenario starts at its first event, not at its last.
 async function beginLesson() {
-  if (page.recording.can_break && breakToken) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
+  if (page.recording.can_break && data.post) page.breaking = new BreakPanel(id("break"), data.post, page.recording.known_brokers);
   if (page.recording.live) return;
   const panel = new LessonPanel(id("lesson"), ask, async (seq, began) => {
     page.playing = false;
