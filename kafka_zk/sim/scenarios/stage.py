@@ -5,7 +5,7 @@ impossible.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka_zk.base.events import Event
@@ -115,12 +115,15 @@ class Stage:
             self.until(f"broker-{number} starts", lambda: all(each.is_started for each in self.world.brokers.values()))
         self.world.run_for(500)
 
-    def create_topic(self, topic: str, partition_count: int, broker: str | None = None) -> None:
-        assignment = None
-        if broker is not None:
-            number = self.broker(broker).broker_id
-            assignment = {partition: [number] for partition in range(partition_count)}
-        wanted = NewTopic(topic, assignment=assignment) if assignment else NewTopic(topic, partition_count, 1)
+    def create_topic(
+        self, topic: str, partition_count: int, brokers: Sequence[str] = (), configs: Mapping[str, str] | None = None
+    ) -> None:
+        """``brokers``: the replicas of each partition, the preferred leader first; by default the cluster chooses one."""
+        replicas = [self.broker(broker).broker_id for broker in brokers]
+        wanted = NewTopic(topic, partition_count, 1, configs or {})
+        if replicas:
+            assignment = dict.fromkeys(range(partition_count), replicas)
+            wanted = NewTopic(topic, configs=configs or {}, assignment=assignment)
         self.wait_for(self.admin().create_topics([wanted]))
         partitions = [TopicPartition(topic, number) for number in range(partition_count)]
         watch_offsets(self.world, self.tool, partitions, self.history)

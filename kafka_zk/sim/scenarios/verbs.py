@@ -3,7 +3,7 @@
 To add one, add a function here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from twisted.internet.defer import ensureDeferred
 
@@ -46,7 +46,14 @@ def topic(stage: Stage, topic: str, count: int) -> None:
 @phrase("topic {topic} with {count} partition(s) on {broker}")
 def topic_on(stage: Stage, topic: str, count: int, broker: str) -> None:
     """The same, with all partitions on one broker."""
-    stage.create_topic(topic, count, broker)
+    stage.create_topic(topic, count, [broker])
+
+
+@phrase("topic {topic} replicated on {brokers}")
+@phrase("topic {topic} replicated on {brokers} with {configs}")
+def topic_replicated(stage: Stage, topic: str, brokers: list[str], configs: Mapping[str, str] | None = None) -> None:
+    """Create a topic of one partition with these replicas, the preferred leader first, and topic configs (key=value)."""
+    stage.create_topic(topic, 1, brokers, configs)
 
 
 @phrase("delete topic {topic}")

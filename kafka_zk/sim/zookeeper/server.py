@@ -175,6 +175,10 @@ class Server:
         self._watch_timeout(session)
         return link, session.session_id
 
+    def has_seen(self, zxid: int) -> bool:
+        """False if the server's last transaction is older: a real server then refuses the client."""
+        return self.tree.zxid >= zxid
+
     def resume_session(self, client: ClientHalf, session_id: int) -> Link | None:
         """Connect the session again; None if it has expired."""
         session = self.sessions.get(session_id)
