@@ -31,6 +31,7 @@ from kafka_zk.sim.world.clients import (
 from kafka_zk.sim.world.history import Found, History, Lifted, Sent
 from kafka_zk.sim.world.world import SimBroker, World
 from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.server import ServerBackup
 
 READ_MS = 20_000
 """The judges read a partition in this time."""
@@ -52,6 +53,7 @@ class Stage:
         self.members: dict[str, SimGroupMember] = {}
         self.joined: Counter[str] = Counter()
         self.producers: dict[str, SimProducer] = {}
+        self.backup: ServerBackup | None = None
         self._admin: Any = None
         self._tool: SimClient | None = None
 

@@ -189,6 +189,20 @@ def delete_znode(stage: Stage, path: str) -> None:
     stage.wait_for(stage.tool.delete(path))
 
 
+@phrase("take a backup of ZooKeeper")
+def take_backup(stage: Stage) -> None:
+    """Copy the znodes and sessions of ZooKeeper."""
+    stage.backup = stage.world.zookeeper.backup()
+
+
+@phrase("restore the backup of ZooKeeper")
+def restore_backup(stage: Stage) -> None:
+    """ZooKeeper restarts with the backup; everything written since is gone."""
+    if stage.backup is None:
+        raise StageError('there is no backup: "take a backup of ZooKeeper" makes one')
+    stage.world.zookeeper.restore(stage.backup)
+
+
 # -- the network --------------------------------------------------------------------------------------------------
 
 
