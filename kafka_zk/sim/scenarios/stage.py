@@ -14,6 +14,7 @@ from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.reader import Reader
 from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import TOPICS
 from kafka_zk.sim.campaign.run import BROKER, LIVENESS_MS
 from kafka_zk.sim.judges import broker_group
@@ -21,6 +22,7 @@ from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.machine.scheduler import Stuck
 from kafka_zk.sim.world.clients import (
     BROKER_GROUP,
+    GROUP,
     SimBrokerMember,
     SimGroupMember,
     SimMember,
@@ -54,6 +56,9 @@ class Stage:
         self.joined: Counter[str] = Counter()
         self.producers: dict[str, SimProducer] = {}
         self.backup: ServerBackup | None = None
+        self.to_be_read: set[str] = set()
+        self.logs: dict[TopicPartition, list[Found]] = {}
+        self._reads_allowed: int | None = None
         self._admin: Any = None
         self._tool: SimClient | None = None
 
@@ -171,9 +176,28 @@ class Stage:
 
     # -- judges ---------------------------------------------------------------------------------------------------
 
+    def allow_reads(self, count: int) -> None:
+        self._reads_allowed = self._reads_of_registrations() + count
+
+    def _reads_of_registrations(self) -> int:
+        ids = znodes.ids_path(GROUP)
+        reads = self.world.zookeeper.reads
+        return sum(count for path, count in reads.items() if path == ids or path.startswith(f"{ids}/"))
+
+    def _too_many_reads(self) -> list[str]:
+        if self._reads_allowed is None:
+            return []
+        more = self._reads_of_registrations() - self._reads_allowed
+        return [f"the group read registrations {more} times more often than necessary"] if more > 0 else []
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        """The ends of the partitions that must be read completely."""
+        return {tp: found[-1].offset + 1 for tp, found in self.logs.items() if tp.topic in self.to_be_read and found}
+
     def violations(self) -> list[str]:
+        """What the judges find now. ``logs`` has the records that they read."""
         facts = self.history.facts
-        logs: dict[TopicPartition, list[Found]] = {}
+        logs = self.logs = {}
         broken = []
         for tp in self._partitions():
             try:
@@ -185,7 +209,8 @@ class Stage:
         topics = {tp.topic for tp in logs}
         broken += judges.records(facts, logs, topics) + judges.seen(facts, logs, topics)
         broken += judges.controllers(facts) + judges.epochs(facts)
-        broken += judges.group(facts, None)
+        broken += judges.group(facts, self._ends())
+        broken += self._too_many_reads()
         broken += broker_group.generations(facts, BROKER_GROUP, [])
         return broken + [f"an error that nobody handled: {failure}" for failure in self.world.failures]
 

@@ -226,6 +226,21 @@ def heal(stage: Stage) -> None:
     stage.world.network.heal()
 
 
+# -- what the judges look at ---------------------------------------------------------------------------------------
+
+
+@phrase("the group must read every record of {topic}")
+def must_be_read(stage: Stage, topic: str) -> None:
+    """The judges also look for records that no member of the ZooKeeper group has read in the end."""
+    stage.to_be_read.add(topic)
+
+
+@phrase("from here the group may cost {count} reads of registrations")
+def may_cost(stage: Stage, count: int) -> None:
+    """The judges also count how often ZooKeeper is asked for the list of members, or for the znode of one."""
+    stage.allow_reads(count)
+
+
 # -- time ---------------------------------------------------------------------------------------------------------
 
 

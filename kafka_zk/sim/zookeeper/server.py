@@ -142,6 +142,7 @@ class Server:
         self.running = True
         self.sessions: dict[int, Session] = {}
         self.counts: Counter[str] = Counter()  # requests processed, by kind
+        self.reads: Counter[str] = Counter()  # reads of a znode or of its children, by path
         self._data_watches: defaultdict[str, dict[Link, None]] = defaultdict(dict)
         self._child_watches: defaultdict[str, dict[Link, None]] = defaultdict(dict)
         self._last_session_id = _FIRST_SESSION_ID
@@ -221,6 +222,8 @@ class Server:
             return
         session.last_seen_ms = self.now_ms
         self.counts[request.kind] += 1
+        if request.kind in ("get", "children"):
+            self.reads[request.path] += 1
         if self.random.random() < self.loss_probability:
             if self.random.random() < 0.5:
                 request.apply(self, session)
