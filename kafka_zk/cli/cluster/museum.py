@@ -3,6 +3,7 @@
 import difflib
 import shutil
 import textwrap
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,9 @@ _GAP = " | "
 def command(exhibit: str | None, as_json: bool) -> None:
     """Show an outage or a paper's counter-example: what the old rule did to records, and what the new one does.
 
-    EXHIBIT is a name or a number; without it the exhibits are listed. Each is played twice on a simulated cluster of real
-    brokers and groups, with the same actions. First comes a question; on a terminal, press Enter for the answer. What
-    happened in both plays is left out. Red are the records that a rule lost, doubled or left unread.
+    EXHIBIT is a name or a number; without it the exhibits are listed. Each is played twice on a simulated cluster of
+    real brokers and groups, with the same actions. First comes a question; on a terminal, press Enter for the answer.
+    Events that happened in both plays are left out. Red are the records that a rule lost, doubled or left unread.
 
     \b
     kafka-zk museum
@@ -111,6 +112,8 @@ def _tell(name: str, seen: "Seen") -> None:
     for row in rows(seen.lines):
         if row.text:
             click.secho(f"# {row.text}" if row.is_note else f"> {row.text}", fg="cyan" if row.is_note else None)
+        for each in row.both:
+            click.secho(textwrap.fill(each, columns), dim=True)
         _beside(row.old, row.ours, width)
     click.echo()
     _records(seen, width)
@@ -141,18 +144,21 @@ def _sentence(record: Any) -> str:
 
 
 def _beside(
-    left: "tuple[str, ...] | list[str]",
-    right: "tuple[str, ...] | list[str]",
+    left: Sequence[str],
+    right: Sequence[str],
     width: int,
-    colors: list[str | None] | None = None,
+    colors: Sequence[str | None] = (None, None),
     bold: bool = False,
 ) -> None:
     """Print two columns of this width, wrapped."""
     old, ours = ([part for each in side for part in textwrap.wrap(each, width)] for side in (left, right))
-    red_left, red_right = colors or [None, None]
+    red_left, red_right = colors
     for one, other in zip_longest(old, ours, fillvalue=""):
-        shown = click.style(f"{one:<{width}}", fg=red_left, bold=bold or None)
-        click.echo(f"{shown}{_GAP}{click.style(other, fg=red_right, bold=bold or None)}".rstrip())
+        click.echo(f"{_styled(f'{one:<{width}}', red_left, bold)}{_GAP}{_styled(other, red_right, bold)}".rstrip())
+
+
+def _styled(text: str, color: str | None, bold: bool) -> str:
+    return click.style(text, fg=color, bold=bold or None) if color or bold else text
 
 
 def _document(name: str, seen: "Seen") -> dict[str, Any]:

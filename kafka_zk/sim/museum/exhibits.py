@@ -3,11 +3,12 @@
 A scenario has its question, conclusion and sources; this is the order in which they are shown.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from kafka_zk.sim.museum.fates import FAULTS, Fate, RecordFate, fates
-from kafka_zk.sim.replay.player import Line, Played, replay
+from kafka_zk.sim.museum.replicas import Replicas, changes, replicas
+from kafka_zk.sim.museum.side_by_side import LOG
+from kafka_zk.sim.replay.player import FACT, Line, Played, replay
 from kafka_zk.sim.scenarios import library
 from kafka_zk.sim.scenarios.scenario import OLD, OURS, Scenario, parse
 from kafka_zk.sim.scenarios.stage import Stage
@@ -54,15 +55,36 @@ def exhibit(name: str) -> Scenario:
 
 def see(scenario: Scenario) -> Seen:
     """Play an exhibit with the old rule and with ours. Raises ScenarioError if a statement fails."""
-    lines: list[Line] = []
-    stages: list[Played] = []
-    played = replay(scenario, lines.append, prepare=stages.append)
-    records = {play: _records(stage) for play, stage in zip(scenario.plays, stages, strict=True)}
-    walls = {
+    visitor = _Visitor()
+    played = replay(scenario, visitor.tell, prepare=visitor.enter)
+    records = {play: _records(stage) for play, stage in zip(scenario.plays, visitor.stages, strict=True)}
+    wings = {
         play: Wing(tuple(played.violations[play]), tuple(records[play]), _faults(records[play], records[other]))
         for play, other in ((OLD, OURS), (OURS, OLD))
     }
-    return Seen(scenario, tuple(lines), walls[OLD], walls[OURS], tuple(played.failed))
+    return Seen(scenario, tuple(visitor.lines), wings[OLD], wings[OURS], tuple(played.failed))
+
+
+class _Visitor:
+    """Collects the lines of both plays, and adds what replicas have whenever that has changed."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.stages: list[Played] = []
+        self._last: Replicas = {}
+
+    def enter(self, stage: Played) -> None:
+        self.stages.append(stage)
+        self._last = {}
+
+    def tell(self, line: Line) -> None:
+        if line.kind != FACT:
+            world = self.stages[-1].world
+            now = replicas(world)
+            for broker, said in changes(self._last, now):
+                self.lines.append(Line(line.play, world.now_ms, LOG, broker, said))
+            self._last = now
+        self.lines.append(line)
 
 
 def _records(played: Played) -> list[RecordFate]:
@@ -73,7 +95,5 @@ def _records(played: Played) -> list[RecordFate]:
 def _faults(records: list[RecordFate], others: list[RecordFate]) -> frozenset[str]:
     """Records that are lost, doubled or unread, and those that are read twice under this rule only."""
     read_twice = {each.name for each in others if each.fate is Fate.READ_TWICE}
-    is_fault: Callable[[RecordFate], bool] = lambda each: (
-        each.fate in FAULTS or (each.fate is Fate.READ_TWICE and each.name not in read_twice)
-    )
-    return frozenset(each.name for each in records if is_fault(each))
+    doubled = {each.name for each in records if each.fate is Fate.READ_TWICE} - read_twice
+    return frozenset(each.name for each in records if each.fate in FAULTS or each.name in doubled)

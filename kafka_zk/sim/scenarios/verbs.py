@@ -52,7 +52,7 @@ def topic_on(stage: Stage, topic: str, count: int, broker: str) -> None:
 @phrase("topic {topic} replicated on {brokers}")
 @phrase("topic {topic} replicated on {brokers} with {configs}")
 def topic_replicated(stage: Stage, topic: str, brokers: list[str], configs: Mapping[str, str] | None = None) -> None:
-    """Create a topic of one partition with these replicas, the preferred leader first, and topic configs (key=value)."""
+    """Create a topic of one partition with these replicas, the preferred leader first, and configs (key=value)."""
     stage.create_topic(topic, 1, brokers, configs)
 
 
