@@ -139,8 +139,8 @@ def scenarios() -> Iterator[str]:
 def museum() -> Iterator[str]:
     """The exhibits of ``kafka-zk museum``."""
     yield from ["# Museum of the ZooKeeper era", ""]
-    yield "Outages and counter-examples, each played on a simulated cluster by the old rule and by the one that replaced"
-    yield "it: `kafka-zk museum NAME`. The judges find what the old rule lost or doubled, and nothing with the new one."
+    yield "Outages and counter-examples, each played on a simulated cluster with the old rule and with the new one:"
+    yield "`kafka-zk museum NAME`. The judges find what the old rule lost or doubled, and nothing with the new one."
     yield "[The simulator](../explanation/simulator.md) says what is simulated, and [Scenarios](scenarios.md) has the"
     yield "actions. After a change, `tests/sim/test_scenarios.py` plays all of them."
     for number, name in enumerate(EXHIBITS, 1):

@@ -6,7 +6,7 @@ A scenario has its question, conclusion and sources; this is the order in which 
 from typing import NamedTuple
 
 from kafka_zk.sim.museum.fates import FAULTS, Fate, RecordFate, fates
-from kafka_zk.sim.museum.replicas import Replicas, changes, replicas
+from kafka_zk.sim.museum.replica_contents import Replicas, changes, replicas
 from kafka_zk.sim.museum.side_by_side import LOG
 from kafka_zk.sim.replay.player import FACT, Line, Played, replay
 from kafka_zk.sim.scenarios import library

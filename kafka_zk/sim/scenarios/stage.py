@@ -125,7 +125,7 @@ class Stage:
     def create_topic(
         self, topic: str, partition_count: int, brokers: Sequence[str] = (), configs: Mapping[str, str] | None = None
     ) -> None:
-        """``brokers``: the replicas of each partition, the preferred leader first. If empty, the cluster chooses one."""
+        """``brokers``: the replicas of each partition, the preferred leader first; if empty, the cluster chooses."""
         replicas = [self.broker(broker).broker_id for broker in brokers]
         wanted = NewTopic(topic, partition_count, 1, configs or {})
         if replicas:
