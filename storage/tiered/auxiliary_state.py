@@ -61,3 +61,12 @@ def auxiliary_start(
 def epochs_before(checkpoint: Lineage, start_offset: int) -> list[tuple[int, int]]:
     """The leader epochs of a log that begins at ``start_offset``, of those in the segment's checkpoint."""
     return [(epoch, start) for epoch, start in checkpoint if start < start_offset]
+
+
+def log_start_offset(epochs: Lineage, leader_log_start_offset: int) -> int:
+    """The follower's log start offset. ``epochs``: see ``epochs_before``.
+
+    It may be after the leader's: the leader that copied the segment had already deleted what lies before its first
+    epoch, and the present one does not know.
+    """
+    return max(leader_log_start_offset, epochs[0][1]) if epochs else leader_log_start_offset

@@ -19,15 +19,20 @@ from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata, R
 
 
 class TieredLogBounds(NamedTuple):
-    """``local_only_bytes``: of the local segments of which the remote log has nothing."""
+    """``local_only_bytes``: of the local segments above the log start offset of which the remote log has nothing."""
 
     log_start_offset: int
+    local_start_offset: int
     log_end_offset: int
     local_only_bytes: int
 
 
 class RemoteDeletion(NamedTuple):
-    """``log_start_offset``: at least the present one. ``segments``: to delete when it is durable, by start offset."""
+    """``log_start_offset``: at least the present one. ``segments``: to delete when it is durable, in this order.
+
+    Stop if DELETE_SEGMENT_STARTED of one cannot be written. The next leader may not know the log start offset; it
+    searches the first offset that can be read (``first_readable_offset``), and a gap must not come after it.
+    """
 
     log_start_offset: int
     segments: tuple[RemoteLogSegmentMetadata, ...]
@@ -42,7 +47,8 @@ def remote_deletion(
     copies_begun_before_ms: int,
     now_ms: int,
 ) -> RemoteDeletion:
-    """Apply ``retention.ms`` and ``retention.bytes`` to the remote log, oldest segment first.
+    """Apply ``retention.ms`` and ``retention.bytes`` to the remote log, oldest segment first, up to a segment that is
+    only local. It is copied soon.
 
     Args:
         log: complete, that is, read to the end of the metadata.
@@ -74,7 +80,9 @@ def _start_after_retention(
     total_bytes = bounds.local_only_bytes + sum(each.size_bytes for each in readable)
     excess_bytes = total_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0
     start = bounds.log_start_offset
-    for segment, last, size_bytes in readable:
+    for segment, first, last, size_bytes in readable:
+        if first > max(start, bounds.local_start_offset):
+            break
         is_old = 0 <= config.retention_ms < now_ms - segment.max_timestamp_ms
         if not is_old and (excess_bytes <= 0 or excess_bytes < size_bytes):
             break
@@ -84,9 +92,10 @@ def _start_after_retention(
 
 
 class _Readable(NamedTuple):
-    """What readers use of a segment, up to the offset ``last``."""
+    """What readers use of a segment, from the offset ``first`` to ``last``."""
 
     segment: RemoteLogSegmentMetadata
+    first: int
     last: int
     size_bytes: int
 
@@ -100,4 +109,4 @@ def _readable(log: RemotePartitionLog, lineage: Lineage, bounds: TieredLogBounds
         segment = used[0].segment
         offset_count = sum(extent.last - extent.first + 1 for extent in used)
         size_bytes = segment.size_bytes * offset_count // (segment.end_offset - segment.start_offset + 1)
-        yield _Readable(segment, used[-1].last, size_bytes)
+        yield _Readable(segment, used[0].first, used[-1].last, size_bytes)

@@ -2,7 +2,13 @@
 
 import pytest
 
-from kafka_zk.storage.tiered.auxiliary_state import auxiliary_segment, auxiliary_start, epoch_before, epochs_before
+from kafka_zk.storage.tiered.auxiliary_state import (
+    auxiliary_segment,
+    auxiliary_start,
+    epoch_before,
+    epochs_before,
+    log_start_offset,
+)
 from tests.storage.tiered.segments import remote_log, segment
 
 COPIED = segment(2, 10, 19, (0, 10), (1, 15))
@@ -40,3 +46,10 @@ def test_end_of_a_lost_lineage_is_not_skipped(response: tuple[int, int]) -> None
 
 def test_epochs_of_the_new_log_begin_before_its_start() -> None:
     assert epochs_before([(0, 0), (1, 15), (3, 20), (4, 30)], 20) == [(0, 0), (1, 15)]
+
+
+def test_log_does_not_start_before_its_first_epoch() -> None:
+    """An earlier leader deleted the offsets before 32, and copied the segment afterwards."""
+    assert log_start_offset([(0, 32), (1, 64)], 5) == 32
+    assert log_start_offset([(0, 32), (1, 64)], 40) == 40
+    assert log_start_offset([], 5) == 5

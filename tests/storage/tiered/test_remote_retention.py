@@ -19,13 +19,14 @@ def deletion(
     log: RemotePartitionLog,
     config: LogConfig = FOREVER,
     log_start_offset: int = 0,
+    local_start_offset: int = 100,
     local_only_bytes: int = 0,
     lineage: Lineage = ((0, 0),),
     busy: frozenset[int] = frozenset(),
     copies_begun_before_ms: int = 0,
 ) -> tuple[int, list[int]]:
     """The new log start offset, and the numbers of the segments to delete."""
-    bounds = TieredLogBounds(log_start_offset, 100, local_only_bytes)
+    bounds = TieredLogBounds(log_start_offset, local_start_offset, 100, local_only_bytes)
     ids = {key for key in log.segments if key.int in busy}
     plan = remote_deletion(log, lineage, config, bounds, ids, copies_begun_before_ms, 50)
     return plan.log_start_offset, [each.segment_id.id.int for each in plan.segments]
@@ -56,6 +57,15 @@ def test_overlaps_are_counted_once() -> None:
     config = dataclasses.replace(FOREVER, retention_bytes=100)
     assert deletion(log, config) == (0, [])
     assert deletion(log, dataclasses.replace(FOREVER, retention_bytes=50)) == (10, [1])
+
+
+def test_retention_does_not_skip_what_is_only_local() -> None:
+    """Segment 2 is to be copied again. If no one has its offsets any more, retention goes on."""
+    log = remote_log(SEGMENTS[0], SEGMENTS[2])
+    config = dataclasses.replace(FOREVER, retention_ms=0)
+    assert deletion(log, config, local_start_offset=5) == (10, [1])
+    assert deletion(log, config, local_start_offset=19) == (10, [1])
+    assert deletion(log, config, local_start_offset=20) == (30, [1, 3])
 
 
 def test_log_start_offset_deletes_what_lies_before_it() -> None:
