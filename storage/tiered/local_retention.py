@@ -9,20 +9,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.tiered.epoch_lineage import Lineage, is_covered
+from kafka_zk.storage.tiered.epoch_lineage import is_covered
 from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
+from kafka_zk.storage.tiered.tiered_replica import LocalSegment, TieredReplica
 
 SAME_AS_TOTAL = -2
 """Of ``local.retention.ms`` and ``local.retention.bytes``: the limit of the whole log."""
-
-
-class LocalSegment(NamedTuple):
-    """``next_offset``: the base offset of the next one, or the log end offset."""
-
-    base_offset: int
-    next_offset: int
-    size_bytes: int
-    max_timestamp_ms: int
 
 
 class LocalDeletion(NamedTuple):
@@ -33,28 +25,20 @@ class LocalDeletion(NamedTuple):
     rolls: bool
 
 
-def local_deletion(
-    segments: Sequence[LocalSegment],
-    log: RemotePartitionLog,
-    lineage: Lineage,
-    config: LogConfig,
-    log_start_offset: int,
-    now_ms: int,
-) -> LocalDeletion:
-    """What to delete of ``segments``, the last of which is active.
+def local_deletion(log: RemotePartitionLog, replica: TieredReplica, config: LogConfig, now_ms: int) -> LocalDeletion:
+    """What to delete of the local segments.
 
     Segments before the log start offset are deleted in any case. A segment beyond the limits is kept while the remote
     log lacks any of its offsets, and so are all later ones.
     """
-    if not segments:
-        return LocalDeletion(0, False)
+    segments, log_start_offset = replica.segments, replica.log_start_offset
     expired_count = _count_expired(segments, config, now_ms)
     count = 0
     for segment in segments[:-1]:
         is_below_start = segment.next_offset <= log_start_offset
         if not is_below_start and (
             count >= expired_count
-            or not is_covered(log, lineage, max(segment.base_offset, log_start_offset), segment.next_offset)
+            or not is_covered(log, replica.lineage, max(segment.base_offset, log_start_offset), segment.next_offset)
         ):
             break
         count += 1

@@ -13,18 +13,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.tiered.epoch_lineage import Lineage, extents
+from kafka_zk.storage.tiered.epoch_lineage import extents
 from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata, RemoteLogSegmentState
-
-
-class TieredLogBounds(NamedTuple):
-    """``local_only_bytes``: of the local segments above the log start offset of which the remote log has nothing."""
-
-    log_start_offset: int
-    local_start_offset: int
-    log_end_offset: int
-    local_only_bytes: int
+from kafka_zk.storage.tiered.tiered_replica import TieredReplica
 
 
 class RemoteDeletion(NamedTuple):
@@ -40,15 +32,13 @@ class RemoteDeletion(NamedTuple):
 
 def remote_deletion(
     log: RemotePartitionLog,
-    lineage: Lineage,
+    leader: TieredReplica,
     config: LogConfig,
-    bounds: TieredLogBounds,
     busy: Container[UUID],
     copies_begun_before_ms: int,
     now_ms: int,
 ) -> RemoteDeletion:
-    """Apply ``retention.ms`` and ``retention.bytes`` to the remote log, oldest segment first, up to a segment that is
-    only local. It is copied soon.
+    """Apply ``retention.ms`` and ``retention.bytes`` to the log, one remote segment after the other.
 
     Args:
         log: complete, that is, read to the end of the metadata.
@@ -56,7 +46,7 @@ def remote_deletion(
         copies_begun_before_ms: a copy that began earlier and has not finished is deleted. No leader finishes a copy
             that old.
     """
-    start = _start_after_retention(log, lineage, config, bounds, now_ms)
+    start = _start_after_retention(log, leader, config, now_ms)
     found = [
         segment
         for key, segment in log.segments.items()
@@ -73,16 +63,13 @@ def _is_deleted(segment: RemoteLogSegmentMetadata, log_start_offset: int, copies
     return True  # a deletion that was interrupted
 
 
-def _start_after_retention(
-    log: RemotePartitionLog, lineage: Lineage, config: LogConfig, bounds: TieredLogBounds, now_ms: int
-) -> int:
-    readable = list(_readable(log, lineage, bounds))
-    total_bytes = bounds.local_only_bytes + sum(each.size_bytes for each in readable)
+def _start_after_retention(log: RemotePartitionLog, leader: TieredReplica, config: LogConfig, now_ms: int) -> int:
+    readable = list(_readable(log, leader))
+    copied_end = readable[-1].last + 1 if readable else leader.log_start_offset
+    total_bytes = sum(each.size_bytes for each in readable) + leader.local_bytes(copied_end, leader.log_end_offset)
     excess_bytes = total_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0
-    start = bounds.log_start_offset
-    for segment, first, last, size_bytes in readable:
-        if first > max(start, bounds.local_start_offset):
-            break
+    start = leader.log_start_offset
+    for segment, last, size_bytes in readable:
         is_old = 0 <= config.retention_ms < now_ms - segment.max_timestamp_ms
         if not is_old and (excess_bytes <= 0 or excess_bytes < size_bytes):
             break
@@ -92,21 +79,23 @@ def _start_after_retention(
 
 
 class _Readable(NamedTuple):
-    """What readers use of a segment, from the offset ``first`` to ``last``."""
+    """What readers use of a segment, up to the offset ``last``. ``size_bytes``: also of local records before, which the
+    remote log lacks."""
 
     segment: RemoteLogSegmentMetadata
-    first: int
     last: int
     size_bytes: int
 
 
-def _readable(log: RemotePartitionLog, lineage: Lineage, bounds: TieredLogBounds) -> Iterator[_Readable]:
+def _readable(log: RemotePartitionLog, leader: TieredReplica) -> Iterator[_Readable]:
     """Yield the segments that readers use, ascending. Of segments that overlap, each counts with its share of bytes, so
     that retention never keeps less than it promises."""
-    found = extents(log, lineage, bounds.log_start_offset, bounds.log_end_offset)
+    offset = leader.log_start_offset
+    found = extents(log, leader.lineage, offset, leader.log_end_offset)
     for _, group in groupby(found, key=lambda extent: extent.segment.segment_id.id):
         used = list(group)
-        segment = used[0].segment
+        segment, last = used[0].segment, used[-1].last
         offset_count = sum(extent.last - extent.first + 1 for extent in used)
         size_bytes = segment.size_bytes * offset_count // (segment.end_offset - segment.start_offset + 1)
-        yield _Readable(segment, used[0].first, used[-1].last, size_bytes)
+        yield _Readable(segment, last, size_bytes + leader.local_bytes(offset, used[0].first))
+        offset = last + 1

@@ -159,9 +159,7 @@ class SegmentDeletion:
         return None
 
 
-def _next(
-    table: Mapping[TaskState, Mapping[TaskEvent, TaskState]], state: TaskState, event: TaskEvent
-) -> TaskState:
+def _next(table: Mapping[TaskState, Mapping[TaskEvent, TaskState]], state: TaskState, event: TaskEvent) -> TaskState:
     following = table[state].get(event)
     if following is None:
         raise IllegalTaskEvent(f"{event.name} in {state.name}")

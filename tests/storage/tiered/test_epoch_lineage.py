@@ -80,7 +80,5 @@ def test_extents_and_gaps_are_complements(rows: list[tuple[int, int, int]], end:
         *(segment(number, start, start + more, (epoch, start)) for number, (start, more, epoch) in enumerate(rows, 1))
     )
     lineage = [(0, 0), (1, 10), (2, 20)]
-    ranges = sorted(
-        [*gaps(log, lineage, 0, end), *((each.first, each.last) for each in extents(log, lineage, 0, end))]
-    )
+    ranges = sorted([*gaps(log, lineage, 0, end), *((each.first, each.last) for each in extents(log, lineage, 0, end))])
     assert [offset for first, last in ranges for offset in range(first, last + 1)] == list(range(end))

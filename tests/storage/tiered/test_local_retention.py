@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.tiered.local_retention import LocalDeletion, LocalSegment, local_deletion
+from kafka_zk.storage.tiered.local_retention import LocalDeletion, local_deletion
 from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
+from kafka_zk.storage.tiered.tiered_replica import LocalSegment, TieredReplica
 from tests.storage.tiered.segments import remote_log, segment
 
 LINEAGE = [(0, 0)]
@@ -23,7 +24,7 @@ def deletion(
     **config: int,
 ) -> LocalDeletion:
     limits = dataclasses.replace(LogConfig(), **config)  # type: ignore[arg-type]
-    return local_deletion(segments, log, LINEAGE, limits, log_start_offset, now_ms)
+    return local_deletion(log, TieredReplica(LINEAGE, log_start_offset, segments), limits, now_ms)
 
 
 @pytest.mark.parametrize(
@@ -65,4 +66,3 @@ def test_segments_before_the_log_start_offset_need_no_copy() -> None:
 def test_empty_active_segment_is_not_closed() -> None:
     active = LocalSegment(40, 40, 0, -1)
     assert deletion(segments=[active], local_retention_ms=0) == (0, False)
-    assert deletion(segments=[]) == (0, False)

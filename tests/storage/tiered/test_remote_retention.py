@@ -1,13 +1,15 @@
 """What a leader deletes from remote storage."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.tiered.epoch_lineage import Lineage
 from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
-from kafka_zk.storage.tiered.remote_retention import TieredLogBounds, remote_deletion
+from kafka_zk.storage.tiered.remote_retention import remote_deletion
+from kafka_zk.storage.tiered.tiered_replica import LocalSegment, TieredReplica
 from tests.storage.tiered.segments import DELETING, remote_log, segment, update
 
 FOREVER = dataclasses.replace(LogConfig(), retention_ms=-1)
@@ -19,16 +21,15 @@ def deletion(
     log: RemotePartitionLog,
     config: LogConfig = FOREVER,
     log_start_offset: int = 0,
-    local_start_offset: int = 100,
-    local_only_bytes: int = 0,
+    local: Sequence[LocalSegment] = (LocalSegment(100, 100, 0, -1),),
     lineage: Lineage = ((0, 0),),
     busy: frozenset[int] = frozenset(),
     copies_begun_before_ms: int = 0,
 ) -> tuple[int, list[int]]:
     """The new log start offset, and the numbers of the segments to delete."""
-    bounds = TieredLogBounds(log_start_offset, local_start_offset, 100, local_only_bytes)
     ids = {key for key in log.segments if key.int in busy}
-    plan = remote_deletion(log, lineage, config, bounds, ids, copies_begun_before_ms, 50)
+    leader = TieredReplica(lineage, log_start_offset, local)
+    plan = remote_deletion(log, leader, config, ids, copies_begun_before_ms, 50)
     return plan.log_start_offset, [each.segment_id.id.int for each in plan.segments]
 
 
@@ -46,9 +47,10 @@ def test_retention_by_age(retention_ms: int, expected: tuple[int, list[int]]) ->
     ("retention_bytes", "expected"), [(500, (0, [])), (401, (0, [])), (400, (10, [1])), (0, (30, [1, 2, 3]))]
 )
 def test_retention_by_size_counts_remote_and_local_bytes(retention_bytes: int, expected: tuple[int, list[int]]) -> None:
-    """300 bytes are remote, 200 only local."""
+    """300 bytes are remote, 200 only local, and 100 both."""
     config = dataclasses.replace(FOREVER, retention_bytes=retention_bytes)
-    assert deletion(remote_log(*SEGMENTS), config, local_only_bytes=200) == expected
+    local = (LocalSegment(20, 30, 100, -1), LocalSegment(30, 40, 200, -1))
+    assert deletion(remote_log(*SEGMENTS), config, local=local) == expected
 
 
 def test_overlaps_are_counted_once() -> None:
@@ -59,13 +61,14 @@ def test_overlaps_are_counted_once() -> None:
     assert deletion(log, dataclasses.replace(FOREVER, retention_bytes=50)) == (10, [1])
 
 
-def test_retention_does_not_skip_what_is_only_local() -> None:
-    """Segment 2 is to be copied again. If no one has its offsets any more, retention goes on."""
+def test_local_records_in_a_gap_count_with_the_segment_after_them() -> None:
+    """Only the leader has 10 to 19: they have 100 bytes, and are older than what follows. Of 5 to 9 there are copies."""
     log = remote_log(SEGMENTS[0], SEGMENTS[2])
-    config = dataclasses.replace(FOREVER, retention_ms=0)
-    assert deletion(log, config, local_start_offset=5) == (10, [1])
-    assert deletion(log, config, local_start_offset=19) == (10, [1])
-    assert deletion(log, config, local_start_offset=20) == (30, [1, 3])
+    local = (LocalSegment(5, 15, 100, -1), LocalSegment(15, 30, 150, -1))
+    for retention_bytes, expected in ((201, (0, [])), (200, (10, [1])), (1, (10, [1])), (0, (30, [1, 3]))):
+        config = dataclasses.replace(FOREVER, retention_bytes=retention_bytes)
+        assert deletion(log, config, local=local) == expected
+    assert deletion(log, dataclasses.replace(FOREVER, retention_ms=0), local=local) == (30, [1, 3])
 
 
 def test_log_start_offset_deletes_what_lies_before_it() -> None:

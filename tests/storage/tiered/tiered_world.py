@@ -19,7 +19,7 @@ from kafka_zk.storage.tiered.auxiliary_state import (
 )
 from kafka_zk.storage.tiered.copy_selection import CopyCandidate, segments_to_copy
 from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
-from kafka_zk.storage.tiered.remote_retention import TieredLogBounds, remote_deletion
+from kafka_zk.storage.tiered.remote_retention import remote_deletion
 from kafka_zk.storage.tiered.segment_metadata import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -33,6 +33,7 @@ from kafka_zk.storage.tiered.segment_tasks import (
     TaskEvent,
     WriteMetadata,
 )
+from kafka_zk.storage.tiered.tiered_replica import LocalSegment, TieredReplica
 from tests.storage.tiered.segments import T
 
 RETENTION_BYTES, LOCAL_RETENTION_BYTES = 60, 15
@@ -58,6 +59,11 @@ class Replica:
     @property
     def local_start(self) -> int:
         return max(self.log_start, self.bases[0])
+
+    def snapshot(self) -> TieredReplica:
+        ends = [*self.bases[1:], self.end]
+        segments = [LocalSegment(base, end, end - base, 0) for base, end in zip(self.bases, ends, strict=True)]
+        return TieredReplica(self.lineage, self.log_start, segments)
 
     def append(self, epoch: int, content: int) -> None:
         if not self.lineage or self.lineage[-1][0] < epoch:
@@ -189,42 +195,28 @@ class TieredWorld:
 
     def copy(self) -> None:
         leader = self.leader
-        found = segments_to_copy(self.remote, leader.lineage, leader.bases, leader.log_start, self.last_stable_offset)
-        for candidate in found[:1]:
+        for candidate in segments_to_copy(self.remote, leader.snapshot(), self.last_stable_offset)[:1]:
             self._run(SegmentCopy(self._segment(candidate), self.now_ms + COPY_MS))
 
     def _segment(self, candidate: CopyCandidate) -> RemoteLogSegmentMetadata:
         self._segment_count += 1
-        base, end, epochs = candidate
+        base, following, size_bytes, _ = candidate.segment
         segment_id = RemoteLogSegmentId(T, UUID(int=self._segment_count))
         started = RemoteLogSegmentState.COPY_SEGMENT_STARTED
-        return RemoteLogSegmentMetadata(segment_id, base, end, 0, self.now_ms, epochs, end - base + 1, None, started)
+        return RemoteLogSegmentMetadata(
+            segment_id, base, following - 1, 0, self.now_ms, candidate.leader_epochs, size_bytes, None, started
+        )
 
     def delete_local(self) -> None:
         replica = self.random.choice([self.leader, self.follower])
-        bases = replica.bases
-        segments = [
-            local_retention.LocalSegment(base, following, following - base, 0)
-            for base, following in zip(bases, [*bases[1:], replica.end], strict=True)
-        ]
-        found = local_retention.local_deletion(
-            segments, self.remote, replica.lineage, CONFIG, replica.log_start, self.now_ms
-        )
+        found = local_retention.local_deletion(self.remote, replica.snapshot(), CONFIG, self.now_ms)
         if found.rolls:
             replica.roll()
-        del bases[: found.count]
+        del replica.bases[: found.count]
 
     def delete_remote(self) -> None:
         leader = self.leader
-        local_only = [
-            max(0, following - max(base, leader.log_start))
-            for base, following in zip(leader.bases, [*leader.bases[1:], leader.end], strict=True)
-            if not list(epoch_lineage.extents(self.remote, leader.lineage, base, following))
-        ]
-        bounds = TieredLogBounds(leader.log_start, leader.local_start, leader.end, sum(local_only))
-        plan = remote_deletion(
-            self.remote, leader.lineage, CONFIG, bounds, (), self.now_ms - COPY_MS, self.now_ms
-        )
+        plan = remote_deletion(self.remote, leader.snapshot(), CONFIG, (), self.now_ms - COPY_MS, self.now_ms)
         if plan.log_start_offset > leader.log_start:
             assert leader.end - plan.log_start_offset >= RETENTION_BYTES, "retention deleted too much"
         leader.start_log_at(plan.log_start_offset)
