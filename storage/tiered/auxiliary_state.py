@@ -63,7 +63,7 @@ def epochs_before(checkpoint: Lineage, start_offset: int) -> list[tuple[int, int
     return [(epoch, start) for epoch, start in checkpoint if start < start_offset]
 
 
-def log_start_offset(epochs: Lineage, leader_log_start_offset: int) -> int:
+def auxiliary_log_start(epochs: Lineage, leader_log_start_offset: int) -> int:
     """The follower's log start offset. ``epochs``: see ``epochs_before``.
 
     It may be after the leader's: the leader that copied the segment had already deleted what lies before its first

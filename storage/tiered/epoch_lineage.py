@@ -52,19 +52,20 @@ def locate(log: RemotePartitionLog, lineage: Lineage, offset: int) -> RemoteExte
 
 
 def extents(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> Iterator[RemoteExtent]:
-    """Yield what the remote log has of the offsets from ``start`` to before ``end``, ascending, without overlaps."""
+    """Yield what the remote log has of the offsets from ``start`` to before ``end``, ascending, without overlaps.
+
+    These are the offsets that ``locate`` finds. A segment that begins within a longer one hides the rest of it.
+    """
     offset = start
     while offset < end:
         found = locate(log, lineage, offset)
-        if found is not None:
-            last = min(found.last, end - 1)
-            yield RemoteExtent(found.segment, offset, last)
-            offset = last + 1
-            continue
         following = _next_start(log, lineage, offset)
-        if following is None:
-            return
-        offset = following
+        until = end if following is None else min(end, following)
+        if found is not None:
+            last = min(found.last, until - 1)
+            yield RemoteExtent(found.segment, offset, last)
+            until = last + 1
+        offset = until
 
 
 def _next_start(log: RemotePartitionLog, lineage: Lineage, offset: int) -> int | None:

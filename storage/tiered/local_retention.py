@@ -18,10 +18,10 @@ SAME_AS_TOTAL = -2
 
 
 class LocalDeletion(NamedTuple):
-    """``count``: delete so many segments, oldest first, never the active one. ``rolls``: close the active segment, so
+    """``segment_count``: how many segments to delete, oldest first, never the active one. ``rolls``: close the active one, so
     that it can be copied."""
 
-    count: int
+    segment_count: int
     rolls: bool
 
 

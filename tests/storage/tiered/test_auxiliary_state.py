@@ -3,11 +3,11 @@
 import pytest
 
 from kafka_zk.storage.tiered.auxiliary_state import (
+    auxiliary_log_start,
     auxiliary_segment,
     auxiliary_start,
     epoch_before,
     epochs_before,
-    log_start_offset,
 )
 from tests.storage.tiered.segments import remote_log, segment
 
@@ -50,6 +50,6 @@ def test_epochs_of_the_new_log_begin_before_its_start() -> None:
 
 def test_log_does_not_start_before_its_first_epoch() -> None:
     """An earlier leader deleted the offsets before 32, and copied the segment afterwards."""
-    assert log_start_offset([(0, 32), (1, 64)], 5) == 32
-    assert log_start_offset([(0, 32), (1, 64)], 40) == 40
-    assert log_start_offset([], 5) == 5
+    assert auxiliary_log_start([(0, 32), (1, 64)], 5) == 32
+    assert auxiliary_log_start([(0, 32), (1, 64)], 40) == 40
+    assert auxiliary_log_start([], 5) == 5

@@ -46,10 +46,17 @@ def test_extents_follow_each_other_over_gaps_epochs_and_overlaps() -> None:
         segment(1, 0, 4), segment(2, 5, 11, (0, 5), (1, 8)), segment(3, 15, 19, (1, 15)), segment(4, 18, 25, (1, 18))
     )
     lineage = [(0, 0), (1, 8)]
-    assert pieces(log, lineage, 3, 24) == [(1, 3, 4), (2, 5, 7), (2, 8, 11), (3, 15, 19), (4, 20, 23)]
+    assert pieces(log, lineage, 3, 24) == [(1, 3, 4), (2, 5, 7), (2, 8, 11), (3, 15, 17), (4, 18, 23)]
     assert is_covered(log, lineage, 3, 12) and is_covered(log, lineage, 16, 26)
     assert not is_covered(log, lineage, 3, 13) and not is_covered(log, lineage, 14, 16)
     assert is_covered(log, lineage, 7, 7)
+
+
+def test_segment_hides_the_rest_of_a_longer_one() -> None:
+    """No lookup finds 8, as in Kafka, although segment 1 has it."""
+    log = remote_log(segment(1, 0, 9), segment(2, 5, 7))
+    assert pieces(log, ONE_EPOCH, 0, 10) == [(1, 0, 4), (2, 5, 7)]
+    assert locate(log, ONE_EPOCH, 8) is None and not is_covered(log, ONE_EPOCH, 0, 10)
 
 
 def test_latest_tiered_offset_is_that_of_the_lineage() -> None:

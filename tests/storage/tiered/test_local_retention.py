@@ -1,6 +1,7 @@
 """Local retention of a tiered log."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,9 @@ def deletion(
     segments: list[LocalSegment] = SEGMENTS,
     log_start_offset: int = 0,
     now_ms: int = 50,
-    **config: int,
+    **config: Any,
 ) -> LocalDeletion:
-    limits = dataclasses.replace(LogConfig(), **config)  # type: ignore[arg-type]
+    limits = dataclasses.replace(LogConfig(), **config)
     return local_deletion(log, TieredReplica(LINEAGE, log_start_offset, segments), limits, now_ms)
 
 
@@ -43,7 +44,7 @@ def deletion(
         ({"retention_ms": 30, "local_retention_ms": 45}, (1, False)),
     ],
 )
-def test_limits_of_local_retention(config: dict[str, int], expected: tuple[int, bool]) -> None:
+def test_limits_of_local_retention(config: dict[str, Any], expected: tuple[int, bool]) -> None:
     """By size and by age; -2 is the limit of the whole log. The active segment is closed, not deleted."""
     assert deletion(**config) == expected
 

@@ -62,7 +62,7 @@ def test_overlaps_are_counted_once() -> None:
 
 
 def test_local_records_in_a_gap_count_with_the_segment_after_them() -> None:
-    """Only the leader has 10 to 19: they have 100 bytes, and are older than what follows. Of 5 to 9 there are copies."""
+    """Only the leader has 10 to 19. They have 100 bytes, and are older than what follows."""
     log = remote_log(SEGMENTS[0], SEGMENTS[2])
     local = (LocalSegment(5, 15, 100, -1), LocalSegment(15, 30, 150, -1))
     for retention_bytes, expected in ((201, (0, [])), (200, (10, [1])), (1, (10, [1])), (0, (30, [1, 3]))):

@@ -6,11 +6,12 @@ import pytest
 
 from kafka_zk.storage.tiered import epoch_lineage, local_retention, remote_retention, segment_tasks
 from kafka_zk.storage.tiered.auxiliary_state import AuxiliaryStart
+from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentState
 from tests.storage.tiered import tiered_world
 from tests.storage.tiered.tiered_world import TieredWorld
 
-HISTORIES, STEPS = 100, 200
+HISTORIES, STEPS = 60, 200
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -26,7 +27,6 @@ def run() -> list[TieredWorld]:
 def test_every_offset_is_local_or_remote() -> None:
     """And the histories are not trivial: logs start late, and followers begin with remote state."""
     worlds = run()
-    print(sum(world.bootstrap_count for world in worlds), sum(world.leader.log_start > 0 for world in worlds))
     assert sum(world.bootstrap_count for world in worlds) > HISTORIES
     assert sum(world.leader.log_start > 0 for world in worlds) > HISTORIES / 10
 
@@ -39,7 +39,7 @@ def readers_go_on_to_the_end_of_the_segment(plant: pytest.MonkeyPatch) -> None:
     right = epoch_lineage.locate
 
     def wrong(
-        log: epoch_lineage.RemotePartitionLog, lineage: epoch_lineage.Lineage, offset: int
+        log: RemotePartitionLog, lineage: epoch_lineage.Lineage, offset: int
     ) -> epoch_lineage.RemoteExtent | None:
         found = right(log, lineage, offset)
         return None if found is None else found._replace(last=found.segment.end_offset)

@@ -11,11 +11,11 @@ from uuid import UUID
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.tiered import epoch_lineage, local_retention
 from kafka_zk.storage.tiered.auxiliary_state import (
+    auxiliary_log_start,
     auxiliary_segment,
     auxiliary_start,
     epoch_before,
     epochs_before,
-    log_start_offset,
 )
 from kafka_zk.storage.tiered.copy_selection import CopyCandidate, segments_to_copy
 from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
@@ -190,7 +190,7 @@ class TieredWorld:
         begins = auxiliary_start(segment, start, *leader.end_of_epoch(segment.leader_epochs[-1][0]))
         lineage = epochs_before(self.checkpoints[segment.segment_id.id], begins.start_offset)
         self.follower.restart(begins.start_offset, leader.history, lineage)
-        self.follower.log_start = log_start_offset(lineage, leader.log_start)
+        self.follower.log_start = auxiliary_log_start(lineage, leader.log_start)
         self.bootstrap_count += 1
 
     def copy(self) -> None:
@@ -212,7 +212,7 @@ class TieredWorld:
         found = local_retention.local_deletion(self.remote, replica.snapshot(), CONFIG, self.now_ms)
         if found.rolls:
             replica.roll()
-        del replica.bases[: found.count]
+        del replica.bases[: found.segment_count]
 
     def delete_remote(self) -> None:
         leader = self.leader
