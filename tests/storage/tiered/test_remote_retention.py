@@ -54,11 +54,10 @@ def test_retention_by_size_counts_remote_and_local_bytes(retention_bytes: int, e
 
 
 def test_overlaps_are_counted_once() -> None:
-    """100 bytes for the offsets 0 to 9, 50 for 10 to 14: 150, not 200."""
+    """50 bytes for the offsets 0 to 4, 100 for 5 to 14: 150, not 200."""
     log = remote_log(segment(1, 0, 9), segment(2, 5, 14))
-    config = dataclasses.replace(FOREVER, retention_bytes=100)
-    assert deletion(log, config) == (0, [])
-    assert deletion(log, dataclasses.replace(FOREVER, retention_bytes=50)) == (10, [1])
+    for retention_bytes, expected in ((101, (0, [])), (100, (5, [])), (1, (5, [])), (0, (15, [1, 2]))):
+        assert deletion(log, dataclasses.replace(FOREVER, retention_bytes=retention_bytes)) == expected
 
 
 def test_local_records_in_a_gap_count_with_the_segment_after_them() -> None:

@@ -11,7 +11,7 @@ from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentState
 from tests.storage.tiered import tiered_world
 from tests.storage.tiered.tiered_world import TieredWorld
 
-HISTORIES, STEPS = 60, 200
+HISTORIES, STEPS = 40, 200
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -271,7 +271,11 @@ class TieredWorld:
             assert extent.first == offset, f"{offset} to {extent.first - 1} are lost"
             stored = self.objects.get(extent.segment.segment_id.id)
             assert stored is not None, f"the objects of {extent} are deleted"
-            for offset in range(extent.first, extent.last + 1):
-                assert stored[offset] == replica.history[offset][1], f"another record at {offset}"
-            offset += 1
+            found = epoch_lineage.locate(self.remote, replica.lineage, extent.first)
+            assert found is not None and found.last >= extent.last
+            for offset in range(extent.first, found.last + 1):
+                assert (replica.history[offset][1] if offset < replica.end else None) == stored[offset], (
+                    f"another record at {offset}"
+                )
+            offset = extent.last + 1
         assert offset >= replica.local_start, f"{offset} to {replica.local_start - 1} are lost"
