@@ -1,4 +1,4 @@
-"""Which local segments of a tiered log are deleted: those beyond ``local.retention``, once remote storage has them. Pure.
+"""Which local segments of a tiered log are deleted: those beyond ``local.retention`` that are in remote storage. Pure.
 
 The broker's retention will call this instead of ``retention.count_deletable`` for a topic with remote storage. The log
 start offset stays; only the first local offset moves.
@@ -18,8 +18,8 @@ SAME_AS_TOTAL = -2
 
 
 class LocalDeletion(NamedTuple):
-    """``segment_count``: how many segments to delete, oldest first, never the active one. ``rolls``: close the active one, so
-    that it can be copied."""
+    """``segment_count``: how many segments to delete, oldest first, never the active one. ``rolls``: close the active
+    one, so that it can be copied."""
 
     segment_count: int
     rolls: bool

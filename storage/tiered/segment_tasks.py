@@ -106,6 +106,9 @@ class IllegalTaskEvent(Exception):
     """The state does not take this event; nothing was changed."""
 
 
+_ENDED_BY_DEADLINE = {(_S.WRITING_STARTED, _E.WRITTEN), (_S.COPYING, _E.COPIED)}
+
+
 class SegmentCopy:
     """Copies one segment. ``segment``: in COPY_SEGMENT_STARTED, with an id that no other attempt has.
 
@@ -119,9 +122,8 @@ class SegmentCopy:
 
     def step(self, event: TaskEvent, now_ms: int, custom_metadata: bytes | None = None) -> TaskEffect | None:
         """``custom_metadata``: what the storage plugin returned with COPIED. Raises: IllegalTaskEvent."""
-        if now_ms > self._deadline_ms and event in (TaskEvent.WRITTEN, TaskEvent.COPIED):
-            if self.state in (TaskState.WRITING_STARTED, TaskState.COPYING):
-                event = TaskEvent.STEP_FAILED
+        if now_ms > self._deadline_ms and (self.state, event) in _ENDED_BY_DEADLINE:
+            event = TaskEvent.STEP_FAILED
         before, self.state = self.state, _next(COPY_TRANSITIONS, self.state, event)
         if self.state is before:
             return None

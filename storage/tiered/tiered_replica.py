@@ -1,4 +1,4 @@
-"""What one replica of a tiered partition has itself. Pure: a snapshot of its log, from which the other modules decide."""
+"""A snapshot of one replica's log, by which the copying and the deletion of its segments are decided. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
