@@ -70,12 +70,17 @@ def _start_after_retention(log: RemotePartitionLog, leader: TieredReplica, confi
     excess_bytes = total_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0
     start = leader.log_start_offset
     for segment, last, size_bytes in readable:
-        is_old = 0 <= config.retention_ms < now_ms - segment.max_timestamp_ms
+        is_old = 0 <= config.retention_ms < now_ms - _newest_ms(segment)
         if not is_old and (excess_bytes <= 0 or excess_bytes < size_bytes):
             break
         excess_bytes -= size_bytes
         start = last + 1
     return start
+
+
+def _newest_ms(segment: RemoteLogSegmentMetadata) -> int:
+    """The timestamp by which the segment's age counts; without one, the time of its copy."""
+    return segment.event_timestamp_ms if segment.max_timestamp_ms < 0 else segment.max_timestamp_ms
 
 
 class _Readable(NamedTuple):

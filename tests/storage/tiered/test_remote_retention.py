@@ -10,7 +10,7 @@ from kafka_zk.storage.tiered.epoch_lineage import Lineage
 from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
 from kafka_zk.storage.tiered.remote_retention import remote_deletion
 from kafka_zk.storage.tiered.tiered_replica import LocalSegment, TieredReplica
-from tests.storage.tiered.segments import DELETING, remote_log, segment, update
+from tests.storage.tiered.segments import DELETING, FINISHED, remote_log, segment, update
 
 FOREVER = dataclasses.replace(LogConfig(), retention_ms=-1)
 SEGMENTS = [segment(number, start, start + 9, at_ms=start) for number, start in enumerate((0, 10, 20), 1)]
@@ -41,6 +41,15 @@ def test_retention_by_age(retention_ms: int, expected: tuple[int, list[int]]) ->
     """The age of a segment is that of its newest record."""
     config = dataclasses.replace(FOREVER, retention_ms=retention_ms)
     assert deletion(remote_log(*SEGMENTS), config) == expected
+
+
+def test_segment_without_timestamps_ages_from_its_copy() -> None:
+    """It was copied at 20, and now it is 50."""
+    copied = dataclasses.replace(segment(1, 0, 9), max_timestamp_ms=-1)
+    log = RemotePartitionLog()
+    assert log.apply(copied) and log.apply(update(copied, FINISHED, at_ms=20))
+    assert deletion(log, dataclasses.replace(FOREVER, retention_ms=30)) == (0, [])
+    assert deletion(log, dataclasses.replace(FOREVER, retention_ms=29)) == (10, [1])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,7 @@ def test_lost_lineage_is_kept_until_the_log_start_offset_has_passed_it() -> None
     """Segment 2 is of epoch 1, which the leader does not have, and 4 was replaced by 3. Neither stops retention."""
     log = remote_log(segment(1, 0, 9), segment(2, 10, 19, (1, 10)), segment(4, 12, 15, (2, 12)))
     for each in (segment(3, 10, 19, (2, 10)), segment(5, 20, 29, (2, 20))):
-        assert log.apply(each) and log.apply(update(each, type(each.state).COPY_SEGMENT_FINISHED))
+        assert log.apply(each) and log.apply(update(each, FINISHED))
     lineage = ((0, 0), (2, 10))
     assert deletion(log, lineage=lineage) == (0, [])
     assert deletion(log, dataclasses.replace(FOREVER, retention_bytes=100), lineage=lineage) == (20, [1, 2, 3, 4])
