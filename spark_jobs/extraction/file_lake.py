@@ -109,7 +109,7 @@ class FileLake:
                 staged = self._executors.write(staging, tasks, bootstrap_servers, needed)
             else:
                 staged = self._with_spark(manifest, tasks, bootstrap_servers)._replace(spark_because=because)
-        self._folders.complete(manifest, self._extraction.group, staged.records)
+        self._folders.complete(manifest, self._extraction.progress_group, staged.records)
         return staged
 
     def _with_spark(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
