@@ -99,6 +99,8 @@ class FileLake:
 
         ``table``: what the files of a table need, or why Spark's writer must write them; None if they need nothing.
         """
+        if self._extraction.is_backfill and not is_table(self._extraction.format):
+            self._folders.check_disjoint(manifest)
         self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
         staging = self._folders.staging(manifest)
         with JobProgress(self._spark, staging, tasks.sizes, self._progress):

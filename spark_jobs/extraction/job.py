@@ -40,7 +40,7 @@ from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Plannin
 from kafka_zk.spark_jobs.extraction.preflight import WITHOUT_CONNECT
 from kafka_zk.spark_jobs.extraction.progress import Progress, silent
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
-from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
+from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, has_begun, leftover
 from kafka_zk.spark_jobs.extraction.stores import check_store
 from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
@@ -207,8 +207,9 @@ def _idle_report(extraction: Extraction, connections: Connections, note: Note) -
 
 def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
     """Sentences about records that the group missed in earlier topics of the same names. Raises DataLoss."""
+    group = extraction.progress_group
     told = [
-        f"topic {tp.topic} was deleted and recreated since group {extraction.progress_group} was at offset {offset} of {tp}"
+        f"topic {tp.topic} was deleted and recreated since group {group} was at offset {offset} of {tp}"
         for tp, offset in sorted(outdated.items())
     ]
     if told and extraction.fail_on_data_loss:
@@ -377,8 +378,9 @@ class ExtractionRun:
         """Finish or drop the leftovers of an earlier run."""
         manifest = await self._hold.read_manifest()
         _check_keys(self._extraction, manifest)
-        self._check_target_of_backfill(manifest)
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
+        if self._extraction.is_backfill and manifest is not None and has_begun(manifest, in_table):
+            self._check_target_of_backfill(manifest)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
             is_asked_for = list(manifest.ranges) == planning.new_ranges()
@@ -396,13 +398,12 @@ class ExtractionRun:
             return manifest, Leftover.FOLLOW
         return manifest, left
 
-    def _check_target_of_backfill(self, last: Manifest | None) -> None:
-        """A backfill has one target, as otherwise a repeated one would be split. Raises WronglyAsked."""
-        asked = self._target, self._extraction.format
-        if self._extraction.is_backfill and last is not None and (last.target, last.format) != asked:
+    def _check_target_of_backfill(self, last: Manifest) -> None:
+        """A backfill has one target; otherwise its records would be in two. Raises WronglyAsked."""
+        if (last.target, last.format) != (self._target, self._extraction.format):
             raise WronglyAsked(
-                f"this backfill was begun into {last.target} ({last.format}): repeat it with that --to and --format, or "
-                "give another --group for a backfill of its own"
+                f"this backfill was begun into {last.target} ({last.format}): repeat it with that --to and --format, "
+                "or give another --group for a backfill of its own"
             )
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -464,8 +465,7 @@ class ExtractionRun:
         servers = self._cluster.bootstrap_servers
         letters = self._lake.undecodable(tasks, servers)
         sent = dead_letters.send(
-            letters, self._staged.undecodable, manifest.ranges, topic=topic,
-            group=self._extraction.progress_group,
+            letters, self._staged.undecodable, manifest.ranges, topic=topic, group=self._extraction.progress_group,
             bootstrap_servers=servers, security=security_of(self._extraction.kafka),
         )  # fmt: skip
         self._note(f"sent {sent:,} undecodable records to {topic}")

@@ -38,8 +38,8 @@ class Extraction:
     """What to extract; the fields are the command line's options.
 
     ``from_ms``: makes it a backfill of the records from this time to ``until_ms``, see ``progress_group``; both in ms
-    since the epoch. ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a session timeout,
-    because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
+    since the epoch. ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a
+    session timeout, because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
     """
 
     zookeeper: str
@@ -84,7 +84,9 @@ class Extraction:
         if not self.topics or not all(self.topics):
             raise WronglyAsked("--topic is missing")
         if self.from_ms is not None and (self.until_ms is None or self.until_ms <= self.from_ms):
-            raise WronglyAsked("--from needs --until with a later time: a repeated backfill has both times in common")
+            raise WronglyAsked(
+                "--from needs --until with a later time: both times name the backfill that a later run continues"
+            )
         self._check_values()
 
     def _check_values(self) -> None:
@@ -246,8 +248,8 @@ class Planning:
             return stored
         if self._extraction.fail_on_data_loss:
             raise DataLoss(
-                f"group {self._extraction.progress_group} is at offset {stored} of {tp}, whose log has {earliest} to {end} "
-                "(--no-fail-on-data-loss continues at its beginning)"
+                f"group {self._extraction.progress_group} is at offset {stored} of {tp}, whose log has {earliest} to "
+                f"{end} (--no-fail-on-data-loss continues at its beginning)"
             )
         return earliest
 
