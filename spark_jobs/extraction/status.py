@@ -5,7 +5,7 @@ the manifest, so the time of its last write is the end of a run whose range is c
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
@@ -36,17 +36,17 @@ class Observed:
 
 @dataclass(frozen=True)
 class PartitionStatus:
-    """``offset``: the next one to extract, None without one. ``lag``: offsets between it and the log's end, None if
-    unknown. ``lost``: offsets that the log no longer has, of those that are not extracted. ``last_from`` and
-    ``last_until``: bounds in the last range, None outside of it. ``problem``: why the lag is unknown, or why the next
-    run will not continue at ``offset``.
+    """``offset``: the next one to extract, None without one. ``lag``: offsets between it, or the log's beginning
+    without one, and the log's end; None if unknown. ``lost``: those of them that the log no longer has. ``last_from``
+    and ``last_until``: bounds in the last range, None outside of it. ``problem``: why the lag is unknown, or why the
+    next run will not continue at ``offset``.
     """
 
     topic: str
     partition: int
     offset: int | None
-    end_offset: int | None
-    lag: int | None
+    end_offset: int | None = None
+    lag: int | None = None
     lost: int = 0
     last_from: int | None = None
     last_until: int | None = None
@@ -69,7 +69,9 @@ class RunStatus:
 
     @property
     def offsets_per_second(self) -> float | None:
-        """From the plan to the last step; None if the clocks differ by more than the run took."""
+        """From the plan to the last step; None without a committed range, or if the clocks differ too much."""
+        if self.state not in _COMMITTED:
+            return None
         duration_ms = self.written_ms - self.planned_ms
         return self.offsets * 1000 / duration_ms if duration_ms > 0 else None
 
@@ -120,21 +122,35 @@ def status_of(seen: Observed) -> GroupStatus:
 
 def _partition(tp: TopicPartition, seen: Observed, last: OffsetRange | None) -> PartitionStatus:
     stored = -1 if tp in seen.outdated else seen.offsets.get(tp, -1)
-    offset = stored if stored >= 0 else None
-    bounds = (None, None) if last is None else (last.from_offset, last.until_offset)
+    row = PartitionStatus(
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=stored if stored >= 0 else None,
+        last_from=None if last is None else last.from_offset,
+        last_until=None if last is None else last.until_offset,
+    )
     start, end = seen.log_starts[tp], seen.log_ends[tp]
-    if isinstance(end, str) or isinstance(start, str):
-        reason = end if isinstance(end, str) else str(start)
-        return PartitionStatus(*tp, offset, end if isinstance(end, int) else None, None, 0, *bounds, reason)
-    problem = None
-    if tp in seen.outdated:
-        problem = f"the topic was deleted and recreated since offset {seen.outdated[tp]}"
-    elif stored > end:
-        problem = f"the last stable offset is {end}, before the group's offset"
-    elif 0 <= stored < start:
-        problem = f"the log begins at offset {start}, after the group's offset"
-    lost = max(0, start - stored) if stored >= 0 else 0
-    return PartitionStatus(*tp, offset, end, max(0, end - max(stored, start)), lost, *bounds, problem)
+    if isinstance(end, str):
+        return replace(row, problem=end)
+    if isinstance(start, str):
+        return replace(row, end_offset=end, problem=start)
+    return replace(
+        row,
+        end_offset=end,
+        lag=max(0, end - (stored if stored >= 0 else start)),
+        lost=max(0, start - stored) if stored >= 0 else 0,
+        problem=_problem(seen.outdated.get(tp), stored, start, end),
+    )
+
+
+def _problem(outdated: int | None, stored: int, start: int, end: int) -> str | None:
+    if outdated is not None:
+        return f"the topic was deleted and recreated since offset {outdated}"
+    if stored > end:
+        return f"the last stable offset is {end}, before the group's offset"
+    if 0 <= stored < start:
+        return f"the log begins at offset {start}, after the group's offset"
+    return None
 
 
 def _run(manifest: Manifest, written_ms: int) -> RunStatus:

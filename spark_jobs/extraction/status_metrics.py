@@ -17,7 +17,7 @@ class StatusMetrics:
         where = ("group", "topic", "partition")
         self._lag = self._gauge("lag", "Offsets behind the last stable offset.", *where)
         self._offset = self._gauge("offset", "The next offset to extract; its rate is that of the extraction.", *where)
-        self._lost = self._gauge("lost", "Offsets that the log no longer has, of those not extracted.", *where)
+        self._lost = self._gauge("lost", "Offsets of the lag that the log no longer has.", *where)
         self._offsets = self._gauge("last_range_offsets", "How many offsets the last committed range has.", "group")
         self._rate = self._gauge("last_range_offsets_per_second", "Of the run that committed the last range.", "group")
         self._end = self._gauge("last_range_timestamp_seconds", "When the last range was committed.", "group")

@@ -208,7 +208,8 @@ def _show(status: "GroupStatus") -> None:
     if status.last is not None:
         say(f"last range: {_told(status.last)}, committed {_time(status.last.written_ms)}{_rate(status.last)}")
     if status.unfinished is not None:
-        by = f"{status.members} live members" if status.members else "no live member: the next run finishes or drops it"
+        killed = "no live member: the next run finishes or drops it"
+        by = f"live members: {status.members}" if status.members else killed
         say(f"unfinished ({status.unfinished.state}): {_told(status.unfinished)}, {by}")
     unknown = f", unknown of {len(status.unknown):,} of {len(status.partitions):,} partitions" if status.unknown else ""
     say(f"lag {status.lag:,}{unknown}")

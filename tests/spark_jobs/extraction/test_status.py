@@ -54,6 +54,7 @@ def test_the_state_says_whether_a_range_is_committed_and_a_run_unfinished(
     status = status_of(observed(manifest=manifest(state), written_ms=5_000))
     assert (status.last is not None, status.unfinished is not None) == (has_last, is_unfinished)
     assert (status.partitions[0].last_from is not None) == has_last
+    assert status.unfinished is None or (status.unfinished.offsets_per_second is not None) == has_last
 
 
 def test_clocks_that_differ_give_no_rate() -> None:
@@ -72,7 +73,7 @@ def test_a_partition_without_leader_is_unknown_and_the_others_are_not() -> None:
 @pytest.mark.parametrize(
     ("changes", "lag", "lost", "problem"),
     [
-        ({"offsets": {T0: 3}}, 90, 7, "the log begins at offset 10, after the group's offset"),
+        ({"offsets": {T0: 3}}, 97, 7, "the log begins at offset 10, after the group's offset"),
         ({"offsets": {T0: 106}}, 0, 0, "the last stable offset is 100, before the group's offset"),
         ({"outdated": {T0: 60}}, 90, 0, "the topic was deleted and recreated since offset 60"),
         ({"offsets": {T0: 100}}, 0, 0, None),
