@@ -61,7 +61,7 @@ def test_killed_three_times_at_any_point_nothing_is_lost_and_nothing_twice(world
 def test_a_backfill_that_is_killed_anywhere_is_complete_once_and_leaves_the_groups_offsets_alone(
     make_zk_client: MakeZkClient, format: str
 ) -> None:
-    backfill = {"from_ms": 5, "until_ms": 15}
+    backfill: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
     for point in POINTS:
         world = World(make_zk_client, format)
         world.run(max_records=10)
@@ -77,7 +77,7 @@ def test_a_backfill_that_is_killed_anywhere_is_complete_once_and_leaves_the_grou
 
 
 def test_a_backfill_keeps_its_target(world: World) -> None:
-    backfill = {"from_ms": 5, "until_ms": 15}
+    backfill: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
     world.killed_at((Step.STAGE, Phase.BEGIN), format=DELTA, **backfill)
     world.run(max_records=4, **backfill)  # nothing was visible yet
     with pytest.raises(WronglyAsked, match=r"^this backfill was begun into file:/lake \(parquet\): repeat"):
