@@ -57,6 +57,9 @@ COMMANDS = {
     ),
     "tier": _Entry("tier.tier", "Tiered storage: compare the bucket with the brokers' metadata.", is_client=True),
     "extract": _Entry("spark.extract", "Extract a topic's new records with Spark, exactly once."),
+    "extract-status": _Entry(
+        "spark.extract_status", "How far extractions are: lag, last range, unfinished plan.", is_client=True
+    ),
     "lake": _Entry("spark.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
     "museum": _Entry("cluster.museum", "Famous outages of the ZooKeeper era, with the old rule and the new one."),
