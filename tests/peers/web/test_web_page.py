@@ -456,7 +456,7 @@ def _answer(lesson: Page) -> str:
         const step = Number(/Step (\\d+)/.exec(said)[1]) - 1;
         const token = new URLSearchParams(location.hash.slice(1)).get("token");
         fetch(`api-question?step=${step}&token=${token}`)
-          .then((each) => each.json()).then((told) => done(told.question.answer));
+          .then((each) => each.json()).then((told) => done(told.question.answer)).catch((e) => done(String(e)));
     """
     return str(lesson.driver.execute_async_script(ask))
 

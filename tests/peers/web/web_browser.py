@@ -47,6 +47,7 @@ class Page:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        self.driver.set_script_timeout(TIMEOUT_S)  # axe-core takes long on a busy machine
         self.driver.get(url)
 
     def text(self, selector: str) -> str:
