@@ -139,7 +139,8 @@ def _report(
         )
     note(
         f"rehearsing with {counted(len(tree.data), 'znode')}, {counted(tree.topic_count, 'topic')} and "
-        f"{counted(len(tree.broker_ids), 'broker')}, as of transaction {state.zxid:#x}; Apache Kafka {jars.version} on Java {java.major_version} ({java.path})"
+        f"{counted(len(tree.broker_ids), 'broker')}, as of transaction {state.zxid:#x}; "
+        f"Apache Kafka {jars.version} on Java {java.major_version} ({java.path})"
     )
     equipment = Equipment(tree, chroot, partial(_write_copy, state, tree, chroot), java, jars, waiting)
     done: list[Run] = []
