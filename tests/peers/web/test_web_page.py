@@ -203,24 +203,7 @@ def test_who_watches_what(open_page: Callable[[], Page]) -> None:
     until(lambda: page.text(watched.format("/brokers/ids")) in everybody, "the controller's")
     page.press("#view tr[data-path='/controller'] button.znode")
     until(lambda: "Watched by" in page.text("#details") and everybody[0] in page.text("#details"), "the same")
-    assert page.driver.execute_async_script(_SELECTED) == ["/controller", "/controller"], "news lose no selection"
-
-
-_SELECTED = """
-    const done = arguments[0], selection = getSelection(), ask = fetch;
-    let count = 0;
-    window.fetch = (url, ...more) => {  // the page draws when this has its answer
-        if (String(url).includes("api-health")) {
-            window.fetch = ask;
-            selection.selectAllChildren(document.querySelector("#details h2"));
-            const before = String(selection);
-            new MutationObserver(() => { count += 1; if (count === 4) done([before, String(getSelection())]); })
-                .observe(document.getElementById("source"), { childList: true, attributes: true });
-        }
-        return ask(url, ...more);
-    };
-"""
-"""Select while the page asks for what it will draw."""
+    assert page.selection_kept("#details h2") == ["/controller", "/controller"], "news lose no selection"
 
 
 def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], Page]) -> None:
