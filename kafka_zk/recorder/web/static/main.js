@@ -41,27 +41,43 @@ const page = {
   drawing: false,
   timeline: null, // the last drawing
   held: false, // True while a button is pressed: a redraw would replace the button before it is released
-  again: false,
+  again: null, // for whom to draw when the drawing or the press is over: "reader" or "news"
   waiting: false, // True if news came while the reader selected text, which a redraw would lose
   silent: false, // True while the recorder does not answer
 };
 
 // --- drawing ---
 
-async function draw() {
-  if (page.drawing || page.held) { page.again = true; return; }
+const draw = () => drawFor("reader");
+
+// News wait while the reader selects text.
+async function drawFor(whom) {
+  if (page.drawing || page.held) return drawLater(whom);
+  if (whom === "news" && isSelecting()) { page.waiting = true; return; }
   page.drawing = true;
+  page.waiting = false;
   try {
-    await drawOnce();
+    await drawOnce(whom);
     if (!page.silent) say(page.recording.problem);
   } catch (error) {
     if (!page.silent) say(String(error.message ?? error));
   }
   page.drawing = false;
-  if (page.again) { page.again = false; draw(); }
+  drawAgain();
 }
 
-async function drawOnce() {
+function drawLater(whom) {
+  page.again = page.again === "reader" ? "reader" : whom;
+}
+
+function drawAgain() {
+  const whom = page.again;
+  page.again = null;
+  if (whom) drawFor(whom);
+}
+
+// Asks first, then draws everything at once, unless the reader has begun to press or to select meanwhile.
+async function drawOnce(whom) {
   if (!page.recording.count) {
     id("view").replaceChildren(html("p", { class: "soft" }, "Nothing is recorded yet."));
     return;
@@ -73,14 +89,18 @@ async function drawOnce() {
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
   const told = await whatHappened();
-  const [spans, recent, view, health] = await Promise.all([
-    drawTimeline(range, told), ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
-    ask("health", { time_ms: page.moment }),
+  const path = page.znode;
+  const [drawTimeline, recent, view, health, znode] = await Promise.all([
+    timelineOf(range, told), ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
+    ask("health", { time_ms: page.moment }), path === null ? null : ask("znode", { seq, path }).catch(() => null),
   ]);
+  if (page.held) return drawLater(whom);
+  if (whom === "news" && isSelecting()) { page.waiting = true; return; }
+  const spans = drawTimeline();
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
   replace(id("view"), view(flow, brokersUntil(page.moment, spans), health.zookeeper));
   showChosenZnode(seq);
-  if (page.znode !== null) await showZnode(seq);
+  if (path !== null && path === page.znode) showZnode(path, znode);
   showHappened(told);
   page.breaking?.happened(told.episodes);
   const saving = data.savingAddress(range);
@@ -89,21 +109,24 @@ async function drawOnce() {
   controls();
 }
 
-// Draw the timeline if its content changed, else only move its moment. Returns the spans.
-async function drawTimeline(range, told) {
+// Returns a function that draws the timeline if its content changed, else only moves its moment, and returns the spans.
+async function timelineOf(range, told) {
   const width = Math.max(600, id("timeline").clientWidth - 16);
   const every = id("every").checked, { count, live, now_ms, last_ms } = page.recording;
   const key = JSON.stringify([range, lanesQuery(), count, width, every, page.chosen, live ? now_ms : 0, told.episodes]);
-  if (page.timeline?.key !== key) {
-    const [held, entries, samples] = await Promise.all([ask("spans", { ...range, ...lanesQuery() }), ask("entries", range),
-      ask("samples", range)]);
-    const drawn = timelinePicture(width, range, told.episodes, held, { ...samples, until_ms: live ? now_ms : last_ms }, entries, page.moment,
-      page.chosen, every, choose, draw);
-    replace(id("timeline"), drawn.picture);
-    page.timeline = { key, wind: drawn.wind, spans: held.spans };
-  }
-  page.timeline.wind(page.moment);
-  return page.timeline.spans;
+  const changed = page.timeline?.key !== key;
+  const [held, entries, samples] = changed
+    ? await Promise.all([ask("spans", { ...range, ...lanesQuery() }), ask("entries", range), ask("samples", range)]) : [];
+  return () => {
+    if (changed) {
+      const drawn = timelinePicture(width, range, told.episodes, held, { ...samples, until_ms: live ? now_ms : last_ms }, entries, page.moment,
+        page.chosen, every, choose, draw);
+      replace(id("timeline"), drawn.picture);
+      page.timeline = { key, wind: drawn.wind, spans: held.spans };
+    }
+    page.timeline.wind(page.moment);
+    return page.timeline.spans;
+  };
 }
 
 // The episodes of the whole recording, cached because there may be many.
@@ -147,8 +170,10 @@ async function viewOf(seq, here) {
       treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw));
   }
   const { cluster, measured, age_ms } = await ask("state", { seq, time_ms: page.moment, ...topicsQuery() });
-  if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names became shorter
-  return (flow, known, zookeeper) => clusterView(cluster, { ...page.recording, known_brokers: known, age_ms, zookeeper }, flow, measured, filter, draw);
+  return (flow, known, zookeeper) => {
+    if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; drawLater("news"); } // names became shorter
+    return clusterView(cluster, { ...page.recording, known_brokers: known, age_ms, zookeeper }, flow, measured, filter, draw);
+  };
 }
 
 // Scrolls to the chosen znode only once for each moment, so that the reader can scroll away.
@@ -178,9 +203,8 @@ function enterZnode(path) {
   draw();
 }
 
-async function showZnode(seq) {
-  const told = await ask("znode", { seq, path: page.znode }).catch(() => null);
-  replace(id("details"), told ? znodeView(told, choose) : html("p", {}, `${page.znode} does not exist at this moment`));
+function showZnode(path, told) {
+  replace(id("details"), told ? znodeView(told, choose) : html("p", {}, `${path} does not exist at this moment`));
 }
 
 function shownRange() {
@@ -311,7 +335,7 @@ function keys(event) {
 
 function release() {
   page.held = false;
-  if (page.again) { page.again = false; draw(); }
+  drawAgain();
 }
 
 function begin() {
@@ -350,7 +374,7 @@ function begin() {
     else controls();
     page.lesson?.refresh();
   }, (why) => { page.silent = true; say(why || silence()); });
-  document.addEventListener("selectionchange", () => { if (page.waiting && !isSelecting()) drawNews(); });
+  document.addEventListener("selectionchange", () => { if (page.waiting && !isSelecting()) drawFor("news"); });
 }
 
 function silence() {
@@ -363,10 +387,9 @@ function silence() {
 
 const isSelecting = () => getSelection().type === "Range";
 
-// Draw the present, if it is shown and the reader does not copy from it.
+// Draw the present, if it is shown.
 function drawNews() {
-  page.waiting = page.seq === null && isSelecting();
-  if (page.seq === null && !page.waiting) draw();
+  if (page.seq === null) drawFor("news");
 }
 
 // A scenario starts at its first event, not at its last.
