@@ -109,8 +109,14 @@ def first_readable_offset(
     """The log start offset of a new leader, at least its own.
 
     The previous leader may have deleted remote segments, and have failed before its followers adopted the log start
-    offset that this caused. Call it only with metadata that are complete: a log start offset never moves back.
+    offset that this caused. Call it only with metadata that are complete: a log start offset never moves back. The
+    result may be above the leader's high watermark; then wait for that.
+
+    A lineage that begins later than the log was rebuilt from local segments, and does not tell which older segments
+    are readable. Then the log start offset stays, because retention would delete what lies before it.
     Source: RemoteLogManager.findLogStartOffset@3.9.
     """
+    if not lineage or lineage[0][1] > log_start_offset:
+        return log_start_offset
     first = next(extents(log, lineage, log_start_offset, local_start_offset), None)
     return max(log_start_offset, local_start_offset if first is None else first.first)

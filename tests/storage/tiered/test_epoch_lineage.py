@@ -80,12 +80,19 @@ def test_latest_tiered_offset_is_that_of_the_lineage() -> None:
 
 
 def test_new_leader_starts_at_the_first_offset_that_exists() -> None:
-    """The previous leader deleted the segment of 0 to 9, and nobody heard that the log starts at 10."""
+    """The previous leader deleted the segment of 0 to 9, and no other broker knew that the log starts at 10."""
     assert first_readable_offset(remote_log(segment(2, 10, 19)), ONE_EPOCH, 0, 20) == 10
     assert first_readable_offset(remote_log(segment(2, 10, 19)), ONE_EPOCH, 12, 20) == 12
     assert first_readable_offset(remote_log(), ONE_EPOCH, 0, 20) == 20
     assert first_readable_offset(remote_log(segment(3, 30, 39)), ONE_EPOCH, 0, 20) == 20
     assert first_readable_offset(remote_log(), ONE_EPOCH, 5, 0) == 5
+
+
+def test_rebuilt_lineage_does_not_move_the_log_start_offset() -> None:
+    """Its file was damaged, and only the local segments from 20 on told the epochs. The copied 0 to 19 are kept."""
+    log = remote_log(segment(1, 0, 19))
+    assert first_readable_offset(log, [(1, 20)], 0, 20) == 0
+    assert first_readable_offset(log, [], 0, 20) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(0, 2)), max_size=8), st.integers(0, 40))
