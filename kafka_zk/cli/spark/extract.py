@@ -137,10 +137,7 @@ def command(
             return
         if metrics_port is not None:
             raise click.UsageError("--metrics-port is for --every")
-        if extraction.from_ms is not None and extraction.until_ms is not None:
-            times = f"from {time_text(extraction.from_ms)} until {time_text(extraction.until_ms)}"
-            note(f"backfill {extraction.progress_group}, {times}")
-        report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
+        report = _run(extraction, master, config, dry_run)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
     except GroupBusy as error:
@@ -160,11 +157,16 @@ def _check_every(until: str, dry_run: bool) -> None:
         raise click.UsageError(f"--every runs until SIGTERM: {'--dry-run' if dry_run else '--until'} is for one run")
 
 
-def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":
+def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str], dry_run: bool) -> "Report":
     """Spark starts only if needed, and stops with the run."""
     from kafka_zk.spark_jobs.extraction import job
     from kafka_zk.spark_jobs.extraction.progress_display import progress_display
 
+    if extraction.from_ms is not None and extraction.until_ms is not None:
+        times = f"from {time_text(extraction.from_ms)} until {time_text(extraction.until_ms)}"
+        note(f"backfill {extraction.progress_group}, {times}")
+    if dry_run:
+        return job.plan(extraction, note=note)
     with ExitStack() as cleanup, ExitStack() as planning:
 
         def start_spark() -> object:
