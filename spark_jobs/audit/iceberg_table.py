@@ -42,6 +42,7 @@ class IcebergTable:
         self._ids = _field_ids(_schema(self._metadata))
         self.columns = self.file_columns = columns_of(self._ids, *choice)
         self._own = {name: self._ids[path] for name, path in self.columns.named().items()}
+        self.field_ids: Mapping[str, int] = {name: number for name, (number, _) in self._own.items()}
         self.files: Sequence[DataFile] = []
         self.not_checked: Sequence[str] = []
         self._read()

@@ -1,6 +1,6 @@
 """A folder of Parquet files, read as Spark reads it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ class ParquetFolder:
 
     format, name = "parquet", ""
     not_checked: Sequence[str] = ()
+    field_ids: Mapping[str, int] = {}
 
     def __init__(self, files: StoredFiles, choice: ColumnChoice) -> None:
         found = sorted(
