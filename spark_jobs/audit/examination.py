@@ -52,13 +52,15 @@ def examine(asked: Asked, log: "TopicLog | None", for_each: ForEach = map) -> Re
 
 
 def opened(stored: StoredFiles, asked: Asked) -> Table:
-    """Iceberg, Delta, or a folder of Parquet files, by what is there. Raises AuditFailed, OSError."""
+    """Delta, Iceberg, or a folder of Parquet files, by what is there. A Delta table may have metadata for readers of
+    Iceberg (UniForm), which follow it. Raises AuditFailed, OSError.
+    """
     with _understood(asked.address):
-        if (path := iceberg_table.metadata_file(stored)) is not None:
-            return IcebergTable(stored, path, asked.choice)
         if any(True for _ in stored.listed(f"{stored.root}/{LOG}")):
             place = asked.address.partition("?")[0] if "://" in asked.address else stored.root
             return DeltaTable(stored, asked.choice, place)
+        if (path := iceberg_table.metadata_file(stored)) is not None:
+            return IcebergTable(stored, path, asked.choice)
         return ParquetFolder(stored, asked.choice)
 
 

@@ -49,13 +49,15 @@ def read(
     """``ids``: of fields, where they count before names. ``topic``: of a table without a column for it, else None.
     ``read_all``: do not trust the footer.
 
-    Raises FileUnreadable; AuditFailed if it lacks a column; OSError.
+    Raises FileUnreadable; AuditFailed if it lacks a column, or the store fails.
     """
     try:
         with files.opened(file.path) as source, pq.ParquetFile(source) as parquet:
             return _read(parquet, file, columns, ids, topic, read_all)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise FileUnreadable(str(error)) from error
+    except OSError as error:  # a damaged page, too, which cannot be told from a failing store
+        raise AuditFailed(f"{file.path} cannot be read: {error}") from error
 
 
 def _read(

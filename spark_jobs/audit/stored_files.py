@@ -51,7 +51,9 @@ class StoredFiles:
                 yield found.size if found.type == fs.FileType.File else None
 
     def listed(self, folder: str, recursive: bool = False) -> Iterable[Any]:
-        """``FileInfo`` of each file; none if there is no folder."""
+        """``FileInfo`` of each file; none if there is no folder. Raises AuditFailed if ``root`` is a file."""
+        if folder == self.root and self._system.get_file_info(folder).type == fs.FileType.File:
+            raise AuditFailed(f"{folder} is a file: give the table's folder, or a metadata file of Iceberg")
         selector = fs.FileSelector(folder, recursive=recursive, allow_not_found=True)
         return [each for each in self._system.get_file_info(selector) if each.type == fs.FileType.File]
 

@@ -193,6 +193,8 @@ def test_what_cannot_be_audited_is_one_sentence(tmp_path: Path) -> None:
     table.append(rows([1]))
     with pytest.raises(AuditFailed, match="--offset-column: the table has no column x, only offset, partition, topic"):
         audited(table, choice=ColumnChoice(offset="x"))
+    with pytest.raises(AuditFailed, match=r"part-00000\.parquet is a file: give the table's folder"):
+        examine(Asked(str(table.data_files()[0])), None)
     with pytest.raises(AuditFailed, match="topic, value, offset are no places in a topic"):
         audited(table, choice=ColumnChoice(partition="value"), read_all=True)
 
@@ -201,7 +203,7 @@ def test_file_that_is_no_parquet_is_found(tmp_path: Path) -> None:
     table = PlainFolder(tmp_path / "t")
     for first in (0, 10):
         table.append(rows(range(first, first + 10)))
-    (tmp_path / "t" / "part-00001.parquet").write_bytes(b"no Parquet file")
+    (tmp_path / "t" / "part-00000.parquet").write_bytes(b"no Parquet file")
     finding = only(audited(table))
     assert finding.kind is Kind.FILE and "cannot be read: Parquet magic bytes not found" in finding.said
 
