@@ -246,14 +246,14 @@ class _Examination:
                 self._add(Finding(Kind.AHEAD, said, tp, judged.first, judged.last))
             return 0
         if judged.last >= bounds.end:
-            self._ahead(tp, judged.last, bounds.end)
+            self._ahead(tp, judged, bounds.end)
         firsts, lasts = gaps.firsts, gaps.lasts
         self._unknowable(tp, gaps, bounds)
         within = (lasts >= bounds.start) & (firsts < bounds.readable_end)
         asked = (np.maximum(firsts[within], bounds.start), np.minimum(lasts[within], bounds.readable_end - 1))
         missing = self._log.missing(tp, asked, judged.covered)
         if self._asked.from_earliest and judged.first > bounds.start:
-            self._before(tp, judged, bounds.start)
+            self._before(tp, judged, bounds)
         self._told(tp, gaps, missing, "are records of the topic, and in no file")
         return int((missing[1] - missing[0] + 1).sum())
 
@@ -290,13 +290,15 @@ class _Examination:
                 f"{open_count:,} offsets that {tp} lacks are from {bounds.readable_end} on, where a transaction is open"
             )
 
-    def _ahead(self, tp: TopicPartition, last: int, end: int) -> None:
+    def _ahead(self, tp: TopicPartition, judged: Judged, end: int) -> None:
+        last = judged.last
         said = f"the table has offsets of {tp} up to {last}, but the topic ends at {end}: it was recreated or cut"
-        self._add(Finding(Kind.AHEAD, said, tp, end, last))
+        self._add(Finding(Kind.AHEAD, said, tp, max(end, judged.first), last))
 
-    def _before(self, tp: TopicPartition, judged: Judged, start: int) -> None:
+    def _before(self, tp: TopicPartition, judged: Judged, bounds: "LogBounds") -> None:
         assert self._log is not None
-        asked = np.array([start], np.int64), np.array([judged.first - 1], np.int64)
+        until = min(judged.first, bounds.readable_end)
+        asked = np.array([bounds.start], np.int64), np.array([until - 1], np.int64)
         firsts, lasts = self._log.missing(tp, asked, judged.covered)
         if firsts.size:
             first, last, count = int(firsts[0]), int(lasts[-1]), int((lasts - firsts + 1).sum())

@@ -40,6 +40,7 @@ class Log:
 
     def missing(self, tp: TopicPartition, gaps: Any, covered: Any) -> Any:
         pairs = list(zip(*gaps, strict=True))
+        assert all(high < self._bounds[tp].readable_end for _, high in pairs), "a fetch from there waits in vain"
         asked = [offset for offset in self._records[tp] if any(low <= offset <= high for low, high in pairs)]
         return offset_runs.split(offset_runs.not_covered(np.array(asked, np.int64), covered))
 
@@ -166,6 +167,11 @@ def test_offsets_after_the_end_of_the_topic_are_found(tmp_path: Path) -> None:
     table = PlainFolder(tmp_path / "t")
     table.append(rows(range(10)))
     assert only(audited(table, Log({T0: []}, {T0: LogBounds(0, 4, 4)}))).kind is Kind.AHEAD
+    table.data_files()[0].unlink()
+    table.append(rows(range(10, 20)))
+    recreated = Log({T0: [1]}, {T0: LogBounds(0, 4, 4)})
+    found = audited(table, recreated, from_earliest=True).findings
+    assert [(each.kind, each.first, each.last) for each in found] == [(Kind.BEFORE, 1, 1), (Kind.AHEAD, 10, 19)]
 
 
 def test_struct_columns_folders_and_nulls(tmp_path: Path) -> None:
