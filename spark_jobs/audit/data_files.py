@@ -60,11 +60,18 @@ def dense_run(
     """
     offsets = bounds.get(OFFSET)
     tp = TopicPartition(_only(TOPIC, bounds, fixed, topic), _only(PARTITION, bounds, fixed, None))
-    if row_count is None or offsets is None or offsets.null_count != 0 or None in tp:
+    if row_count is None or offsets is None or offsets.null_count != 0:
+        return None
+    if not (isinstance(tp.topic, str) and _is_whole(tp.partition, offsets.low, offsets.high)):
         return None
     if offsets.high - offsets.low + 1 != row_count:
         return None
     return Run(tp, offsets.low, offsets.high)
+
+
+def _is_whole(*values: Any) -> bool:
+    """Columns of other types may hold whole numbers, too, but the bounds of texts are not those of their numbers."""
+    return all(isinstance(each, int) for each in values)
 
 
 def _only(name: str, bounds: Mapping[str, Bounds], fixed: Mapping[str, Any], default: Any) -> Any:
@@ -74,4 +81,7 @@ def _only(name: str, bounds: Mapping[str, Bounds], fixed: Mapping[str, Any], def
     found = bounds.get(name)
     if found is None:
         return default
-    return found.low if found.low == found.high and found.null_count == 0 else None
+    if found.low != found.high or found.null_count != 0:
+        return None
+    is_number = name == PARTITION and isinstance(found.low, str) and found.low.isdecimal()
+    return int(found.low) if is_number else found.low

@@ -37,6 +37,7 @@ class DeltaTable:
     """Its newest version. Raises AuditFailed, OSError."""
 
     format = "delta"
+    field_ids: Mapping[str, int] = {}
 
     def __init__(self, files: StoredFiles, choice: ColumnChoice, name: str) -> None:
         self.name = f"delta.`{name}`"

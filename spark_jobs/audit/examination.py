@@ -52,13 +52,15 @@ def examine(asked: Asked, log: "TopicLog | None", for_each: ForEach = map) -> Re
 
 
 def opened(stored: StoredFiles, asked: Asked) -> Table:
-    """Iceberg, Delta, or a folder of Parquet files, by what is there. Raises AuditFailed, OSError."""
+    """Delta, Iceberg, or a folder of Parquet files, by what is there. A Delta table may have metadata for readers of
+    Iceberg (UniForm), which follow it. Raises AuditFailed, OSError.
+    """
     with _understood(asked.address):
-        if (path := iceberg_table.metadata_file(stored)) is not None:
-            return IcebergTable(stored, path, asked.choice)
         if any(True for _ in stored.listed(f"{stored.root}/{LOG}")):
             place = asked.address.partition("?")[0] if "://" in asked.address else stored.root
             return DeltaTable(stored, asked.choice, place)
+        if (path := iceberg_table.metadata_file(stored)) is not None:
+            return IcebergTable(stored, path, asked.choice)
         return ParquetFolder(stored, asked.choice)
 
 
@@ -69,6 +71,25 @@ def _understood(address: str) -> Iterator[None]:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AuditFailed(f"the metadata of {address} are not understood: {type(error).__name__} {error}") from error
+
+
+class _Gone:
+    """Files of one partition that the table lacks, by the offsets that they had, as far as their statistics say."""
+
+    def __init__(self, removed: Sequence[Removed], tp: TopicPartition, only_topic: str | None) -> None:
+        self._removed: list[Removed] = []
+        runs = []
+        for each in removed:
+            run = dense_run(each.file.row_count, each.file.bounds, each.file.fixed, only_topic)
+            if run is not None and run.tp == tp:
+                self._removed.append(each)
+                runs.append((run.first, run.last))
+        self._firsts, self._lasts = np.array(runs, np.int64).reshape(-1, 2).T
+
+    def holding(self, first: int, last: int) -> list[Removed]:
+        """Those that had some of these offsets."""
+        found = np.flatnonzero((self._firsts <= last) & (first <= self._lasts))
+        return [self._removed[at] for at in found]
 
 
 class _Examination:
@@ -84,16 +105,19 @@ class _Examination:
         self._findings: list[Finding] = []
         self._counts: Counter[Kind] = Counter()
         self._lost: list[Removed] = []
+        self._absent_topics: frozenset[str] = frozenset()
         there = self._intact(stored)
         self._rows = TableRows(stored, table, there, asked.topic, asked.read_all, for_each)
+        for number, reason in sorted(self._rows.unreadable.items()):
+            self._damaged(there[number], f"cannot be read: {reason}")
         self._history = History()
-        if self._findings or any(each.overlaps or each.gaps.firsts.size for each in self._rows.judged.values()):
+        if self._counts or any(each.overlaps or each.gaps.firsts.size for each in self._rows.judged.values()):
             with _understood(asked.address):
                 self._history = table.history()
 
     def report(self) -> Report:
         judged = self._rows.judged
-        bounds = {} if self._log is None else self._log.bounds(self._topics())
+        bounds = self._bounds()
         partitions = []
         for tp, each in judged.items():
             self._overlaps(each.overlaps, tp)
@@ -110,13 +134,13 @@ class _Examination:
             of = f" of topic {self._asked.topic}" if self._asked.topic else ""
             self._not_checked.append(f"the table has no rows{of}")
         if nulls := self._rows.without_place:
-            self._add(Finding(Kind.NO_PLACE, f"{nulls:,} rows have no partition or no offset", count=nulls))
+            self._add(Finding(Kind.NO_PLACE, f"{nulls:,} rows lack topic, partition or offset", count=nulls))
         kinds = list(Kind)
         findings = sorted(self._findings, key=lambda each: kinds.index(each.kind))
         left_out = {kind: count - _MOST_DESCRIBED for kind, count in self._counts.items() if count > _MOST_DESCRIBED}
         return Report(
-            self._table.format, len(self._table.files), len(self._rows.read), self._rows.row_count, partitions,
-            findings, left_out, self._not_checked,
+            self._table.format, len(self._table.files), len(self._rows.read), self._rows.by_bounds_count,
+            self._rows.row_count, partitions, findings, left_out, self._not_checked,
         )  # fmt: skip
 
     def _add(self, finding: Finding) -> None:
@@ -124,8 +148,21 @@ class _Examination:
         if self._counts[finding.kind] <= _MOST_DESCRIBED:
             self._findings.append(finding)
 
-    def _topics(self) -> list[str]:
-        return sorted({tp.topic for tp in self._rows.judged} | ({self._asked.topic} - {""}))
+    def _bounds(self) -> "Mapping[TopicPartition, LogBounds]":
+        """Of the topics that exist; none without a cluster."""
+        if self._log is None:
+            return {}
+        topics = sorted({tp.topic for tp in self._rows.judged} | ({self._asked.topic} - {""}))
+        found = self._log.bounds(topics)
+        absent = [topic for topic in topics if topic not in {tp.topic for tp in found}]
+        if self._asked.topic in absent:
+            raise AuditFailed(f"topic {self._asked.topic} does not exist at {self._servers}")
+        self._not_checked += [
+            f"topic {topic} does not exist at {self._servers}, so nothing says which of its gaps are lost records"
+            for topic in absent
+        ]
+        self._absent_topics = frozenset(absent)
+        return found
 
     # --- files
 
@@ -142,7 +179,8 @@ class _Examination:
         intact = []
         for file, size in zip(files, sizes, strict=True):
             if size is None or file.size_bytes not in (None, size):
-                self._damaged(file, size)
+                is_other = "does not exist" if size is None else f"has {size:,} bytes, not {file.size_bytes:,}"
+                self._damaged(file, is_other)
             else:
                 intact.append(file)
         return intact
@@ -155,10 +193,9 @@ class _Examination:
         said = f"{first.path} is listed more than once: each of its rows is read again"
         self._add(Finding(Kind.TWICE, said, tp, low, high, again.row_count, (first.path,), commits, repair))
 
-    def _damaged(self, file: DataFile, size: int | None) -> None:
+    def _damaged(self, file: DataFile, said: str) -> None:
         run = dense_run(file.row_count, file.bounds, file.fixed, self._only_topic)
         tp, low, high = run or (None, None, None)
-        said = "does not exist" if size is None else f"has {size:,} bytes, not {file.size_bytes:,}"
         repair = ("bring the file back from a copy, or remove it from the table and read its records again",)
         commits = _known(file.commit)
         self._lost.append(Removed(file, file.commit))
@@ -169,7 +206,9 @@ class _Examination:
     # --- duplicates
 
     def _overlaps(self, overlaps: Sequence[Overlap], tp: TopicPartition) -> None:
-        for each in overlaps:
+        room = max(0, _MOST_DESCRIBED - self._counts[Kind.DUPLICATE])
+        self._counts[Kind.DUPLICATE] += len(overlaps[room:])
+        for each in overlaps[:room]:
             files = [self._rows.files[number] for number in dict.fromkeys((each.other, each.file))]
             where = f"twice in {files[0].path}" if len(files) == 1 else f"in {files[0].path} and in {files[1].path}"
             self._add(
@@ -202,17 +241,19 @@ class _Examination:
             self._told(tp, gaps, (gaps.firsts, gaps.lasts), "are in no file")
             return int((gaps.lasts - gaps.firsts + 1).sum())
         if bounds is None:
-            self._not_checked.append(f"{tp} is not in the topic, so its gaps were not compared with it")
+            if tp.topic not in self._absent_topics:
+                said = f"the table has offsets of {tp}, but the topic has no such partition: it was recreated"
+                self._add(Finding(Kind.AHEAD, said, tp, judged.first, judged.last))
             return 0
         if judged.last >= bounds.end:
-            self._ahead(tp, judged.last, bounds.end)
+            self._ahead(tp, judged, bounds.end)
         firsts, lasts = gaps.firsts, gaps.lasts
         self._unknowable(tp, gaps, bounds)
         within = (lasts >= bounds.start) & (firsts < bounds.readable_end)
         asked = (np.maximum(firsts[within], bounds.start), np.minimum(lasts[within], bounds.readable_end - 1))
         missing = self._log.missing(tp, asked, judged.covered)
         if self._asked.from_earliest and judged.first > bounds.start:
-            self._before(tp, judged, bounds.start)
+            self._before(tp, judged, bounds)
         self._told(tp, gaps, missing, "are records of the topic, and in no file")
         return int((missing[1] - missing[0] + 1).sum())
 
@@ -220,10 +261,11 @@ class _Examination:
         at = np.searchsorted(gaps.firsts, missing[0], side="right") - 1
         room = max(0, _MOST_DESCRIBED - self._counts[Kind.GAP])
         self._counts[Kind.GAP] += at.size
+        gone = _Gone(self._lost, tp, self._only_topic), _Gone(self._history.removed, tp, self._only_topic)
         for first, last, index in zip(*(each[:room].tolist() for each in (*missing, at)), strict=True):
             beside = [self._rows.files[int(of[index])] for of in (gaps.before, gaps.after)]
-            lost = [each for each in self._lost if self._held(each, tp, first, last)]
-            removed = lost or [each for each in self._history.removed if self._held(each, tp, first, last)]
+            lost, by_commits = (each.holding(first, last) for each in gone)
+            removed = lost or by_commits
             said = f"{_offsets(first, last)} of {tp} {what}"
             if lost:
                 said += f"; {lost[0].file.path}, which is missing or damaged, had some of them"
@@ -235,12 +277,6 @@ class _Examination:
             self._findings.append(
                 Finding(Kind.GAP, said, tp, first, last, last - first + 1, files, commits, repair)
             )
-
-    def _held(self, removed: Removed, tp: TopicPartition, first: int, last: int) -> bool:
-        """True if the removed file had some of the offsets, as far as its statistics say."""
-        file = removed.file
-        run = dense_run(file.row_count, file.bounds, file.fixed, self._only_topic)
-        return run is not None and run.tp == tp and run.first <= last and first <= run.last
 
     def _unknowable(self, tp: TopicPartition, gaps: Gaps, bounds: "LogBounds") -> None:
         gone = _clipped(gaps, 0, bounds.start - 1)
@@ -254,13 +290,15 @@ class _Examination:
                 f"{open_count:,} offsets that {tp} lacks are from {bounds.readable_end} on, where a transaction is open"
             )
 
-    def _ahead(self, tp: TopicPartition, last: int, end: int) -> None:
+    def _ahead(self, tp: TopicPartition, judged: Judged, end: int) -> None:
+        last = judged.last
         said = f"the table has offsets of {tp} up to {last}, but the topic ends at {end}: it was recreated or cut"
-        self._add(Finding(Kind.AHEAD, said, tp, end, last))
+        self._add(Finding(Kind.AHEAD, said, tp, max(end, judged.first), last))
 
-    def _before(self, tp: TopicPartition, judged: Judged, start: int) -> None:
+    def _before(self, tp: TopicPartition, judged: Judged, bounds: "LogBounds") -> None:
         assert self._log is not None
-        asked = np.array([start], np.int64), np.array([judged.first - 1], np.int64)
+        until = min(judged.first, bounds.readable_end)
+        asked = np.array([bounds.start], np.int64), np.array([until - 1], np.int64)
         firsts, lasts = self._log.missing(tp, asked, judged.covered)
         if firsts.size:
             first, last, count = int(firsts[0]), int(lasts[-1]), int((lasts - firsts + 1).sum())
@@ -294,4 +332,3 @@ def _clipped(gaps: Gaps, low: int, high: int) -> int:
 def exit_code(report: Report) -> int:
     """0: clean. 1: findings. 2: no finding, but something was not checked."""
     return 1 if report.findings else 2 if report.not_checked else 0
-

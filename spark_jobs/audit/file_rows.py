@@ -1,6 +1,6 @@
 """The offsets in a Parquet file, from its footer, and from its rows where the footer is not enough."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ _ROWS_AT_ONCE = 1_000_000
 
 
 class Piece(NamedTuple):
-    """Runs of one partition in one file. ``is_read``: the rows themselves were read."""
+    """Runs of one partition in one file. ``is_read``: all of these rows were read."""
 
     tp: TopicPartition
     firsts: Offsets
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
 
 
 class FileRows(NamedTuple):
-    """``without_place``: rows whose partition or offset is null."""
+    """``without_place``: rows whose topic, partition or offset is null."""
 
     pieces: list[Piece]
     row_count: int
@@ -39,22 +39,35 @@ def of_run(tp: TopicPartition, first: int, last: int) -> Piece:
     return Piece(tp, np.array([first], np.int64), np.array([last], np.int64), False)
 
 
-def read(files: StoredFiles, file: DataFile, columns: Columns, topic: str | None, read_all: bool) -> FileRows:
-    """``topic``: of a table without a column for it, else None. ``read_all``: do not trust the footer.
+class FileUnreadable(AuditFailed):
+    """It is no Parquet file, or a damaged one."""
 
-    Raises AuditFailed if it is no Parquet file or lacks a column; OSError.
+
+def read(
+    files: StoredFiles, file: DataFile, columns: Columns, ids: Mapping[str, int], topic: str | None, read_all: bool
+) -> FileRows:
+    """``ids``: of fields, where they count before names. ``topic``: of a table without a column for it, else None.
+    ``read_all``: do not trust the footer.
+
+    Raises FileUnreadable; AuditFailed if it lacks a column, or the store fails.
     """
     try:
         with files.opened(file.path) as source, pq.ParquetFile(source) as parquet:
-            return _read(parquet, file, columns, topic, read_all)
+            return _read(parquet, file, columns, ids, topic, read_all)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise FileUnreadable(str(error)) from error
+    except OSError as error:  # a damaged page, too, which cannot be told from a failing store
         raise AuditFailed(f"{file.path} cannot be read: {error}") from error
 
 
-def _read(parquet: Any, file: DataFile, columns: Columns, topic: str | None, read_all: bool) -> FileRows:
+def _read(
+    parquet: Any, file: DataFile, columns: Columns, ids: Mapping[str, int], topic: str | None, read_all: bool
+) -> FileRows:
     footer = parquet.metadata
     leaves = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
-    wanted = {name: path for name, path in columns.named().items() if name not in file.fixed}
+    by_id = _paths_by_id(parquet.schema_arrow) if ids else {}
+    named = {name: by_id.get(ids.get(name, -1), path) for name, path in columns.named().items()}
+    wanted = {name: path for name, path in named.items() if name not in file.fixed}
     for path in wanted.values():
         if path not in leaves:
             raise AuditFailed(f"{file.path} has no column {path}")
@@ -69,10 +82,36 @@ def _read(parquet: Any, file: DataFile, columns: Columns, topic: str | None, rea
             unread.append(number)
     without_place = 0
     for batch in parquet.iter_batches(_ROWS_AT_ONCE, row_groups=unread, columns=list(wanted.values())):
-        read_pieces, nulls = _of_batch(batch, wanted, file.fixed, topic)
+        try:
+            read_pieces, nulls = _of_batch(batch, wanted, file.fixed, topic)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise AuditFailed(f"{file.path}: {', '.join(wanted.values())} are no places in a topic: {error}") from error
         pieces += read_pieces
         without_place += nulls
-    return FileRows(pieces, footer.num_rows, without_place)
+    return FileRows(_whole(pieces), footer.num_rows, without_place)
+
+
+def _whole(pieces: list[Piece]) -> list[Piece]:
+    """One of each partition. The batches of a file whose rows are in another order make many short runs."""
+    by_tp: dict[TopicPartition, list[Piece]] = {}
+    for each in pieces:
+        by_tp.setdefault(each.tp, []).append(each)
+    return [
+        Piece(tp, *offset_runs.united([each[1:3] for each in found]), all(each.is_read for each in found))
+        for tp, found in by_tp.items()
+    ]
+
+
+def _paths_by_id(fields: Iterable[Any], above: str = "") -> dict[int, str]:
+    """Those in lists and maps are left out."""
+    found: dict[int, str] = {}
+    for each in fields:
+        path = f"{above}{each.name}"
+        if pa.types.is_struct(each.type):
+            found |= _paths_by_id(each.type, f"{path}.")
+        elif number := (each.metadata or {}).get(b"PARQUET:field_id"):
+            found[int(number)] = path
+    return found
 
 
 def _bounds(column: Any) -> Bounds | None:
@@ -92,6 +131,7 @@ def _of_batch(
     numbers = np.zeros(len(offsets), np.int64) if partitions is None else partitions.fill_null(-1).to_numpy(False)
     names, topics = [fixed.get(TOPIC, topic)], np.zeros(len(offsets), np.int64)
     if TOPIC in values:
+        known = pc.and_(known, values[TOPIC].is_valid())
         encoded = values[TOPIC].cast(pa.string()).fill_null("").dictionary_encode()
         names, topics = encoded.dictionary.to_pylist(), encoded.indices.to_numpy(False).astype(np.int64)
     rows, is_known = offsets.fill_null(0).to_numpy(False), known.to_numpy(False)

@@ -18,7 +18,7 @@ class Kind(Enum):
     BEFORE = "records before the first row"
     ABSENT = "partition without rows"
     AHEAD = "offsets that the topic does not have"
-    NO_PLACE = "rows without partition or offset"
+    NO_PLACE = "rows without topic, partition or offset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,14 @@ class PartitionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``left_out``: findings beyond those that are described, by kind. ``files_read``: files whose rows were read."""
+    """``left_out``: findings beyond those that are described, by kind. ``files_read``: files whose rows were read.
+    ``files_by_bounds``: those with rows that were not read, because count and bounds agree.
+    """
 
     format: str
     files: int
     files_read: int
+    files_by_bounds: int
     rows: int
     partitions: Sequence[PartitionRow]
     findings: Sequence[Finding]
@@ -76,7 +79,8 @@ class Report:
 
     def as_document(self) -> dict[str, Any]:
         return {
-            "format": self.format, "files": self.files, "filesRead": self.files_read, "rows": self.rows,
+            "format": self.format, "files": self.files, "filesRead": self.files_read,
+            "filesByBounds": self.files_by_bounds, "rows": self.rows,
             "partitions": [each._asdict() for each in self.partitions],
             "findings": [each.as_document() for each in self.findings],
             "leftOut": {kind.name: count for kind, count in self.left_out.items()},

@@ -14,7 +14,8 @@ from typing import Any
 import fastavro
 
 from kafka_zk.spark_jobs.audit.column_names import columns_of
-from kafka_zk.spark_jobs.audit.data_files import Bounds, DataFile
+from kafka_zk.spark_jobs.audit.data_files import PARTITION, TOPIC, Bounds, DataFile
+from kafka_zk.spark_jobs.audit.parquet_folder import fixed_values
 from kafka_zk.spark_jobs.audit.stored_files import StoredFiles
 from kafka_zk.spark_jobs.audit.table import ColumnChoice, History, Removed
 from kafka_zk.spark_jobs.errors import AuditFailed
@@ -42,6 +43,8 @@ class IcebergTable:
         self._ids = _field_ids(_schema(self._metadata))
         self.columns = self.file_columns = columns_of(self._ids, *choice)
         self._own = {name: self._ids[path] for name, path in self.columns.named().items()}
+        self.field_ids: Mapping[str, int] = {name: number for name, (number, _) in self._own.items()}
+        self._specs = {each["spec-id"]: each["fields"] for each in self._metadata.get("partition-specs", ())}
         self.files: Sequence[DataFile] = []
         self.not_checked: Sequence[str] = []
         self._read()
@@ -108,7 +111,19 @@ class IcebergTable:
         added_by = entry.get("snapshot_id") or manifest.get("added_snapshot_id")
         path = self._stored.path_of(found["file_path"], self._stored.root)
         size = found.get("file_size_in_bytes")
-        return DataFile(path, found["record_count"], bounds, {}, self._commit(added_by), size)
+        fixed = fixed_values(path, self._partition_values(found, manifest))
+        return DataFile(path, found["record_count"], bounds, fixed, self._commit(added_by), size)
+
+    def _partition_values(self, found: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
+        """By TOPIC and PARTITION, where the table is partitioned by them. Files that add_files took lack the column."""
+        values = found.get("partition") or {}
+        return {
+            name: str(values[each["name"]])
+            for each in self._specs.get(manifest.get("partition_spec_id"), ())
+            for name in (TOPIC, PARTITION)
+            if each["transform"] == "identity" and values.get(each["name"]) is not None
+            and name in self._own and self._own[name][0] == each["source-id"]
+        }  # fmt: skip
 
     def _commit(self, snapshot_id: int | None) -> str:
         if (snapshot := self._snapshots.get(snapshot_id)) is None:

@@ -71,6 +71,17 @@ def split(offsets: Offsets) -> tuple[Offsets, Offsets]:
     return np.concatenate([empty, *firsts]), np.concatenate([empty, *lasts])
 
 
+def united(parts: Sequence[tuple[Offsets, Offsets]]) -> tuple[Offsets, Offsets]:
+    """Runs that together hold the offsets of all ``parts``, copies included, and as few as possible."""
+    if len(parts) == 1:
+        return parts[0]
+    firsts, lasts = (np.concatenate(each) for each in zip(*parts, strict=True))
+    places, of = np.unique(np.concatenate((firsts, lasts + 1)), return_inverse=True)
+    steps = np.zeros(places.size, np.int64)
+    np.add.at(steps, of, np.repeat((1, -1), (firsts.size, lasts.size)))
+    return np.repeat(places, np.maximum(steps, 0)), np.repeat(places, np.maximum(-steps, 0)) - 1
+
+
 def joined(pieces: Iterable[tuple[int, Offsets, Offsets]]) -> Runs:
     """``pieces``: a file's number, and the firsts and lasts of its runs."""
     found = [(firsts, lasts, np.full(firsts.size, file, np.int64)) for file, firsts, lasts in pieces]

@@ -1,6 +1,6 @@
 """A folder of Parquet files, read as Spark reads it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ class ParquetFolder:
 
     format, name = "parquet", ""
     not_checked: Sequence[str] = ()
+    field_ids: Mapping[str, int] = {}
 
     def __init__(self, files: StoredFiles, choice: ColumnChoice) -> None:
         found = sorted(
@@ -29,9 +30,8 @@ class ParquetFolder:
         found = [each for each in found if each.path.endswith((".parquet", ".parq"))]
         if not found:
             raise AuditFailed(f"{files.root} has no table: no metadata of Iceberg, no Delta log, no Parquet files")
-        first = found[0].path
-        folders = _folder_values(first[len(files.root) + 1 :])
-        self.columns = self.file_columns = columns_of({*_paths(files, first), *folders}, *choice)
+        path, columns = _first_readable(files, [each.path for each in found])
+        self.columns = self.file_columns = columns_of({*columns, *_folder_values(path[len(files.root) + 1 :])}, *choice)
         self.files: Sequence[DataFile] = [
             DataFile(each.path, fixed=_fixed(each.path, files.root, self.columns), size_bytes=each.size)
             for each in found
@@ -41,13 +41,16 @@ class ParquetFolder:
         return History()
 
 
-def _paths(files: StoredFiles, path: str) -> list[str]:
-    try:
-        with files.opened(path) as source:
-            schema = pq.read_metadata(source).schema
-            return [schema.column(index).path for index in range(len(schema))]
-    except pa.ArrowInvalid as error:
-        raise AuditFailed(f"{path} cannot be read: {error}") from error
+def _first_readable(files: StoredFiles, paths: Sequence[str]) -> tuple[str, list[str]]:
+    """The file and its columns. Raises AuditFailed."""
+    for path in paths:
+        try:
+            with files.opened(path) as source:
+                schema = pq.read_metadata(source).schema
+            return path, [schema.column(index).path for index in range(len(schema))]
+        except pa.ArrowInvalid as error:
+            reason = str(error)
+    raise AuditFailed(f"none of {len(paths):,} files of {files.root} can be read: {reason}")
 
 
 def _folder_values(path: str) -> dict[str, str]:

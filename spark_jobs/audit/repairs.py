@@ -27,10 +27,9 @@ def keep_once(name: str, columns: Columns, tp: TopicPartition, first: int, last:
     where = _condition(columns, tp, first, last)
     place = ", ".join(_quoted(path) for path in columns if path is not None)
     copy = f"kafka_zk_repair_{tp.partition}_{first}"
-    numbered = f"SELECT *, row_number() OVER (PARTITION BY {place} ORDER BY {_quoted(columns.offset)}) AS kafka_zk_copy"
+    rows = f"SELECT first(struct(*)) AS kept FROM {name} WHERE {where} GROUP BY {place}"
     return (
-        f"CREATE TABLE {copy} AS SELECT * EXCEPT (kafka_zk_copy) FROM ({numbered} FROM {name} WHERE {where}) "
-        f"WHERE kafka_zk_copy = 1",
+        f"CREATE TABLE {copy} USING parquet AS SELECT kept.* FROM ({rows})",
         f"DELETE FROM {name} WHERE {where}",
         f"INSERT INTO {name} SELECT * FROM {copy}",
         f"DROP TABLE {copy}",

@@ -4,7 +4,6 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -12,6 +11,11 @@ from pyarrow import fs
 from kafka_zk.spark_jobs.errors import AuditFailed
 
 _OLD_NAMES = {"s3a": "s3", "s3n": "s3"}
+_TYPES = {
+    "s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "abfs", "abfss": "abfs", "hdfs": "hdfs",
+    "viewfs": "hdfs",
+}  # fmt: skip
+"""Of pyarrow's file systems. Names in a table's metadata are no URIs: ``%3A`` is part of a name."""
 _AT_ONCE = 1000
 
 
@@ -30,18 +34,15 @@ class StoredFiles:
 
     def path_of(self, address: str, folder: str) -> str:
         """The path of what a table's metadata name; ``folder``: where relative names begin."""
-        parts = urlsplit(address)
-        if len(parts.scheme) > 1 and parts.scheme == "file":
+        if address.startswith("file:") and self._system.type_name == "local":
             return address.removeprefix("file:").replace("///", "/", 1)
-        if "://" in address:
-            try:
-                return str(self._system.normalize_path(fs.FileSystem.from_uri(_current(address))[1]))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise AuditFailed(f"{address}: {error}") from error
-        return address if address.startswith("/") else f"{folder}/{address}"
-
-    def kind(self, path: str) -> Any:
-        return self._system.get_file_info(path).type
+        scheme, joint, rest = address.partition("://")
+        if not joint:
+            return address if address.startswith("/") else f"{folder}/{address}"
+        if _TYPES.get(scheme) != self._system.type_name:
+            raise AuditFailed(f"{address} is in another store than {self.root}, or in one that is not known")
+        place, _, key = rest.partition("/")
+        return f"/{key}" if _TYPES[scheme] == "hdfs" else f"{place.partition('@')[0]}/{key}"
 
     def sizes(self, paths: Sequence[str]) -> Iterator[int | None]:
         """In bytes; None for each that does not exist."""
@@ -50,7 +51,9 @@ class StoredFiles:
                 yield found.size if found.type == fs.FileType.File else None
 
     def listed(self, folder: str, recursive: bool = False) -> Iterable[Any]:
-        """``FileInfo`` of each file; none if there is no folder."""
+        """``FileInfo`` of each file; none if there is no folder. Raises AuditFailed if ``root`` is a file."""
+        if folder == self.root and self._system.get_file_info(folder).type == fs.FileType.File:
+            raise AuditFailed(f"{folder} is a file: give the table's folder, or a metadata file of Iceberg")
         selector = fs.FileSelector(folder, recursive=recursive, allow_not_found=True)
         return [each for each in self._system.get_file_info(selector) if each.type == fs.FileType.File]
 

@@ -31,14 +31,16 @@ class History:
 
 
 class Table(Protocol):
-    """``name``: in SQL, empty without SQL. ``file_columns``: ``columns`` as the files name them. ``not_checked``:
-    sentences about what is not understood.
+    """``name``: in SQL, empty without SQL. ``file_columns``: ``columns`` as the files name them. ``field_ids``:
+    of the columns by TOPIC, PARTITION and OFFSET; they count before names. ``not_checked``: sentences about what is not
+    understood.
     """
 
     format: str
     name: str
     columns: Columns
     file_columns: Columns
+    field_ids: Mapping[str, int]
     files: Sequence[DataFile]
     not_checked: Sequence[str]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.audit import file_rows, offset_runs
 from kafka_zk.spark_jobs.audit.data_files import DataFile, dense_run
-from kafka_zk.spark_jobs.audit.file_rows import FileRows
+from kafka_zk.spark_jobs.audit.file_rows import FileRows, FileUnreadable
 from kafka_zk.spark_jobs.audit.offset_runs import Judged, Offsets
 from kafka_zk.spark_jobs.audit.stored_files import StoredFiles
 from kafka_zk.spark_jobs.audit.table import Table
@@ -20,6 +20,7 @@ _MOST_RUNS = 10_000_000
 class TableRows:
     """``files``: those that exist, each once; a file's number is its index. ``topic``: only its rows count, and
     without a column for the topic all rows are its; empty: all topics. ``read_all``: no statistics are trusted.
+    ``unreadable``: damaged files by number, with the reason.
 
     Raises AuditFailed, OSError.
     """
@@ -31,11 +32,13 @@ class TableRows:
         self._stored = stored
         self._for_each = for_each
         self._columns = table.file_columns
+        self._ids = table.field_ids
         self.files = files
         self._topic = topic
         self._only_topic = topic if table.columns.topic is None else None
         self.found: dict[int, FileRows] = {}
         self.read: set[int] = set()
+        self.unreadable: dict[int, str] = {}
         self._read(list(self._not_dense()) if not read_all else range(len(files)), read_all)
         self.judged = self._judge()
         overlapping = {number for each in self.judged.values() for pair in each.overlaps for number in pair[2:]}
@@ -51,6 +54,11 @@ class TableRows:
     def row_count(self) -> int:
         return sum(each.row_count for each in self.found.values())
 
+    @property
+    def by_bounds_count(self) -> int:
+        """Of files whose offsets are known, in part at least, from statistics only."""
+        return sum(not all(piece.is_read for piece in each.pieces) for each in self.found.values())
+
     def row_count_of(self, number: int) -> int:
         return self.found[number].row_count
 
@@ -64,18 +72,23 @@ class TableRows:
 
     def _read(self, numbers: Sequence[int], read_all: bool) -> None:
         def one(number: int) -> FileRows:
-            return file_rows.read(self._stored, self.files[number], self._columns, self._only_topic, read_all)
+            file = self.files[number]
+            try:
+                return file_rows.read(self._stored, file, self._columns, self._ids, self._only_topic, read_all)
+            except FileUnreadable as error:
+                self.unreadable[number] = str(error)
+                return FileRows([], 0, 0)
 
         run_count = 0
         for number, found in zip(numbers, self._for_each(one, numbers), strict=True):
             self.found[number] = found
             run_count += sum(piece.firsts.size for piece in found.pieces)
-            if any(piece.is_read for piece in found.pieces) or found.without_place:
+            if found.row_count and all(piece.is_read for piece in found.pieces):
                 self.read.add(number)
             if run_count > _MOST_RUNS:
                 raise AuditFailed(
-                    f"the offsets of the table have more than {_MOST_RUNS:,} gaps, too many to hold in memory: "
-                    "audit a part of the table"
+                    f"the files have more than {_MOST_RUNS:,} runs of offsets, too many to hold in memory: they have "
+                    "gaps everywhere, or their rows were clustered by another column (--topic audits one topic)"
                 )
 
     def _judge(self) -> Mapping[TopicPartition, Judged]:

@@ -8,7 +8,6 @@ import numpy as np
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.audit import offset_runs
 from kafka_zk.spark_jobs.audit.offset_runs import Offsets
-from kafka_zk.spark_jobs.errors import AuditFailed
 from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST, ClientSettings, ClusterClient
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.source.range_fetcher import RangeFetcher
@@ -30,7 +29,7 @@ class LogBounds(NamedTuple):
 
 
 class TopicLog:
-    """Raises AuditFailed, FetchFailed, AuthenticationError."""
+    """Raises FetchFailed, AuthenticationError."""
 
     def __init__(self, settings: ClientSettings, note: Note) -> None:
         self._settings = FetchSettings(settings, fail_on_data_loss=False)
@@ -47,11 +46,8 @@ class TopicLog:
         return self._settings.client.bootstrap_servers
 
     def bounds(self, topics: Collection[str]) -> dict[TopicPartition, LogBounds]:
-        """Of all partitions."""
+        """Of all partitions of those topics that exist."""
         counts = self._cluster.partition_counts(topics)
-        for topic in topics:
-            if topic not in counts:
-                raise AuditFailed(f"topic {topic} does not exist at {self.bootstrap_servers}")
         tps = [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
         starts, readable = (self._cluster.offsets(dict.fromkeys(tps, spec)) for spec in (EARLIEST, LATEST))
         ends = self._cluster.log_ends(tps)

@@ -60,7 +60,8 @@ def audit(
     only offsets that are committed records of the topic count as missing. The output names the commits that brought a
     problem, and statements that repair it.
 
-    Exit code: 0 clean, 1 something is wrong or the command failed, 2 nothing is wrong, but something was not checked.
+    Exit code: 0 nothing found, 1 something is wrong or the command failed, 2 nothing found, but something was not
+    checked.
 
     \b
     kafka-zk lake audit ./lake
@@ -131,6 +132,11 @@ def _show(report: "Report", is_compared: bool) -> None:
     say("")
     for reason in report.not_checked[:SHOWN]:
         say(f"not checked: {reason}")
+    if report.files_by_bounds:
+        say(
+            f"{report.files_by_bounds:,} files were judged by count and bounds: one that has an offset twice and lacks "
+            "another looks right (--scan reads all)"
+        )
     if any(each.missing for each in report.partitions) and not is_compared:
         say("The topic may have such gaps itself (aborts, compaction): --bootstrap-server compares them.")
     say(

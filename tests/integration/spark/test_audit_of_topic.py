@@ -55,3 +55,21 @@ def test_only_committed_records_are_missing(
     assert [(each["kind"], each["first"], each["last"], each["count"]) for each in found] == [("BEFORE", 0, 6, 6)]
     assert run(["lake", "audit", str(tmp_path), *cluster]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == [topic, "0", "12", "14", "3", "0", "0", "0", "16"]
+
+
+def test_recreated_topic_is_told(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The topic ends before the table's first row, and its one record was aborted."""
+    topic = make_topic()
+    with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap, transactional_id=topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"v", partition=0)
+        producer.flush()
+        producer.abort_transaction()
+    write(tmp_path, topic, [10, 11])
+    cluster = ["--bootstrap-server", kafka_zk_cluster.bootstrap, "--from-earliest"]
+    assert run(["lake", "audit", str(tmp_path), "--json", *cluster]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["kind"], finding["first"], finding["last"]) == ("AHEAD", 10, 11)

@@ -19,6 +19,7 @@ import pytest
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.spark_jobs.audit.examination import Asked, examine, exit_code
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.spark.extraction_process import DRIVER
 from tests.integration.spark.killed_extraction import Point
@@ -176,15 +177,18 @@ def test_of_two_writers_at_once_neither_loses_nor_doubles_a_record(told: Told, n
     the first. Two groups that extract one topic into one folder meet before the rename."""
     format, target, _, runs, expected = AT_ONCE[number]
     assert sorted(told.said["at once"][number]) == [[count, EXECUTORS if count else ""] for count in expected]
+    place = told.folder / target
     if format == "delta":
-        table = read_delta(told.folder / target)
+        table = read_delta(place)
     elif format == "iceberg":
         place = told.folder / "warehouse" / "db" / target.removeprefix("lake.db.")
         table = read_iceberg(place)
         check_fields_and_metrics(place)
     else:
-        files = sorted((told.folder / target).glob("range=*/**/*.parquet"))
+        files = sorted(place.glob("range=*/**/*.parquet"))
         table = pa.concat_tables(pyarrow.parquet.read_table(path) for path in files)
-        assert list((told.folder / target / "_kafka_zk_staging").iterdir()) == [], "nothing is left of the staging"
+        assert list((place / "_kafka_zk_staging").iterdir()) == [], "nothing is left of the staging"
     written = [f"{told.topics[topic]}-{record}" for topic in {topic for _, topic in runs} for record in range(20)]
     assert sorted(table["value"].to_pylist()) == sorted(written)
+    report = examine(Asked(str(place)), None)
+    assert (report.format, exit_code(report), report.rows) == (format, 0, len(written))

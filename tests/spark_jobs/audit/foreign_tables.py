@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.io import load_file_io
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.schema import assign_fresh_schema_ids
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import new_table_metadata
@@ -71,11 +72,11 @@ class IcebergFolder:
 
     format = "iceberg"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC) -> None:
         self.folder = folder
         catalog = _OneTable("lake")
-        schema = catalog._convert_schema_if_needed(rows([]).schema)
-        metadata = new_table_metadata(schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"file://{folder}")
+        schema = assign_fresh_schema_ids(catalog._convert_schema_if_needed(rows([]).schema))
+        metadata = new_table_metadata(schema, spec, UNSORTED_SORT_ORDER, f"file://{folder}")
         location = f"file://{folder}/metadata/v1.metadata.json"
         io = load_file_io({}, location)
         ToOutputFile.table_metadata(metadata, io.new_output(location))
@@ -86,6 +87,11 @@ class IcebergFolder:
 
     def delete(self, first: int, last: int) -> None:
         self._table.delete(f"offset >= {first} and offset <= {last}")
+
+    def rename(self, **names: str) -> None:
+        with self._table.update_schema() as change:
+            for name, other in names.items():
+                change.rename_column(name, other)
 
     def list_twice(self, number: int) -> None:
         path = f"file://{self.data_files()[number]}"

@@ -40,6 +40,7 @@ class Log:
 
     def missing(self, tp: TopicPartition, gaps: Any, covered: Any) -> Any:
         pairs = list(zip(*gaps, strict=True))
+        assert all(high < self._bounds[tp].readable_end for _, high in pairs), "a fetch from there waits in vain"
         asked = [offset for offset in self._records[tp] if any(low <= offset <= high for low, high in pairs)]
         return offset_runs.split(offset_runs.not_covered(np.array(asked, np.int64), covered))
 
@@ -166,6 +167,11 @@ def test_offsets_after_the_end_of_the_topic_are_found(tmp_path: Path) -> None:
     table = PlainFolder(tmp_path / "t")
     table.append(rows(range(10)))
     assert only(audited(table, Log({T0: []}, {T0: LogBounds(0, 4, 4)}))).kind is Kind.AHEAD
+    table.data_files()[0].unlink()
+    table.append(rows(range(10, 20)))
+    recreated = Log({T0: [1]}, {T0: LogBounds(0, 4, 4)})
+    found = audited(table, recreated, from_earliest=True).findings
+    assert [(each.kind, each.first, each.last) for each in found] == [(Kind.BEFORE, 1, 1), (Kind.AHEAD, 10, 19)]
 
 
 def test_struct_columns_folders_and_nulls(tmp_path: Path) -> None:
@@ -193,9 +199,58 @@ def test_what_cannot_be_audited_is_one_sentence(tmp_path: Path) -> None:
     table.append(rows([1]))
     with pytest.raises(AuditFailed, match="--offset-column: the table has no column x, only offset, partition, topic"):
         audited(table, choice=ColumnChoice(offset="x"))
-    (tmp_path / "t" / "part-00001.parquet").write_bytes(b"no Parquet file")
-    with pytest.raises(AuditFailed, match="cannot be read"):
-        audited(table)
+    with pytest.raises(AuditFailed, match=r"part-00000\.parquet is a file: give the table's folder"):
+        examine(Asked(str(table.data_files()[0])), None)
+    with pytest.raises(AuditFailed, match="topic, value, offset are no places in a topic"):
+        audited(table, choice=ColumnChoice(partition="value"), read_all=True)
+
+
+def test_file_that_is_no_parquet_is_found(tmp_path: Path) -> None:
+    table = PlainFolder(tmp_path / "t")
+    for first in (0, 10):
+        table.append(rows(range(first, first + 10)))
+    (tmp_path / "t" / "part-00000.parquet").write_bytes(b"no Parquet file")
+    finding = only(audited(table))
+    assert finding.kind is Kind.FILE and "cannot be read: Parquet magic bytes not found" in finding.said
+
+
+def test_columns_of_other_types(tmp_path: Path) -> None:
+    """The bounds of texts are in another order than their numbers: 9 comes after 10."""
+    for number, kind in enumerate((pa.string(), pa.int64(), pa.float64(), pa.decimal128(20, 0), pa.uint64())):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        numbers = [8, 9, 10, 11]
+        columns = {
+            "topic": pa.array([b"t"] * 4, pa.binary()),
+            "partition": pa.array([0] * 4, pa.int32()).cast(kind),
+            "offset": pa.array(numbers, pa.int32()).cast(kind),
+        }
+        pq.write_table(pa.table(columns), folder / "a.parquet")
+        report = examine(Asked(str(folder)), None)
+        assert [each[:7] for each in report.partitions] == [("t", 0, 8, 11, 4, 0, 0)], kind
+        assert exit_code(report) == 0
+    pq.write_table(pa.table({**columns, "topic": pa.nulls(4, pa.string())}), folder / "a.parquet")
+    assert only(examine(Asked(str(folder)), None)).kind is Kind.NO_PLACE
+
+
+def test_topic_that_does_not_exist_any_more(tmp_path: Path) -> None:
+    table = PlainFolder(tmp_path / "t")
+    table.append(rows([0, 2, 3]))
+    report = audited(table, Log({}, {}))
+    assert exit_code(report) == 2 and report.not_checked[0].startswith("topic t does not exist at b1:9092")
+    with pytest.raises(AuditFailed, match="topic t does not exist"):
+        audited(table, Log({}, {}), topic="t")
+    other = TopicPartition("t", 1)
+    assert only(audited(table, Log({}, {other: LogBounds(0, 9, 9)}))).kind is Kind.AHEAD
+
+
+def test_row_group_that_was_not_read_is_read_where_files_overlap(tmp_path: Path) -> None:
+    """The first row group has as many rows as offsets between its bounds, but lacks 2; the second is read anyway."""
+    (tmp_path / "t").mkdir()
+    pq.write_table(rows([0, 1, 1, 3, 4, 6, 7]), tmp_path / "t" / "a.parquet", row_group_size=4)
+    pq.write_table(rows([2, 3]), tmp_path / "t" / "b.parquet")
+    found = [(each.kind, each.first, each.last) for each in examine(Asked(str(tmp_path / "t")), None).findings]
+    assert found == [(Kind.DUPLICATE, 1, 1), (Kind.DUPLICATE, 3, 3), (Kind.GAP, 5, 5)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from typing import Any
 
 import fastavro
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform
 
 from kafka_zk.spark_jobs.audit.examination import Asked, examine, exit_code
 from kafka_zk.spark_jobs.audit.findings import Kind
@@ -46,6 +48,23 @@ def test_long_topics_have_cut_bounds(tmp_path: Path) -> None:
     report = examine(Asked(str(table.folder)), None)
     assert [each[:5] for each in report.partitions] == [("orders-of-customers-in-europe", 0, 0, 4, 5)]
     assert report.files_read == 0
+
+
+def test_values_of_partitions_need_no_file(tmp_path: Path) -> None:
+    spec = PartitionSpec(PartitionField(source_id=1, field_id=1000, transform=IdentityTransform(), name="topic"))
+    table = IcebergFolder(tmp_path / "t", spec)
+    table.append(rows(range(5), topic="orders-of-customers-in-europe"))
+    (path,) = table.data_files()
+    path.write_bytes(b"x" * path.stat().st_size)
+    report = examine(Asked(str(table.folder)), None)
+    assert [each[:5] for each in report.partitions] == [("orders-of-customers-in-europe", 0, 0, 4, 5)]
+
+
+def test_renamed_columns_are_found_by_their_ids(table: IcebergFolder) -> None:
+    table.append(rows([20, 22]))
+    table.rename(offset="kafka_offset", partition="kafka_partition")
+    (finding,) = examine(Asked(str(table.folder), topic="t"), None).findings
+    assert (finding.kind, finding.first, finding.last) == (Kind.GAP, 21, 21)
 
 
 def test_rewritten_rows_name_the_commit(table: IcebergFolder) -> None:

@@ -22,6 +22,14 @@ def test_split_keeps_every_copy(offsets: list[int]) -> None:
 
 
 @given(FILES)
+def test_united_runs_are_few_and_keep_every_copy(parts: list[list[int]]) -> None:
+    runs = offset_runs.united([offset_runs.split(np.array(offsets, np.int64)) for offsets in parts])
+    every = [offset for offsets in parts for offset in offsets]
+    assert offsets_of(runs) == sorted(every)
+    assert not {*(runs[1] + 1).tolist()} & {*runs[0].tolist()}
+
+
+@given(FILES)
 def test_gaps_and_overlaps_are_those_that_counting_finds(files: list[list[int]]) -> None:
     pieces = [(number, *offset_runs.split(np.array(offsets, np.int64))) for number, offsets in enumerate(files)]
     judged = offset_runs.judge(offset_runs.joined(pieces))

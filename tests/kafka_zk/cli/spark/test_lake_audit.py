@@ -27,6 +27,7 @@ def test_people_see_what_is_wrong_and_how_to_repair_it(folder: Path, capsys: pyt
     assert f"duplicates: offset 3 of t-0 are in {folder}/00000.parquet and in {folder}/00003.parquet" in lines
     assert "gap: offsets 9 to 19 of t-0 are in no file" in lines
     assert "spark.read.parquet(" in shown and 'spark.read.format("kafka")' in shown
+    assert lines[-3].startswith("1 files were judged by count and bounds")
     assert "--bootstrap-server compares them" in lines[-2]
     assert lines[-1] == "16 rows in 4 files (parquet; 3 files were read): 3 problems, 0 not checked"
 
@@ -42,6 +43,7 @@ def test_documented_command_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_json_has_everything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lake", "audit", str(folder), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
+    assert (found["files"], found["filesRead"], found["filesByBounds"]) == (4, 3, 1)
     assert found["partitions"] == [
         {"topic": "t", "partition": 0, "first": 0, "last": 23, "rows": 16, "duplicates": 3, "missing": 11,
          "earliest": None, "latest": None}
