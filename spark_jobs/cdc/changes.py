@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+DEBEZIUM, KEYED = "debezium", "keyed"
+MODES = (DEBEZIUM, KEYED)
+"""How records say what changed: events of Debezium, or rows and tombstones."""
 Position = tuple[int, ...]
 Key = str
 """The columns of a key as JSON with sorted names: equal keys are equal texts."""

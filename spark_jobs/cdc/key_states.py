@@ -9,7 +9,8 @@ same however the changes were divided into rounds.
     the key was changed   the old key keeps its values as an estate. The new key inherits those that it awaits: columns
                           with a placeholder. Old and new key know each other, so either may come first.
 
-A deleted key keeps its ranks and its estate, without values of its own.
+A deleted key keeps its ranks and its estate, without values of its own. What an heir inherits is told again when a
+change comes again, because the heir's row may not have been written then.
 """
 
 from collections.abc import Iterable
@@ -105,7 +106,7 @@ class KeyState:
             if self.estate is not None and self.estate.rank.position and cell.rank < self.estate.rank:
                 if _improves(self.estate.cells, name, cell):
                     self.estate = replace(self.estate, cells={**self.estate.cells, name: cell})
-                    bequeathed += self._inherited([(name, cell)])
+                bequeathed += self._inherited([(name, self.estate.cells[name])])
             elif self.estate is None and self._precedes_claim(cell):
                 bequeathed += self._inherited([(name, cell)])
             if (self.deleted_at is None or cell.rank > self.deleted_at) and _improves(self.cells, name, cell):
@@ -114,7 +115,7 @@ class KeyState:
 
     def claimed_by(self, claim: Claim) -> list[tuple[str, Cell]]:
         """A row awaits columns of this one. Returns those that are known."""
-        if self.claim is not None and claim.rank <= self.claim.rank:
+        if self.claim is not None and claim.rank < self.claim.rank:
             return []
         self.claim = claim
         if self.estate is not None:
@@ -123,11 +124,12 @@ class KeyState:
 
     def _delete(self, change: Change) -> list[tuple[str, Cell]]:
         bequeathed: list[tuple[str, Cell]] = []
-        if change.moved_to is not None and (self.estate is None or change.rank > self.estate.rank):
-            left = {name: cell for name, cell in self.cells.items() if cell.rank < change.rank}
-            self.estate = Estate(change.moved_to, change.rank, left)
+        if change.moved_to is not None:
+            if self.estate is None or change.rank > self.estate.rank:
+                left = {name: cell for name, cell in self.cells.items() if cell.rank < change.rank}
+                self.estate = Estate(change.moved_to, change.rank, left)
             if self.claim is not None and self.claim.takes(self.estate):
-                bequeathed = self._inherited(left.items())
+                bequeathed = self._inherited(self.estate.cells.items())
         self.deleted_at = deleted_at = _later(self.deleted_at, change.rank)
         self.cells = {name: cell for name, cell in self.cells.items() if cell.rank > deleted_at}
         return bequeathed
