@@ -2,8 +2,8 @@
 
 The table has the columns of --schema, and a struct ``_kafka_zk`` with the row's key, position and state. The states of
 deleted keys, and the position of the newest truncate, are in a second Delta table, in the first one's folder
-``_kafka_zk_deleted``. It is merged first. A run that dies between the two merges leaves keys in both; the next run merges the same
-records, which changes nothing that is there already (``cdc/key_states.py``).
+``_kafka_zk_deleted``. It is merged first. A run that dies between the two merges leaves keys in
+both; the next run merges the same records, which changes nothing that is there already (``cdc/key_states.py``).
 
 Delta refuses a plan's second merge in each table: ``txnAppId`` and ``txnVersion`` in the session are a transaction of
 the application, as for appends. A row that another writer changed since it was read fails the merge.

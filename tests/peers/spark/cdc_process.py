@@ -66,6 +66,7 @@ def merge(spark: Any, extraction: Extraction) -> dict[str, Any]:
         except SourceError as error:
             return {"refused": str(error)}
         recovered.append(report.recovered)
+        print(f"{extraction.target}: {report.recovered}, {report.seconds:.1f} s", file=sys.stderr)
         if not report.published:
             break
     rows = spark.read.format("delta").load(extraction.target).drop(OWN_COLUMN)

@@ -17,13 +17,11 @@ from tests.spark_jobs.cdc import recordings
 
 pytestmark = pytest.mark.peers
 
-TIMEOUT_S = 300
-CUSTOMERS = "id INT, name STRING, credit DECIMAL(12,2), created TIMESTAMP, profile STRING, note STRING"
+TIMEOUT_S = 900
 DOCUMENTS = "id INT, title STRING, body STRING, blob BINARY"
 TABLES = {
-    "documents": ("postgres", "plain", "documents", "debezium", DOCUMENTS, 6),
-    "cleared": ("mariadb", "plain", "cleared", "debezium", "id INT, v STRING", 5),
-    "customers": ("postgres", "plain", "customers", "debezium", CUSTOMERS, 25),
+    "documents": ("postgres", "plain", "documents", "debezium", DOCUMENTS, 7),
+    "cleared": ("mariadb", "plain", "cleared", "debezium", "id INT, v STRING", None),
     "log_lines": ("postgres", "plain", "log_lines", "debezium", "line STRING", None),
 }
 
@@ -49,7 +47,6 @@ def merged(kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathF
 @pytest.mark.parametrize(("table", "database", "columns"), [
     ("documents", "postgres", ("id", "title")),
     ("cleared", "mariadb", ("id", "v")),
-    ("customers", "postgres", ("id", "name", "credit", "note")),
 ])  # fmt: skip
 def test_the_merged_table_is_the_databases(
     merged: dict[str, Any], table: str, database: str, columns: tuple[str, ...]
