@@ -9,7 +9,7 @@ same however the changes were divided into rounds.
     the key was changed   the old key keeps its values as an estate. The new key inherits those that it awaits: columns
                           with a placeholder. Old and new key know each other, so either may come first.
 
-A deleted key keeps its ranks and its estate, without values of its own. What an heir inherits is told again when a
+A deleted key keeps its ranks and its estate, without values of its own. What an heir inherits is passed on again when a
 change comes again, because the heir's row may not have been written then.
 """
 
