@@ -50,8 +50,3 @@ class Change:
 
 def key_of(columns: Mapping[str, Any]) -> Key:
     return json.dumps(columns, sort_keys=True, separators=(",", ":"), default=str)
-
-
-def key_columns(key: Key) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(key)
-    return found

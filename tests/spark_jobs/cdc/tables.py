@@ -1,10 +1,11 @@
 """A table in memory, which rounds of changes are merged into."""
 
+import json
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from kafka_zk.spark_jobs.cdc.changes import Change, Key, Position, key_columns
+from kafka_zk.spark_jobs.cdc.changes import Change, Key, Position
 from kafka_zk.spark_jobs.cdc.folding import Delete, Fold, Upsert
 from kafka_zk.spark_jobs.cdc.key_states import KeyState
 
@@ -39,7 +40,7 @@ class MemoryTable:
                 del self.rows[key]
 
     def keys(self) -> list[tuple[str, ...]]:
-        return sorted(tuple(str(value) for value in key_columns(key).values()) for key in self.rows)
+        return sorted(tuple(str(value) for value in json.loads(key).values()) for key in self.rows)
 
 
 def merged_in_rounds(changes: Sequence[Change], random: Random) -> MemoryTable:
