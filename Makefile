@@ -78,7 +78,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -q $(BY_FILE) -m "not slow and not integration and not peers and not soak and not containers and not attack and not power and not kerberos" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(BY_FILE) -m "not slow and not integration and not peers and not soak and not containers and not attack and not power and not kerberos" $(FAST_ARGS) $(PYTEST_ARGS)
 
 test-long: WORKERS = $(TEST_WORKERS)
 test-long: $(VENV)/.dev

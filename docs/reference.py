@@ -18,7 +18,9 @@ from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.cli.commands import COMMANDS, cli
 from kafka_zk.migration.rules import RULES
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.sim.museum.exhibits import EXHIBITS, exhibit
 from kafka_zk.sim.scenarios.library import built_in
+from kafka_zk.sim.scenarios.old_rules import OLD_RULES
 from kafka_zk.sim.world.world import World
 from kafka_zk.storage.files.config_table import TOPIC_CONFIGS
 
@@ -134,6 +136,22 @@ def scenarios() -> Iterator[str]:
         yield from [f"## `{name}`: {title}", "", story, "", "```text", script, "```", ""]
 
 
+def museum() -> Iterator[str]:
+    """The exhibits of ``kafka-zk museum``."""
+    yield from ["# Museum of the ZooKeeper era", ""]
+    yield "Outages and counter-examples, each played on a simulated cluster with the old rule and with the new one:"
+    yield "`kafka-zk museum NAME`. The judges find what the old rule lost or doubled, and nothing with the new one."
+    yield "[The simulator](../explanation/simulator.md) says what is simulated, and [Scenarios](scenarios.md) has the"
+    yield "actions. After a change, `tests/sim/test_scenarios.py` plays all of them."
+    for number, name in enumerate(EXHIBITS, 1):
+        shown = exhibit(name)
+        rule = OLD_RULES[shown.old_rule or ""].says
+        yield from ["", f"## {number}. {shown.title}", "", f"`kafka-zk museum {name}`", "", "\n".join(shown.lesson), ""]
+        yield from [f"**Question.** {shown.told.question}", "", f"**Old rule.** {rule}", ""]
+        yield from [f"**Conclusion.** {shown.told.conclusion}", "", "**Sources.**", ""]
+        yield from [f"- {source}" for source in shown.told.sources]
+
+
 def _parts(scenario: str) -> tuple[str, str, str]:
     """The first line of its first comment, the rest of that comment, and what is played."""
     lines = scenario.splitlines()
@@ -190,6 +208,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "error-codes": error_codes,
     "metrics": metrics,
     "migration-rules": migration_rules,
+    "museum": museum,
     "python": python,
     "scenarios": scenarios,
 }

@@ -103,10 +103,10 @@ class ConsumerRegistry:
 
     def watch(self, on_change: Callable[[Members], None]) -> Watcher:
         """Report all members, now and when one joins, leaves or is replaced. A join costs two reads."""
-        return _MemberWatch(self._client, self._group, on_change, self._events).rereader
+        return MemberWatch(self._client, self._group, on_change, self._events).rereader
 
 
-class _MemberWatch:
+class MemberWatch:
     """The last known state: only changes are read."""
 
     def __init__(

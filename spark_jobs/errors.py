@@ -63,6 +63,10 @@ class ForeignCommit(ExtractionFailed):
     """Another client changed the offsets meanwhile. Nothing was published, and the staging folder was removed."""
 
 
+class AuditFailed(SourceError):
+    """A table cannot be examined: it, one of its files or a column was not found, or is not understood."""
+
+
 @contextmanager
 def reason_only() -> Iterator[None]:
     """In a Python worker of Spark, report expected errors as one sentence without a traceback.

@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("campaigns")
     group.addoption("--rounds", type=int, help=f"seeds per campaign (default {DEFAULT_ROUNDS})")
     group.addoption("--seed", type=int, default=0, help="first seed of every campaign (default %(default)s)")
+    group.addoption("--first-parameters", action="store_true", help="run each test with its first parameters only")
     group.addoption("--from-commit", default="HEAD", help="what brokers are upgraded from (default %(default)s)")
 
 
@@ -110,11 +111,20 @@ def _is_one_of_four_seeds(item: pytest.Item) -> bool:
     return not hasattr(item, "callspec") or item.callspec.indices.get("seed", 0) % 4 == 0
 
 
+def _with_first_parameters(items: list[pytest.Item]) -> set[pytest.Item]:
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    return set(first.values())
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("containers"):  # a test without servers of the plugin would only be run twice
         _select(config, items, lambda item: "kafka_zk_backend" in getattr(item, "fixturenames", ()))
     if _is_fast(config):
         _select(config, items, _is_one_of_four_seeds)
+    if config.getoption("first_parameters"):
+        _select(config, items, _with_first_parameters(items).__contains__)
     for item in items:
         if SEED_FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker("campaign")

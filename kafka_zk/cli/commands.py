@@ -57,8 +57,12 @@ COMMANDS = {
     ),
     "tier": _Entry("tier.tier", "Tiered storage: compare the bucket with the brokers' metadata.", is_client=True),
     "extract": _Entry("spark.extract", "Extract a topic's new records with Spark, exactly once."),
-    "lake": _Entry("spark.lake", "Check folders that extract has written: every offset once."),
+    "extract-status": _Entry(
+        "spark.extract_status", "How far extractions are: lag, last range, unfinished plan.", is_client=True
+    ),
+    "lake": _Entry("spark.lake", "Check tables and folders of topics: every offset once."),
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
+    "museum": _Entry("cluster.museum", "Famous outages of the ZooKeeper era, with the old rule and the new one."),
     "lesson": _Entry("cluster.lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
     "env": _Entry("env", "What is installed, what is missing, and what to do."),
     "completion": _Entry("completion", "Print the completion script of bash, zsh or fish."),

@@ -50,6 +50,7 @@ def command(wanted: str, servers: str, path_check: bool, dry_run: bool, as_json:
     from kafka_zk.cli.terminal.options import zookeeper_properties
     from kafka_zk.cli.terminal.output import note, print_json, say
     from kafka_zk.cli.terminal.zookeeper_client import zookeeper_session
+    from kafka_zk.recorder.timeline.names import counted
     from kafka_zk.registry import znode_acls
     from kafka_zk.registry.client.kazoo_blocking import run_blocking
     from kafka_zk.registry.client.security_keys import zookeeper_security
@@ -68,7 +69,7 @@ def command(wanted: str, servers: str, path_check: bool, dry_run: bool, as_json:
             if as_json:
                 print_json({"acl": wanted, "znodes": count})
             else:
-                say(f"{count} znodes are {wanted} now.")
+                say(f"{counted(count, 'znode')} {'is' if count == 1 else 'are'} {wanted} now.")
             return
 
         async def show() -> None:

@@ -295,24 +295,25 @@ class EmbeddedCluster:
         self._wait_for_leaders(deadline)
 
     def _wait_for_leaders(self, deadline: float) -> None:
-        running = [broker for broker in self.brokers if broker.process.exit_code is None]
         try:
             check = LeadershipCheck(self.zookeeper_connect, self._properties, self.login)
+            try:
+                self.leaderless = self._leaderless_when_led(check, deadline)
+            finally:
+                check.close()
         except RegistryError as error:
             raise ProcessFailed(f"the leaders of the partitions cannot be checked: {error}") from error
-        try:
-            while (missing := check.missing({broker.broker_id: broker.port for broker in running})) != set():
-                for broker in running:
-                    broker.process.check_alive()
-                if monotonic_s() > deadline:
-                    named = "the partitions" if missing is None else ", ".join(map(str, sorted(missing)[:NAMED_COUNT]))
-                    raise ProcessFailed(
-                        f"{named} had no leader that responded in time{running[0].process.last_words()}"
-                    )
-                time.sleep(LEADERS_INTERVAL_S)
-            self.leaderless = check.leaderless({broker.broker_id for broker in running})
-        finally:
-            check.close()
+
+    def _leaderless_when_led(self, check: LeadershipCheck, deadline: float) -> dict[TopicPartition, list[int]]:
+        running = [broker for broker in self.brokers if broker.process.exit_code is None]
+        while (missing := check.missing({broker.broker_id: broker.port for broker in running})) != set():
+            for broker in running:
+                broker.process.check_alive()
+            if monotonic_s() > deadline:
+                named = "the partitions" if missing is None else ", ".join(map(str, sorted(missing)[:NAMED_COUNT]))
+                raise ProcessFailed(f"{named} had no leader that responded in time{running[0].process.last_words()}")
+            time.sleep(LEADERS_INTERVAL_S)
+        return check.leaderless({broker.broker_id for broker in running})
 
     def add_user(self, name: str) -> dict[str, str]:
         """Add a user to a running secured cluster. Returns when every broker accepts the login, with Kafka's keys for

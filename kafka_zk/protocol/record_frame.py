@@ -6,7 +6,7 @@ Source: AbstractApiMessageSerde.java, BytesApiMessageSerde.java@3.9.
 """
 
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.protocol.primitives import MALFORMED, Buffer, read_unsigned_varint
+from kafka_zk.protocol.primitives import MALFORMED, Buffer, read_unsigned_varint, unsigned_varint
 
 _FRAME_VERSION = 1
 
@@ -22,3 +22,8 @@ def read_record_frame(value: Buffer) -> tuple[int, int, int]:
     if frame_version != _FRAME_VERSION:
         raise ProtocolError(f"a metadata record with frame version {frame_version}, expected {_FRAME_VERSION}")
     return kind, version, position
+
+
+def record_frame(kind: int, version: int) -> bytes:
+    """The bytes before the fields."""
+    return unsigned_varint(_FRAME_VERSION) + unsigned_varint(kind) + unsigned_varint(version)

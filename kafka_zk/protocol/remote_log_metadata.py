@@ -1,6 +1,7 @@
-"""Decodes the records of ``__remote_log_metadata`` (KIP-405).
+"""Decodes and encodes the records of ``__remote_log_metadata`` (KIP-405). Their keys are null.
 
-Unknown tagged fields are skipped, as later versions of Kafka add some.
+Unknown tagged fields are skipped, as later versions of Kafka add some. ``kafka-zk tier check`` decodes; a broker that
+copies segments will also encode.
 Source: RemoteLogMetadataSerde.java@3.9.
 """
 
@@ -11,8 +12,9 @@ from kafka_zk.protocol import messages
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.message import class_of
 from kafka_zk.protocol.primitives import MALFORMED, Buffer
-from kafka_zk.protocol.record_frame import read_record_frame
+from kafka_zk.protocol.record_frame import read_record_frame, record_frame
 from kafka_zk.protocol.schema_reader import Allowance, Reader, struct_reader
+from kafka_zk.protocol.schema_writer import struct_writer
 from kafka_zk.protocol.uuids import ZERO
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogRecord
 from kafka_zk.storage.tiered.segment_metadata import (
@@ -56,14 +58,50 @@ def _decode(value: Buffer) -> RemoteLogRecord:
         return RemoteLogSegmentMetadataUpdate(segment_id, row.event_timestamp_ms, custom, segment_state)
     assert api_key == _SEGMENT
     return RemoteLogSegmentMetadata(
-        segment_id, row.start_offset, row.end_offset, row.event_timestamp_ms, _epochs(row), row.segment_size_in_bytes,
-        custom, segment_state,
+        segment_id, row.start_offset, row.end_offset, row.max_timestamp_ms, row.event_timestamp_ms, _epochs(row),
+        row.segment_size_in_bytes, custom, segment_state,
     )  # fmt: skip
+
+
+def encode_remote_log_record(
+    record: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate, broker_id: int
+) -> bytes:
+    """The value of a record that this broker writes."""
+    api_key = _SEGMENT if isinstance(record, RemoteLogSegmentMetadata) else _UPDATE
+    message = _message(api_key)
+    entry = message.RemoteLogSegmentIdEntry
+    tp, segment_id = record.segment_id
+    row = message(
+        remote_log_segment_id=entry(
+            topic_id_partition=entry.TopicIdPartitionEntry(name=tp.topic, id=tp.topic_id, partition=tp.partition),
+            id=segment_id,
+        ),
+        broker_id=broker_id,
+        event_timestamp_ms=record.event_timestamp_ms,
+        custom_metadata=record.custom_metadata,
+        remote_log_segment_state=record.state,
+    )
+    if isinstance(record, RemoteLogSegmentMetadata):
+        row.start_offset = record.start_offset
+        row.end_offset = record.end_offset
+        row.max_timestamp_ms = record.max_timestamp_ms
+        row.segment_size_in_bytes = record.size_bytes
+        row.segment_leader_epochs = [
+            message.SegmentLeaderEpochEntry(leader_epoch=epoch, offset=offset) for epoch, offset in record.leader_epochs
+        ]
+    value = bytearray(record_frame(api_key, _VERSION))
+    struct_writer(message.table, _VERSION, flexible=True)(row, value)
+    return bytes(value)
 
 
 @cache
 def _reader(api_key: int) -> Reader:
-    return struct_reader(class_of(messages, _NAMES[api_key]).table, _VERSION, flexible=True)
+    return struct_reader(_message(api_key).table, _VERSION, flexible=True)
+
+
+@cache
+def _message(api_key: int) -> Any:
+    return class_of(messages, _NAMES[api_key])
 
 
 def _tp(row: Any) -> TopicIdPartition:

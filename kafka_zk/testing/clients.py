@@ -8,7 +8,7 @@ from kafka_zk.base.clock import monotonic_s
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
-from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
+from kafka_zk.testing.timings import CONNECTION_TIMEOUT_MS, SESSION_TIMEOUT_MS
 
 LEADERS_TIMEOUT_S = 20
 POLL_INTERVAL_S = 0.02
@@ -17,7 +17,7 @@ POLL_INTERVAL_S = 0.02
 @contextlib.contextmanager
 def blocking_client(connect_string: str, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> Iterator[KazooBlockingClient]:
     """A connected client, whose session ends with the block."""
-    client = KazooBlockingClient(connect_string, session_timeout_ms)
+    client = KazooBlockingClient(connect_string, session_timeout_ms, connection_timeout_ms=CONNECTION_TIMEOUT_MS)
     client.start()
     try:
         yield client

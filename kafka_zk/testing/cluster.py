@@ -15,7 +15,7 @@ from typing import Self
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.clients import create_topic
-from kafka_zk.testing.timings import SESSION_TIMEOUT_MS, TICK_TIME_MS
+from kafka_zk.testing.timings import SESSION_KEYS, TICK_TIME_MS
 
 
 class Cluster(EmbeddedCluster):
@@ -47,7 +47,7 @@ class Cluster(EmbeddedCluster):
             Path(data) if data is not None else Path(tempfile.gettempdir(), f"kafka-zk-{uuid.uuid4()}"),
             broker_count=brokers,
             zookeeper=zookeeper,
-            properties={"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})},
+            properties={**SESSION_KEYS, **(properties or {})},
             tick_time_ms=TICK_TIME_MS,
             force_sync=False,
             secured=security,

@@ -8,7 +8,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.session_expiry import expire_session
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.testing.timings import SESSION_TIMEOUT_MS, TICK_TIME_MS
+from kafka_zk.testing.timings import SESSION_KEYS, TICK_TIME_MS
 from kafka_zk.testing.variants import Variant, server_security
 
 
@@ -26,10 +26,10 @@ def quick_cluster(
     supervised: bool = True,
     secured: bool = False,
 ) -> EmbeddedCluster:
-    """A cluster on free ports, not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` a dead
-    broker's session is closed.
+    """A cluster on free ports, not yet started. Sessions last ``timings.SESSION_TIMEOUT_MS``; with ``supervised`` the
+    session of a dead broker is closed.
     """
-    merged = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
+    merged = {**SESSION_KEYS, **(properties or {})}
     return EmbeddedCluster(
         data_dir,
         broker_count=broker_count,

@@ -15,6 +15,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import boottime_ms
+from kafka_zk.base.turns import SLICE_S
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.errors import NoNode, RegistryError, SessionLost
 from kafka_zk.registry.client.kazoo_client import KazooClientBase
@@ -25,7 +26,7 @@ from kafka_zk.registry.client.session import cancellable
 
 _log = Logger()
 
-_WORK_COUNT = 500  # responses per reactor turn
+_WORK_COUNT = 500  # responses per reactor turn, unless they take longer than SLICE_S
 _HEARTBEATS = 5  # per session timeout
 _MISSED_HEARTBEATS = 3  # in a row; then the connection is dead
 _RECOGNITION_INTERVAL_S = 10.0
@@ -136,6 +137,7 @@ class KazooTwistedClient(KazooClientBase):
 
     def _work_off(self) -> None:
         self._wake_planned = False  # first: later posts schedule another call
+        end_s = self._reactor.seconds() + SLICE_S
         for _ in range(_WORK_COUNT):
             try:
                 call = self._inbox.popleft()
@@ -145,6 +147,8 @@ class KazooTwistedClient(KazooClientBase):
                 call()
             except Exception:
                 _log.failure("a listener or watch of the ZooKeeper client failed")
+            if self._reactor.seconds() >= end_s:
+                break
         self._wake()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:

@@ -99,6 +99,8 @@ class FileLake:
 
         ``table``: what the files of a table need, or why Spark's writer must write them; None if they need nothing.
         """
+        if self._extraction.is_backfill and not is_table(self._extraction.format):
+            self._folders.check_disjoint(manifest)
         self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
         staging = self._folders.staging(manifest)
         with JobProgress(self._spark, staging, tasks.sizes, self._progress):
@@ -109,7 +111,7 @@ class FileLake:
                 staged = self._executors.write(staging, tasks, bootstrap_servers, needed)
             else:
                 staged = self._with_spark(manifest, tasks, bootstrap_servers)._replace(spark_because=because)
-        self._folders.complete(manifest, self._extraction.group, staged.records)
+        self._folders.complete(manifest, self._extraction.progress_group, staged.records)
         return staged
 
     def _with_spark(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:

@@ -4,6 +4,7 @@ Every write depends on the claims' tokens (versions of the offset znodes); see `
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import Check, Create, Operation, RegistryClient, SetData
@@ -20,6 +21,13 @@ from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 
 ABSENT = -1  # the version of an absent manifest
+
+
+class WrittenManifest(NamedTuple):
+    """``written_ms``: by ZooKeeper's clock, in ms since the epoch."""
+
+    manifest: Manifest
+    written_ms: int
 
 
 class GroupHold:
@@ -79,6 +87,14 @@ class GroupHold:
         await self._check_claims()
         self._manifest_version = ABSENT if stat is None else stat.version
         return None if data is None else manifests.decode(self._path, data)
+
+    async def written_manifest(self) -> WrittenManifest | None:
+        """The manifest for readers, and when it was written. Raises InvalidZnode."""
+        try:
+            data, stat = await self._client.get(self._path)
+        except NoNode:
+            return None
+        return WrittenManifest(manifests.decode(self._path, data), stat.mtime_ms)
 
     async def write_plan(self, manifest: Manifest, moves: Mapping[TopicPartition, int]) -> None:
         """Write the manifest and the offsets in ``moves``. Raises ForeignCommit."""

@@ -85,6 +85,19 @@ def current(found: Mapping[str, Inventory]) -> dict[str, Inventory]:
     return {name: each for name, each in found.items() if name not in replaced}
 
 
+def first_overlap(found: Mapping[str, Inventory], ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, str] | None:
+    """The first part of ``ranges`` that a folder contains, and that folder's name; None if there is no such part."""
+    wanted = {each.tp: each for each in ranges}
+    for name, each in sorted(current(found).items()):
+        for piece in each.ranges:
+            if (other := wanted.get(piece.tp)) is not None:
+                start = max(piece.from_offset, other.from_offset)
+                end = min(piece.until_offset, other.until_offset)
+                if start < end:
+                    return OffsetRange(*piece.tp, start, end), name
+    return None
+
+
 def faults(found: Mapping[str, Inventory]) -> list[str]:
     """Overlaps and gaps between ranges, in sentences; empty if every offset occurs once."""
     by_tp: dict[str, list[tuple[OffsetRange, str]]] = {}

@@ -41,7 +41,7 @@ from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Plannin
 from kafka_zk.spark_jobs.extraction.preflight import WITHOUT_CONNECT
 from kafka_zk.spark_jobs.extraction.progress import Progress, silent
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
-from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
+from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, has_begun, leftover
 from kafka_zk.spark_jobs.extraction.stores import check_store
 from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
@@ -161,7 +161,8 @@ def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
     check(extraction)
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
-        hold = GroupHold(connections.zookeeper, extraction.group, "")
+        _check_keys_of_group(extraction, connections)
+        hold = GroupHold(connections.zookeeper, extraction.progress_group, "")
         _check_keys(extraction, run_blocking(hold.read_manifest()))
         planning = _planning(extraction, connections, hold, connections.partitions())
         ranges = planning.new_ranges()
@@ -182,7 +183,8 @@ def extract(
     check(extraction)
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
-        idle = _idle_report(extraction, connections)
+        _check_keys_of_group(extraction, connections)
+        idle = _idle_report(extraction, connections, note)
         if idle is not None:
             return replace(idle, seconds=monotonic_s() - started_s)
         session, start_seconds = started(spark, note)
@@ -190,9 +192,9 @@ def extract(
     return replace(report, seconds=monotonic_s() - started_s, spark_start_seconds=start_seconds)
 
 
-def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
+def _idle_report(extraction: Extraction, connections: Connections, note: Note) -> Report | None:
     """The report of a run without new records, or None if there is something to do. Does not join the group."""
-    hold = GroupHold(connections.zookeeper, extraction.group, "")
+    hold = GroupHold(connections.zookeeper, extraction.progress_group, "")
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
     _check_keys(extraction, manifest)
@@ -200,18 +202,30 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
     if (manifest is not None and manifest.unfinished) or lost:
         return None
     planning = _planning(extraction, connections, hold, partitions)
-    return None if planning.new_ranges() else planning.report([])
+    if planning.new_ranges():
+        return None
+    if extraction.is_backfill and manifest is not None:
+        note(f"this backfill is complete, in {manifest.target}")
+    return planning.report([])
 
 
 def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
     """Sentences about records that the group missed in earlier topics of the same names. Raises DataLoss."""
+    group = extraction.progress_group
     told = [
-        f"topic {tp.topic} was deleted and recreated since group {extraction.group} was at offset {offset} of {tp}"
+        f"topic {tp.topic} was deleted and recreated since group {group} was at offset {offset} of {tp}"
         for tp, offset in sorted(outdated.items())
     ]
     if told and extraction.fail_on_data_loss:
         raise DataLoss(f"{told[0]} (--no-fail-on-data-loss continues at its beginning)")
     return told
+
+
+def _check_keys_of_group(extraction: Extraction, connections: Connections) -> None:
+    """A backfill's keys have the type of the group's. Raises WronglyAsked."""
+    if extraction.is_backfill:
+        hold = GroupHold(connections.zookeeper, extraction.group, "")
+        _check_keys(extraction, run_blocking(hold.read_manifest()))
 
 
 def _check_keys(extraction: Extraction, last: Manifest | None) -> None:
@@ -297,8 +311,8 @@ class ExtractionRun:
             machine = BlockingMachine(client)
         self._machine = machine
         self._attempt = random_uuid(machine.random).hex[:12]
-        consumer_id = _consumer_id(extraction.group, self._machine.wall_ms(), self._attempt)
-        self._hold = GroupHold(client, extraction.group, consumer_id)
+        consumer_id = _consumer_id(extraction.progress_group, self._machine.wall_ms(), self._attempt)
+        self._hold = GroupHold(client, extraction.progress_group, consumer_id)
         self._target = lake.qualified(extraction.target)
         self._published: list[str] = []
         self._staged = NOTHING_STAGED
@@ -350,7 +364,7 @@ class ExtractionRun:
         while elders := await self._hold.elders():
             if self._machine.seconds() >= deadline_s:
                 raise GroupBusy(
-                    f"{', '.join(elders)} is a live member of group {self._extraction.group} "
+                    f"{', '.join(elders)} is a live member of group {self._extraction.progress_group} "
                     f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
                 )
             if elders != waited_for:
@@ -369,6 +383,8 @@ class ExtractionRun:
         manifest = await self._hold.read_manifest()
         _check_keys(self._extraction, manifest)
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
+        if self._extraction.is_backfill and manifest is not None and has_begun(manifest, in_table):
+            self._check_target_of_backfill(manifest)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
             is_asked_for = list(manifest.ranges) == planning.new_ranges()
@@ -385,6 +401,14 @@ class ExtractionRun:
         elif await self._drop(manifest):
             return manifest, Leftover.FOLLOW
         return manifest, left
+
+    def _check_target_of_backfill(self, last: Manifest) -> None:
+        """A backfill has one target; otherwise its records would be in two. Raises WronglyAsked."""
+        if (last.target, last.format) != (self._target, self._extraction.format):
+            raise WronglyAsked(
+                f"this backfill was begun into {last.target} ({last.format}): repeat it with that --to and --format, "
+                "or give another --group for a backfill of its own"
+            )
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
@@ -445,7 +469,7 @@ class ExtractionRun:
         servers = self._cluster.bootstrap_servers
         letters = self._lake.undecodable(tasks, servers)
         sent = dead_letters.send(
-            letters, self._staged.undecodable, manifest.ranges, topic=topic, group=self._extraction.group,
+            letters, self._staged.undecodable, manifest.ranges, topic=topic, group=self._extraction.progress_group,
             bootstrap_servers=servers, security=security_of(self._extraction.kafka),
         )  # fmt: skip
         self._note(f"sent {sent:,} undecodable records to {topic}")

@@ -1,5 +1,6 @@
 """What to extract now, and the report. Pure except for requests to brokers."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -36,8 +37,9 @@ class Brokers(Protocol):
 class Extraction:
     """What to extract; the fields are the command line's options.
 
-    ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a session timeout,
-    because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
+    ``from_ms``: makes it a backfill of the records from this time to ``until_ms``, see ``progress_group``; both in ms
+    since the epoch. ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a
+    session timeout, because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
     """
 
     zookeeper: str
@@ -63,6 +65,7 @@ class Extraction:
     target_file_bytes: int | None = None
     max_records: int | None = None
     max_records_per_task: int | None = None
+    from_ms: int | None = None
     until_ms: int | None = None
     fail_on_data_loss: bool = True
     wait_ms: float = 0
@@ -81,6 +84,10 @@ class Extraction:
                 object.__setattr__(self, name, (given,))
         if not self.topics or not all(self.topics):
             raise WronglyAsked("--topic is missing")
+        if self.from_ms is not None and (self.until_ms is None or self.until_ms <= self.from_ms):
+            raise WronglyAsked(
+                "--from needs --until with a later time: both times name the backfill that a later run continues"
+            )
         self._check_values()
 
     def _check_values(self) -> None:
@@ -104,6 +111,22 @@ class Extraction:
             if self.dead_letter_topic in self.topics:
                 raise WronglyAsked("--dead-letter-topic must not be an extracted topic")
         check_included(self.include)
+
+    @property
+    def is_backfill(self) -> bool:
+        return self.from_ms is not None
+
+    @property
+    def progress_group(self) -> str:
+        """The group whose offsets and manifest record what has been extracted: ``group``, or a backfill's own one.
+
+        A backfill's group is named after its topics and times, so a run that repeats a killed one continues it, and the
+        offsets of ``group`` stay as they are.
+        """
+        if not self.is_backfill:
+            return self.group
+        digest = hashlib.sha256("/".join(sorted(set(self.topics))).encode()).hexdigest()[:8]
+        return f"{self.group}.backfill-{self.from_ms}-{self.until_ms}-{digest}"
 
     @property
     def decoding(self) -> str | None:
@@ -194,6 +217,9 @@ class Planning:
         self.offsets = dict(offsets)
         self.earliest = brokers.offsets(dict.fromkeys(offsets, EARLIEST))
         self.latest = brokers.offsets(dict.fromkeys(offsets, LATEST))
+        self._beginnings = self.earliest
+        if extraction.from_ms is not None:
+            self._beginnings = _first_at(brokers.offsets(dict.fromkeys(offsets, extraction.from_ms)), self.latest)
         beyond = [tp for tp, offset in offsets.items() if offset > self.latest[tp]]
         self._log_ends = {**self.latest, **(brokers.log_ends(beyond) if beyond else {})}
         self._ends = self._asked = self.latest
@@ -218,13 +244,13 @@ class Planning:
     def _start(self, tp: TopicPartition) -> int:
         stored, earliest, end = self.offsets[tp], self.earliest[tp], self._log_ends[tp]
         if stored < 0:
-            return earliest
+            return self._beginnings[tp]
         if earliest <= stored <= end:
             return stored
         if self._extraction.fail_on_data_loss:
             raise DataLoss(
-                f"group {self._extraction.group} is at offset {stored} of {tp}, whose log has {earliest} to {end} "
-                "(--no-fail-on-data-loss continues at its beginning)"
+                f"group {self._extraction.progress_group} is at offset {stored} of {tp}, whose log has {earliest} to "
+                f"{end} (--no-fail-on-data-loss continues at its beginning)"
             )
         return earliest
 
@@ -251,7 +277,7 @@ class Planning:
         return sum(max(0, self._asked[TopicPartition(each.topic, each.partition)] - each.until_offset) for each in rows)
 
     def _position(self, tp: TopicPartition) -> int:
-        return self.offsets[tp] if self.offsets[tp] >= 0 else self.earliest[tp]
+        return self.offsets[tp] if self.offsets[tp] >= 0 else self._beginnings[tp]
 
 
 def _first_at(found: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

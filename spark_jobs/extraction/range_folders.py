@@ -142,6 +142,16 @@ class RangeFolders:
         if not self.files.rename(source, target):
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
+    def check_disjoint(self, manifest: Manifest) -> None:
+        """Raises ExtractionFailed if a folder of the target has some of the records already."""
+        described = {name: each for name, each in self.found(manifest.target).items() if each is not None}
+        if (overlap := inventories.first_overlap(described, manifest.ranges)) is not None:
+            piece, name = overlap
+            raise ExtractionFailed(
+                f"{manifest.target}/{name} already has {piece}, which the backfill would add again: give another "
+                "--to, or move the folder away"
+            )
+
     def found(self, target: str) -> dict[str, Inventory | None]:
         """The range folders by name; None for folders without an inventory."""
         there: dict[str, Inventory | None] = {}

@@ -147,7 +147,7 @@ def idle_report(extraction: Extraction, connections: Connections) -> Report | No
     only for partitions without an offset: a group at the end of a partition has lost nothing.
     """
     tps = _registered(extraction.topics, connections)
-    hold = GroupHold(connections.zookeeper, extraction.group, "")
+    hold = GroupHold(connections.zookeeper, extraction.progress_group, "")
     manifest = run_blocking(hold.read_manifest())
     if not tps or (manifest is not None and manifest.unfinished) or run_blocking(hold.outdated(tps)):
         return None

@@ -57,6 +57,11 @@ class Leftover(enum.Enum):
     FOLLOW = "the table has its records, the offsets follow"
 
 
+def has_begun(manifest: Manifest, in_table: bool) -> bool:
+    """False if no plan of the manifest's group can have made records visible. ``in_table``: as in ``leftover``."""
+    return in_table or manifest.sequence > 0 or manifest.state in (State.COMMITTED, State.PUBLISHED)
+
+
 def leftover(
     manifest: Manifest | None, offsets: Mapping[TopicPartition, int], target: str, format: str, in_table: bool = False
 ) -> Leftover:

@@ -57,6 +57,10 @@ class _EpochSegments:
     def ids(self) -> Iterable[UUID]:
         return self._ids.values()
 
+    @property
+    def highest(self) -> int:
+        return self._highest
+
 
 class RemotePartitionLog:
     """The remote log of one partition. ``segments``: all that are not deleted yet, by id."""
@@ -108,6 +112,11 @@ class RemotePartitionLog:
         """The first offset after ``offset`` at which a segment of ``epoch`` begins."""
         state = self._epochs.get(epoch)
         return None if state is None else state.next_start(offset)
+
+    def highest_offset(self, epoch: int) -> int:
+        """The last offset of ``epoch`` that was ever readable, -1 if none was. Deletions do not lower it."""
+        state = self._epochs.get(epoch)
+        return -1 if state is None else state.highest
 
     def unreachable(self, epochs: Iterable[int]) -> list[RemoteLogSegmentMetadata]:
         """The finished segments that no lookup in these epochs finds: replaced, or of a lost lineage."""

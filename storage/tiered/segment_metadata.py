@@ -70,13 +70,15 @@ class RemotePartitionDeleteMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RemoteLogSegmentMetadata:
-    """``end_offset`` is the last offset of the segment. ``leader_epochs``: (epoch, its first offset in the segment),
-    ascending, at least one. ``size_bytes``: of the ``.log``. ``custom_metadata``: what the storage plugin keeps here.
+    """``end_offset`` is the last offset of the segment. ``max_timestamp_ms``: of its records; -1 if they have none.
+    ``leader_epochs``: (epoch, its first offset in the segment), ascending, at least one. ``size_bytes``: of the
+    ``.log``. ``custom_metadata``: what the storage plugin keeps here.
     """
 
     segment_id: RemoteLogSegmentId
     start_offset: int
     end_offset: int
+    max_timestamp_ms: int
     event_timestamp_ms: int
     leader_epochs: tuple[tuple[int, int], ...]
     size_bytes: int

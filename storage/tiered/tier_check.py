@@ -135,7 +135,7 @@ def examine(facts: TierFacts, first: Examined | None = None) -> Examined:
     findings += _traps(facts, not_checked)
     not_checked += [
         "orphans, gaps and unfinished changes of partitions whose metadata are in "
-        f"{METADATA_TOPIC}-{number}: {count} records are not understood"
+        f"{METADATA_TOPIC}-{number}: {count} {'record is' if count == 1 else 'records are'} not understood"
         for number, count in sorted(facts.unreadable.items())
     ]
     unexplained = [key for key in facts.objects if key not in explained and (seen is None or key in seen.orphans)]

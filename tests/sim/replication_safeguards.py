@@ -23,6 +23,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.sim.campaign.run import Outcome
+from kafka_zk.sim.scenarios import old_replication_rules
 from kafka_zk.sim.zookeeper.client import SimClient
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_state import ProducerState
@@ -58,19 +59,6 @@ def no_truncation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "truncate_to", lambda self, offset, now_ms=0: None)
 
 
-def truncation_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """As before KIP-101: a new leader's follower drops what it does not know to be committed."""
-    add = FetcherState.add
-
-    def cut_first(self: FetcherState, tp: Any, topic_id: bytes, leader_epoch: int, log: Any) -> None:
-        known = self.partitions.get(tp)
-        if known is None or known.leader_epoch != leader_epoch:
-            log.truncate_to(log.high_watermark, 0)
-        add(self, tp, topic_id, leader_epoch, log)
-
-    patch.setattr(FetcherState, "add", cut_first)
-
-
 def no_diverging_epoch(patch: pytest.MonkeyPatch) -> None:
     """A follower goes on at its end, whatever the leader says of epochs."""
 
@@ -93,11 +81,6 @@ def no_growing(patch: pytest.MonkeyPatch) -> None:
 def joins_without_having_caught_up(patch: pytest.MonkeyPatch) -> None:
     """A follower is in sync as soon as it fetches."""
     patch.setattr(RemoteReplicas, "may_join", lambda self, broker_id, high_watermark: broker_id not in self.state.isr)
-
-
-def no_min_insync_replicas(patch: pytest.MonkeyPatch) -> None:
-    """One replica is enough."""
-    patch.setattr(Partition, "min_insync_replicas", property(lambda self: 1))
 
 
 def acknowledged_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
@@ -173,16 +156,6 @@ def leader_epochs_stay(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def whoever_lives_is_elected(patch: pytest.MonkeyPatch) -> None:
-    """An unclean election needs nobody's permission."""
-    offline = election.offline
-
-    def allowed(assigned: Any, isr: Any, live: Any, unclean_allowed: bool = False, *more: Any) -> Any:
-        return offline(assigned, isr, live, True, *more)
-
-    patch.setattr(election, "offline", allowed)
-
-
 def whoever_comes_back_leads_on(patch: pytest.MonkeyPatch) -> None:
     """A new controller goes by who is registered, as Kafka's does."""
     patch.setattr(election, "must_be_elected_again", lambda *situation: False)
@@ -254,12 +227,12 @@ SAFEGUARDS: dict[str, TakeOut] = {
         watermark_of_the_fastest_follower,
         watermark_without_the_pending_isr,
         no_truncation,
-        truncation_to_the_high_watermark,
+        old_replication_rules.truncation_to_the_high_watermark,
         no_diverging_epoch,
         no_shrinking,
         no_growing,
         joins_without_having_caught_up,
-        no_min_insync_replicas,
+        old_replication_rules.no_min_insync_replicas,
         acknowledged_before_it_is_committed,
         ends_are_told_before_they_are_known,
         no_epoch_check_of_leaders,
@@ -269,7 +242,7 @@ SAFEGUARDS: dict[str, TakeOut] = {
         followers_know_no_producers,
         no_duplicate_detection,
         leader_epochs_stay,
-        whoever_lives_is_elected,
+        old_replication_rules.whoever_lives_is_elected,
         controllers_are_not_fenced,
         whoever_comes_back_leads_on,
         unclean_starts_are_not_announced,

@@ -15,6 +15,7 @@ from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.cli.cluster.replay import command
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.sim.campaign.plan import Fault
+from kafka_zk.sim.museum.exhibits import EXHIBITS
 from kafka_zk.sim.replay.player import replay
 from kafka_zk.sim.scenarios import conditions, library, old_rules, verbs
 from kafka_zk.sim.scenarios.scenario import OLD, OURS, parse, with_trace
@@ -34,6 +35,8 @@ def test_a_built_in_scenario_is_played_as_it_was(name: str) -> None:
         return
     assert not played.failed
     assert tuple(played.trace) == scenario.trace, f"kafka-zk replay {name} shows the difference"
+    if name in EXHIBITS:
+        assert played.violations[OLD] and not played.violations[OURS], "an exhibit shows a fault, and a rule without it"
 
 
 def test_each_built_in_scenario_teaches_something_with_a_rule_of_its_own() -> None:

@@ -21,6 +21,8 @@ _THROTTLED = (
     "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 )
 
+_TIERED = "remote.storage.enable"
+
 
 class BadValue(Exception):
     """The message is that of Kafka's ConfigException."""
@@ -120,9 +122,27 @@ def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig
             ErrorCode.INVALID_CONFIG,
             "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.",
         )
-    if values.get("remote.storage.enable"):
+    if values.get(_TIERED):
         raise TieredStorageDisabled
     return LogConfig.from_properties(properties, defaults)
+
+
+def check_stays_tiered(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raise ApiError(INVALID_CONFIG) if a change of a topic's properties turns tiered storage off.
+
+    Apache Kafka in ZooKeeper mode accepts it, but its brokers then lose the remote segments: after a restart they do
+    not know them any more, and they delete them if the topic is tiered again.
+    """
+    if _is_tiered(before) and not _is_tiered(after):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"{_TIERED}=true of topic '{topic}' cannot be changed or removed in ZooKeeper mode: all records that are "
+            "only in remote storage would be lost. Copy them to another topic, and then delete this one.",
+        )
+
+
+def _is_tiered(properties: Mapping[str, str]) -> bool:
+    return properties.get(_TIERED, "").strip().lower() == "true"
 
 
 class TieredStorageDisabled(BadValue):

@@ -22,8 +22,15 @@ from kafka_zk.cli.terminal.output import note, print_json, say
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
 @web_option(f"Read it in a browser, with pictures and questions, on this port (default {WEB_PORT}).")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep the lesson of --web in this new file, for kafka-zk web FILE and kafka-zk web --export.",
+)
 @json_option
-def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int | None, as_json: bool) -> None:
+def command(
+    pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int | None, record: Path | None, as_json: bool
+) -> None:
     """Start a small cluster and show how consumers share partitions, and what brokers do when one of them dies.
 
     \b
@@ -52,8 +59,10 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int
     from kafka_zk.learn.lesson.teacher import Teacher
 
     interrupt_at_the_end()
+    if record is not None and web_port is None:
+        raise click.UsageError("--record keeps the lesson of a page: use it with --web")
     if web_port is not None:
-        _on_page(web_port, sorted(set(chapters) or CHAPTERS), as_json)
+        _on_page(web_port, sorted(set(chapters) or CHAPTERS), record, as_json)
         return
     teacher = Teacher(False, lambda line: None) if as_json else Teacher(pause)
     with (
@@ -66,11 +75,15 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int
         print_json(report)
 
 
-def _on_page(port: int, chapters: Sequence[int], as_json: bool) -> None:
+def _on_page(port: int, chapters: Sequence[int], record: Path | None, as_json: bool) -> None:
     from twisted.internet.error import CannotListenError
 
     from kafka_zk.learn.lesson.chapters import CHAPTERS
     from kafka_zk.learn.lesson.page import LessonPage
+    from kafka_zk.recorder.recording.errors import NoRecording
+
+    if record is not None and record.exists():
+        raise CommandFailed(f"{record} exists already: choose another name, or delete it")
 
     def begun(url: str) -> None:
         if as_json:
@@ -79,9 +92,11 @@ def _on_page(port: int, chapters: Sequence[int], as_json: bool) -> None:
             say(f"{URL}{url}")
 
     try:
-        page = LessonPage(port, begun)
+        page = LessonPage(port, begun, record)
     except CannotListenError as error:
         raise CommandFailed(f"port {port} is in use; choose another one with --web PORT") from error
+    except NoRecording as error:
+        raise CommandFailed(str(error)) from error
     note("a cluster starts for the lesson; its page will be there in a few seconds")
     try:
         with (

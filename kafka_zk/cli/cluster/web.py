@@ -53,6 +53,12 @@ BREAK_URL = "to break brokers from it, keep this address to yourself: "
     help="Write RECORDING to this file, compressed and without secrets, for a colleague, and end.",
 )
 @click.option(
+    "--export",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the page of RECORDING to this directory, as one file that needs no server, and end.",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=WEB_PORT,
@@ -68,6 +74,7 @@ def command(
     logs: LogOptions,
     record: Path | None,
     save: Path | None,
+    directory: Path | None,
     port: int,
     as_json: bool,
 ) -> None:
@@ -90,6 +97,7 @@ def command(
     kafka-zk web --zookeeper-log /var/lib/zookeeper --broker-logs /var/log/kafka
     kafka-zk web outage.sqlite
     kafka-zk web outage.sqlite --save recording.kzr
+    kafka-zk web --export outage recording.kzr
     kafka-zk web zombie-controller
     """
     interrupt_at_the_end()
@@ -97,6 +105,8 @@ def command(
         raise click.UsageError("--data, --trace, --record and logs cannot be used with a recording")
     if logs.is_given and (traces or data is not None):
         raise click.UsageError("--data and --trace cannot be used with --zookeeper-log and --broker-logs")
+    if directory is not None and (recording is None or save is not None):
+        raise click.UsageError("--export needs a recording, and cannot be used with --save")
     if save is not None and recording is None:
         raise click.UsageError("--save needs a recording; of a live cluster, the page saves the time that it shows")
     from kafka_zk.cli.cluster.web_recordings import open_recording, save_recording
@@ -106,6 +116,8 @@ def command(
     try:
         if recording is not None and save is not None:
             say(save_recording(recording, save))
+        elif recording is not None and directory is not None:
+            _export(recording, directory, as_json)
         elif recording is not None:
             _serve(*open_recording(recording), port, as_json)
         else:
@@ -120,6 +132,16 @@ def command(
         raise CommandFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
         raise CommandFailed(f"the recording {recording or record} cannot be read: {error}") from error
+
+
+def _export(recording: str, directory: Path, as_json: bool) -> None:
+    from kafka_zk.cli.cluster.web_recordings import export_page, export_sentences
+
+    exported = export_page(recording, directory)
+    if as_json:
+        print_json({"event": "exported", **exported._asdict()})
+    else:
+        say(export_sentences(exported))
 
 
 def _is_named(option: str) -> bool:

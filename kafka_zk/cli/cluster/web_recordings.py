@@ -1,14 +1,21 @@
-"""The recordings that ``kafka-zk web`` opens, and the file that it saves for a colleague."""
+"""The recordings that ``kafka-zk web`` opens, and what it makes of them: a file for a colleague, and a page."""
 
+from contextlib import ExitStack
+from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.output import note
+from kafka_zk.recorder.page_export.page import exported_page
+from kafka_zk.recorder.page_export.page_data import NotExportable
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.recording.shared_file import is_shared_file, open_shared_file, save
+from kafka_zk.recorder.web.api import BadRequest
 from kafka_zk.sim.scenarios import library
 
 _SQLITE = b"SQLite"
+_FRAME = 'sandbox="allow-scripts allow-downloads" width="100%" height="800" loading="lazy"'
 
 
 def open_recording(name: str) -> tuple[Recording, None, str]:
@@ -40,6 +47,62 @@ def save_recording(name: str, target: Path) -> str:
     finally:
         recording.close()
     return f"saved {target}: {target.stat().st_size / 1000:,.0f} kB; kafka-zk web {target} shows it"
+
+
+class Exported(NamedTuple):
+    """A page that was written. ``page_bytes`` include the recording's ``recording_bytes``. ``iframe``: markup that
+    embeds it, at ``moment``, if its directory is beside the page that embeds it.
+    """
+
+    page: str
+    entries: int
+    page_bytes: int
+    recording_bytes: int
+    moment: str
+    iframe: str
+
+
+def export_page(name: str, directory: Path) -> Exported:
+    """Write the page of a recording, which needs no server, as ``index.html`` of ``directory``.
+
+    Raises: as ``open_recording``; CommandFailed also if the page exists, cannot be written, or would be too large.
+    """
+    recording, _, described = open_recording(name)
+    target = directory / "index.html"
+    try:
+        if target.exists():
+            raise CommandFailed(f"{target} exists already: choose another directory, or delete it")
+        page = exported_page(recording, described)
+        directory.mkdir(parents=True, exist_ok=True)
+        _write_new(target, page.content)
+    except (NotExportable, BadRequest) as error:
+        raise CommandFailed(f"{name} cannot be exported: {error}") from error
+    except OSError as error:
+        raise CommandFailed(f"{target} cannot be written: {error.strerror}") from error
+    finally:
+        recording.close()
+    source = escape(f"{target.absolute().parent.name}/{target.name}#{page.moment}")
+    iframe = f'<iframe src="{source}" title="{escape(described)}" {_FRAME}></iframe>'
+    count = recording.entries.count - recording.entries.first + 1
+    return Exported(str(target), count, len(page.content), page.data_bytes, page.moment, iframe)
+
+
+def _write_new(target: Path, content: bytes) -> None:
+    with target.open("xb") as file, ExitStack() as undo:
+        undo.callback(target.unlink)  # half a page is no use
+        file.write(content)
+        file.flush()
+        undo.pop_all()
+
+
+def export_sentences(exported: Exported) -> str:
+    """For people."""
+    return (
+        f"wrote {exported.page}: {exported.entries:,} entries, {exported.page_bytes / 1000:,.0f} kB, of which "
+        f"{exported.recording_bytes / 1000:,.0f} kB are the recording\n"
+        "Open it in a browser, or put its directory on any web host; it asks no server for anything.\n"
+        f"A moment of it has an address, such as {exported.page}#{exported.moment}. To embed it:\n{exported.iframe}"
+    )
 
 
 def _begin(path: Path) -> bytes:

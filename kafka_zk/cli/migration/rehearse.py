@@ -14,6 +14,7 @@ from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table, say
 from kafka_zk.cli.terminal.waiting import waiting
+from kafka_zk.recorder.timeline.names import counted
 
 if TYPE_CHECKING:
     from kafka_zk.embedded.java import Java
@@ -137,8 +138,9 @@ def _report(
             "before the migration"
         )
     note(
-        f"rehearsing with {len(tree.data)} znodes, {tree.topic_count} topics and {len(tree.broker_ids)} brokers, as of "
-        f"transaction {state.zxid:#x}; Apache Kafka {jars.version} on Java {java.major_version} ({java.path})"
+        f"rehearsing with {counted(len(tree.data), 'znode')}, {counted(tree.topic_count, 'topic')} and "
+        f"{counted(len(tree.broker_ids), 'broker')}, as of transaction {state.zxid:#x}; "
+        f"Apache Kafka {jars.version} on Java {java.major_version} ({java.path})"
     )
     equipment = Equipment(tree, chroot, partial(_write_copy, state, tree, chroot), java, jars, waiting)
     done: list[Run] = []

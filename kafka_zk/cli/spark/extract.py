@@ -71,6 +71,9 @@ class _Short(CommandFailed):
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
 @click.option("--until", default="now", show_default=True, metavar="TIME", help="Stop there: ms, or 2026-11-21T06:00Z.")
+@click.option(
+    "--from", "since", metavar="TIME", help="A backfill from there to --until, which leaves the group's offsets alone."
+)
 @every_option
 @metrics_option
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For other members.")
@@ -81,6 +84,7 @@ class _Short(CommandFailed):
 @json_option
 def command(
     until: str,
+    since: str | None,
     wait_s: float,
     every_s: float | None,
     metrics_port: int | None,
@@ -102,6 +106,7 @@ def command(
     kafka-zk extract --zookeeper 127.0.0.1:2181 --group lake --topic flights --to ./lake
     kafka-zk extract ... --decode json --schema 'carrier STRING, dep_delay INT' --partition-by carrier
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
+    kafka-zk extract ... --from 2026-11-20 --until 2026-11-21 --to ./backfill
     """
     started_s = monotonic_s()
     packages = asked.pop("packages")
@@ -113,6 +118,7 @@ def command(
     try:
         extraction = Extraction(
             **asked,
+            from_ms=None if since is None else parse_time_ms(since),
             until_ms=None if until == "now" else parse_time_ms(until),
             wait_ms=wait_s * 1000,
             kafka=security_properties(),

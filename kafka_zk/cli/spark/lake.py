@@ -1,4 +1,4 @@
-"""``kafka-zk lake``: verify and compact folders of extractions.
+"""``kafka-zk lake``: verify and compact folders of extractions, audit any table.
 
 Exit codes: 0 no faults; 1 faults or a failure; 2 wrong usage. After a failure the next run continues.
 """
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka_zk.cli.spark.lake_audit import audit
 from kafka_zk.cli.spark.sink_options import packages_option, with_packages
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 PARQUET = "parquet"
 
 
-@click.group("lake", short_help="Look after folders that extract has written.")
+@click.group("lake", short_help="Audit tables of topics; look after folders that extract has written.")
 def command() -> None:
-    """Verify and compact folders that kafka-zk extract has written."""
+    """Audit tables of topics, by any writer; verify and compact folders that kafka-zk extract has written."""
+
+
+command.add_command(audit)
 
 
 @command.command("verify")

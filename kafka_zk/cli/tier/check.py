@@ -9,6 +9,7 @@ import click
 from kafka_zk.cli.terminal.durations import parse_duration_ms
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import print_json, print_table, say
+from kafka_zk.recorder.timeline.names import counted
 
 if TYPE_CHECKING:
     from kafka_zk.storage.tiered.tier_check import Examined, Finding, Kind
@@ -90,13 +91,13 @@ def _show(examined: "Examined", layout: str) -> None:
             say(f"{kind.value}: {count - SHOWN} more, which --json lists")
     for reason in examined.not_checked[:SHOWN]:
         say(f"not checked: {reason}")
-    say(f"{examined.segment_count} segments of {examined.segment_bytes} bytes can be read ({layout})")
+    say(f"{counted(examined.segment_count, 'segment')} of {examined.segment_bytes} bytes can be read ({layout})")
     if examined.unreachable_count:
         say(
             f"{examined.unreachable_count} of them, {examined.unreachable_bytes} bytes, are not used: others replace "
             "them, or their leader epoch was lost"
         )
-    say(f"{len(examined.findings)} problems, {len(examined.not_checked)} not checked")
+    say(f"{counted(len(examined.findings), 'problem')}, {len(examined.not_checked)} not checked")
 
 
 def _counted(findings: "Sequence[Finding]") -> list[dict[str, Any]]:

@@ -360,10 +360,13 @@ class Admin:
         )
 
     async def try_offsets(
-        self, wanted: Mapping[TopicPartition, int]
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | KafkaError]:
-        """As ``list_offsets``, but each leader is asked once, and an error is the result of its partitions."""
-        return await try_offsets(self._cluster, wanted)
+        """As ``list_offsets``, but each leader is asked once, and an error is the result of its partitions.
+
+        Args: ``read_committed``: LATEST is the last stable offset instead of the high watermark.
+        """
+        return await try_offsets(self._cluster, wanted, read_committed=read_committed)
 
     async def leader_epochs(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, LeaderEpochs]:
         """The leader epochs of each partition's log, back to the one that has the given offset; see ``LeaderEpochs``.

@@ -5,9 +5,14 @@ thread. If the program already runs the reactor in another thread, the clients u
 
 Twisted's reactors measure timers on the wall clock, which can jump backwards. A reactor started here uses a monotonic
 clock instead, as a broker's does (``network.reactor``).
+
+Calls execute no import statement: ``twisted.python`` finds its attributes with a function, and a Ctrl-C that arrives
+while CPython looks up ``__spec__`` there is lost (it clears every error of this lookup).
+Source: _PyModuleSpec_IsInitializing in Objects/moduleobject.c@3.11.
 """
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -16,6 +21,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ReactorNotRestartable
+from twisted.python import threadable
 from twisted.python.failure import Failure
 
 from kafka_zk.base.clock import monotonic_s
@@ -52,22 +58,24 @@ class ReactorThread:
             started.append(Deferred.fromCoroutine(work()))
             started[0].addCallbacks(outcome.set_result, failed)
 
-        self.reactor.callFromThread(start)
+        def cancel() -> None:
+            for each in started:
+                each.cancel()
+
         try:
+            self.reactor.callFromThread(start)
             return outcome.result(timeout_s)
         except FutureTimeout:
             if outcome.done():
                 raise
-            self.reactor.callFromThread(lambda: started[0].cancel())
+            self.reactor.callFromThread(cancel)
             raise KafkaTimeoutError(f"no result after {timeout_s} s") from None
         except KeyboardInterrupt:
-            self.reactor.callFromThread(lambda: started[0].cancel())
+            self.reactor.callFromThread(cancel)
             raise
 
     def tell(self, function: Callable[..., object], *args: Any) -> None:
         """Run ``function`` on the reactor thread: immediately if called there, else before later ``call``s."""
-        from twisted.python import threadable
-
         if threadable.isInIOThread():
             function(*args)
         else:
@@ -83,9 +91,7 @@ class ReactorThread:
 
 def refuse_on_reactor_thread() -> None:
     """Raise KafkaError on the reactor thread, where a blocking call would wait for itself."""
-    from twisted.internet import reactor
-    from twisted.python import threadable
-
+    reactor = sys.modules.get("twisted.internet.reactor")
     if getattr(reactor, "running", False) and threadable.isInIOThread():
         raise KafkaError(
             "the Twisted reactor runs in this thread, so a blocking client would wait for itself: "

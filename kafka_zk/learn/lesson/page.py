@@ -26,14 +26,15 @@ class LessonPage:
     Args:
         port: the page's port; 0 chooses a free one.
         begun: called with the page's URL when the page has content.
-    Raises: twisted's CannotListenError.
+        record: a new file for the recording; None: in memory.
+    Raises: twisted's CannotListenError, NoRecording.
     """
 
-    def __init__(self, port: int, begun: Callable[[str], None]) -> None:
+    def __init__(self, port: int, begun: Callable[[str], None], record: Path | None = None) -> None:
         self._thread = reactor_thread()
         self._begun = begun
         self._is_begun = False
-        self._recording, self._clusters, self._service = self._thread.call(self._started, port)
+        self._recording, self._clusters, self._service = self._thread.call(self._started, port, record)
 
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
         """``folder``: for the data of the clusters. Raises the errors of ``course.run``."""
@@ -57,8 +58,8 @@ class LessonPage:
     def _open_room(self, zookeeper_data: Path, trace: Path) -> None:
         self._thread.call(self._begin_cluster, zookeeper_data, trace)
 
-    async def _started(self, port: int) -> tuple[Recording, "_Clusters", WebService]:
-        recording = Recording()
+    async def _started(self, port: int, record: Path | None) -> tuple[Recording, "_Clusters", WebService]:
+        recording = Recording(record)
         clusters = _Clusters(recording)
         service = WebService(recording, Cluster(clusters, clusters.traces, in_lesson=True), "the lesson's cluster")
         service.start(self._thread.reactor, port)

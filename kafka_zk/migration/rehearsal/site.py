@@ -203,9 +203,9 @@ class Site:
         lost, changed = run_blocking(_compared(self.client, expected))
         found = []
         if lost:
-            found.append(f"{len(lost)} znodes are lost from ZooKeeper: {_examples(lost)}")
+            found.append(f"{_znodes(lost, 'is', 'are')} lost from ZooKeeper: {_examples(lost)}")
         if changed:
-            found.append(f"{len(changed)} znodes have another content: {_examples(changed)}")
+            found.append(f"{_znodes(changed, 'has', 'have')} another content: {_examples(changed)}")
         return tuple(found)
 
 
@@ -220,6 +220,10 @@ async def _compared(client: KazooBlockingClient, expected: Mapping[str, Any]) ->
             elif meaning(path, answer[0]) != expected[path]:
                 changed.append(path)
     return lost, changed
+
+
+def _znodes(paths: list[str], one: str, many: str) -> str:
+    return f"1 znode {one}" if len(paths) == 1 else f"{len(paths)} znodes {many}"
 
 
 def _examples(paths: list[str]) -> str:

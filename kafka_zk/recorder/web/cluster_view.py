@@ -31,6 +31,15 @@ def is_internal(topic: str) -> bool:
     return topic.startswith("__")
 
 
+def is_listed(topic: Document, partition_count: int) -> bool:
+    """True if a topic's partitions are shown before the user unfolds it.
+
+    Args:
+        topic: of a cluster's document, which has ``partition_count`` partitions.
+    """
+    return partition_count <= MOST_PARTITIONS and topic["count"] <= MOST_UNASKED and not topic["internal"]
+
+
 def cluster_document(znodes: Mapping[str, Znode], opened: Collection[str] = ()) -> Document:
     """``opened``: topics to show partition by partition."""
     view = _View(opened)

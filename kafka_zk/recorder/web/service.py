@@ -24,6 +24,7 @@ from kafka_zk.recorder.web.sampled import to_ask
 from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer
 from kafka_zk.recorder.web.sources import Source, Traces
+from kafka_zk.recorder.web.summary import summary
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
 from kafka_zk.recorder.web.zookeeper_view import NUMBERS
 from kafka_zk.recorder.zookeeper_health.ensemble import EnsembleHealth, samples
@@ -137,40 +138,35 @@ class WebService:
         self._recording.close()
 
     def describe(self) -> Document:
-        first_ms, last_ms = self._recording.entries.times() or (0, 0)
+        told = {**summary(self._recording, self._described), "now_ms": self._now_ms()}
+        cluster = self._cluster
+        if cluster is None:
+            return told
         problem = self._recorder.problem if self._recorder is not None else ""
         if self._recorder is not None and self._recorder.lost_count:
             problem = f"{problem or 'the recording has a gap'} ({self._recorder.lost_count} entries are lost)"
-        cluster = self._cluster
         return {
-            "count": self._recording.entries.count,
-            "first_ms": first_ms,
-            "last_ms": last_ms,
-            "now_ms": self._now_ms(),
-            "live": cluster is not None and not cluster.in_lesson and not cluster.is_over,
-            "source": self._described,
-            "used_bytes": self._recording.used_bytes,
-            "kept": "" if cluster is None else self._recording.kept,
-            "misses": "; ".join(filter(None, self._misses())),
-            "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
-            "can_break": cluster is not None and cluster.break_broker is not None,
+            **told,
+            "live": not cluster.in_lesson and not cluster.is_over,
+            "kept": self._recording.kept,
+            "misses": "; ".join(filter(None, self._misses(cluster))),
+            "known_brokers": list(cluster.broker_ids),
+            "can_break": cluster.break_broker is not None,
             "problem": problem,
-            "names": self._recording.spans.members,
         }
 
     def _now_ms(self) -> int:
         """The present by the cluster's clock, which may differ from this machine's."""
         return wall_ms() + (self._recorder.skew_ms if self._recorder is not None else 0)
 
-    def _misses(self) -> Iterator[str]:
-        if self._cluster is not None:
-            yield self._cluster.source.misses
-            if self._recorder is not None and (skew_ms := self._recorder.skew_ms):
-                side = "ahead of" if skew_ms > 0 else "behind"
-                apart_s = abs(skew_ms) / 1000
-                yield f"the cluster's clock is {apart_s:.0f} s {side} this machine's; times are the cluster's"
-            if self._cluster.watch_table is not None:
-                yield self._cluster.watch_table.misses
+    def _misses(self, cluster: Cluster) -> Iterator[str]:
+        yield cluster.source.misses
+        if self._recorder is not None and (skew_ms := self._recorder.skew_ms):
+            side = "ahead of" if skew_ms > 0 else "behind"
+            apart_s = abs(skew_ms) / 1000
+            yield f"the cluster's clock is {apart_s:.0f} s {side} this machine's; times are the cluster's"
+        if cluster.watch_table is not None:
+            yield cluster.watch_table.misses
         yield self._recording.misses
 
     def _look(self, reactor: Any, interval_s: float, look: Callable[[], Any], take: Callable[[Any], object]) -> None:

@@ -10,8 +10,16 @@ from typing import Any
 
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.recording.recording import Recording
-from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, Step, encode
-from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Deleted, SessionClosed, Transaction
+from kafka_zk.recorder.web.lesson_steps import KEY, NOTE, Lesson, Step, encode
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
+from kafka_zk.recorder.zookeeper_files.transaction_log import (
+    Created,
+    DataSet,
+    Deleted,
+    Restored,
+    SessionClosed,
+    Transaction,
+)
 from kafka_zk.recorder.zookeeper_files.transaction_log import Operation as Written
 from kafka_zk.registry.client.client import Create, EventType, Operation, SetData, WatchedEvent
 from kafka_zk.registry.client.client import Delete as DeleteOperation
@@ -20,7 +28,7 @@ from kafka_zk.sim.replay.player import COMMAND, FACT, Line, Played, replay
 from kafka_zk.sim.scenarios.scenario import PLAYS, Scenario
 from kafka_zk.sim.world.history import Lifted
 from kafka_zk.sim.world.world import EPOCH_MS
-from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
+from kafka_zk.sim.zookeeper.znode_tree import Backup, Result, ZnodeTree
 
 _BETWEEN_PLAYS_MS = 10_000
 _SESSIONS = 1 << 48
@@ -31,8 +39,12 @@ def record(scenario: Scenario, recording: Recording) -> None:
     """Play a scenario into an empty recording. Raises ScenarioError if a statement fails."""
     recorder = _Recorder(recording, is_run=scenario.campaign is not None)
     replay(scenario, recorder.tell, prepare=recorder.begin)
-    lesson = Lesson(scenario.title, "\n".join(scenario.lesson), tuple(recorder.finished()))
-    recording.note(KEY, encode(lesson))
+    steps = recorder.finished()
+    told = scenario.told
+    said = "\n".join([*scenario.lesson, *(["", told.question] if told.question else [])])
+    if told.conclusion and steps:
+        steps.append(Step(steps[-1].play, NOTE, told.conclusion, steps[-1].seq, steps[-1].seq, told.sources))
+    recording.note(KEY, encode(Lesson(scenario.title, said, tuple(steps))))
 
 
 class _Recorder:
@@ -133,6 +145,18 @@ class _LoggedTree(ZnodeTree):
         gone = tuple(event.path for event in events if event.type is EventType.DELETED)
         self._log(session_id, (SessionClosed(gone),))
         return events
+
+    def restore(self, backup: Backup) -> None:
+        super().restore(backup)
+        stats = {path: self.get(path) for path in self.paths() if path != "/"}
+        znodes = {
+            path: Znode(
+                data, stat.version, stat.czxid, stat.mzxid, stat.mtime_ms,
+                self._first_session + stat.ephemeral_owner if stat.ephemeral_owner else 0,
+            )
+            for path, (data, stat) in stats.items()
+        }  # fmt: skip
+        self._log(0, (Restored(znodes),))
 
     def _write(self, session_id: int, operations: Sequence[Operation], results: Sequence[Any]) -> None:
         written = (_written(*each) for each in zip(operations, results, strict=True))

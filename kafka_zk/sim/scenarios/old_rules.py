@@ -7,7 +7,7 @@ product for one play.
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -24,17 +24,14 @@ from kafka_zk.rebalance.lease import Lease
 from kafka_zk.registry.client.client import Delete, RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, MultiFailed, SessionLost
 from kafka_zk.registry.client.watches import Rereader
+from kafka_zk.registry.consumers import MemberWatch
 from kafka_zk.registry.offsets import Commit, OffsetRefused, OffsetRegistry
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import TopicAssignment, decode_assignment_in_steps
+from kafka_zk.sim.scenarios import old_replication_rules as replication
+from kafka_zk.sim.scenarios.old_replication_rules import Patch
 
 _RETRY_S = 0.001
-
-
-class Patch(Protocol):
-    """Replaces attributes until it is undone."""
-
-    def setattr(self, owner: Any, name: str, value: Any, /) -> None: ...
 
 
 class OldRule(NamedTuple):
@@ -159,6 +156,11 @@ def a_found_start_always_counts(patch: Patch) -> None:
     patch.setattr(GroupDelivery, "_start_found", start_found)
 
 
+def every_member_reads_all(patch: Patch) -> None:
+    """At each change of the group, every member reads the registrations of all members."""
+    patch.setattr(MemberWatch, "_hides_something", lambda self, stat, names: True)
+
+
 OLD_RULES: dict[str, OldRule] = {
     rule.__name__: OldRule((rule.__doc__ or "").strip(), rule)
     for rule in (
@@ -171,6 +173,12 @@ OLD_RULES: dict[str, OldRule] = {
         deletions_end_with_their_controller,
         one_bad_znode_fails_all,
         a_found_start_always_counts,
+        every_member_reads_all,
+        replication.no_min_insync_replicas,
+        replication.whoever_lives_is_elected,
+        replication.truncation_to_the_high_watermark,
+        replication.the_end_of_an_epoch_is_enough,
+        replication.any_server_will_do,
     )
 }
 

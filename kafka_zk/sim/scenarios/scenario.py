@@ -4,6 +4,9 @@
     #
     # What a reader learns from it.
 
+    question Who is obeyed?                   asked before it is played
+    conclusion Only the newest controller.    said afterwards
+    source KIP-570                            where it is described; there may be several
     old rule every_controller_is_obeyed       played twice: without a safeguard of the product, then with it
     brokers 3
     # What to look at now.                    shown at this place
@@ -62,6 +65,14 @@ class Campaign(NamedTuple):
     plan: tuple[Fault, ...]
 
 
+class Told(NamedTuple):
+    """What an author adds for a reader who plays it: a question before, a sentence after, and the sources."""
+
+    question: str = ""
+    conclusion: str = ""
+    sources: tuple[str, ...] = ()
+
+
 class Scenario(NamedTuple):
     """``script``: statements and notes in order. ``trace``: the lines after the first mark; empty if none was
     written.
@@ -75,6 +86,7 @@ class Scenario(NamedTuple):
     script: tuple[Statement | Note, ...]
     source: tuple[str, ...]
     trace: tuple[str, ...]
+    told: Told = Told()
 
     @property
     def plays(self) -> tuple[str, ...]:
@@ -93,8 +105,9 @@ def parse(text: str) -> Scenario:
     if not any(isinstance(each, Statement) for each in reader.script) and reader.seed_line == 0:
         raise ScenarioError(0, "nothing happens in this scenario: it has no statements")
     campaign = Campaign(reader.seed, tuple(sorted(reader.plan))) if reader.seed_line else None
+    script = tuple(reader.script)
     return Scenario(
-        title, lesson, reader.seed, reader.old_rule, campaign, tuple(reader.script), tuple(source), tuple(trace)
+        title, lesson, reader.seed, reader.old_rule, campaign, script, tuple(source), tuple(trace), reader.told
     )
 
 
@@ -118,11 +131,18 @@ class _Reader:
         self.seed_line = 0
         self.old_rule: str | None = None
         self.plan: list[Fault] = []
+        self.told = Told()
         self.script: list[Statement | Note] = []
 
     def take(self, line: int, text: str) -> None:
         if text.startswith("#"):
             self.script.append(Note(line, text[1:].strip()))
+        elif text.startswith("question "):
+            self.told = self.told._replace(question=text.removeprefix("question ").strip())
+        elif text.startswith("conclusion "):
+            self.told = self.told._replace(conclusion=text.removeprefix("conclusion ").strip())
+        elif text.startswith("source "):
+            self.told = self.told._replace(sources=(*self.told.sources, text.removeprefix("source ").strip()))
         elif text.startswith("old rule "):
             self._take_old_rule(line, text.removeprefix("old rule ").strip())
         elif text.startswith(("seed ", "play seed ")):

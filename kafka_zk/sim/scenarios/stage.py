@@ -5,7 +5,7 @@ impossible.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka_zk.base.events import Event
@@ -14,6 +14,7 @@ from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.reader import Reader
 from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import TOPICS
 from kafka_zk.sim.campaign.run import BROKER, LIVENESS_MS
 from kafka_zk.sim.judges import broker_group
@@ -21,6 +22,7 @@ from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.machine.scheduler import Stuck
 from kafka_zk.sim.world.clients import (
     BROKER_GROUP,
+    GROUP,
     SimBrokerMember,
     SimGroupMember,
     SimMember,
@@ -31,6 +33,7 @@ from kafka_zk.sim.world.clients import (
 from kafka_zk.sim.world.history import Found, History, Lifted, Sent
 from kafka_zk.sim.world.world import SimBroker, World
 from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.server import ServerBackup
 
 READ_MS = 20_000
 """The judges read a partition in this time."""
@@ -52,6 +55,10 @@ class Stage:
         self.members: dict[str, SimGroupMember] = {}
         self.joined: Counter[str] = Counter()
         self.producers: dict[str, SimProducer] = {}
+        self.backup: ServerBackup | None = None
+        self.to_be_read: set[str] = set()
+        self.logs: dict[TopicPartition, list[Found]] = {}
+        self._reads_allowed: int | None = None
         self._admin: Any = None
         self._tool: SimClient | None = None
 
@@ -115,12 +122,15 @@ class Stage:
             self.until(f"broker-{number} starts", lambda: all(each.is_started for each in self.world.brokers.values()))
         self.world.run_for(500)
 
-    def create_topic(self, topic: str, partition_count: int, broker: str | None = None) -> None:
-        assignment = None
-        if broker is not None:
-            number = self.broker(broker).broker_id
-            assignment = {partition: [number] for partition in range(partition_count)}
-        wanted = NewTopic(topic, assignment=assignment) if assignment else NewTopic(topic, partition_count, 1)
+    def create_topic(
+        self, topic: str, partition_count: int, brokers: Sequence[str] = (), configs: Mapping[str, str] | None = None
+    ) -> None:
+        """``brokers``: the replicas of each partition, the preferred leader first; if empty, the cluster chooses."""
+        replicas = [self.broker(broker).broker_id for broker in brokers]
+        wanted = NewTopic(topic, partition_count, 1, configs or {})
+        if replicas:
+            assignment = dict.fromkeys(range(partition_count), replicas)
+            wanted = NewTopic(topic, configs=configs or {}, assignment=assignment)
         self.wait_for(self.admin().create_topics([wanted]))
         partitions = [TopicPartition(topic, number) for number in range(partition_count)]
         watch_offsets(self.world, self.tool, partitions, self.history)
@@ -166,9 +176,28 @@ class Stage:
 
     # -- judges ---------------------------------------------------------------------------------------------------
 
+    def allow_reads(self, count: int) -> None:
+        self._reads_allowed = self._reads_of_registrations() + count
+
+    def _reads_of_registrations(self) -> int:
+        ids = znodes.ids_path(GROUP)
+        reads = self.world.zookeeper.reads
+        return sum(count for path, count in reads.items() if path == ids or path.startswith(f"{ids}/"))
+
+    def _too_many_reads(self) -> list[str]:
+        if self._reads_allowed is None:
+            return []
+        more = self._reads_of_registrations() - self._reads_allowed
+        return [f"the group read registrations {more} times more often than necessary"] if more > 0 else []
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        """The ends of the partitions that must be read completely."""
+        return {tp: found[-1].offset + 1 for tp, found in self.logs.items() if tp.topic in self.to_be_read and found}
+
     def violations(self) -> list[str]:
+        """What the judges find now. ``logs`` has the records that they read."""
         facts = self.history.facts
-        logs: dict[TopicPartition, list[Found]] = {}
+        logs = self.logs = {}
         broken = []
         for tp in self._partitions():
             try:
@@ -180,7 +209,8 @@ class Stage:
         topics = {tp.topic for tp in logs}
         broken += judges.records(facts, logs, topics) + judges.seen(facts, logs, topics)
         broken += judges.controllers(facts) + judges.epochs(facts)
-        broken += judges.group(facts, None)
+        broken += judges.group(facts, self._ends())
+        broken += self._too_many_reads()
         broken += broker_group.generations(facts, BROKER_GROUP, [])
         return broken + [f"an error that nobody handled: {failure}" for failure in self.world.failures]
 

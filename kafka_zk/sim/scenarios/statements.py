@@ -45,6 +45,8 @@ _SLOTS = {
     "tp": _Slot(rf"{_NAME}-\d{{1,6}}", _tp),
     "path": _Slot(r"/\S*", str),
     "values": _Slot(r".+", str.split),
+    "brokers": _Slot(rf"{_NAME}(?: {_NAME})*?", str.split),
+    "configs": _Slot(r"[a-z.]+=\S+(?: [a-z.]+=\S+)*", lambda text: dict(each.split("=", 1) for each in text.split())),
     "data": _Slot(r".+", str),
     "text": _Slot(r".+", str),
     "condition": _Slot(r".+", str),

@@ -3,7 +3,7 @@
 To add one, add a function here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from twisted.internet.defer import ensureDeferred
 
@@ -46,7 +46,14 @@ def topic(stage: Stage, topic: str, count: int) -> None:
 @phrase("topic {topic} with {count} partition(s) on {broker}")
 def topic_on(stage: Stage, topic: str, count: int, broker: str) -> None:
     """The same, with all partitions on one broker."""
-    stage.create_topic(topic, count, broker)
+    stage.create_topic(topic, count, [broker])
+
+
+@phrase("topic {topic} replicated on {brokers}")
+@phrase("topic {topic} replicated on {brokers} with {configs}")
+def topic_replicated(stage: Stage, topic: str, brokers: list[str], configs: Mapping[str, str] | None = None) -> None:
+    """Create a topic of one partition with these replicas, the preferred leader first, and configs (key=value)."""
+    stage.create_topic(topic, 1, brokers, configs)
 
 
 @phrase("delete topic {topic}")
@@ -182,6 +189,20 @@ def delete_znode(stage: Stage, path: str) -> None:
     stage.wait_for(stage.tool.delete(path))
 
 
+@phrase("take a backup of ZooKeeper")
+def take_backup(stage: Stage) -> None:
+    """Copy the znodes and sessions of ZooKeeper."""
+    stage.backup = stage.world.zookeeper.backup()
+
+
+@phrase("restore the backup of ZooKeeper")
+def restore_backup(stage: Stage) -> None:
+    """ZooKeeper restarts with the backup; everything written since is gone."""
+    if stage.backup is None:
+        raise StageError('there is no backup: "take a backup of ZooKeeper" makes one')
+    stage.world.zookeeper.restore(stage.backup)
+
+
 # -- the network --------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +224,21 @@ def hold_back(stage: Stage, name: str, other: str) -> None:
 def heal(stage: Stage) -> None:
     """Deliver the delayed data and end all delays."""
     stage.world.network.heal()
+
+
+# -- what the judges look at ---------------------------------------------------------------------------------------
+
+
+@phrase("the group must read every record of {topic}")
+def must_be_read(stage: Stage, topic: str) -> None:
+    """The judges also look for records that no member of the ZooKeeper group has read in the end."""
+    stage.to_be_read.add(topic)
+
+
+@phrase("from here the group may cost {count} reads of registrations")
+def may_cost(stage: Stage, count: int) -> None:
+    """The judges also count how often ZooKeeper is asked for the list of members, or for the znode of one."""
+    stage.allow_reads(count)
 
 
 # -- time ---------------------------------------------------------------------------------------------------------

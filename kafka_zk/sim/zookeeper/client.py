@@ -51,6 +51,7 @@ class SimClient:
         self._reachable = True
         self._held_back: list[Callable[[], None]] | None = None  # a list while the process is paused
         self._lose: tuple[int, bool] | None = None
+        self._seen_zxid = 0
         self.has_heartbeats = True
         self._plan_ping()
 
@@ -219,6 +220,7 @@ class SimClient:
     def attach(self, link: Link, session_id: int) -> None:
         """Use this connection: the session was opened or resumed."""
         self._link, self._session_id = link, session_id
+        self._seen_zxid = self._server.tree.zxid
         self._lease.answered(self._server.now_ms)
         self._change_state(SessionState.CONNECTED)
 
@@ -232,6 +234,7 @@ class SimClient:
         if request not in self._outstanding:
             return
         del self._outstanding[request]
+        self._seen_zxid = max(self._seen_zxid, request.zxid)
         if request.kind not in _READS:
             self._lease.answered(request.sent_ms)
         if request.watch is not None:
@@ -329,7 +332,7 @@ class SimClient:
         if self._closed or self._link is not None:
             return
         server = self._server
-        if not (server.running and self._reachable):
+        if not (server.running and self._reachable and server.has_seen(self._seen_zxid)):
             self._plan_reconnect()
         elif self._session_id is None:
             self.attach(*server.open_session(self))

@@ -8,18 +8,19 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kafka_zk.registry.client.client import EventType, Watch, WatchedEvent
 from kafka_zk.registry.client.errors import RegistryError
-from kafka_zk.sim.zookeeper.znode_tree import ZnodeTree
+from kafka_zk.sim.zookeeper.znode_tree import Backup, ZnodeTree
 
 Answer = Any  # a result, or the RegistryError of a request that failed
 
 _FIRST_SESSION_ID = 0x1000_0000_0001
+_RESTORED_TIMEOUT_MS = 6_000
 
 
 @dataclass(eq=False, slots=True)
@@ -32,6 +33,7 @@ class Request:
     run: "Callable[[Server, Session], Any]"
     waiting: "Deferred[Any] | None" = None
     watch: Watch | None = None
+    zxid: int = 0  # the server's last transaction when it responded
 
     def apply(self, server: "Server", session: "Session") -> Answer:
         try:
@@ -109,6 +111,13 @@ class Link:
             self.client.receive(message)
 
 
+class ServerBackup(NamedTuple):
+    """``sessions``: ids of the open ones."""
+
+    tree: Backup
+    sessions: frozenset[int]
+
+
 class Server:
     """One server with a Twisted ``clock``, usually ``Scheduler.clock``, and a seed.
 
@@ -133,6 +142,7 @@ class Server:
         self.running = True
         self.sessions: dict[int, Session] = {}
         self.counts: Counter[str] = Counter()  # requests processed, by kind
+        self.reads: Counter[str] = Counter()  # reads of a znode or of its children, by path
         self._data_watches: defaultdict[str, dict[Link, None]] = defaultdict(dict)
         self._child_watches: defaultdict[str, dict[Link, None]] = defaultdict(dict)
         self._last_session_id = _FIRST_SESSION_ID
@@ -152,6 +162,21 @@ class Server:
         for session in self.sessions.values():
             session.last_seen_ms = self.now_ms
             self._watch_timeout(session)
+
+    def backup(self) -> "ServerBackup":
+        """What a copy of the data directory has: the znodes and the sessions."""
+        return ServerBackup(self.tree.backup(), frozenset(self.sessions))
+
+    def restore(self, backup: "ServerBackup") -> None:
+        """Restart with an older copy of the data directory. Sessions that it does not have are unknown."""
+        self.stop()
+        self.tree.restore(backup.tree)
+        for session in list(self.sessions.values()):
+            if session.session_id not in backup.sessions:
+                del self.sessions[session.session_id]
+        for session_id in sorted(backup.sessions - self.sessions.keys()):
+            self.sessions[session_id] = Session(session_id, _RESTORED_TIMEOUT_MS, self.now_ms)
+        self.start()
 
     # Interface of the two halves of a connection
 
@@ -175,6 +200,10 @@ class Server:
         self._watch_timeout(session)
         return link, session.session_id
 
+    def has_seen(self, zxid: int) -> bool:
+        """False if the server's last transaction is older: a real server then refuses the client."""
+        return self.tree.zxid >= zxid
+
     def resume_session(self, client: ClientHalf, session_id: int) -> Link | None:
         """Connect the session again; None if it has expired."""
         session = self.sessions.get(session_id)
@@ -193,12 +222,15 @@ class Server:
             return
         session.last_seen_ms = self.now_ms
         self.counts[request.kind] += 1
+        if request.kind in ("get", "children"):
+            self.reads[request.path] += 1
         if self.random.random() < self.loss_probability:
             if self.random.random() < 0.5:
                 request.apply(self, session)
             link.client.disconnect()
             return
         answer = request.apply(self, session)
+        request.zxid = self.tree.zxid
         link.deliver(lambda: link.client.answered(request, answer))
 
     def session_of(self, link: Link) -> Session | None:

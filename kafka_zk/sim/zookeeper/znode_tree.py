@@ -5,6 +5,7 @@ Two details: the suffix of a sequential znode counts all creations under its par
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from kafka_zk.registry.client.client import (
@@ -60,6 +61,10 @@ class _Node:
         )
 
 
+Backup = tuple[int, dict[str, _Node]]
+"""The last zxid, and the znodes by path."""
+
+
 class ZnodeTree:
     """All znodes by full path. Writes return (results, events): the client's results, and the watches that may fire."""
 
@@ -68,6 +73,15 @@ class ZnodeTree:
         self.hidden: set[str] = set()  # paths whose ACL lets no client read them
         self._nodes = {"/": _Node(b"", 0, 0, 0, 0, 0)}
         self._undo: list[Callable[[], None]] = []
+
+    def backup(self) -> Backup:
+        """A copy of all znodes, which later writes do not change."""
+        return self.zxid, deepcopy(self._nodes)
+
+    def restore(self, backup: Backup) -> None:
+        """Go back to what ``backup`` returned. No watch fires."""
+        self.zxid, nodes = backup
+        self._nodes = deepcopy(nodes)
 
     def get(self, path: str) -> tuple[bytes | None, ZnodeStat]:
         """Raises NoNode, NoAuth."""

@@ -147,5 +147,6 @@ def test_offsets_and_members_outlive_a_restart_of_the_broker(
     cluster.brokers[0].stop()
     cluster.restart_broker(0)
     produce(cluster, topic, b"after the stop")
-    wait_for(lambda: second.look() and len(second.values) == 2, "what came after the stop")
-    assert second.values == [b"after the crash", b"after the stop"]
+    wait_for(lambda: second.look() and b"after the stop" in second.values, "what came after the stop")
+    seen = list(dict.fromkeys(second.values))  # a member that had to join again may get the uncommitted one twice
+    assert seen == [b"after the crash", b"after the stop"]

@@ -30,7 +30,7 @@ class Killed(BaseException):
 
 
 class Log:
-    """Brokers: the end of each partition."""
+    """Brokers: the end of each partition. The timestamp of a record is its offset."""
 
     bootstrap_servers = "h:1"
 
@@ -42,7 +42,11 @@ class Log:
         return self
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {tp: 0 if spec == -2 else self.ends[tp] for tp, spec in wanted.items()}
+        found = {-2: dict.fromkeys(self.ends, 0), -1: self.ends}
+        return {tp: found[spec][tp] if spec in found else self._at(tp, spec) for tp, spec in wanted.items()}
+
+    def _at(self, tp: TopicPartition, time_ms: int) -> int:
+        return time_ms if time_ms < self.ends[tp] else -1
 
     log_offsets = offsets
 

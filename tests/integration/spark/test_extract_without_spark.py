@@ -61,6 +61,28 @@ def test_nothing_new_needs_no_java_and_its_time_is_told(
             run_blocking(OffsetRegistry(client, f"g-{topic}").store({TopicPartition(topic, 0): 1}))
 
 
+def test_the_status_needs_none_either(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, no_java: Mapping[str, str]
+) -> None:
+    """The group has one of two records."""
+    topic = make_topic(partitions=2)
+    with BlockingProducer(None, bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
+        for _ in range(2):
+            producer.send(topic, b"v", partition=0)
+        producer.flush()
+    with KazooBlockingClient(kafka_zk_cluster.zookeeper_connect) as client:
+        run_blocking(OffsetRegistry(client, f"g-{topic}").store({TopicPartition(topic, 0): 1}))
+    command = [*COMMAND, "extract-status", "--zookeeper", kafka_zk_cluster.zookeeper_connect, "--group", f"g-{topic}",
+               "--max-lag", "0", "--json"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, env=no_java, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.splitlines()[-1] == f"Error: the lag of group g-{topic} is 1, more than 0"
+    status = json.loads(done.stdout)
+    found = [(each["partition"], each["offset"], each["end_offset"], each["lag"]) for each in status["partitions"]]
+    assert found == [(0, 1, 2, 1), (1, None, 0, 0)]
+    assert (status["last"], status["unfinished"], status["members"]) == (None, None, 0)
+
+
 def test_something_new_needs_it(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, no_java: Mapping[str, str]
 ) -> None:

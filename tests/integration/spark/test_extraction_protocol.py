@@ -19,7 +19,7 @@ from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import topic_path
-from kafka_zk.spark_jobs.errors import DataLoss, ExtractionFailed, ForeignCommit, GroupBusy, Undecodable
+from kafka_zk.spark_jobs.errors import DataLoss, ExtractionFailed, ForeignCommit, GroupBusy, Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun
 from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -55,6 +55,34 @@ def test_killed_three_times_at_any_point_nothing_is_lost_and_nothing_twice(world
     world.run()
     world.check()
     assert not [name for name in world.disk.folders if name.startswith("_")], "no staging folder is left"
+
+
+@pytest.mark.parametrize("format", ["parquet", DELTA])
+def test_a_backfill_that_is_killed_anywhere_is_complete_once_and_leaves_the_groups_offsets_alone(
+    make_zk_client: MakeZkClient, format: str
+) -> None:
+    backfill: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
+    for point in POINTS:
+        world = World(make_zk_client, format)
+        world.run(max_records=10)
+        before, extracted = world.offsets(), world.disk.records()
+        world.killed_at(point, **backfill)
+        world.log.ends[T0] += 7
+        world.run(**backfill)
+        assert world.run(**backfill).records == 0, "a backfill is done once"
+        filled = [(tp, offset) for tp in (T0, T1) for offset in range(5, 15)]
+        assert world.disk.records() == sorted([*extracted, *filled]), point
+        assert world.offsets() == before
+        world.client.close()
+
+
+def test_a_backfill_keeps_its_target(world: World) -> None:
+    backfill: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
+    world.killed_at((Step.STAGE, Phase.BEGIN), format=DELTA, **backfill)
+    world.run(max_records=4, **backfill)  # nothing was visible yet
+    with pytest.raises(WronglyAsked, match=r"^this backfill was begun into file:/lake \(parquet\): repeat"):
+        world.run(format=DELTA, **backfill)
+    assert world.run(**backfill).records == 16
 
 
 def test_killed_in_the_middle_of_writing(world: World) -> None:

@@ -84,7 +84,7 @@ def started(
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
 
 
-RUNS = [f"spark-{name}" for name in ("extract", "registry", "s3", "delta", "iceberg", "cron", "airflow")]
+RUNS = [f"spark-{name}" for name in ("extract", "registry", "s3", "delta", "iceberg", "cron", "airflow", "backfill")]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -96,6 +96,16 @@ def test_a_run_with_nothing_new_ends_well(
         out, told = running.communicate(timeout=TIMEOUT_S)
     assert running.returncode == 0, told
     assert "lag 0 before, 0 after" in told or json.loads(out)["lag_after"] == 0
+
+
+def test_the_status_of_a_group_that_has_extracted_nothing(
+    kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    """Without offsets the topic must be named."""
+    running = started("spark-status", kafka_zk_cluster, tmp_path, more=f"--topic {topic}")
+    out, told = running.communicate(timeout=TIMEOUT_S)
+    assert running.returncode == 0, told
+    assert out.splitlines()[-1] == "lag 0"
 
 
 @pytest.mark.parametrize("name", ENDED_BY_SIGNALS)

@@ -64,7 +64,7 @@ def test_what_looks_like_a_wrong_chroot_is_told_and_with_the_check_refused(
     assert set(znode_acls(zookeeper.connect_string, IDENTITY).values()) == {OPEN}
     assert run([COMMAND, "--zookeeper.acl", "secure", *options]) == 0
     out, err = capfd.readouterr()
-    assert "is the chroot right?" in " ".join(err.split()) and out == "1 znodes are secure now.\n"
+    assert "is the chroot right?" in " ".join(err.split()) and out == "1 znode is secure now.\n"
     options[1] = f"{options[1]}/nowhere"
     assert run([COMMAND, "--zookeeper.acl", "secure", *options]) == 1
     assert f"has no {zookeeper.path}/brokers/nowhere" in " ".join(capfd.readouterr().err.split())

@@ -205,9 +205,10 @@ def test_an_element_with_many_numbers_is_read_in_steps() -> None:
 def test_numbers_are_counted_whether_they_are_few_or_many() -> None:
     most = max_elements(ApiKey.LEADER_AND_ISR)
     for sizes in ([3] * (most // 4 + 1), [most]):
+        body = _isrs(*sizes)
         for decode in (_in_steps, codec.decode_request):
             with pytest.raises(ProtocolError, match="elements more"):
-                decode(ApiKey.LEADER_AND_ISR, 7, _isrs(*sizes))
+                decode(ApiKey.LEADER_AND_ISR, 7, body)
 
 
 @given(st.sampled_from(MESSAGES), st.data())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_zk.protocol import messages
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.message import class_of
-from kafka_zk.protocol.remote_log_metadata import decode_remote_log_record
+from kafka_zk.protocol.remote_log_metadata import decode_remote_log_record, encode_remote_log_record
 from kafka_zk.protocol.schema_writer import struct_writer
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata
 from kafka_zk.storage.tiered.segment_metadata import (
@@ -40,7 +40,7 @@ RECORDED = Path(__file__).with_name("remote_log_metadata_records.txt")
 def test_segment_of_kafka_is_decoded() -> None:
     """Every field of the record that begins a copy."""
     assert decode_remote_log_record(STARTED) == RemoteLogSegmentMetadata(
-        SEGMENT, 0, 51, 1795737599861, ((0, 0),), 19626, None, RemoteLogSegmentState.COPY_SEGMENT_STARTED
+        SEGMENT, 0, 51, 1795737599053, 1795737599861, ((0, 0),), 19626, None, RemoteLogSegmentState.COPY_SEGMENT_STARTED
     )
 
 
@@ -49,6 +49,24 @@ def test_update_of_kafka_is_decoded() -> None:
     assert decode_remote_log_record(FINISHED) == RemoteLogSegmentMetadataUpdate(
         SEGMENT, 1795737600087, None, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
     )
+
+
+@pytest.mark.parametrize("written", [STARTED, FINISHED])
+def test_records_are_encoded_as_kafka_does(written: bytes) -> None:
+    """Broker 0 wrote both."""
+    record = decode_remote_log_record(written)
+    assert not isinstance(record, RemotePartitionDeleteMetadata)
+    assert encode_remote_log_record(record, 0) == written
+
+
+def test_custom_metadata_and_epochs_survive_encoding() -> None:
+    """What the recorded segments do not have."""
+    segment = RemoteLogSegmentMetadata(
+        SEGMENT, 5, 300, -1, 7, ((0, 5), (3, 200)), 2**31 - 1, b"x", RemoteLogSegmentState.COPY_SEGMENT_STARTED
+    )
+    update = RemoteLogSegmentMetadataUpdate(SEGMENT, 8, b"", RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)
+    for record in (segment, update):
+        assert decode_remote_log_record(encode_remote_log_record(record, 1000)) == record
 
 
 def test_log_that_kafka_wrote_is_replayed() -> None:

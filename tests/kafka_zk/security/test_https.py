@@ -39,7 +39,7 @@ def serve() -> Iterator[Serve]:
         if context is not None:
             server.socket = context.wrap_socket(server.socket, server_side=True)
         servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         return f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_port}"
 
     yield start

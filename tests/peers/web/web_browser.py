@@ -47,6 +47,7 @@ class Page:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        self.driver.set_script_timeout(TIMEOUT_S)  # axe-core takes long on a busy machine
         self.driver.get(url)
 
     def text(self, selector: str) -> str:
@@ -101,6 +102,10 @@ class Page:
     def saved_picture(self) -> str:
         """What "save picture" saves."""
         return str(self.driver.execute_async_script(_SAVED_PICTURE))
+
+    def selection_kept(self, selector: str) -> list[str]:
+        """Select a text while the page asks for what it will draw: the selection, and what is left of it later."""
+        return list(self.driver.execute_async_script(_SELECTED, selector))
 
     def roles(self) -> list[str]:
         """What each replica of the partitions is, as the table says."""
@@ -158,6 +163,20 @@ class Page:
     def close(self) -> None:
         self.driver.quit()
 
+
+_SELECTED = """
+    const [selector, done] = arguments, selection = getSelection(), ask = fetch;
+    let count = 0, before = null;
+    window.fetch = (url, ...more) => {  // select while the page asks for what it will draw
+        if (before === null && String(url).includes("api-health")) {
+            selection.selectAllChildren(document.querySelector(selector));
+            before = String(selection);
+            new MutationObserver(() => { count += 1; if (count === 4) done([before, String(getSelection())]); })
+                .observe(document.getElementById("source"), { childList: true, attributes: true });
+        }
+        return ask(url, ...more);
+    };
+"""
 
 _SAVED_PICTURE = """
     const done = arguments[0], create = URL.createObjectURL;

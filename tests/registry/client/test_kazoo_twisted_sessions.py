@@ -156,7 +156,7 @@ def test_a_server_restart_keeps_sessions(lab: Lab, tmp_path: Path) -> None:
     """With sessions that outlast the restart on a busy machine, too."""
 
     async def story() -> None:
-        client = await lab.client(server.connect_string, session_timeout_ms=20_000)
+        client = await lab.client(server.connect_string, session_timeout_ms=60_000)
         states: list[SessionState] = []
         client.add_session_listener(states.append)
         await client.create("/e", ephemeral=True)
@@ -168,7 +168,7 @@ def test_a_server_restart_keeps_sessions(lab: Lab, tmp_path: Path) -> None:
         assert await client.exists("/e") is not None
         await client.close()
 
-    with EmbeddedZooKeeper(tmp_path, tick_time_ms=1000, force_sync=False) as server:
+    with EmbeddedZooKeeper(tmp_path, tick_time_ms=3000, force_sync=False) as server:
         lab.run(story)
 
 

@@ -36,6 +36,21 @@ def test_every_offset_once_is_no_fault() -> None:
     assert inventories.faults({"a": folder((5, 9), (0, 4)), "b": folder((9, 12)), "c": folder((12, 13), (4, 5))}) == []
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "overlap"),
+    [
+        (5, 12, None),  # the folder x, which had these, is replaced
+        (1, 4, (OffsetRange("t", 0, 2, 4), "a")),
+        (13, 20, (OffsetRange("t", 0, 14, 15), "b")),
+    ],
+)
+def test_a_range_overlaps_a_folder_that_no_other_replaces(
+    start: int, end: int, overlap: tuple[OffsetRange, str] | None
+) -> None:
+    found = {"a": folder((2, 5), replaces=("x",)), "x": folder((2, 12)), "b": folder((14, 15), (0, 99))}
+    assert inventories.first_overlap(found, [OffsetRange("t", 0, start, end), OffsetRange("u", 1, 0, 9)]) == overlap
+
+
 def test_gaps_and_overlaps_are_named() -> None:
     told = inventories.faults({"a": folder((0, 9)), "b": folder((3, 5)), "c": folder((8, 12)), "d": folder((14, 15))})
     assert told == [

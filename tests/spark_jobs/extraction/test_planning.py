@@ -44,6 +44,22 @@ def test_until_a_time_and_at_most_so_many() -> None:
     assert sum(each.size for each in planning({T0: 40, T1: 20}, max_records=7).new_ranges()) == 7
 
 
+def test_a_backfill_begins_at_its_time_and_goes_on_at_its_own_offset() -> None:
+    times = {"from_ms": 50, "until_ms": 999}
+    assert planning({T0: -1, T1: 70}, **times).new_ranges() == [OffsetRange(*T0, 60, 100), OffsetRange(*T1, 70, 100)]
+    later = planning({T0: -1}, from_ms=51, until_ms=999)
+    assert later.new_ranges() == [], "no record is that late"
+    assert later.report([]).partitions == (PartitionReport("t", 0, 100, 100, 0, 0),)
+
+
+def test_a_backfill_has_the_progress_of_its_topics_and_times() -> None:
+    first = Extraction(zookeeper="z", group="g", topics=("a", "b"), target="/lake", from_ms=5, until_ms=9)
+    assert first.progress_group == "g.backfill-5-9-c14cddc0"
+    assert replace(first, topics=("b", "a"), target="/other").progress_group == first.progress_group
+    assert replace(first, topics=("a",)).progress_group != first.progress_group
+    assert replace(first, from_ms=None).progress_group == "g"
+
+
 @pytest.mark.parametrize("offset", [3, 106])
 def test_an_offset_that_the_log_does_not_have_is_loss(offset: int) -> None:
     with pytest.raises(DataLoss, match=f"group g is at offset {offset} of t-0"):

@@ -150,6 +150,15 @@ def test_killed_anywhere_it_is_finished_by_the_next(dies_at: int) -> None:
     assert all(name.startswith(f"{TARGET}/range=") for name in store.objects), "nothing is left of the staging"
 
 
+def test_ranges_that_a_folder_has_are_refused() -> None:
+    folders, manifest = _staged(ObjectStore())
+    folders.check_disjoint(manifest)
+    folders.complete(manifest, "g", 3)
+    folders.publish(manifest)
+    with pytest.raises(ExtractionFailed, match=r"range=[^ ]* already has t-0 offsets 0 to \d+, which the backfill"):
+        folders.check_disjoint(manifest)
+
+
 def test_there_are_operations_enough_to_be_killed_at() -> None:
     for count in itertools.count():
         store = ObjectStore()

@@ -385,7 +385,7 @@ def test_a_password_does_not_follow_a_redirection_to_another_host(host: str, is_
         def log_message(self, *_: Any) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         registry = SchemaRegistry(f"http://me:secret@127.0.0.1:{server.server_port}")
         assert registry.by_id(1) == Schema("AVRO", "1")
         server.shutdown()

@@ -20,7 +20,7 @@ def segment(
 ) -> RemoteLogSegmentMetadata:
     """``epochs``: (epoch, first offset), by default epoch 0 for all. It has 100 bytes."""
     segment_id = RemoteLogSegmentId(tp, UUID(int=number))
-    return RemoteLogSegmentMetadata(segment_id, start, end, at_ms, epochs or ((0, start),), 100, None, STARTED)
+    return RemoteLogSegmentMetadata(segment_id, start, end, at_ms, at_ms, epochs or ((0, start),), 100, None, STARTED)
 
 
 def update(

@@ -32,7 +32,10 @@ async def _alter(services: Services, context: RequestContext, resource: Any, *, 
     properties = {entry.name: entry.value for entry in resource.configs}
     if resource.resource_type == ResourceType.TOPIC:
         config_resources.authorize(services, context, Operation.ALTER_CONFIGS, resource)
-        await config_resources.change_topic(services, resource.resource_name, properties, validate_only=validate_only)
+        before = await config_resources.topic_properties(services, resource.resource_name)
+        await config_resources.change_topic(
+            services, resource.resource_name, before, properties, validate_only=validate_only
+        )
         return
     if resource.resource_type != ResourceType.BROKER:
         raise config_resources.not_alterable(resource.resource_type)

@@ -97,11 +97,19 @@ def check_topic_name(name: str) -> None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
-async def change_topic(services: Services, name: str, properties: Mapping[str, str], *, validate_only: bool) -> None:
-    """Replace a topic's configuration and notify all brokers. Raises: ApiError, RegistryError."""
+async def topic_properties(services: Services, name: str) -> dict[str, str]:
+    """A topic's own configuration as stored. Raises: ApiError for an illegal name, RegistryError."""
     check_topic_name(name)
+    return await services.configs.entity("topics", name)
+
+
+async def change_topic(
+    services: Services, name: str, before: Mapping[str, str], properties: Mapping[str, str], *, validate_only: bool
+) -> None:
+    """Replace a topic's configuration ``before``, and notify all brokers. Raises: ApiError, RegistryError."""
     if name not in services.metadata.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    config_values.check_stays_tiered(name, before, properties)
     try:
         config_values.check_topic(properties, services.config.topic_defaults)
     except BadValue as error:

@@ -45,12 +45,13 @@ async def _alter(services: Services, context: RequestContext, resource: Any, *, 
     config_resources.check_entries(resource, lambda entry: entry.config_operation == OpType.DELETE)
     if resource.resource_type == ResourceType.TOPIC:
         config_resources.authorize(services, context, Operation.ALTER_CONFIGS, resource)
-        config_resources.check_topic_name(resource.resource_name)
-        before = await services.configs.entity("topics", resource.resource_name)
+        before = await config_resources.topic_properties(services, resource.resource_name)
         defaults = {key: definition.format(definition.default) for key, definition in TOPIC_CONFIGS.items()}
         lists = {key for key, definition in TOPIC_CONFIGS.items() if definition.type == "LIST"}
         after = apply(resource.configs, before, defaults, lists)
-        await config_resources.change_topic(services, resource.resource_name, after, validate_only=validate_only)
+        await config_resources.change_topic(
+            services, resource.resource_name, before, after, validate_only=validate_only
+        )
     elif resource.resource_type == ResourceType.BROKER:
         await _alter_broker(services, context, resource, validate_only=validate_only)
     elif resource.resource_type == ResourceType.BROKER_LOGGER:

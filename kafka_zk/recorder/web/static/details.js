@@ -6,7 +6,8 @@ import { differingLines, pretty } from "./difference.js";
 const MOST_MEANWHILE = 200;
 
 // `episode`: the episode that this event began, with all events recorded `meanwhile`; null if an event was chosen directly.
-export function detailsView(entry, episode, choose) {
+// `codeAddress(file)`: where a module of ours can be read; null if nowhere.
+export function detailsView(entry, episode, choose, codeAddress) {
   const document = entry.document;
   const isChange = document.before !== undefined;
   return html("div", {},
@@ -22,13 +23,14 @@ export function detailsView(entry, episode, choose) {
     entry.effects.length ? chain(entry.effects, entry.effects, choose)
       : html("p", { class: "soft" }, "None was recorded."),
     entry.explanation ? [html("h2", {}, "What it means"), html("p", {}, entry.explanation.meaning)] : null,
-    entry.explanation ? code(entry.explanation) : null,
+    entry.explanation ? code(entry.explanation, codeAddress) : null,
     html("details", {}, html("summary", {}, "raw record"), html("pre", {}, JSON.stringify(plain(document), null, 1))));
 }
 
-// This server shows our module; Kafka's is only named.
-function code({ ours, kafkas }) {
-  const link = html("a", { href: `api-code?${new URLSearchParams({ file: ours })}`, target: "_blank", title: "Read this module" }, ours);
+// A server shows our module; Kafka's is only named.
+function code({ ours, kafkas }, codeAddress) {
+  const address = codeAddress(ours);
+  const link = address === null ? ours : html("a", { href: address, target: "_blank", title: "Read this module" }, ours);
   return html("div", {}, html("h2", {}, "The code"),
     html("table", {}, html("tr", {}, html("th", {}, "here"), html("td", { class: "mono" }, link)),
       kafkas ? html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, kafkas)) : null));

@@ -1,7 +1,8 @@
-// The page's state and its changes. All data come from the server; this only asks and draws.
+// The page's state and its changes. All data come from `data`; this only asks and draws.
 
 import { BreakPanel } from "./break.js";
 import { clusterView } from "./cluster.js";
+import { source } from "./data.js";
 import { detailsView, znodeView } from "./details.js";
 import { clock, dated, html, knowGroups, knowNames, replace, size } from "./dom.js";
 import { lanesQuery, topicsQuery } from "./folds.js";
@@ -9,7 +10,6 @@ import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
-import { follow as followNews } from "./news.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 import { notice } from "./zookeeper.js";
@@ -18,10 +18,7 @@ const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENE
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
-const token = hash.get("token") ?? "";
-// This tab keeps the token; the address, which people share, must not contain it.
-if (hash.has("break")) sessionStorage.setItem("break", hash.get("break"));
-const breakToken = sessionStorage.getItem("break") ?? "";
+const data = source(), ask = data.ask;
 
 const page = {
   recording: null,
@@ -44,42 +41,43 @@ const page = {
   drawing: false,
   timeline: null, // the last drawing
   held: false, // True while a button is pressed: a redraw would replace the button before it is released
-  again: false,
+  again: null, // for whom to draw when the drawing or the press is over: "reader" or "news"
   waiting: false, // True if news came while the reader selected text, which a redraw would lose
   silent: false, // True while the recorder does not answer
 };
 
-async function ask(question, values = {}) {
-  const answer = await fetch(`api-${question}?${new URLSearchParams({ ...values, token })}`);
-  const document = await answer.json();
-  if (!answer.ok) throw new Error(document.error);
-  return document;
-}
-
-async function post(request) {
-  const answer = await fetch("api-break", { method: "POST", headers: { "x-kafka-zk-token": breakToken },
-    body: JSON.stringify(request) });
-  const document = await answer.json();
-  if (!answer.ok) throw new Error(document.error);
-  return document;
-}
-
 // --- drawing ---
 
-async function draw() {
-  if (page.drawing || page.held) { page.again = true; return; }
+const draw = () => drawFor("reader");
+
+// News wait while the reader selects text.
+async function drawFor(whom) {
+  if (page.drawing || page.held) return drawLater(whom);
+  if (whom === "news" && isSelecting()) { page.waiting = true; return; }
   page.drawing = true;
+  page.waiting = false;
   try {
-    await drawOnce();
+    await drawOnce(whom);
     if (!page.silent) say(page.recording.problem);
   } catch (error) {
     if (!page.silent) say(String(error.message ?? error));
   }
   page.drawing = false;
-  if (page.again) { page.again = false; draw(); }
+  drawAgain();
 }
 
-async function drawOnce() {
+function drawLater(whom) {
+  page.again = page.again === "reader" ? "reader" : whom;
+}
+
+function drawAgain() {
+  const whom = page.again;
+  page.again = null;
+  if (whom) drawFor(whom);
+}
+
+// Asks first, then draws everything at once, unless the reader has begun to press or to select meanwhile.
+async function drawOnce(whom) {
   if (!page.recording.count) {
     id("view").replaceChildren(html("p", { class: "soft" }, "Nothing is recorded yet."));
     return;
@@ -91,35 +89,44 @@ async function drawOnce() {
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
   const told = await whatHappened();
-  const [spans, recent, view, health] = await Promise.all([
-    drawTimeline(range, told), ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
-    ask("health", { time_ms: page.moment }),
+  const path = page.znode;
+  const [drawTimeline, recent, view, health, znode] = await Promise.all([
+    timelineOf(range, told), ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
+    ask("health", { time_ms: page.moment }), path === null ? null : ask("znode", { seq, path }).catch(() => null),
   ]);
+  if (page.held) return drawLater(whom);
+  if (whom === "news" && isSelecting()) { page.waiting = true; return; }
+  const spans = drawTimeline();
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
   replace(id("view"), view(flow, brokersUntil(page.moment, spans), health.zookeeper));
   showChosenZnode(seq);
-  if (page.znode !== null) await showZnode(seq);
+  if (path !== null && path === page.znode) showZnode(path, znode);
   showHappened(told);
   page.breaking?.happened(told.episodes);
-  id("export").href = `api-export?${new URLSearchParams({ ...range, token })}`;
+  const saving = data.savingAddress(range);
+  id("export").hidden = saving === null;
+  if (saving !== null) id("export").href = saving;
   controls();
 }
 
-// Draw the timeline if its content changed, else only move its moment. Returns the spans.
-async function drawTimeline(range, told) {
+// Returns a function that draws the timeline if its content changed, else only moves its moment, and returns the spans.
+async function timelineOf(range, told) {
   const width = Math.max(600, id("timeline").clientWidth - 16);
   const every = id("every").checked, { count, live, now_ms, last_ms } = page.recording;
   const key = JSON.stringify([range, lanesQuery(), count, width, every, page.chosen, live ? now_ms : 0, told.episodes]);
-  if (page.timeline?.key !== key) {
-    const [held, entries, samples] = await Promise.all([ask("spans", { ...range, ...lanesQuery() }), ask("entries", range),
-      ask("samples", range)]);
-    const drawn = timelinePicture(width, range, told.episodes, held, { ...samples, until_ms: live ? now_ms : last_ms }, entries, page.moment,
-      page.chosen, every, choose, draw);
-    replace(id("timeline"), drawn.picture);
-    page.timeline = { key, wind: drawn.wind, spans: held.spans };
-  }
-  page.timeline.wind(page.moment);
-  return page.timeline.spans;
+  const changed = page.timeline?.key !== key;
+  const [held, entries, samples] = changed
+    ? await Promise.all([ask("spans", { ...range, ...lanesQuery() }), ask("entries", range), ask("samples", range)]) : [];
+  return () => {
+    if (changed) {
+      const drawn = timelinePicture(width, range, told.episodes, held, { ...samples, until_ms: live ? now_ms : last_ms }, entries, page.moment,
+        page.chosen, every, choose, draw);
+      replace(id("timeline"), drawn.picture);
+      page.timeline = { key, wind: drawn.wind, spans: held.spans };
+    }
+    page.timeline.wind(page.moment);
+    return page.timeline.spans;
+  };
 }
 
 // The episodes of the whole recording, cached because there may be many.
@@ -163,8 +170,10 @@ async function viewOf(seq, here) {
       treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw));
   }
   const { cluster, measured, age_ms } = await ask("state", { seq, time_ms: page.moment, ...topicsQuery() });
-  if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names became shorter
-  return (flow, known, zookeeper) => clusterView(cluster, { ...page.recording, known_brokers: known, age_ms, zookeeper }, flow, measured, filter, draw);
+  return (flow, known, zookeeper) => {
+    if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; drawLater("news"); } // names became shorter
+    return clusterView(cluster, { ...page.recording, known_brokers: known, age_ms, zookeeper }, flow, measured, filter, draw);
+  };
 }
 
 // Scrolls to the chosen znode only once for each moment, so that the reader can scroll away.
@@ -194,9 +203,8 @@ function enterZnode(path) {
   draw();
 }
 
-async function showZnode(seq) {
-  const told = await ask("znode", { seq, path: page.znode }).catch(() => null);
-  replace(id("details"), told ? znodeView(told, choose) : html("p", {}, `${page.znode} does not exist at this moment`));
+function showZnode(path, told) {
+  replace(id("details"), told ? znodeView(told, choose) : html("p", {}, `${path} does not exist at this moment`));
 }
 
 function shownRange() {
@@ -220,10 +228,9 @@ function controls() {
   if (document.activeElement !== slider || live) slider.value = page.moment;
   slider.setAttribute("aria-valuetext", dated(page.moment));
   for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
-  const kept = new URLSearchParams({ view: page.view });
+  const kept = new URLSearchParams({ view: page.view, ...data.kept });
   if (!live && !page.lesson) kept.set("seq", page.seq);
   if (page.lesson?.step >= 0) kept.set("step", page.lesson.step + 1);
-  if (token) kept.set("token", token);
   history.replaceState(null, "", `#${kept}`);
 }
 
@@ -245,7 +252,7 @@ async function choose(seq, episode = null) {
   const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: Math.min(episode.to_ms, until_ms) }) : {}]);
   const meanwhile = (within.entries ?? []).filter((each) => !isDetail(each));
   relate({ cause: entry.cause, effect: entry.effects[0]?.seq });
-  id("details").replaceChildren(detailsView(entry, episode && { ...episode, meanwhile }, choose));
+  id("details").replaceChildren(detailsView(entry, episode && { ...episode, meanwhile }, choose, data.codeAddress));
   draw();
 }
 
@@ -328,7 +335,7 @@ function keys(event) {
 
 function release() {
   page.held = false;
-  if (page.again) { page.again = false; draw(); }
+  drawAgain();
 }
 
 function begin() {
@@ -350,9 +357,9 @@ function begin() {
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(release, 0));
   hash.delete("break");
   history.replaceState(null, "", `#${hash}`);
-  if (!token) return say("This page needs the token in the address that kafka-zk printed: open that address.");
+  if (data.missing) return say(data.missing);
   let due = null;
-  followNews(token, ask, (recording) => {
+  data.follow((recording) => {
     const first = page.recording === null, silent = page.silent;
     page.recording = recording;
     page.silent = false;
@@ -366,8 +373,8 @@ function begin() {
     else if (page.seq === null) due ??= setTimeout(() => { due = null; drawNews(); }, REFRESH_MS);
     else controls();
     page.lesson?.refresh();
-  }, () => { page.silent = true; say(silence()); });
-  document.addEventListener("selectionchange", () => { if (page.waiting && !isSelecting()) drawNews(); });
+  }, (why) => { page.silent = true; say(why || silence()); });
+  document.addEventListener("selectionchange", () => { if (page.waiting && !isSelecting()) drawFor("news"); });
 }
 
 function silence() {
@@ -380,15 +387,14 @@ function silence() {
 
 const isSelecting = () => getSelection().type === "Range";
 
-// Draw the present, if it is shown and the reader does not copy from it.
+// Draw the present, if it is shown.
 function drawNews() {
-  page.waiting = page.seq === null && isSelecting();
-  if (page.seq === null && !page.waiting) draw();
+  if (page.seq === null) drawFor("news");
 }
 
 // A scenario starts at its first event, not at its last.
 async function beginLesson() {
-  if (page.recording.can_break && breakToken) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
+  if (page.recording.can_break && data.post) page.breaking = new BreakPanel(id("break"), data.post, page.recording.known_brokers);
   if (page.recording.live) return;
   const panel = new LessonPanel(id("lesson"), ask, async (seq, began) => {
     page.playing = false;

@@ -253,17 +253,17 @@ def test_brokers_that_appear_at_once_are_connected_in_turns() -> None:
     peer = Peer()
     peer.refuse = True
     channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
-    for broker_id in range(3_000):
+    for broker_id in range(1_000):
         channels.add(broker(broker_id).info)
         channels.send(broker_id, STOP)
     assert peer.connections <= 200
     in_10_ms = []
-    for _ in range(6_000):
+    for _ in range(2_000):
         before = peer.connections
         peer.clock.advance(0.01)
         in_10_ms.append(peer.connections - before)
     assert max(in_10_ms) <= 20, "first connections and retries"
-    assert sum(in_10_ms) >= 6_000, "all are tried, and again"
+    assert sum(in_10_ms) >= 2_000, "all are tried, and again"
 
 
 def test_registrations_that_are_gone_before_their_turn_delay_no_broker() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.cli.cluster.web_recordings import open_recording, save_recording
+from kafka_zk.cli.cluster.web_recordings import export_page, open_recording, save_recording
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.recorder.recording.errors import NoRecording
 from kafka_zk.recorder.recording.recording import Recording
@@ -40,6 +40,27 @@ def test_an_empty_recording_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="there is nothing to save"):
         save_recording(str(tmp_path / "empty.sqlite"), tmp_path / "recording.kzr")
     assert not (tmp_path / "recording.kzr").exists()
+
+
+def test_an_exported_page_does_not_replace_a_file(recorded: Path, tmp_path: Path) -> None:
+    """The markup that embeds it names the directory and a moment, and gives it no rights in the page around it."""
+    exported = export_page(str(recorded), tmp_path / "new" / "outage")
+    assert (tmp_path / "new" / "outage" / "index.html").stat().st_size == exported.page_bytes > exported.recording_bytes
+    embedded = f'<iframe src="outage/index.html#{exported.moment}" title="recording recorded.sqlite" sandbox='
+    assert exported.iframe.startswith(embedded)
+    with pytest.raises(CommandFailed, match="exists already"):
+        export_page(str(recorded), tmp_path / "new" / "outage")
+    with pytest.raises(CommandFailed, match="cannot be written: Not a directory"):
+        export_page(str(recorded), recorded / "page")
+
+
+def test_a_damaged_lesson_is_not_exported(recorded: Path, tmp_path: Path) -> None:
+    recording = Recording(recorded)
+    recording.note("lesson", "{")
+    recording.close()
+    with pytest.raises(CommandFailed, match="cannot be exported: the lesson in this recording cannot be read"):
+        export_page(str(recorded), tmp_path / "outage")
+    assert not (tmp_path / "outage").exists()
 
 
 @pytest.mark.parametrize("content", [b"KZR1", b"KZR1" + bytes(40), b"SQLite format 3", b"\xff\xd8\xff a picture", b""])

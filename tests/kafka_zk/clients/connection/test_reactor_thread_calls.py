@@ -1,11 +1,14 @@
-"""What becomes of a call on the reactor's thread that raises before there is anything to wait for."""
+"""What becomes of a call on the reactor's thread that raises or is interrupted, even before there is anything to wait
+for."""
 
+import builtins
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from kafka_zk.clients.connection.blocking import Blocking, blocking
 from kafka_zk.clients.connection.reactor_thread import ReactorThread
@@ -47,3 +50,44 @@ def test_what_a_function_raises_is_the_outcome_of_the_call() -> None:
 
     with pytest.raises(ValueError, match="not now"):
         ReactorThread(OtherThread()).call(no_coroutine, timeout_s=5)
+
+
+def test_a_call_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import from ``twisted.python`` loses a Ctrl-C that arrives at the wrong moment."""
+    imported: list[str] = []
+    original = builtins.__import__
+
+    def recorded(name: str, *args: Any) -> Any:
+        imported.append(name)
+        return original(name, *args)
+
+    thread = ReactorThread(OtherThread())
+    monkeypatch.setattr(builtins, "__import__", recorded)
+    assert thread.call(Client().ask, 1, timeout_s=5) == 1
+    thread.tell(int)
+    monkeypatch.undo()
+    assert imported == []
+
+
+def test_an_interrupt_while_a_call_is_handed_over_cancels_it() -> None:
+    """Its coroutine runs already, and nobody will wait for it."""
+    ended = threading.Event()
+
+    class Interrupted(OtherThread):
+        calls = 0
+
+        def callFromThread(self, function: Callable[..., object], *args: Any) -> None:
+            super().callFromThread(function, *args)
+            self.calls += 1
+            if self.calls == 1:
+                raise KeyboardInterrupt
+
+    async def endless() -> None:
+        try:
+            await Deferred[None]()
+        finally:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        ReactorThread(Interrupted()).call(endless)
+    assert ended.is_set()

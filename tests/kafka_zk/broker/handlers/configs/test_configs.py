@@ -310,6 +310,26 @@ def test_the_older_api_replaces_everything(harness: Make) -> None:
     assert broker.configs.topics["t"] == {}
 
 
+def test_tiered_storage_of_a_topic_is_not_turned_off(harness: Make) -> None:
+    """Brokers of Apache Kafka in the same cluster tier it. Both APIs refuse, also in a dry run."""
+    broker = harness()
+    broker.lead("t")
+    tiered = broker.configs.topics["t"] = {"remote.storage.enable": "true", "retention.ms": "5"}
+    text = (
+        "remote.storage.enable=true of topic 't' cannot be changed or removed in ZooKeeper mode: all records that are "
+        "only in remote storage would be lost. Copy them to another topic, and then delete this one."
+    )
+    refused = (ErrorCode.INVALID_CONFIG, text)
+    assert change(broker, TOPIC, "t", ("remote.storage.enable", SET, "false")) == refused
+    assert change(broker, TOPIC, "t", ("remote.storage.enable", DELETE, None)) == refused
+    assert change(broker, TOPIC, "t", ("remote.storage.enable", SET, "false"), validate_only=True) == refused
+    assert replace(broker, TOPIC, "t", ("retention.ms", "6")) == refused
+    assert broker.configs.topics["t"] is tiered
+
+    broker.configs.topics["t"] = {"remote.storage.enable": "false"}
+    assert change(broker, TOPIC, "t", ("remote.storage.enable", DELETE, None)) == (0, None)
+
+
 class Forbids(Authorizer):
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return operation is not Operation.ALTER_CONFIGS

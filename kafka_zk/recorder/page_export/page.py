@@ -1,0 +1,85 @@
+"""A page of a recording in one file, which needs no server: markup, style, script and data.
+
+Its policy allows only this style and this script, and no connection.
+"""
+
+import base64
+import hashlib
+import json
+import zlib
+from importlib import resources
+from typing import NamedTuple
+
+from kafka_zk.recorder.page_export.bundle import bundle
+from kafka_zk.recorder.page_export.page_data import SHORTER, NotExportable, page_data
+from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.recording import Recording
+
+MOST_BYTES = 50_000_000
+_STYLE = '<link rel="stylesheet" href="style.css">'
+_SCRIPT = '<script type="module" src="main.js"></script>\n'
+_CHARSET = '<meta charset="utf-8">\n'
+_END = "</body>"
+
+
+class ExportedPage(NamedTuple):
+    """``moment``: for the page's address, that of its last episode, or a lesson's first step. ``data_bytes``: what the
+    recording takes of ``content``.
+    """
+
+    content: bytes
+    data_bytes: int
+    moment: str
+
+
+def exported_page(recording: Recording, described: str) -> ExportedPage:
+    """The page of a whole recording, in which secrets are masked.
+
+    Args:
+        described: what was recorded.
+    Raises: NotExportable if the recording is empty or too long, with what to do; BadRequest if its lesson is damaged;
+        sqlite3.Error.
+    """
+    data = page_data(recording, described)
+    packed = base64.b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)).decode()
+    content = _page_around(packed)
+    if len(content) > MOST_BYTES:
+        raise NotExportable(f"its page would have {_mb(len(content))}, and may have {_mb(MOST_BYTES)}: {SHORTER}")
+    return ExportedPage(content, len(packed), _moment(data))
+
+
+def _mb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:,.0f} MB"
+
+
+def _moment(data: Document) -> str:
+    if data["lesson"]["steps"]:
+        return "step=1"
+    episodes = data["episodes"]["episodes"]
+    return f"seq={episodes[-1]['seq'] if episodes else data['recording']['count']}"
+
+
+def _page_around(data: str) -> bytes:
+    """``data``: compressed, in base64."""
+    static = {
+        file.name: file.read_text() for file in resources.files("kafka_zk.recorder.web").joinpath("static").iterdir()
+    }
+    style, script = static["style.css"], bundle(static, "main.js")
+    policy = (
+        f"default-src 'none'; img-src data:; style-src {_hashed(style)}; script-src {_hashed(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    page = static["index.html"]
+    for old, new in (
+        (_CHARSET, f'{_CHARSET}<meta http-equiv="Content-Security-Policy" content="{policy}">\n'),
+        (_STYLE, f"<style>{style}</style>"),
+        (_SCRIPT, ""),
+        (_END, f'<script type="text/plain" id="exported">{data}</script>\n<script>{script}</script>\n{_END}'),
+    ):
+        assert page.count(old) == 1, old
+        page = page.replace(old, new)
+    return page.encode()
+
+
+def _hashed(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

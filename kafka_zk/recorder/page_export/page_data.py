@@ -1,0 +1,142 @@
+"""What an exported page contains of a recording: the answers of ``RecordingApi`` to whatever the page asks.
+
+What depends on a moment is computed here and becomes patches: the cluster, the znodes, ZooKeeper's health. What depends
+on an interval that the reader chooses (entries, lanes, samples) is cut from rows in the page, by ``exported.js``.
+
+    recording, lesson, questions, episodes   answers, as they are
+    first                                    number of the first entry
+    entries, details                         for each entry, its line and what is shown when it is chosen
+    explanations                             of each kind of entry
+    wholes                                   for each entry, the last one of its transaction
+    at                                       [time_ms, the last entry until then]
+    states, trees                            [number of an entry, patch]
+    health                                   [time_ms, patch]
+    spans, places                            of lanes, sorted by lane, and their order of arrival
+    samples                                  {series: [[time_ms, value], …]}
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kafka_zk.recorder.page_export.patches import patches
+from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
+from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web.api import MOST_ENTRIES, MOST_ROWS, MOST_SPANS, MOST_ZNODES, RecordingApi
+from kafka_zk.recorder.web.cluster_view import is_listed, series_of
+from kafka_zk.recorder.web.summary import summary
+from kafka_zk.recorder.web.zookeeper_view import NUMBERS
+
+MOST_SAMPLES = 100_000
+_EVER_MS = 1 << 62
+_TOPICS = "/brokers/topics/"
+SHORTER = "show a part of it with kafka-zk web, choose 'save recording' there, and export that file"
+"""What to do with a recording that is too long."""
+
+
+class NotExportable(Exception):
+    """``str()`` gives the reason and what to do."""
+
+
+def page_data(recording: Recording, described: str) -> Document:
+    """``described``: what was recorded. Raises: NotExportable, BadRequest (a damaged lesson), sqlite3.Error."""
+    return _PageData(recording).document(described)
+
+
+class _PageData:
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._api = RecordingApi(recording)
+        first, last = recording.entries.first, recording.entries.count
+        if not last:
+            raise NotExportable("it has no entries: there is nothing to export")
+        _check(last - first + 1, MOST_ENTRIES, "entries")
+        self._entries = recording.entries.numbered(first, last, MOST_ENTRIES)
+        self._wholes = [recording.entries.whole(each.seq) for each in self._entries]
+        times = sorted({each.time_ms for each in self._entries})
+        self._interval = {"from_ms": str(times[0]), "to_ms": str(times[-1])}
+        self._times = times
+
+    def document(self, described: str) -> Document:
+        spans = self._spans()
+        samples = self._samples()
+        told = summary(self._recording, described)
+        lesson = self._api.lesson({})
+        return {
+            "recording": {**told, "now_ms": told["last_ms"]},
+            "lesson": lesson,
+            "questions": [self._api.question({"step": str(number)}) for number in range(len(lesson["steps"]))],
+            "episodes": self._api.episodes(self._interval),
+            "first": self._recording.entries.first,
+            **self._entry_rows(),
+            "wholes": self._wholes,
+            "at": [[time_ms, self._api.at({"time_ms": str(time_ms)})["seq"]] for time_ms in self._times],
+            "states": list(patches(self._each_whole(self._state))),
+            "trees": list(patches(self._each_whole(self._tree))),
+            "health": list(patches(self._healths(spans, samples))),
+            "spans": [row[1:] for row in spans],
+            "places": [row[0] for row in spans],
+            "samples": samples,
+        }
+
+    def _entry_rows(self) -> Document:
+        shorts, details, explanations = [], [], {}
+        for entry in self._entries:
+            document = self._api.entry({"seq": str(entry.seq)})
+            explanations[entry.kind] = document.pop("explanation")
+            details.append({name: document.pop(name) for name in ("title", "document", "reason")}
+                           | {name: [each["seq"] for each in document.pop(name)] for name in ("why", "effects")})
+            shorts.append(document)
+        return {"entries": shorts, "details": details, "explanations": explanations}
+
+    def _each_whole(self, view: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+        yield from ((seq, view(seq)) for seq in sorted(set(self._wholes)))
+
+    def _state(self, seq: int) -> Document:
+        """The cluster with all partitions, the topics that are unfolded at first, the series of groups' partitions, and
+        the watchers of znodes that do not exist.
+        """
+        znodes = self._recording.znodes.after(seq).znodes
+        topics = [path.removeprefix(_TOPICS) for path in znodes if path.startswith(_TOPICS)]
+        opened = "\n".join(name for name in topics if "/" not in name)
+        cluster = self._api.state({"seq": str(seq), "open": opened})["cluster"]
+        watched = self._recording.entries.watchers(seq)
+        return {
+            "cluster": cluster,
+            "listed": [each["name"] for each in cluster["topics"] if is_listed(each, cluster["partition_count"])],
+            "grouped": list(dict.fromkeys(series_of({**cluster, "topics": []}, MOST_ROWS))),
+            "watched": {path: names for path, names in watched.items() if path not in znodes},
+        }
+
+    def _tree(self, seq: int) -> list[Document]:
+        told = self._api.tree({"seq": str(seq)})
+        _check(told["count"], MOST_ZNODES, "znodes")
+        rows: list[Document] = told["znodes"]
+        return rows
+
+    def _healths(self, spans: list[list[Any]], samples: Document) -> Iterator[tuple[int, Document]]:
+        """At each time at which it may change; a span without a successor ends after its last millisecond."""
+        times = {0, *(point[0] for name, points in samples.items() if name.startswith(NUMBERS) for point in points)}
+        for _, kind, _, _, _, from_ms, to_ms in spans:
+            if kind in OF_ZOOKEEPER:
+                times |= {from_ms} if to_ms is None else {from_ms, to_ms, to_ms + 1}
+        for time_ms in sorted(times):
+            yield time_ms, self._api.health({"time_ms": str(time_ms)})
+
+    def _spans(self) -> list[list[Any]]:
+        rows = [list(row) for row in self._recording.spans.rows(self._times[0], _EVER_MS)]
+        _check(len(rows), MOST_SPANS, "spans of partitions and processes")
+        return sorted(rows, key=lambda row: (row[1], row[2], row[5]))
+
+    def _samples(self) -> Document:
+        found: dict[str, list[Any]] = {}
+        rows = self._recording.samples.rows(self._times[0], _EVER_MS)
+        _check(len(rows), MOST_SAMPLES, "samples")
+        for series, time_ms, value in sorted(rows, key=lambda row: (row[0], row[1])):
+            found.setdefault(series, []).append([time_ms, value])
+        return found
+
+
+def _check(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise NotExportable(f"it has {count:,} {what}, and an exported page holds at most {most:,}: {SHORTER}")

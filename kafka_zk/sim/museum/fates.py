@@ -1,0 +1,98 @@
+"""What became of each record that producers sent, from the facts of a play and the logs at its end. Pure.
+
+A record is lost, written twice, not read, read twice, or as it should be. Reading twice is no fault by itself, since
+groups read each record at least once.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.sim.world.history import Acked, Fact, Found, HandedOut, Sent
+
+
+class Fate(Enum):
+    LOST = "lost"
+    WRITTEN_TWICE = "written twice"
+    NOT_READ = "not read"
+    READ_TWICE = "read twice"
+    KEPT = "kept"
+    WAITS = "not acknowledged"
+
+
+FAULTS = frozenset({Fate.LOST, Fate.WRITTEN_TWICE, Fate.NOT_READ})
+
+
+class RecordFate(NamedTuple):
+    """``value``: without its producer's name. ``said``: why, in a few words; empty if there is nothing to say."""
+
+    tp: TopicPartition
+    value: str
+    fate: Fate
+    said: str = ""
+
+    @property
+    def name(self) -> str:
+        """``value``, a readable key within one play: the value and its partition."""
+        return f"{self.value} in {self.tp}"
+
+
+def fates(
+    facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], to_be_read: Collection[str] = ()
+) -> list[RecordFate]:
+    """The fates of all records, in the order in which they were sent.
+
+    ``logs``: the records of each partition that could be read at the end. ``to_be_read``: topics whose records a group
+    must have read.
+    """
+    facts = list(facts)
+    acked = {(fact.tp, fact.value): fact.offset for fact in facts if isinstance(fact, Acked)}
+    readers: defaultdict[tuple[TopicPartition, str], list[str]] = defaultdict(list)
+    for fact in facts:
+        if isinstance(fact, HandedOut):
+            readers[fact.tp, fact.value].append(_member(fact.actor))
+    found = Counter((tp, record.value) for tp, records in logs.items() for record in records)
+    at = {(tp, record.offset): record.value for tp, records in logs.items() for record in records}
+    sent = dict.fromkeys((fact.tp, fact.value) for fact in facts if isinstance(fact, Sent))
+    return [
+        RecordFate(tp, _value(value), *_fate(tp, value, acked, found, at, readers[tp, value], logs, to_be_read))
+        for tp, value in sent
+    ]
+
+
+def _fate(
+    tp: TopicPartition,
+    value: str,
+    acked: Mapping[tuple[TopicPartition, str], int],
+    found: Mapping[tuple[TopicPartition, str], int],
+    at: Mapping[tuple[TopicPartition, int], str],
+    readers: list[str],
+    logs: Mapping[TopicPartition, list[Found]],
+    to_be_read: Collection[str],
+) -> tuple[Fate, str]:
+    count = found.get((tp, value), 0)
+    offset = acked.get((tp, value))
+    if count == 0 and offset is None:
+        return Fate.WAITS, ""
+    if count == 0 and tp not in logs:
+        return Fate.LOST, f"acknowledged at {offset}; no broker serves {tp}"
+    if count == 0:
+        there = at.get((tp, offset if offset is not None else -1))
+        return Fate.LOST, f"acknowledged at {offset}, where {_value(there) if there else 'nothing'} is"
+    if count > 1:
+        return Fate.WRITTEN_TWICE, f"{count} times in the log"
+    if not readers and tp.topic in to_be_read:
+        return Fate.NOT_READ, "no member of the group has read it"
+    if len(readers) > 1:
+        return Fate.READ_TWICE, f"by {' and '.join(readers)}"
+    return Fate.KEPT, ""
+
+
+def _value(value: str) -> str:
+    return value.rpartition(":")[2]
+
+
+def _member(actor: str) -> str:
+    return actor.partition("_")[2].partition("-")[0] or actor

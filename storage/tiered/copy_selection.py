@@ -1,0 +1,39 @@
+"""Which segments of a local log a leader copies to remote storage. Pure.
+
+It continues after the last offset that was ever copied, and does not fill gaps before it: in the metadata, a segment
+hides an older one that begins at the same offset of an epoch, even if the older one is longer.
+The broker's copy task will call this for each partition that it leads.
+Source: RemoteLogManager.RLMCopyTask.candidateLogSegments@3.9.
+"""
+
+from typing import NamedTuple
+
+from kafka_zk.storage.tiered.epoch_lineage import epochs_within, latest_tiered_offset
+from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
+from kafka_zk.storage.tiered.tiered_replica import LocalSegment, TieredReplica
+
+
+class CopyCandidate(NamedTuple):
+    """A closed segment. ``leader_epochs``: (epoch, its first offset in the segment)."""
+
+    segment: LocalSegment
+    leader_epochs: tuple[tuple[int, int], ...]
+
+
+def segments_to_copy(log: RemotePartitionLog, leader: TieredReplica, last_stable_offset: int) -> list[CopyCandidate]:
+    """The segments to copy, oldest first: those that are closed, end below the last stable offset, and have an offset
+    after the last copied one. The first segment without leader epochs (a message format before 2) ends the selection.
+    """
+    copied = latest_tiered_offset(log, leader.lineage, leader.log_end_offset)
+    first = max(copied + 1, leader.log_start_offset)
+    found: list[CopyCandidate] = []
+    for segment in leader.segments[:-1]:
+        if segment.next_offset > last_stable_offset:
+            break
+        if segment.next_offset <= first:
+            continue
+        epochs = epochs_within(leader.lineage, segment.base_offset, segment.next_offset - 1)
+        if not epochs:
+            break
+        found.append(CopyCandidate(segment, epochs))
+    return found

@@ -1,0 +1,111 @@
+"""The leader epochs of a log, and what the remote log has of them. Pure.
+
+A lineage is a list of (epoch, its first offset), ascending, as in ``leader-epoch-checkpoint``. Two brokers that have an
+offset in the same epoch have the same record there. After an unclean election, the remote log may also have segments of
+epochs, or of ends of epochs, that the new leader's lineage lacks; these are not read.
+The broker's tasks will use this for the log of a partition, and ``kafka-zk tier check`` has its own view in ``gaps``.
+Source: RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, findHighestRemoteOffset@3.9.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
+from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
+
+Lineage = Sequence[tuple[int, int]]
+
+
+class RemoteExtent(NamedTuple):
+    """Read the offsets from ``first`` to ``last`` (inclusive) in ``segment``. It may contain others after ``last``,
+    which are not of the lineage."""
+
+    segment: RemoteLogSegmentMetadata
+    first: int
+    last: int
+
+
+def epochs_within(lineage: Lineage, start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """(Epoch, its first offset in the segment) of a segment that has the offsets ``start`` to ``end`` (inclusive).
+
+    Epochs without records are left out. Empty if the lineage begins after ``end``.
+    """
+    found: list[tuple[int, int]] = []
+    for epoch, epoch_start in lineage:
+        if epoch_start > end:
+            break
+        if found and found[-1][1] >= epoch_start:
+            found.pop()
+        found.append((epoch, max(start, epoch_start)))
+    return tuple(found)
+
+
+def locate(log: RemotePartitionLog, lineage: Lineage, offset: int) -> RemoteExtent | None:
+    """Where to read ``offset``, and how far within its epoch; None if no readable segment has it."""
+    at = bisect_right(lineage, offset, key=lambda entry: entry[1])
+    found = log.find(lineage[at - 1][0], offset) if at else None
+    if found is None:
+        return None
+    segment, last = found
+    return RemoteExtent(segment, offset, last if at == len(lineage) else min(last, lineage[at][1] - 1))
+
+
+def extents(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> Iterator[RemoteExtent]:
+    """Yield what the remote log has of the offsets from ``start`` to before ``end``, ascending, without overlaps.
+
+    These are the offsets that ``locate`` finds. A segment that begins within a longer one hides the rest of it.
+    """
+    offset = start
+    while offset < end:
+        found = locate(log, lineage, offset)
+        following = _next_start(log, lineage, offset)
+        until = end if following is None else min(end, following)
+        if found is not None:
+            last = min(found.last, until - 1)
+            yield RemoteExtent(found.segment, offset, last)
+            until = last + 1
+        offset = until
+
+
+def _next_start(log: RemotePartitionLog, lineage: Lineage, offset: int) -> int | None:
+    """The first offset after ``offset`` at which an epoch or a segment of its epoch begins."""
+    at = bisect_right(lineage, offset, key=lambda entry: entry[1])
+    starts = [lineage[at][1]] if at < len(lineage) else []
+    if at and (segment_start := log.next_start(lineage[at - 1][0], offset)) is not None:
+        starts.append(segment_start)
+    return min(starts, default=None)
+
+
+def is_covered(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> bool:
+    """True if each offset from ``start`` to before ``end`` can be read from the remote log."""
+    offset = start
+    for extent in extents(log, lineage, start, end):
+        if extent.first != offset:
+            return False
+        offset = extent.last + 1
+    return offset >= end
+
+
+def latest_tiered_offset(log: RemotePartitionLog, lineage: Lineage, log_end_offset: int) -> int:
+    """The last offset of the lineage that was ever copied, for ListOffsets -5; -1 if there is none."""
+    epoch_end = log_end_offset
+    for epoch, epoch_start in reversed(lineage):
+        highest = log.highest_offset(epoch)
+        if highest >= 0:
+            return min(highest, epoch_end - 1)
+        epoch_end = epoch_start
+    return -1
+
+
+def first_readable_offset(
+    log: RemotePartitionLog, lineage: Lineage, log_start_offset: int, local_start_offset: int
+) -> int:
+    """The log start offset of a new leader, at least its own.
+
+    The previous leader may have deleted remote segments, and have failed before its followers adopted the log start
+    offset that this caused. Call it only with metadata that are complete: a log start offset never moves back.
+    Source: RemoteLogManager.findLogStartOffset@3.9.
+    """
+    first = next(extents(log, lineage, log_start_offset, local_start_offset), None)
+    return max(log_start_offset, local_start_offset if first is None else first.first)

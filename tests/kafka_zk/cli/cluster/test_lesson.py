@@ -1,0 +1,23 @@
+"""A lesson is kept in a new file, and only one that has a page."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_zk.cli.cluster.lesson import command
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([], "--record keeps the lesson of a page: use it with --web"),
+        (["--web", "0"], "exists already: choose another name, or delete it"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_before_a_cluster_starts(
+    tmp_path: Path, options: list[str], reason: str
+) -> None:
+    (tmp_path / "lesson.sqlite").touch()
+    result = CliRunner().invoke(command, [*options, "--record", str(tmp_path / "lesson.sqlite")])
+    assert result.exit_code != 0 and reason in result.output + str(result.exception)

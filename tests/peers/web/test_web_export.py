@@ -1,0 +1,120 @@
+"""An exported page in a real Chromium, from a file and inside another page: no server, and the live page's answers."""
+
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from kafka_zk.cli.cluster.web_recordings import export_page
+from kafka_zk.recorder.recording.recording import Recording
+from tests.kafka_zk.recorder.web.large_cluster import VICTIM, large_cluster
+from tests.peers.web.exported_questions import questions
+from tests.peers.web.web_browser import TIMEOUT_S, Page, until
+
+pytestmark = pytest.mark.peers
+
+MOMENTS, SEED = 200, 49
+BROKERS, TOPICS, PARTITIONS = VICTIM + 2, 3, 14
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster of which one broker has died, with samples."""
+    file = tmp_path_factory.mktemp("export") / "outage.sqlite"
+    recording = Recording(file)
+    recording.add([], large_cluster(BROKERS, TOPICS, PARTITIONS))
+    first_ms, last_ms = recording.entries.times() or (0, 0)
+    for number, time_ms in enumerate(range(first_ms, last_ms, 5)):
+        silent = {"heard 0x3f9": number % 2, "zookeeper connections zk1:2181": number % 3}
+        known = {"ends topic-00": 7 * number, "end topic-00-1": number, "lag group-0: topic-00": number % 4 or None}
+        recording.samples.add(time_ms, {"sampled": number, "turns": 1 + number % 2, **known, **silent})
+    recording.close()
+    return file
+
+
+@pytest.fixture(scope="module")
+def folder(recorded: Path) -> Path:
+    """With the page, and another one that embeds it."""
+    exported = export_page(str(recorded), recorded.parent / "outage")
+    (recorded.parent / "slides.html").write_text(f"<!doctype html><link rel='icon' href='data:,'>{exported.iframe}")
+    return recorded.parent
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> Iterator[Page]:
+    page = Page(f"file://{folder}/outage/index.html")
+    try:
+        until(lambda: page.count("#view [data-broker-box]") == BROKERS, "the cluster")
+        yield page
+    finally:
+        page.close()
+
+
+def test_it_answers_as_the_live_page_at_random_moments(page: Page, recorded: Path) -> None:
+    recording = Recording(recorded, read_only=True)
+    asked = questions(recording, MOMENTS, SEED)
+    recording.close()
+    page.driver.set_script_timeout(TIMEOUT_S)
+    assert page.driver.execute_async_script(_DIFFERENT, asked) == []
+
+
+_DIFFERENT = """
+    const [asked, done] = arguments, { ask } = modules["data.js"].source();
+    const answer = (name, values) => ask(name, values).catch((error) => ({ error: error.message }));
+    (async () => {
+        const different = [];
+        for (const [name, values, expected] of asked) {
+            const found = JSON.stringify(await answer(name, values));
+            if (found !== JSON.stringify(JSON.parse(expected))) different.push([name, values, found, expected]);
+        }
+        done(different.slice(0, 3));
+    })();
+"""
+
+
+def test_it_winds_back_and_names_causes_without_a_server(page: Page) -> None:
+    """A loaded resource or a blocked one would be in the browser's lists."""
+    assert page.count("#export:not([hidden])") == 0, "a page without a server saves no recording"
+    until(lambda: f"broker {VICTIM} lost its session" in page.text("#happened"), "the episode")
+    page.press("#happened [data-episode]", 0)
+    until(lambda: page.text("#details h2"), "its first event")
+    page.press("#effect")
+    until(lambda: page.count("#details ol.chain li:not(.perhaps)"), "a cause that is certain")
+    page.press("#cause")
+    address = str(page.driver.execute_script("return location.href"))
+    assert "#view=cluster&seq=" in address, "the address names the moment"
+    moment = page.text("#moment")
+    page.wind(0.3)
+    until(lambda: page.text("#moment") != moment and f"✗ {VICTIM}" not in page.text("#view svg"), "the time before")
+    page.press("#view-tree")
+    until(lambda: page.count(f"#view tr[data-path='/brokers/ids/{VICTIM}']"), "the znode that was there then")
+    page.driver.get("about:blank")
+    page.driver.get(address)
+    until(lambda: page.text("#moment") == moment, "the moment of the address")
+    assert page.driver.execute_script("return performance.getEntriesByType('resource').map((each) => each.name)") == []
+    assert page.errors() == []
+
+
+def test_it_works_inside_a_page_of_a_web_host(page: Page, folder: Path) -> None:
+    """Also where that page gives it no origin, and no storage."""
+    handler = partial(_Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            page.driver.get(f"http://127.0.0.1:{server.server_port}/slides.html")
+            page.driver.switch_to.frame(0)
+            until(lambda: page.count("#view [data-broker-box]") == BROKERS, "the cluster")
+            assert page.errors() == []
+        finally:
+            page.driver.switch_to.default_content()
+            server.shutdown()
+            thread.join()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
