@@ -10,18 +10,20 @@ the application, as for appends. A row that another writer changed since it was 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql.functions import coalesce
 
+from kafka_zk.spark_jobs.cdc.changes import Position
 from kafka_zk.spark_jobs.errors import ChangeRefused, ExtractionFailed
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.merge import cdc_options
 from kafka_zk.spark_jobs.extraction.merge.cdc_options import OWN_COLUMN
-from kafka_zk.spark_jobs.extraction.merge.fold_tasks import CHANGES_DDL, FoldChanges, ReadChanges
+from kafka_zk.spark_jobs.extraction.merge.fold_tasks import CHANGES_DDL, ORDERED, FoldChanges, ReadChanges
 from kafka_zk.spark_jobs.extraction.merge.key_groups import key_groups
 from kafka_zk.spark_jobs.extraction.parquet.arrow_types import arrow_schema
 from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -47,12 +49,16 @@ class MergedDeltaTables(DeltaTables):
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
         return "--cdc"
 
+    def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
+        """Raises ExtractionFailed, before anything is staged."""
+        self._make_both(target)
+        return target
+
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
         """Merge the staged records, or use up the plan's name."""
         if what == FENCE:
             self._fence_both(manifest)
             return
-        self._make_both(manifest.target)
         try:
             self._merge(frame, manifest, what)
         except (PySparkException, Py4JJavaError) as error:
@@ -66,19 +72,34 @@ class MergedDeltaTables(DeltaTables):
             raise
 
     def _make_both(self, target: str) -> None:
+        """Raises ExtractionFailed for a table of other columns."""
         columns = ", ".join(f"`{name}` {kind.spark}" for name, kind in self._types.items())
+        wanted = self._spark.createDataFrame([], f"{columns}, {OWN_COLUMN} {_OWN_TYPE}").schema
+        if self._is_table(target):
+            self._check_columns(target, wanted)
         self._make_table(_deleted(target), _DELETED_DDL)
-        self._make_table(target, f"{columns}, {OWN_COLUMN} {_OWN_TYPE}")
-        if OWN_COLUMN not in self._spark.read.format("delta").load(target).columns:
+        self._make_table(target, wanted)
+
+    def _check_columns(self, target: str, wanted: Any) -> None:
+        found = {each.name: each.dataType for each in self._spark.read.format("delta").load(target).schema}
+        if OWN_COLUMN not in found:
             raise ExtractionFailed(
                 f"{target} has no column {OWN_COLUMN}: --cdc merges only into tables that it created"
             )
+        asked = {each.name: each.dataType for each in wanted}
+        for name in sorted(found.keys() | asked.keys()):
+            if found.get(name) != asked.get(name):
+                in_table, in_schema = (_told(each.get(name)) for each in (found, asked))
+                raise ExtractionFailed(
+                    f"{target}: the column {name} is {in_table} in the table, and {in_schema} in --schema: give the "
+                    "table's columns"
+                )
 
-    def _make_table(self, target: str, ddl: str) -> None:
+    def _make_table(self, target: str, schema: Any) -> None:
         if self._is_table(target):
             return
         try:
-            self._spark.createDataFrame([], ddl).write.format("delta").mode("append").save(target)
+            self._spark.createDataFrame([], schema).write.format("delta").mode("append").save(target)
         except (PySparkException, Py4JJavaError):
             if not self._is_table(target):
                 raise
@@ -105,14 +126,13 @@ class MergedDeltaTables(DeltaTables):
         changes = changes.persist()
         try:
             known = self._known(manifest.target)
-            truncated_before, truncated_at = self._truncated_at(known, changes)
+            truncate = changes.selectExpr("max(truncated_at) AS position").first().position
+            truncated_at = self._newest_truncate(manifest.target, truncate)
             results = self._folded(changes, known, truncated_at).persist()
             try:
                 with self._named(manifest, what):
                     self._merge_deleted(manifest.target, results, truncated_at)
-                    self._merge_rows(
-                        manifest.target, results, truncated_at if truncated_at != truncated_before else None
-                    )
+                    self._merge_rows(manifest.target, results, None if truncate is None else truncated_at)
             finally:
                 results.unpersist()
         finally:
@@ -126,14 +146,12 @@ class MergedDeltaTables(DeltaTables):
         deleted = self._spark.read.format("delta").load(_deleted(target))
         return rows.unionByName(deleted.selectExpr("key", "state", "position"), allowMissingColumns=True)
 
-    def _truncated_at(self, known: Any, changes: Any) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
-        """Before and after the changes."""
-        before = known.where(f"key = '{_TRUNCATE}'").selectExpr("max(position) AS position").first().position
-        now = changes.selectExpr("max(truncated_at) AS position").first().position
-        newest = max((tuple(each) for each in (before, now) if each), default=None)
-        return (tuple(before) if before else None), newest
+    def _newest_truncate(self, target: str, of_changes: Sequence[int] | None) -> Position | None:
+        deleted = self._spark.read.format("delta").load(_deleted(target))
+        known = deleted.where(f"key = '{_TRUNCATE}'").selectExpr("max(position) AS position").first().position
+        return max((tuple(each) for each in (known, of_changes) if each), default=None)
 
-    def _folded(self, changes: Any, known: Any, truncated_at: tuple[int, ...] | None) -> Any:
+    def _folded(self, changes: Any, known: Any, truncated_at: Position | None) -> Any:
         """A row for each key: key, lives, position, state, before, and the columns."""
         keys = changes.where("key IS NOT NULL").select("key").distinct()
         pairs = {(row.key, row.other) for row in changes.where("other IS NOT NULL").select("key", "other").collect()}
@@ -141,18 +159,16 @@ class MergedDeltaTables(DeltaTables):
         groups = key_groups(sorted(pairs))
         told = self._spark.createDataFrame(sorted(groups.items()), "key STRING, name STRING")
         wanted = keys.union(told.select("key")).distinct()
-        states = known.join(wanted, "key", "left_semi").selectExpr(
-            "key", "CAST(NULL AS STRING) AS change", "state", "row"
-        )
-        rows = changes.where("key IS NOT NULL").select("key", "change").unionByName(states, allowMissingColumns=True)
-        grouped = rows.join(told.hint("broadcast"), "key", "left").selectExpr(
-            "coalesce(name, key) AS name", "key", "change", "state", "row"
-        )
+        states = known.join(wanted, "key", "left_semi").select("key", "state", "row")
+        rows = changes.where("key IS NOT NULL").select("key", "partition", "offset", "change")
+        rows = rows.unionByName(states, allowMissingColumns=True).join(told.hint("broadcast"), "key", "left")
+        rows = rows.withColumn("name", coalesce("name", "key")).select(*ORDERED).repartition("name")
+        ordered = rows.sortWithinPartitions("name", "partition", "offset")  # nulls first: states precede changes
         columns = ", ".join(f"`{name}` {kind.spark}" for name, kind in self._types.items())
         ddl = f"key STRING, lives BOOLEAN, position ARRAY<BIGINT>, state STRING, before STRING, {columns}"
         schema = self._spark.createDataFrame([], ddl).schema
         fold = FoldChanges(str(self._asked.schema), arrow_schema(schema), truncated_at)
-        return grouped.groupBy("name").applyInArrow(lambda table: fold.folded(table), schema)  # Spark counts arguments
+        return ordered.mapInArrow(fold.folded, schema)
 
     def _claims(self, keys: Any, known: Any, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
         """Pairs of old keys and their heirs, and the heirs of these."""
@@ -174,18 +190,23 @@ class MergedDeltaTables(DeltaTables):
         finally:
             claiming.unpersist()
 
-    def _merge_deleted(self, target: str, results: Any, truncated_at: tuple[int, ...] | None) -> None:
+    def _merge_deleted(self, target: str, results: Any, truncated_at: Position | None) -> None:
         dead = results.where("NOT lives").select("key", "position", "state")
         if truncated_at is not None:
             dead = dead.union(self._spark.createDataFrame([(_TRUNCATE, list(truncated_at), "")], _DELETED_DDL))
+        if dead.isEmpty():
+            return
         dead.createOrReplaceTempView("kafka_zk_dead")
         self._spark.sql(
             f"MERGE INTO delta.`{_deleted(target)}` AS t USING kafka_zk_dead AS s ON t.key = s.key "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
 
-    def _merge_rows(self, target: str, results: Any, truncated_at: tuple[int, ...] | None) -> None:
+    def _merge_rows(self, target: str, results: Any, truncated_at: Position | None) -> None:
         results.createOrReplaceTempView("kafka_zk_results")
+        """``truncated_at``: if the changes have a truncate. A run that died may have stored its position, and left the
+        older rows.
+        """
         names = [f"`{name}`" for name in self._types]
         own = "named_struct('key', s.key, 'position', s.position, 'state', s.state)"
         refuse = f"CAST(raise_error('{_CHANGED}') AS {_OWN_TYPE})"
@@ -225,3 +246,7 @@ class MergedDeltaTables(DeltaTables):
 
 def _deleted(target: str) -> str:
     return f"{target}/{DELETED_FOLDER}"
+
+
+def _told(kind: Any) -> str:
+    return "absent" if kind is None else str(kind.simpleString())

@@ -1,10 +1,12 @@
 """What an executor does for a merge: read staged records as changes, and fold those of some keys into rows.
 
-Both work on Arrow tables. They import neither Spark nor anything of the driver's.
+Both work on Arrow batches. They import neither Spark nor anything of the driver's.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +18,11 @@ from kafka_zk.spark_jobs.cdc.key_states import KeyState
 from kafka_zk.spark_jobs.cdc.readers import debezium_change, json_record, keyed_change
 from kafka_zk.spark_jobs.cdc.stored_states import change_of, change_text, merged, state_of, state_text
 
-CHANGES_DDL = "key STRING, other STRING, truncated_at ARRAY<BIGINT>, change STRING"
+CHANGES_DDL = "key STRING, other STRING, truncated_at ARRAY<BIGINT>, partition INT, offset BIGINT, change STRING"
 """``other``: the other key of a changed key."""
+ORDERED = ("name", "key", "partition", "offset", "change", "state", "row")
+"""``name``: of the keys that are folded together. A row has a change, with its partition and offset, or a state."""
+_ROWS_AT_ONCE = 1_000
 
 
 class ReadChanges:
@@ -42,7 +47,14 @@ class ReadChanges:
 
 
 _CHANGES = pa.schema(
-    [("key", pa.string()), ("other", pa.string()), ("truncated_at", pa.list_(pa.int64())), ("change", pa.string())]
+    [
+        ("key", pa.string()),
+        ("other", pa.string()),
+        ("truncated_at", pa.list_(pa.int64())),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("change", pa.string()),
+    ]
 )
 
 
@@ -57,13 +69,18 @@ def _row_of(change: Change) -> dict[str, Any]:
         "key": None if truncates else change.key,
         "other": change.moved_from or change.moved_to,
         "truncated_at": list(change.rank.position) if truncates else None,
+        "partition": change.partition,
+        "offset": change.rank.offset,
         "change": change_text(change),
     }
 
 
 class FoldChanges:
-    """``folded`` is for ``applyInArrow``: one group of keys, with columns key, change, state, row. Returns a row for
+    """``folded`` is for ``mapInArrow``: rows with the columns of ORDERED in, sorted by name, partition and offset, nulls
+    first, so that the keys of a name are together, and their known states come before their changes. Returns a row for
     each key: key, lives, position, state, before (the state that the table's row had), and the columns.
+
+    Holds one batch, and the states of one name, however many changes a key has.
     """
 
     def __init__(self, schema: str, result: pa.Schema, truncated_at: Position | None) -> None:
@@ -71,15 +88,31 @@ class FoldChanges:
         self._result = result
         self._truncated_at = truncated_at
 
-    def folded(self, table: pa.Table) -> pa.Table:
-        rows = table.to_pylist()
-        states, before = _states(rows)
+    def folded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: list[dict[str, Any]] = []
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for _, of_name in groupby(rows, key=itemgetter("name")):
+            found += self._folded(of_name)
+            if len(found) >= _ROWS_AT_ONCE:
+                yield pa.RecordBatch.from_pylist(found, schema=self._result)
+                found = []
+        yield pa.RecordBatch.from_pylist(found, schema=self._result)
+
+    def _folded(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        states: dict[Key, KeyState] = {}
+        before: dict[Key, str] = {}
         fold = Fold(states, self._truncated_at)
-        changes = [change_of(row["change"]) for row in rows if row["change"] is not None]
-        for change in sorted(changes, key=lambda each: (each.partition, each.rank.offset)):
-            fold.apply(change)
-        found = [self._row(key, state, before.get(key)) for key, state in sorted(fold.states.items())]
-        return pa.Table.from_pylist(found, schema=self._result)
+        for row in rows:
+            key = row["key"]
+            if row["change"] is not None:
+                fold.apply(change_of(row["change"]))
+                continue
+            if row["row"] is not None:
+                before[key] = row["state"]
+            found = state_of(row["state"], row["row"])
+            states[key] = merged(states[key], found) if key in states else found
+        for key, state in sorted(fold.states.items()):
+            yield self._row(key, state, before.get(key))
 
     def _row(self, key: Key, state: KeyState, before: str | None) -> dict[str, Any]:
         row = state.row(self._truncated_at)
@@ -92,18 +125,3 @@ class FoldChanges:
             "before": before,
             **{name: (row or {}).get(name) for name in self._names},
         }
-
-
-def _states(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[Key, KeyState], dict[Key, str]]:
-    """The states that both tables have, and as text those of the rows."""
-    states: dict[Key, KeyState] = {}
-    before: dict[Key, str] = {}
-    for row in rows:
-        if row["state"] is None:
-            continue
-        key = row["key"]
-        if row["row"] is not None:
-            before[key] = row["state"]
-        found = state_of(row["state"], row["row"])
-        states[key] = merged(states[key], found) if key in states else found
-    return states, before

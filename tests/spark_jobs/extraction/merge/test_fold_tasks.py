@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_zk.spark_jobs.errors import ChangeRefused
-from kafka_zk.spark_jobs.extraction.merge.fold_tasks import FoldChanges, ReadChanges
+from kafka_zk.spark_jobs.extraction.merge.fold_tasks import ORDERED, FoldChanges, ReadChanges
 
 _SCHEMA = "id INT, v STRING"
 _RESULT = pa.schema(
@@ -50,23 +50,38 @@ def _read(*values: str | None) -> list[dict[str, Any]]:
     return list(batch.to_pylist())
 
 
+def _ordered(rows: list[dict[str, Any]], name: str = "n") -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{each: {**row, "name": name}.get(each) for each in ORDERED} for row in rows])
+
+
 def _folded(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    names = ("key", "change", "state", "row")
-    table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
-    (result,) = FoldChanges(_SCHEMA, _RESULT, None).folded(table).to_pylist()
+    (batch,) = FoldChanges(_SCHEMA, _RESULT, None).folded([_ordered(rows)])
+    (result,) = batch.to_pylist()
     return dict(result)
+
+
+def _state(found: dict[str, Any]) -> dict[str, Any]:
+    """The row that the table has then."""
+    return {"key": found["key"], "state": found["state"], "row": {"id": found["id"], "v": found["v"]}}
 
 
 def test_rows_and_tombstones_become_a_row_for_each_key() -> None:
     found = _folded(_read('{"id":1,"v":"old"}', '{"id":1,"v":"new","unknown":1}'))
     assert (found["lives"], found["id"], found["v"], found["before"]) == (True, 1, "new", None)
-    again = _folded([*_read('{"id":1,"v":"old"}', None), {**found, "row": {"id": 1, "v": "new"}}])
+    again = _folded([_state(found), *_read('{"id":1,"v":"old"}', None)])
     assert (again["lives"], again["v"], again["before"]) == (False, None, found["state"])
+
+
+def test_a_name_may_have_several_batches_and_a_batch_several_names() -> None:
+    one, two, three = _read('{"id":1,"v":"a"}', '{"id":1,"v":"b"}', '{"id":1,"v":"c"}')
+    batches = [_ordered([one]), _ordered([two]), _ordered([{**three, "key": "other"}], "o")]
+    (batch,) = FoldChanges(_SCHEMA, _RESULT, None).folded(batches)
+    assert batch["v"].to_pylist() == ["b", "c"]
 
 
 def test_a_change_that_comes_again_leaves_the_row_as_it_is() -> None:
     found = _folded(_read('{"id":1,"v":"a"}', '{"id":1,"v":"b"}'))
-    again = _folded([*_read('{"id":1,"v":"a"}'), {**found, "row": {"id": 1, "v": "b"}}])
+    again = _folded([_state(found), *_read('{"id":1,"v":"a"}')])
     assert again == {**found, "before": found["state"]}
 
 
