@@ -38,6 +38,7 @@ def check(asked: Extraction) -> None:
         "--where": asked.where,
         "--partition-by": asked.partition_by,
         "--merge-schema": asked.merge_schema,
+        "--from": asked.is_backfill,
         "--target-file-size": asked.target_file_bytes,
         "--on-undecodable": asked.on_undecodable != FAIL,
     }

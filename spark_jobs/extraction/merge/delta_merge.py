@@ -126,9 +126,12 @@ class MergedDeltaTables(DeltaTables):
         changes = changes.persist()
         try:
             known = self._known(manifest.target)
-            truncate = changes.selectExpr("max(truncated_at) AS position").first().position
+            rare = changes.where("other IS NOT NULL OR truncated_at IS NOT NULL")
+            rows = rare.select("key", "other", "truncated_at").distinct().collect()
+            truncate = max((tuple(row.truncated_at) for row in rows if row.truncated_at is not None), default=None)
             truncated_at = self._newest_truncate(manifest.target, truncate)
-            results = self._folded(changes, known, truncated_at).persist()
+            pairs = {(row.key, row.other) for row in rows if row.other is not None}
+            results = self._folded(changes, known, pairs, truncated_at).persist()
             try:
                 with self._named(manifest, what):
                     self._merge_deleted(manifest.target, results, truncated_at)
@@ -146,16 +149,17 @@ class MergedDeltaTables(DeltaTables):
         deleted = self._spark.read.format("delta").load(_deleted(target))
         return rows.unionByName(deleted.selectExpr("key", "state", "position"), allowMissingColumns=True)
 
-    def _newest_truncate(self, target: str, of_changes: Sequence[int] | None) -> Position | None:
+    def _newest_truncate(self, target: str, of_changes: Position | None) -> Position | None:
         deleted = self._spark.read.format("delta").load(_deleted(target))
         known = deleted.where(f"key = '{_TRUNCATE}'").selectExpr("max(position) AS position").first().position
-        return max((tuple(each) for each in (known, of_changes) if each), default=None)
+        return max((tuple(each) for each in (known, of_changes) if each is not None), default=None)
 
-    def _folded(self, changes: Any, known: Any, truncated_at: Position | None) -> Any:
+    def _folded(
+        self, changes: Any, known: Any, pairs: set[tuple[str, str]], truncated_at: Position | None
+    ) -> Any:  # fmt: skip
         """A row for each key: key, lives, position, state, before, and the columns."""
         keys = changes.where("key IS NOT NULL").select("key").distinct()
-        pairs = {(row.key, row.other) for row in changes.where("other IS NOT NULL").select("key", "other").collect()}
-        pairs |= self._claims(keys, known, pairs)
+        pairs = pairs | self._claims(keys, known, pairs)
         groups = key_groups(sorted(pairs))
         told = self._spark.createDataFrame(sorted(groups.items()), "key STRING, name STRING")
         wanted = keys.union(told.select("key")).distinct()

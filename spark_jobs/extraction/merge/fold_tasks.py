@@ -76,9 +76,9 @@ def _row_of(change: Change) -> dict[str, Any]:
 
 
 class FoldChanges:
-    """``folded`` is for ``mapInArrow``: rows with the columns of ORDERED in, sorted by name, partition and offset, nulls
-    first, so that the keys of a name are together, and their known states come before their changes. Returns a row for
-    each key: key, lives, position, state, before (the state that the table's row had), and the columns.
+    """``folded`` is for ``mapInArrow``: rows with the columns of ORDERED in, sorted by name, partition and offset,
+    nulls first, so that the keys of a name are together, and their known states come before their changes. Returns a
+    row for each key: key, lives, position, state, before (the state that the table's row had), and the columns.
 
     Holds one batch, and the states of one name, however many changes a key has.
     """

@@ -1,10 +1,11 @@
 """Recorded change events merged into Delta tables: run by the PySpark for which Delta has jars.
 
     python -m tests.peers.spark.cdc_process '{"conf": {"spark.jars": "..."}, "zookeeper": "...", "bootstrap": "...",
-        "folder": "...", "tables": {TOPIC: [DATABASE, VARIANT, TABLE, MODE, SCHEMA, MAX_RECORDS]}}'
+        "folder": "...", "tables": {TOPIC: [DATABASE, TABLE, SCHEMA, MAX_RECORDS, END]}}'
 
-The first round that merges is ended before its offsets move, and another one follows. Prints JSON: of each table the
-rows, how each round recovered, and how many commits the table has.
+Of each table, one run ends early: with END "offsets" the first one, before its offsets move; with END "merges" the
+second one, between its two merges. Others follow. Prints JSON: of each table the rows, how each round recovered, and
+how many commits the table has.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.spark_jobs.cdc.changes import DEBEZIUM
 from kafka_zk.spark_jobs.errors import SourceError
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.merge.cdc_options import OWN_COLUMN
-from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.merge.delta_merge import MergedDeltaTables
+from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.session import spark_session
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
@@ -32,18 +37,17 @@ class Killed(BaseException):
     """The run ends here."""
 
 
-class KillOnce:
-    def __init__(self) -> None:
-        self._is_due = True
-
-    def __call__(self, step: Step, phase: Phase) -> None:
-        if self._is_due and (step, phase) == (Step.PUBLISH, Phase.END):
-            self._is_due = False
-            raise Killed
+def kill_before_offsets(step: Step, phase: Phase) -> None:
+    if (step, phase) == (Step.PUBLISH, Phase.END):
+        raise Killed
 
 
-def write(bootstrap: str, topic: str, database: str, variant: str, table: str) -> None:
-    lines = [line for line in recordings.lines(database, variant) if line["topic"].endswith(f".shop.{table}")]
+def do_not_kill(step: Step, phase: Phase) -> None:
+    pass
+
+
+def write(bootstrap: str, topic: str, database: str, table: str) -> None:
+    lines = [line for line in recordings.lines(database, "plain") if line["topic"].endswith(f".shop.{table}")]
     partitions = 1 + max(line["partition"] for line in lines)
     with BlockingAdmin(None, bootstrap_servers=bootstrap) as admin:
         admin.create_topic(topic, partitions, 1)
@@ -55,19 +59,27 @@ def write(bootstrap: str, topic: str, database: str, variant: str, table: str) -
         producer.flush()
 
 
-def merge(spark: Any, extraction: Extraction) -> dict[str, Any]:
-    kill, recovered = KillOnce(), []
+def run(spark: Any, extraction: Extraction, end: str | None) -> Report | None:
+    """The report; None for a run that ended early."""
+    observe = kill_before_offsets if end == "offsets" else do_not_kill
+    kill = patch.object(MergedDeltaTables, "_merge_rows", side_effect=Killed) if end == "merges" else nullcontext()
+    try:
+        with kill:
+            return extract(spark, extraction, observe=observe)
+    except Killed:
+        return None
+
+
+def merge(spark: Any, extraction: Extraction, end: str | None) -> dict[str, Any]:
+    ends = iter([None, end] if end == "merges" else [end])
+    recovered: list[str] = []
     while True:
         try:
-            report = extract(spark, extraction, observe=kill)
-        except Killed:
-            recovered.append("killed")
-            continue
+            report = run(spark, extraction, next(ends, None))
         except SourceError as error:
             return {"refused": str(error)}
-        recovered.append(report.recovered)
-        print(f"{extraction.target}: {report.recovered}, {report.seconds:.1f} s", file=sys.stderr)
-        if not report.published:
+        recovered.append("killed" if report is None else report.recovered)
+        if report is not None and not report.published:
             break
     rows = spark.read.format("delta").load(extraction.target).drop(OWN_COLUMN)
     commits = len(list(Path(extraction.target).glob("_delta_log/*.json")))
@@ -78,13 +90,13 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
     spark = spark_session("cdc", "local[2]", {**SMALL, **asked["conf"]})
     spark.sparkContext.setLogLevel("OFF")
     told = {}
-    for topic, (database, variant, table, mode, schema, max_records) in asked["tables"].items():
-        write(asked["bootstrap"], topic, database, variant, table)
+    for topic, (database, table, schema, max_records, end) in asked["tables"].items():
+        write(asked["bootstrap"], topic, database, table)
         extraction = Extraction(
             zookeeper=asked["zookeeper"], group=f"group-{topic}", topics=(topic,), target=f"{asked['folder']}/{topic}",
-            format="delta", cdc=mode, schema=schema, max_records=max_records, session_timeout_ms=SESSION_TIMEOUT_MS,
+            format="delta", cdc=DEBEZIUM, schema=schema, max_records=max_records, session_timeout_ms=SESSION_TIMEOUT_MS,
         )  # fmt: skip
-        told[topic] = merge(spark, extraction)
+        told[topic] = merge(spark, extraction, end)
     spark.stop()
     return told
 

@@ -31,6 +31,7 @@ def test_a_schema_and_a_delta_table_are_enough() -> None:
         (replace(ASKED, decode="json"), "with --decode"),
         (replace(ASKED, select="*"), "with --select"),
         (replace(ASKED, partition_by=("id",)), "with --partition-by"),
+        (replace(ASKED, from_ms=0, until_ms=1), "with --from"),
         (replace(ASKED, merge_schema=True), "with --merge-schema"),
     ],
 )
