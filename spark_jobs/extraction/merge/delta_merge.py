@@ -133,21 +133,22 @@ class MergedDeltaTables(DeltaTables):
             pairs = {(row.key, row.other) for row in rows if row.other is not None}
             results = self._folded(changes, known, pairs, truncated_at).persist()
             try:
+                newest = None if truncate is None else truncated_at
                 with self._named(manifest, what):
-                    self._merge_deleted(manifest.target, results, truncated_at)
-                    self._merge_rows(manifest.target, results, None if truncate is None else truncated_at)
+                    self._merge_deleted(manifest.target, results, newest)
+                    self._merge_rows(manifest.target, results, newest)
             finally:
                 results.unpersist()
         finally:
             changes.unpersist()
 
     def _known(self, target: str) -> Any:
-        """The states of both tables: key, state, row, and of deleted keys position."""
+        """The states of both tables: key, state, row."""
         names = ", ".join(f"`{name}`" for name in self._types)
         rows = self._spark.read.format("delta").load(target)
         rows = rows.selectExpr(f"{OWN_COLUMN}.key AS key", f"{OWN_COLUMN}.state AS state", f"struct({names}) AS row")
         deleted = self._spark.read.format("delta").load(_deleted(target))
-        return rows.unionByName(deleted.selectExpr("key", "state", "position"), allowMissingColumns=True)
+        return rows.unionByName(deleted.select("key", "state"), allowMissingColumns=True)
 
     def _newest_truncate(self, target: str, of_changes: Position | None) -> Position | None:
         deleted = self._spark.read.format("delta").load(_deleted(target))
