@@ -125,7 +125,7 @@ class GroupDriver:
         """For each partition, why its offset was not written; None if it was written.
 
         IN_DOUBT: try again after ``resume``, unless the partition was dropped. Any other OffsetRefused: this member
-        does not own the partition (any more; then ``Delivery.drop`` was called).
+        does not own the partition, or no longer owns it (then ``Delivery.drop`` was called).
         """
         epoch = self._epoch
         self.lease.held_back()
@@ -209,7 +209,7 @@ class GroupDriver:
         ensureDeferred(work).addErrback(failed)
 
     def _fail(self, failure: Failure) -> None:
-        """The session ends only when the consumer closes the client."""
+        """Stop the member after an error; the ZooKeeper session continues until the consumer closes the client."""
         self._session = None
         self.lease.stop()
         self._remove_listener()

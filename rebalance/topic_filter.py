@@ -185,4 +185,4 @@ def _group_name(regex: str, position: int) -> tuple[str, int]:
 
 
 def _refused(regex: str, why: str) -> InvalidTopicFilter:
-    return InvalidTopicFilter(f"the topic filter {regex!r} is not taken: {why}")
+    return InvalidTopicFilter(f"the topic filter {regex!r} cannot be used: {why}")

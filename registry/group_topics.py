@@ -1,7 +1,7 @@
 """Detects a group's stored offsets of an earlier topic of the same name.
 
-Kafka keeps offsets in ZooKeeper when a topic is deleted; in a recreated one, they would skip records. Zxids, which grow
-with every write, reveal such offsets. An offset belongs to an earlier topic if both hold:
+When a topic is deleted, Kafka keeps its offsets in ZooKeeper. In a recreated topic, these offsets would skip records.
+Zxids, which grow with every write, reveal such offsets. An offset belongs to an earlier topic if both hold:
 
     the group has read an earlier topic   the first czxid that it stored is below the current topic's
     the offset is older than the topic    its mzxid, from its last write, is below the topic's czxid
@@ -67,7 +67,7 @@ class TopicLook:
 
 
 class GroupTopicRegistry:
-    """One group's topics. ``first``: the czxids read so far, which are written once."""
+    """One group's topics. ``first``: topic -> stored czxid, for topics read so far. A stored czxid never changes."""
 
     def __init__(self, client: RegistryClient, group: str) -> None:
         self._client = client
@@ -105,7 +105,7 @@ class GroupTopicRegistry:
         return znodes.group_topic_path(self._group, topic)
 
     def decode(self, topic: str, data: bytes | None) -> int:
-        """The group's czxid; for invalid content, one that makes no offset outdated."""
+        """The group's czxid; if the content is invalid, a number with which no offset counts as outdated."""
         try:
             return znodes.decode(self._path(topic), data)
         except InvalidZnode as error:

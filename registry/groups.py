@@ -32,7 +32,7 @@ def _count(answer: tuple[list[str], ZnodeStat] | NoAuth | None) -> int | None:
 async def check_empty(client: RegistryClient, group: str) -> None:
     """Raise GroupNotEmpty if the group has live members, NoNode if there is no such group.
 
-    Invalid names such as ``a/offsets`` or ``''`` raise NoNode: their paths are no group's.
+    Invalid names such as ``a/offsets`` or ``''`` raise NoNode: they do not name a group's znode.
     """
     if not znodes.is_znode_name(group) or await client.exists(znodes.group_path(group)) is None:
         raise NoNode(f"there is no group {group} in ZooKeeper")

@@ -269,7 +269,7 @@ class BrokerConnection(TwistedProtocol):
             self._refuse(ProtocolError(f"the subject of the peer's certificate cannot be read: {error}"))
             return
         if principal is None:
-            self._refuse(ProtocolError("no rule of ssl.principal.mapping.rules fits the certificate of the peer"))
+            self._refuse(ProtocolError("ssl.principal.mapping.rules: no rule matches the peer's certificate"))
         else:
             self._authenticated(self.context._replace(principal=principal))
 

@@ -103,7 +103,7 @@ class TlsFrameServer(TlsFrameTransport, tcp.Server):
         more = self._port.failures.mention(f"{host} {said}", self._port.reactor.seconds())
         if more is not None:
             _log.info(
-                "{host}: TLS has failed: {said} (said once an hour for each address and reason){more}",
+                "{host}: TLS has failed: {said} (logged once an hour for each address and reason){more}",
                 host=host, said=said, more=more,
             )  # fmt: skip
         return ConnectionLost(said)

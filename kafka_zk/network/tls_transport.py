@@ -1,12 +1,13 @@
 """TLS transports for clients and listeners: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
 
-Python's fastest way is ``ssl.SSLObject`` between two memory BIOs: one system call moves many records. A part of the
-queue is encrypted at a time, and stays queued until the socket has accepted its ciphertext, so sizes count plaintext.
+``ssl.SSLObject`` between two memory BIOs is the fastest TLS in Python: one system call moves many records. The
+transport encrypts one part of the queue at a time. That part stays queued until the socket has accepted its ciphertext,
+so queue sizes count plaintext.
 
-The protocol is connected before the handshake; its data wait. A failed handshake closes the connection with
-``SslAuthenticationFailed``. The socket is read only when everything received was delivered. So at most
-``_RECEIVE_BYTES`` and one TLS record stay encrypted during a pause, and no data are overtaken by the connection's end.
-Imported on demand, because it loads OpenSSL.
+The protocol is connected before the handshake; data that it writes wait until the handshake has succeeded. A failed
+handshake closes the connection with ``SslAuthenticationFailed``. The socket is read only after all received data were
+delivered. So at most ``_RECEIVE_BYTES`` and one TLS record stay encrypted during a pause, and all data are delivered
+before the end of the connection. Imported on demand, because it loads OpenSSL.
 """
 
 import contextlib
@@ -48,8 +49,8 @@ is open, and a small buffer stays in the processor's cache."""
 
 _HANDSHAKE_RECEIVE_BYTES = 16 * 1024
 _MOST_CONTROL_BYTES = 16 * 1024
-"""Maximum of OpenSSL's own unsent messages, to which a peer could add by requesting new keys (KeyUpdate) without
-reading."""
+"""Maximum size of OpenSSL's own unsent messages. A peer could add to them without limit by requesting new keys
+(KeyUpdate) without reading."""
 
 _NOTHING = memoryview(b"")
 _log = Logger()
@@ -67,7 +68,7 @@ def _read(item: SliceInQueue, size_bytes: int) -> bytes:
     """Read the next ``size_bytes`` of the slice. Raises OSError, also if its file was truncated."""
     data = os.pread(item.file_slice.fileno(), size_bytes, item.position)
     if len(data) < size_bytes:
-        raise OSError("a file is shorter than the slice of it that was promised")
+        raise OSError("a file is shorter than the slice of it that is being sent")
     return data
 
 
@@ -105,7 +106,7 @@ class TlsFrameTransport(FrameTransport):
         raise NotImplementedError
 
     def _closed_early(self) -> Exception:
-        """The error for a connection that the peer closed after a mere handshake."""
+        """The error for a connection that the peer closed before it sent application data."""
         return self._failure(ssl.SSLEOFError()) if self._handshaking else main.CONNECTION_LOST
 
     def _handshake_done(self) -> None:
@@ -287,7 +288,7 @@ class TlsFrameTransport(FrameTransport):
         super().pauseProducing()  # type: ignore[no-untyped-call]
 
     def resumeProducing(self) -> None:
-        """Data received during the pause are decrypted in the next turn, before more is received."""
+        """Decrypt the data received during the pause in the next turn, before receiving more."""
         self._is_paused = False
         if self._has_rest:
             self.reactor.callLater(0, self._deliver_rest)
@@ -360,7 +361,7 @@ class TlsFrameTransport(FrameTransport):
                 self._take_control()
                 self.startWriting()
         if self._control_bytes > _MOST_CONTROL_BYTES:
-            return self._failure(ssl.SSLError("the peer asks for new keys again and again, and takes nothing"))
+            return self._failure(ssl.SSLError("the peer keeps requesting new keys (KeyUpdate) but does not read"))
         return None
 
     def _lost(self) -> Exception:
@@ -369,7 +370,7 @@ class TlsFrameTransport(FrameTransport):
     def _deliver(self) -> None:
         """Deliver decrypted data. The rest of a big frame goes directly into its buffer.
 
-        OpenSSL is not asked when nothing is left: its error costs as much as a small record.
+        OpenSSL is not called when no data are left, because its error costs as much as a small record.
         """
         buffer = _plain_buffer(self.reactor)
         while self._has_rest and self.connected and not self._aborting and not self._is_paused:
@@ -421,7 +422,7 @@ class TlsFrameClient(TlsFrameTransport, tcp.Client):
         try:
             self._set_up_tls(client_context(settings), server_hostname=host)
         except ValueError as error:  # an empty name, or one that begins with a dot
-            raise ConnectError(string=f"{host!r} is no name for TLS: {error}") from None
+            raise ConnectError(string=f"{host!r} is not a valid host name for TLS: {error}") from None
         tcp.Client.__init__(self, *args)
 
     def _connectDone(self) -> None:

@@ -170,7 +170,7 @@ def _table(api_key: int, kind: str, version: int) -> Table:
 
 def _elements_table(table: Table, name: str) -> Table:
     elements = table.field(name).struct
-    assert elements is not None, f"{name} of {table.name} is no array of structs"
+    assert elements is not None, f"{name} of {table.name} is not an array of structs"
     return elements
 
 

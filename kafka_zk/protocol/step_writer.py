@@ -21,7 +21,7 @@ _BYTES_AT_ONCE = 8 * 1024
 """Bytes written between two pauses. (Elements may contain arrays.)"""
 
 _LARGE = 500
-"""Elements that contain fewer elements are encoded without a pause; this many take about a millisecond."""
+"""An element with fewer nested elements is encoded without a pause: 500 nested elements take about a millisecond."""
 
 _LARGE_MESSAGE = 16
 """Messages with more elements are encoded in steps, because an element may take 32 KB."""
@@ -33,7 +33,7 @@ Steps = Generator[int, None, None]
 """Yields the bytes written since the last step."""
 
 Arrays = tuple[tuple[str, Any], ...]
-"""A struct's arrays of structs, each with those of its elements."""
+"""For each array of structs in a struct: its field name, and the same for the structs that it contains."""
 
 
 Packer = Callable[[Any], bytes]

@@ -85,9 +85,9 @@ _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
 
 def registry_error(error: BaseException, path: str) -> errors.RegistryError:
     if isinstance(error, exceptions.NoAuthError):
-        return errors.NoAuth(f"{path}: its ACL in ZooKeeper does not allow this client to do that")
+        return errors.NoAuth(f"{path}: its ACL in ZooKeeper does not permit this operation to this client")
     if isinstance(error, exceptions.InvalidACLError):
-        return errors.NoAuth(f"{path}: zookeeper.set.acl needs an identity, and ZooKeeper knows none of this session")
+        return errors.NoAuth(f"{path}: zookeeper.set.acl needs an identity, but this session has none in ZooKeeper")
     if isinstance(error, exceptions.SessionClosedRequireSaslError):
         return errors.AuthenticationFailed("ZooKeeper requires a SASL login; configure one for this client")
     for kazoo_type, registry_type in _ERRORS:

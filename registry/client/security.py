@@ -18,7 +18,7 @@ class Acl(enum.Enum):
 
     OPEN = "world:anyone may do all"
     CREATOR = "the creator may do all"
-    CREATOR_AND_READERS = "the creator may do all, everybody may read"
+    CREATOR_AND_READERS = "the creator may do all, all others may read"
 
 
 @dataclass(frozen=True, slots=True)

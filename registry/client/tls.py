@@ -15,7 +15,7 @@ def client_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.check_hostname
     if unknown := [name for name in tls.protocols if name not in VERSIONS]:
-        raise InvalidSecurity(f"{unknown[0]} is not a TLS version that can be used; these can: {', '.join(VERSIONS)}")
+        raise InvalidSecurity(f"{unknown[0]} is not a supported TLS version; use one of {', '.join(VERSIONS)}")
     versions = sorted(ssl.TLSVersion[VERSIONS[name]] for name in tls.protocols or VERSIONS)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     if tls.cipher_suites:
@@ -41,7 +41,7 @@ def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
         context.load_cert_chain(str(tls.keystore), password=tls.keystore_password or "")
     except (OSError, ssl.SSLError, ValueError) as error:
         raise InvalidSecurity(
-            f"{tls.keystore}: no private key with its certificates in PEM format, or not with this password"
+            f"{tls.keystore}: no private key with its certificates in PEM format, or the password is wrong"
             f" ({reason(error)})"
         ) from None
 

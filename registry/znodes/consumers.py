@@ -60,7 +60,7 @@ class ConsumerRegistration:
 def is_znode_name(name: str) -> bool:
     """True if a group or topic of that name can have znodes, which code may show, repair or delete.
 
-    Source: ZooKeeper's PathUtils.validatePath@3.9, for which a character beyond U+FFFF is two.
+    Source: ZooKeeper's PathUtils.validatePath@3.9, which counts a character beyond U+FFFF as two.
     """
     return name not in ("", ".", "..") and _NOT_IN_ZNODE_NAMES.search(name) is None
 

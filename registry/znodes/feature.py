@@ -45,12 +45,11 @@ def decode(data: bytes | None) -> FinalizedFeatures:
     version = json_codec.version(FEATURE, document)
     listed = document.get("features") or {}
     if version > 2 or not isinstance(listed, dict) or not all(isinstance(entry, dict) for entry in listed.values()):
-        raise InvalidZnode(f"{FEATURE}: version {version} or its 'features' are not known")
+        raise InvalidZnode(f"{FEATURE}: unknown version {version} or invalid 'features'")
     status = json_codec.integer(FEATURE, document, "status")
     if status not in (DISABLED, ENABLED):
         raise InvalidZnode(f"{FEATURE}: status {status} is not known")
     levels = {
-        name: json_codec.integer(FEATURE, entry, "max_version_level", within=INT16)
-        for name, entry in listed.items()
+        name: json_codec.integer(FEATURE, entry, "max_version_level", within=INT16) for name, entry in listed.items()
     }
     return FinalizedFeatures(levels, status, version)

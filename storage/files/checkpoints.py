@@ -21,8 +21,9 @@ MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
 MAX_INT = (1 << 31) - 1
 
 CONTIGUOUS = TopicPartition("__kafka_zk_contiguous", 0)
-"""Marks in ``recovery-point-offset-checkpoint`` that its writer leaves no gap between segments after its recovery
-points. A Kafka broker ignores the row, and drops it when it writes (docs/decisions/0018)."""
+"""A row in ``recovery-point-offset-checkpoint``. It states that the broker that wrote the file leaves no gaps between
+segments after the recovery points. A Kafka broker ignores the row, and drops it when it writes
+(docs/decisions/0018)."""
 
 _VERSION = "0"
 _TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
@@ -40,7 +41,7 @@ def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]
     except UnicodeDecodeError:
         raise CorruptCheckpoint(f"{path} is not a text file") from None
     if data and not data.endswith(b"\n"):
-        raise CorruptCheckpoint(f"{path}: the last line has no end, so it may have been longer")
+        raise CorruptCheckpoint(f"{path}: the last line does not end with a newline, so it may be incomplete")
     if not lines or lines[0] != _VERSION:
         raise CorruptCheckpoint(f"{path}: expected version {_VERSION} in the first line")
     count = parse_number(lines[1] if len(lines) > 1 else "", MAX_INT, path)

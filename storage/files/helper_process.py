@@ -2,7 +2,7 @@
 
 A helper runs one work at a time, and exits immediately when the broker dies or closes the socket. A work can be pickled
 and has ``run(report)``, or ``run_on(descriptor)`` with an open file. Large buffers are sent uncopied, as
-``pickle.PickleBuffer``. Each work has the limit of file sizes that the broker has when it sends the work.
+``pickle.PickleBuffer``. Each work item runs with the file-size limit that the broker has when it sends the item.
 """
 
 import os
@@ -60,7 +60,7 @@ class Helper:
         return self.process.poll() is None
 
     def begin(self, work: object, descriptor: int = -1) -> None:
-        """Send a work, with an open file if needed. Raises: ConnectionError if the process has ended."""
+        """Send a work item, with an open file if needed. Raises: ConnectionError if the process has ended."""
         _send(self.connection, (work, descriptor >= 0, file_size_limit()))
         if descriptor >= 0:
             send_handle(self.connection, descriptor, self.process.pid)
@@ -96,7 +96,7 @@ def _receive(connection: "Connection") -> Any:
 
 
 def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
-    """Run works until the broker closes the socket."""
+    """Run work items until the broker closes the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the broker handles Ctrl-C
     if memory_limit_bytes:
         limit_memory(memory_limit_bytes)

@@ -1,8 +1,8 @@
 """Each leader epoch's start offset, by which followers find where their log diverges.
 
-Epochs and offsets are kept in memory and in ``leader-epoch-checkpoint``. An epoch's first append writes the file which,
-unlike in Kafka, becomes durable with the flush of records (``prepare_sync``). After the recovery point, recovery takes
-the epochs from batches.
+Epochs and offsets are kept in memory and in ``leader-epoch-checkpoint``. The first append of an epoch writes the file.
+Unlike in Kafka, the file becomes durable only when records are flushed (``prepare_sync``). Recovery reads the epochs
+after the recovery point from the batches.
 Source: KIP-101, LeaderEpochFileCache.java@3.9.
 """
 

@@ -155,7 +155,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     if version != _SNAPSHOT_VERSION:
         raise CorruptSnapshot(f"version {version}, expected {_SNAPSHOT_VERSION}")
     if crc32c(data[_SNAPSHOT_CRC_START:]) != crc:
-        raise CorruptSnapshot("the CRC does not fit")
+        raise CorruptSnapshot("the CRC does not match")
     if count < 0 or len(data) < _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size:
         raise CorruptSnapshot(f"{count} entries announced, {len(data)} bytes found")
     entries = []

@@ -1,7 +1,7 @@
-"""The long parts of opening a log after a crash, for this process or a helper.
+"""The long parts of opening a log after a crash: work items that run in this process or in a helper.
 
-Opening a log is a generator (``Steps``) that yields each part as a work. It is resumed with the work's result, or None
-to do the work itself. Works only read files, so killing a helper does no harm.
+Opening a log is a generator (``Steps``) that yields each part as a work item. Send it the item's result, or None to
+make it run the item itself. Work items only read files, so killing a helper does no harm.
 Tests: tests/storage/manager/test_recovery_helper.py.
 """
 
@@ -31,11 +31,11 @@ class ScanWork(NamedTuple):
     recovery_point: int
     interval_bytes: int
     size_bytes: int
-    following_bytes: int  # of later segments, to be scanned, too
+    following_bytes: int  # in later segments, which must also be scanned
 
     @property
     def left_bytes(self) -> int:
-        """How many bytes the owner would scan before its next turn without a helper."""
+        """Bytes that the owner would scan in one turn if it had no helper."""
         return self.size_bytes + self.following_bytes
 
     def run(self, report: Report) -> SegmentScan:

@@ -105,7 +105,7 @@ def _dump_batch(data: bytes, span: BatchSpan, records: bool) -> Iterator[Row]:
         valid = False
     yield batch_row(header, span.position, valid)
     if not valid:
-        yield _problem(span.position, f"the CRC of the batch at offset {header.base_offset} does not fit")
+        yield _problem(span.position, f"the CRC of the batch at offset {header.base_offset} does not match")
     if not records:
         return
     try:
@@ -189,7 +189,7 @@ def dump_offset_index(path: str, base_offset: int, log_path: str | None = None) 
     """One row per entry, compared with its batch if ``log_path`` is given."""
     data = read_file(path) or b""
     if len(data) % 8:
-        yield _problem(len(data), "the size is no multiple of 8")
+        yield _problem(len(data), "the size is not a multiple of 8")
     previous = -1
     for word in parse_offset_index(data):
         offset, position = base_offset + (word >> 32), word & 0xFFFFFFFF
@@ -220,7 +220,7 @@ def dump_time_index(path: str, base_offset: int, log_path: str | None = None) ->
     """One row per entry, compared with the log's largest timestamp if ``log_path`` is given."""
     data = read_file(path) or b""
     if len(data) % 12:
-        yield _problem(len(data), "the size is no multiple of 12")
+        yield _problem(len(data), "the size is not a multiple of 12")
     newest = _newest_by_offset(log_path) if log_path is not None else None
     previous_ms, previous_offset = -1, -1
     found_ms = -1

@@ -47,8 +47,8 @@ def _nothing(log_dir: LogDir, lost: Iterable[TopicPartition]) -> None: ...
 class HostedLogs:
     """The logs of all working directories, by partition. This object is the ``LogOwner`` of each log.
 
-    ``live_dirs``: usable ones of ``log.dirs``. ``futures``: where copies will replace logs. ``dirty``: to flush,
-    longest waiting first. ``directory_lost``: called before ``on_directory_failure``.
+    ``live_dirs``: usable ones of ``log.dirs``. ``futures``: the log directories of copies that will replace
+    logs. ``dirty``: logs to flush, longest waiting first. ``directory_lost``: called before ``on_directory_failure``.
     """
 
     def __init__(
@@ -88,9 +88,7 @@ class HostedLogs:
         self.dirty.pop(log.tp, None)
         log.owner = None
 
-    def new_log(
-        self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None
-    ) -> Log:
+    def new_log(self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None) -> Log:
         """Create a log in a new folder, without adding it. Raises: OSError after taking the directory offline."""
         try:
             log_dir.forget_deleted(tp)
@@ -123,8 +121,8 @@ class HostedLogs:
         log_dir.write_cleaner_offsets()
 
     def prepare_recovery_point(self, log: Log, offset: int) -> Callable[[], None] | None:
-        """Work, for any thread, that raises the recovery point on disk to ``offset`` or more; None if it is that high
-        already.
+        """Work, for any thread, that raises the recovery point on disk to ``offset`` or more; None if it is already
+        that high.
 
         Raises: OSError.
         """

@@ -140,7 +140,7 @@ class LogCleanerManager:
         return is_cleaned
 
     def disk_failed(self, log: Log, error: OSError) -> None:
-        """Take the directory offline, unless ``error`` is a mere shortage."""
+        """Take the directory offline, unless ``error`` is only a shortage (``is_shortage``)."""
         if not is_shortage(error):
             self._logs.fail_directory(log, error)
 

@@ -384,7 +384,7 @@ class LogDir:
     def shut_down_steps(self, broker_epoch: int) -> Iterator[Works]:
         """Close all logs, write what the next start needs, and release the lock; some logs per step.
 
-        The caller finishes a step's works before the next step. If a step raises, the next start recovers.
+        The caller finishes the work items of a step before the next step. If a step raises, the next start recovers.
         """
         yield from close_logs_steps(list(self.logs.values()))
         self.is_contiguous = False  # no records follow the recovery points, and the next broker may be a Java broker
@@ -414,7 +414,7 @@ class LogDir:
 def close_logs_steps(logs: Sequence[Log]) -> Iterator[Works]:
     """Flush and close all logs, some per step, so that the next start needs no recovery.
 
-    The caller finishes a step's works before the next step. Raises: OSError; no log is then closed cleanly.
+    The caller finishes the work items of a step before the next step. Raises: OSError; no log is then closed cleanly.
     """
     at_once = min([LOGS_AT_ONCE, *(log.segments.pool.max_open_files for log in logs[:1])])
     for first in range(0, len(logs), at_once):
@@ -436,7 +436,7 @@ def _flush(logs: Iterable[Log]) -> Iterator[Works]:
 
 
 def _done_by_owner(works: Works) -> Iterator[Works]:
-    """Run all works even if one fails: no file may be closed while another thread syncs it."""
+    """Run all work items even if one fails: no file may be closed while another thread syncs it."""
     failures: list[OSError] = []
 
     def guarded(work: Callable[[], None]) -> None:

@@ -126,7 +126,7 @@ def load_log_steps(
     cleaned_offset: int | None = None,
     is_contiguous: bool = True,
 ) -> Steps[tuple[Log, Dropped | None]]:
-    """Open an existing log. The yielded works may run in another process.
+    """Open an existing log. The yielded work items may run in another process.
 
     Args:
         recovery_point, log_start_offset: from the checkpoints, or 0.

@@ -1,6 +1,7 @@
 """Opens all logs at a start: directories in parallel, small recoveries here, large ones in helpers.
 
-A step of ``LogManager.start_steps`` handles a log, or part of one, of each directory; the owner may work in between.
+Each step of ``LogManager.start_steps`` opens one log, or part of one, in each directory. The owner can do other work
+between two steps.
 Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_recovery_helper.py.
 """
 
@@ -17,14 +18,14 @@ from kafka_zk.storage.manager.log_loader import Dropped, Means, load_log_steps
 from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
-"""Smaller works run in this process. Measured: scanning a MiB takes 0.3 ms with batches of 16 KB, 4 ms with batches of
-one small record; replaying producers twice as long. A helper starts in 70 ms and responds in 0.2 ms."""
+"""Smaller work items run in this process. Measured: scanning a MiB takes 0.3 ms with batches of 16 KB, 4 ms with
+batches of one small record; replaying producers twice as long. A helper starts in 70 ms and responds in 0.2 ms."""
 HELPER_POLL_S = 0.01
 """Seconds between two polls of the helpers."""
 
 
 class StartProgress(NamedTuple):
-    """Bytes are those of recovery scans; their total grows as logs are opened."""
+    """Byte counts are those of recovery scans; ``bytes_to_scan`` grows as logs are opened."""
 
     log_count: int  # opened
     total_log_count: int
@@ -76,7 +77,7 @@ class DirectoryOpening:
 
     Args:
         partitions: with their paths.
-        helper_count: at most.
+        helper_count: maximum number of helper processes; 0: none.
     """
 
     def __init__(

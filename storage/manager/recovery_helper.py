@@ -1,7 +1,7 @@
 """Helper processes for recovery work.
 
-Python uses one core, and the broker must keep its ZooKeeper session. The first work starts a helper, which only reads
-files.
+Recovery runs in other processes because Python uses one core, and the broker must keep its ZooKeeper session meanwhile.
+The first work item starts a helper. Helpers only read files.
 """
 
 import signal
@@ -28,13 +28,13 @@ class _RecoveryHelper(Helper):
 
 
 class HelperPool:
-    """Up to ``count`` helpers, started when needed. ``scanned_bytes``: so far."""
+    """Up to ``count`` helpers, started when needed. ``scanned_bytes``: the total that all helpers have reported."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._helpers: list[_RecoveryHelper] = []
         self._queue: deque[tuple[Any, Work]] = deque()
-        self._left: list[Any] = []  # tokens of works without a process
+        self._left: list[Any] = []  # tokens of work items for which no process could be started
         self.scanned_bytes = 0
 
     @property
@@ -42,7 +42,7 @@ class HelperPool:
         return bool(self._queue or self._left) or any(helper.work for helper in self._helpers)
 
     def submit(self, token: Any, work: Work) -> None:
-        """Queue a work. ``answers`` returns its result with ``token``."""
+        """Queue a work item. ``answers`` returns its result with ``token``."""
         self._queue.append((token, work))
         self._hand_out()
 
@@ -81,7 +81,7 @@ class HelperPool:
         code = helper.process.wait()
         self._helpers.remove(helper)
         if code == -signal.SIGBUS:
-            return helper.token, OSError(f"the disk failed under {helper.work}")
+            return helper.token, OSError(f"the disk failed (SIGBUS) during {helper.work}")
         return helper.token, None
 
     def _hand_out(self) -> None:

@@ -80,7 +80,7 @@ def compress(codec: Compression | int, data: Data, level: int | None = None) -> 
 
 def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     """Raises: UnpacksTooBig above the limit, CorruptRecord for damaged or truncated data, UnsupportedCompression for an
-        unknown codec or without its library."""
+    unknown codec or without its library."""
     chunks = list(decompress_chunks(codec, data, max_size_bytes, max_size_bytes + 1))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -132,7 +132,7 @@ def _gzip_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
                 rest = data[position : position + _GZIP_INPUT_BYTES]
                 position += len(rest)
                 if not rest:
-                    raise CorruptRecord("gzip: the data end in the middle")
+                    raise CorruptRecord("gzip: the data are truncated")
             try:
                 chunk = member.decompress(rest, chunk_bytes)
             except zlib.error as error:
@@ -228,7 +228,7 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
         while not decompressor.eof:
             rest = bytes(data[position : position + _LZ4_INPUT_BYTES]) if decompressor.needs_input else b""
             if decompressor.needs_input and not rest:
-                raise CorruptRecord("lz4: the data end in the middle")
+                raise CorruptRecord("lz4: the data are truncated")
             position += len(rest)
             try:
                 chunk = decompressor.decompress(rest, max_length=min(chunk_bytes, step))
@@ -261,7 +261,7 @@ def _zstd_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
         while not frame.eof:
             rest = data[position : position + _ZSTD_INPUT_BYTES] if frame.needs_input else b""
             if frame.needs_input and not rest:
-                raise CorruptRecord("zstd: the data end in the middle")
+                raise CorruptRecord("zstd: the data are truncated")
             position += len(rest)
             try:
                 chunk = frame.decompress(rest, chunk_bytes)

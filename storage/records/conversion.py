@@ -52,7 +52,7 @@ def _messages(message_set: Buffer, max_uncompressed_bytes: int) -> Iterator[tupl
     first: LegacyEntry | None = None
     for entry in iter_entries(message_set):
         if entry.log_append_time:
-            raise InvalidTimestamp("a producer may not set LogAppendTime on its messages")
+            raise InvalidTimestamp("a producer must not set LogAppendTime on its messages")
         if first is None:
             first = entry
         elif first.codec or entry.codec or entry.magic != first.magic:
@@ -72,7 +72,7 @@ def check_has_old_form(header: BatchHeader) -> None:
     """Check the header as ``down_convert_batch`` does. Raises: UnsupportedCompression, InvalidRecord."""
     codec = header.compression
     if codec == Compression.zstd:
-        raise UnsupportedCompression(f"{codec.name} needs magic 2, the reader knows an older one")
+        raise UnsupportedCompression(f"{codec.name} needs magic 2, but the reader only knows an older one")
     check_count(header)
 
 

@@ -59,7 +59,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker in the usual format; None does not exclude another format."""
+    """The marker if the batch has the usual format; None means that ``marker_of`` must decode the batch."""
     is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= MARKER_BYTES
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None

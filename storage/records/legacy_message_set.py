@@ -93,7 +93,7 @@ def _read_entry(data: bytes, position: int, end: int) -> LegacyEntry:
     if magic not in (0, 1) or size < _MIN_SIZE[magic]:
         raise CorruptRecord(f"a message of magic {magic} with {size} bytes")
     if zlib.crc32(data[position + _CRC_END : end]) != crc:
-        raise CorruptRecord(f"the CRC of the message at offset {offset} does not fit")
+        raise CorruptRecord(f"the CRC of the message at offset {offset} does not match")
     position += _ENTRY.size
     timestamp_ms = NO_TIMESTAMP
     if magic:

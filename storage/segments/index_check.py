@@ -29,10 +29,10 @@ def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
             return index.path, "is missing"
     for offset, position in segment.offset_index.edges():
         if not segment.is_indexed_batch(position, offset):
-            return segment.offset_index.path, f"names position {position} for offset {offset}, which does not fit"
+            return segment.offset_index.path, f"names position {position} for offset {offset}, unlike the log"
     timestamp_ms, offset = segment.time_index.last_entry
     if not segment.is_indexed_timestamp(timestamp_ms, offset):
-        return segment.time_index.path, f"names offset {offset} for timestamp {timestamp_ms}, which does not fit"
+        return segment.time_index.path, f"names offset {offset} for timestamp {timestamp_ms}, unlike the log"
     newest_ms = _newest_timestamp_at_end_ms(segment) if is_final else -1
     if newest_ms > timestamp_ms:
         return segment.time_index.path, f"ends with timestamp {timestamp_ms}, before the records' {newest_ms}"

@@ -233,7 +233,7 @@ def _judge(
         return f"offset {base_offset} where at least {next_offset} was expected"
     following = position + length + LOG_OVERHEAD
     if last_offset >= recovery_point and crc32c(view[position + CRC_START : following]) != crc:
-        return f"the CRC of the batch at offset {base_offset} does not fit"
+        return f"the CRC of the batch at offset {base_offset} does not match"
     return base_offset, last_offset, epoch, max_timestamp_ms, following
 
 

@@ -47,7 +47,7 @@ def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
 def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
     """The problem in the segment's index file, if any."""
     if len(data) % ENTRY_SIZE:
-        return f"has {len(data)} bytes, which is no multiple of {ENTRY_SIZE}"
+        return f"has {len(data)} bytes, which is not a multiple of {ENTRY_SIZE}"
     previous = base_offset - 1
     for entry in decode_transaction_index(data):
         if entry.version != VERSION:

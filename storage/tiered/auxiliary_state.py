@@ -29,7 +29,7 @@ def epoch_before(local_start_offset: int, local_start_epoch: int, earlier_epoch:
 
     Args:
         earlier_epoch, earlier_end_offset: the leader's response to OffsetForLeaderEpoch for the epoch before
-            ``local_start_epoch``; -1 and -1 if it has none.
+            ``local_start_epoch``; -1 and -1 if it knows no epochs.
     """
     is_of_earlier = earlier_epoch >= 0 and earlier_end_offset >= local_start_offset
     return earlier_epoch if is_of_earlier else local_start_epoch

@@ -23,6 +23,8 @@ class CopyCandidate(NamedTuple):
 def segments_to_copy(log: RemotePartitionLog, leader: TieredReplica, last_stable_offset: int) -> list[CopyCandidate]:
     """The segments to copy, oldest first: those that are closed, end below the last stable offset, and have an offset
     after the last copied one. The first segment without leader epochs (a message format before 2) ends the selection.
+
+    ``log``: complete. What the leader has not read of it would be copied again, and might be hidden by its copy.
     """
     copied = latest_tiered_offset(log, leader.lineage, leader.log_end_offset)
     first = max(copied + 1, leader.log_start_offset)

@@ -41,14 +41,19 @@ def epochs_within(lineage: Lineage, start: int, end: int) -> tuple[tuple[int, in
     return tuple(found)
 
 
-def locate(log: RemotePartitionLog, lineage: Lineage, offset: int) -> RemoteExtent | None:
-    """Where to read ``offset``, and how far within its epoch; None if no readable segment has it."""
+def locate(log: RemotePartitionLog, lineage: Lineage, offset: int, end: int) -> RemoteExtent | None:
+    """Where to read ``offset``, and how far within its epoch; None if no readable segment has it.
+
+    ``end``: at most the log end offset. After an unclean election, the log may end within a segment, and have no later
+    epoch yet.
+    """
     at = bisect_right(lineage, offset, key=lambda entry: entry[1])
-    found = log.find(lineage[at - 1][0], offset) if at else None
+    found = log.find(lineage[at - 1][0], offset) if at and offset < end else None
     if found is None:
         return None
     segment, last = found
-    return RemoteExtent(segment, offset, last if at == len(lineage) else min(last, lineage[at][1] - 1))
+    epoch_end = lineage[at][1] if at < len(lineage) else end
+    return RemoteExtent(segment, offset, min(last, epoch_end - 1, end - 1))
 
 
 def extents(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> Iterator[RemoteExtent]:
@@ -58,7 +63,7 @@ def extents(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> 
     """
     offset = start
     while offset < end:
-        found = locate(log, lineage, offset)
+        found = locate(log, lineage, offset, end)
         following = _next_start(log, lineage, offset)
         until = end if following is None else min(end, following)
         if found is not None:
@@ -104,8 +109,14 @@ def first_readable_offset(
     """The log start offset of a new leader, at least its own.
 
     The previous leader may have deleted remote segments, and have failed before its followers adopted the log start
-    offset that this caused. Call it only with metadata that are complete: a log start offset never moves back.
+    offset that this caused. Call it only with metadata that are complete: a log start offset never moves back. The
+    result may be above the leader's high watermark; then wait for that.
+
+    A lineage that begins later than the log was rebuilt from local segments, and does not tell which older segments
+    are readable. Then the log start offset stays, because retention would delete what lies before it.
     Source: RemoteLogManager.findLogStartOffset@3.9.
     """
+    if not lineage or lineage[0][1] > log_start_offset:
+        return log_start_offset
     first = next(extents(log, lineage, log_start_offset, local_start_offset), None)
     return max(log_start_offset, local_start_offset if first is None else first.first)

@@ -19,7 +19,8 @@ SAME_AS_TOTAL = -2
 
 class LocalDeletion(NamedTuple):
     """``segment_count``: how many segments to delete, oldest first, never the active one. ``rolls``: close the active
-    one, so that it can be copied."""
+    one, so that it can be copied. This is only if all others are deleted; otherwise each call would close a small
+    segment while remote storage is away."""
 
     segment_count: int
     rolls: bool
@@ -42,7 +43,8 @@ def local_deletion(log: RemotePartitionLog, replica: TieredReplica, config: LogC
         ):
             break
         count += 1
-    return LocalDeletion(count, expired_count == len(segments) and segments[-1].size_bytes > 0)
+    is_active_due = expired_count == len(segments) == count + 1
+    return LocalDeletion(count, is_active_due and segments[-1].size_bytes > 0)
 
 
 def _count_expired(segments: Sequence[LocalSegment], config: LogConfig, now_ms: int) -> int:

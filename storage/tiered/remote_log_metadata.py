@@ -129,7 +129,8 @@ class RemotePartitionLog:
 
 
 class RemoteLogMetadata:
-    """The remote logs of all partitions whose records were applied."""
+    """The remote logs of all partitions whose records were applied. A log without segments is forgotten, with its
+    highest offsets."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicIdPartition, RemotePartitionLog] = {}

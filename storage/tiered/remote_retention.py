@@ -20,7 +20,8 @@ from kafka_zk.storage.tiered.tiered_replica import TieredReplica
 
 
 class RemoteDeletion(NamedTuple):
-    """``log_start_offset``: at least the present one. ``segments``: to delete when it is durable, in this order.
+    """``log_start_offset``: at least the present one; it may be above the high watermark of a new leader, which then
+    deletes nothing yet. ``segments``: to delete when it is durable, in this order.
 
     Stop if DELETE_SEGMENT_STARTED of one cannot be written. The next leader may not know the log start offset; it
     searches the first offset that can be read (``first_readable_offset``), and a gap must not come after it.
@@ -93,8 +94,8 @@ class _Readable(NamedTuple):
 
 
 def _readable(log: RemotePartitionLog, leader: TieredReplica) -> Iterator[_Readable]:
-    """Yield the segments that readers use, ascending. Of segments that overlap, each counts with its share of bytes, so
-    that retention never keeps less than it promises."""
+    """Yield the segments that readers use, ascending. Of segments that overlap, each counts with its share of bytes,
+    because retention would keep too little if it counted offsets twice."""
     offset = leader.log_start_offset
     found = extents(log, leader.lineage, offset, leader.log_end_offset)
     for _, group in groupby(found, key=lambda extent: extent.segment.segment_id.id):

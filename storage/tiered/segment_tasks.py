@@ -8,6 +8,7 @@ Source: RemoteLogManager.copyLogSegment, deleteRemoteLogSegment@3.9.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -132,10 +133,12 @@ class SegmentCopy:
         if self.state is TaskState.COPYING:
             return CopyObjects(self.segment)
         if self.state is TaskState.DISCARDING:
-            return RemoveObjects(self.segment)
+            return RemoveObjects(replace(self.segment, custom_metadata=custom_metadata))
         if self.state is TaskState.WRITING_FINISHED:
             return WriteMetadata(
-                _update(self.segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, now_ms, custom_metadata)
+                RemoteLogSegmentMetadataUpdate(
+                    self.segment.segment_id, now_ms, custom_metadata, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+                )
             )
         return None
 
@@ -153,12 +156,19 @@ class SegmentDeletion:
         if self.state is before:
             return None
         if self.state is TaskState.WRITING_STARTED:
-            return WriteMetadata(_update(self.segment, RemoteLogSegmentState.DELETE_SEGMENT_STARTED, now_ms))
+            return self._write(RemoteLogSegmentState.DELETE_SEGMENT_STARTED, now_ms)
         if self.state is TaskState.DELETING:
             return RemoveObjects(self.segment)
         if self.state is TaskState.WRITING_FINISHED:
-            return WriteMetadata(_update(self.segment, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED, now_ms))
+            return self._write(RemoteLogSegmentState.DELETE_SEGMENT_FINISHED, now_ms)
         return None
+
+    def _write(self, state: RemoteLogSegmentState, now_ms: int) -> WriteMetadata:
+        """Repeat the custom metadata: brokers of Kafka forget them otherwise, and their plugin may need them to find
+        the objects when they continue the deletion."""
+        return WriteMetadata(
+            RemoteLogSegmentMetadataUpdate(self.segment.segment_id, now_ms, self.segment.custom_metadata, state)
+        )
 
 
 def _next(table: Mapping[TaskState, Mapping[TaskEvent, TaskState]], state: TaskState, event: TaskEvent) -> TaskState:
@@ -166,9 +176,3 @@ def _next(table: Mapping[TaskState, Mapping[TaskEvent, TaskState]], state: TaskS
     if following is None:
         raise IllegalTaskEvent(f"{event.name} in {state.name}")
     return following
-
-
-def _update(
-    segment: RemoteLogSegmentMetadata, state: RemoteLogSegmentState, now_ms: int, custom: bytes | None = None
-) -> RemoteLogSegmentMetadataUpdate:
-    return RemoteLogSegmentMetadataUpdate(segment.segment_id, now_ms, custom, state)

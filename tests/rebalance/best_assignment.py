@@ -1,4 +1,5 @@
-"""A judge for ``sticky``: goes through all assignments of a small group, knowing nothing of how it is done."""
+"""A judge for ``sticky``: finds the best assignment of a small group by exhaustive search, independently of the
+assignor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can happen to a group, one thing after another, chosen by a seed; and the end of all of it."""
+"""Random faults and changes in a group, one at a time and chosen by a seed, and their end."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,8 @@ MEMBERS_MAX = 6
 
 
 class Faults:
-    """``strike`` does one thing, ``heal`` ends all that lasts. ``strategies``: what a new member may announce."""
+    """``strike`` causes one fault or change; ``heal`` ends all lasting faults. ``strategies``: what a new member may
+    announce."""
 
     def __init__(self, group: Group, strategies: Sequence[Sequence[str]], *, static: bool = False) -> None:
         self._group = group
@@ -36,13 +37,13 @@ class Faults:
         self._broker_up = False
 
     def strike(self) -> str:
-        """Returns what was done."""
+        """Cause one fault or change, and return its name."""
         kind = self._random.choice(sorted(self.kinds))
         self.kinds[kind]()
         return kind
 
     def heal(self) -> None:
-        """All faults are over; at least one member is there."""
+        """End all faults, and make sure that the group has at least one member."""
         self._group.zookeeper.loss_probability = 0.0
         for process in self._group.processes:
             if process.alive:
@@ -92,7 +93,8 @@ class Faults:
         self._later(12_000, process.client.heal)
 
     def _expire(self) -> None:
-        """By force, which no lease can foresee: so only while the process knows that its connection is gone."""
+        """Expire a session by force. No lease can protect against this, so it happens only while the process knows
+        that it is disconnected."""
         process = self._someone()
         process.client.cut()
 

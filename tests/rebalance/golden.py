@@ -1,4 +1,5 @@
-"""Groups that Kafka's own consumers decided: ours must decide the same (unit tests), and Kafka must still (peers)."""
+"""Assignments computed by Kafka's own consumers. Unit tests check that ours are equal; peer tests check that Kafka's
+still are."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, group_snapshot
 from kafka_zk.registry.znodes.consumers import BLACK_LIST, WHITE_LIST, ConsumerRegistration
 
-#: The cluster's topics. No two names with equal hashes: there Kafka's order depends on how ZooKeeper lists children.
+#: The cluster's topics. No two names have equal hashes, because Kafka's order then depends on ZooKeeper's listing.
 PARTITIONS_OF = {
     "t1": 4, "t2": 5, "orders": 12, "payments": 13, "clicks": 1, "a.b": 7, "logs_1": 30, "logs_2": 30, "empty": 0,
     "__consumer_offsets": 3, "__transaction_state": 2,

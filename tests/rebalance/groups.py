@@ -1,4 +1,4 @@
-"""Random groups for property tests, seeded ones for the comparison with Kafka, and short ways to write a group down."""
+"""Random groups for property tests, seeded groups for comparisons with Kafka, and short notations for groups."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def equal_members(
 
 
 def everything(snapshot: GroupSnapshot) -> set[TopicPartition]:
-    """All partitions that somebody subscribes to."""
+    """All partitions of subscribed topics."""
     return {TopicPartition(topic, number) for topic, numbers in snapshot.partitions.items() for number in numbers}
 
 
 def loads(snapshot: GroupSnapshot, assignment: Assignment) -> dict[ThreadId, int]:
-    """Thread -> how many partitions it reads; threads with none included."""
+    """Thread -> number of its partitions, including threads without partitions."""
     counts = Counter(assignment.values())
     return {thread: counts[thread] for threads in snapshot.threads.values() for thread in threads}
 

@@ -25,7 +25,7 @@ REGEXES = (
     "^*a", "$a", "(?=a)*a", "(^a|b)+", r"a\E", r"[a\E]", "[[:alpha:]]+", "[a-\\d]+", r"[\d-a]+", r"[\d-]+",
 )  # fmt: skip
 
-#: Of these, what Java takes and we refuse, because Python cannot say it or nobody would.
+#: The expressions that Java accepts and we reject, because Python cannot express them or they have no practical use.
 REFUSED = (
     r"[\P{Alpha}]+", "t(?i)1", "(?x)t 1", "(?d)t1", "(?u)t1", r"(a)\11", r"(a)\2", r"\1(a)", "{2}", "a{2}{3}",
     "[a-b[1-2]]+", "[a-z&&[^a]]+", "[a&&b]", r"\x{61}", r"\0141", r"\01", r"\cA", r"\e", r"\t", r"\h", r"\R", r"\X",

@@ -1,7 +1,8 @@
-"""Kafka's old consumer on the in-memory ZooKeeper, as far as its neighbours notice it: no fence, no lease.
+"""Kafka's old consumer on the in-memory ZooKeeper, reduced to what other members can observe. It has no fence and no
+lease.
 
-It deletes owner znodes without looking whose they are, commits at any version, tries a rebalance four times with a
-pause in between, and then owns nothing until the next event. Range only.
+It deletes owner znodes without checking their owner and commits without checking a version. It attempts a rebalance
+four times with pauses, and then owns nothing until the next event. Range only.
 Source: ZookeeperConsumerConnector.scala@0.10.2 (syncedRebalance, rebalance, reflectPartitionOwnershipDecision).
 """
 
@@ -35,7 +36,7 @@ COMMIT_EVERY_TICKS = 5
 
 
 class Surroundings(Protocol):
-    """What it shares with the other members of its group (``world.Group``)."""
+    """What an old consumer shares with the other members of its group (``world.Group``)."""
 
     zookeeper: SimZooKeeper
     scheduler: Scheduler
@@ -45,7 +46,7 @@ class Surroundings(Protocol):
 
 
 class OldConsumer:
-    """Joins when made. It re-registers and rebalances by itself after a lost session."""
+    """Joins the group when it is constructed. It re-registers and rebalances by itself after a lost session."""
 
     def __init__(self, group: Surroundings, name: str) -> None:
         self.group = group

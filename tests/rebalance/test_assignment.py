@@ -12,7 +12,7 @@ PARTITIONS_OF = {"t1": [1, 0], "t2": [0], "__consumer_offsets": [0], "__transact
 
 
 def test_threads_are_sorted_as_strings() -> None:
-    """Thread 10 comes before thread 2, as in Kafka; what else would break mixed groups."""
+    """Thread 10 comes before thread 2, as in Kafka. Another order would break mixed groups."""
     snapshot = group_snapshot(
         {"b": ConsumerRegistration({"t1": 1}), "a": ConsumerRegistration({"t1": 11})}, PARTITIONS_OF
     )
@@ -22,7 +22,7 @@ def test_threads_are_sorted_as_strings() -> None:
 
 
 def test_a_topic_that_does_not_exist_has_no_partitions() -> None:
-    """It may come later; its subscribers are known already."""
+    """The topic may be created later; the snapshot already has its subscribers."""
     snapshot = group_snapshot({"a": ConsumerRegistration({"later": 1})}, PARTITIONS_OF)
     assert snapshot.threads == {"later": ("a-0",)}
     assert snapshot.partitions == {"later": ()}
@@ -38,7 +38,7 @@ def test_a_topic_that_does_not_exist_has_no_partitions() -> None:
         ("anything else", "t1", {"t1"}),
     ],
 )
-def test_wildcards_are_expanded_over_what_exists(pattern: str, regex: str, topics: set[str]) -> None:
+def test_wildcards_are_expanded_to_existing_topics(pattern: str, regex: str, topics: set[str]) -> None:
     """The topic that 0.8 to 0.10 call internal is dropped from a wildcard, but not from a static subscription."""
     snapshot = group_snapshot({"a": ConsumerRegistration({regex: 2}, pattern)}, PARTITIONS_OF)
     assert set(snapshot.threads) == topics
@@ -63,12 +63,13 @@ def test_no_streams_are_no_threads() -> None:
     assert group_snapshot(members, PARTITIONS_OF).threads == {"t1": ("b-0",)}
 
 
-def test_an_expression_that_cannot_be_read_stops_the_assignment() -> None:
-    """The member may understand it itself: without it, its partitions would be read twice."""
-    with pytest.raises(InvalidTopicFilter, match="is not taken"):
+def test_an_unsupported_expression_stops_the_assignment() -> None:
+    """The member itself may support the expression. An assignment without this member would let two members read its
+    partitions."""
+    with pytest.raises(InvalidTopicFilter, match="cannot be used"):
         group_snapshot({"a": ConsumerRegistration({"[a-z&&[^b]]": 1}, WHITE_LIST)}, PARTITIONS_OF)
 
 
-def test_thread_ids_are_read_back() -> None:
-    """Consumer ids end in a dash and eight digits themselves."""
+def test_thread_ids_are_parsed() -> None:
+    """A consumer id itself ends in a dash and eight digits."""
     assert consumer_of(thread_id("g_host-1795231299264-4cff9582", 12)) == "g_host-1795231299264-4cff9582"

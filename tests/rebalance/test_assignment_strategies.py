@@ -1,4 +1,4 @@
-"""What the assignor of every strategy in the table promises: a new one is checked by being in it."""
+"""Properties of every strategy's assignor. A new strategy in the table is tested automatically."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ V = TypeVar("V")
 ASSIGNORS = {strategy.assignor.name: strategy.assignor for strategy in STRATEGIES.values()}
 every_strategy = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS.keys())
 
-# Strings hash otherwise in every process: whoever iterates over a set of them is found out.
+# String hashes differ between processes, so this reveals an assignor that depends on the order of a set.
 _DIGEST = """
 import random, sys
 from kafka_zk.rebalance.assignment import group_snapshot
@@ -42,7 +42,7 @@ for _ in range(20):
 @every_strategy
 @given(group=groups())
 def test_total_and_disjoint(assignor: Assignor, group: Group) -> None:
-    """Every partition with a subscriber has one reader, one that subscribed to its topic, and no other has any."""
+    """Every partition with subscribers is assigned to one thread of a subscriber; other partitions are not assigned."""
     snapshot = group.snapshot
     assignment = assignor.assign(snapshot)
     assert set(assignment) == everything(snapshot)
@@ -52,7 +52,7 @@ def test_total_and_disjoint(assignor: Assignor, group: Group) -> None:
 @every_strategy
 @given(group=groups(equal=True, topic_count=1))
 def test_balanced(assignor: Assignor, group: Group) -> None:
-    """On one topic, counts differ by one at most. (Over several, each strategy's own tests say what holds.)"""
+    """On one topic, counts differ by at most one. (Each strategy's own tests cover several topics.)"""
     counts = loads(group.snapshot, assignor.assign(group.snapshot)).values()
     assert max(counts) - min(counts) <= 1
 
@@ -60,7 +60,7 @@ def test_balanced(assignor: Assignor, group: Group) -> None:
 @every_strategy
 @given(group=groups(), rng=st.randoms(use_true_random=False))
 def test_deterministic_in_any_order(assignor: Assignor, group: Group, rng: random.Random) -> None:
-    """ZooKeeper lists children in no order; members read them at different times."""
+    """ZooKeeper lists children in no defined order, so members may see different orders."""
 
     def shuffled(table: Mapping[K, V]) -> dict[K, V]:
         return dict(rng.sample(list(table.items()), len(table)))
@@ -75,7 +75,7 @@ def test_deterministic_in_any_order(assignor: Assignor, group: Group, rng: rando
 @pytest.mark.integration
 @every_strategy
 def test_deterministic_in_every_process(assignor: Assignor) -> None:
-    """Twenty rounds in a row, each from the one before, with two seeds for Python's hashes."""
+    """Twenty rounds, each starting from the previous assignment, with two seeds for Python's hashes."""
     outputs = {
         subprocess.run(
             [sys.executable, "-c", _DIGEST, assignor.name],
@@ -96,7 +96,7 @@ def test_sticky_when_nothing_changed(assignor: Assignor, group: Group) -> None:
 
 
 @every_strategy
-def test_the_snapshot_is_left_as_it_was(assignor: Assignor) -> None:
+def test_the_snapshot_is_not_modified(assignor: Assignor) -> None:
     """Members share it with their observers."""
     group = random_group(random.Random(5), ["a", "b", "c", "d", "e"])
     snapshot, same = (group_snapshot(group, {"a": [0, 1, 2], "b": [0]}) for _ in range(2))
@@ -108,7 +108,7 @@ def test_the_snapshot_is_left_as_it_was(assignor: Assignor) -> None:
 @every_strategy
 @pytest.mark.parametrize("topic_count", [1, 100, 2000])
 def test_200_members_on_2000_partitions_take_less_than_a_second(assignor: Assignor, topic_count: int) -> None:
-    """Of CPU; the worst that can have been, all with one member, included. It takes a fifth of that."""
+    """CPU time, including the worst case that one member had all partitions. It usually takes a fifth of the limit."""
     topics = {f"t{number}": range(2000 // topic_count) for number in range(topic_count)}
     members = equal_members(200, list(topics))
     hoarded = dict.fromkeys(everything(group_snapshot(members, topics)), "m000-0")
@@ -122,8 +122,10 @@ def test_200_members_on_2000_partitions_take_less_than_a_second(assignor: Assign
 @every_strategy
 @pytest.mark.parametrize("previous", ["hoarded", "random"])
 @pytest.mark.parametrize("topic_count", [20, 500])
-def test_so_do_200_members_with_subscriptions_of_their_own(assignor: Assignor, topic_count: int, previous: str) -> None:
-    """Each reads every other topic, more or less, so that no two topics have the same readers."""
+def test_200_members_with_different_subscriptions_take_less_than_a_second(
+    assignor: Assignor, topic_count: int, previous: str
+) -> None:
+    """Each member subscribes to about half of the topics, so that no two topics have the same subscribers."""
     rng = random.Random(topic_count)
     topics = {f"t{number}": range(2000 // topic_count) for number in range(topic_count)}
     names = [f"m{number:03}" for number in range(200)]

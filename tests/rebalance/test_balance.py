@@ -1,4 +1,4 @@
-"""Full loads describe all balanced assignments, whichever of them they are read from."""
+"""Full loads describe all balanced assignments, and do not depend on the assignment they are computed from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ audience_lists = st.lists(
 def test_an_assignment_is_balanced_if_and_only_if_it_follows_the_full_loads(
     listed: list[tuple[frozenset[int], int]],
 ) -> None:
-    """Of all that there are, those with the smallest sum of squared counts."""
+    """Of all assignments, these have the smallest sum of squared counts."""
     audiences = [audience for audience, _ in listed]
     full = full_loads(audiences, [size for _, size in listed], THREADS)
     partitions = [audience for audience, size in listed for _ in range(size)]
@@ -41,6 +41,6 @@ def test_an_assignment_is_balanced_if_and_only_if_it_follows_the_full_loads(
 
 
 def test_members_that_read_little_and_many_that_read_much() -> None:
-    """What 2 reads besides, 3 reads alone; 4 reads what there is none of."""
+    """Thread 3 alone reads the other topic of thread 2; the topic of thread 4 has no partitions."""
     audiences = [frozenset({0, 1, 2}), frozenset({2, 3}), frozenset({4})]
     assert full_loads(audiences, [10, 3, 0], 5) == [4, 4, 4, 3, 0]

@@ -1,7 +1,7 @@
-"""What went wrong with every consumer of this kind in the field, each as a test named after what it prevents.
+"""Known failures of other ZooKeeper consumers, each with a test that is named after the required behaviour.
 
-``test_safeguards.py`` takes the safeguard of some of them out and sees them fail. The scenarios are plain functions for
-that; each raises AssertionError (``Stuck`` is one) when the complaint would be justified.
+``test_safeguards.py`` disables the safeguards for some of them and checks that the scenario then fails. Therefore the
+scenarios are plain functions; each raises AssertionError (``Stuck`` is a subclass) if the failure occurs.
 """
 
 import pytest
@@ -67,7 +67,7 @@ def test_3_a_restart_sooner_than_the_session_timeout_is_no_failure(strategy: str
 
 
 @pytest.mark.parametrize(("retries", "doubtful"), [(4, False), (3, True)])
-def test_3_retries_that_end_before_the_session_timeout_are_warned_of(retries: int, doubtful: bool) -> None:
+def test_3_retries_that_end_before_the_session_timeout_cause_a_warning(retries: int, doubtful: bool) -> None:
     group = Group({"t": 1}, session_timeout_ms=6000)
     (member,) = group.join_all("a", config=GroupConfig(2000, retries))
     assert bool(member.named(events.SettingsDoubtful)) == doubtful
@@ -96,7 +96,7 @@ MOMENTS_MS = (0, 1, 2, 3, 4, 6, 8, 12, 20, 40, 300)
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_5_a_member_whose_session_ended_registers_again_in_every_state(strategy: str) -> None:
-    """pykafka#204: its id was gone, it raised, its fetcher went on."""
+    """pykafka#204: the member's id was gone and it raised an error, but its fetcher continued."""
     for moment_ms in MOMENTS_MS:
         registers_again(Group({"t": 6}, moment_ms), strategy, moment_ms)
 
@@ -118,7 +118,7 @@ def registers_again(group: Group, strategy: str = "sticky", moment_ms: float = 3
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_6_a_zombie_hands_out_nothing_and_commits_nothing(strategy: str, seed: int) -> None:
-    """pykafka#273, brod#649: it read on while ZooKeeper said no."""
+    """pykafka#273, brod#649: the consumer continued to read while ZooKeeper refused its requests."""
     zombie_is_harmless(Group({"t": 4}, seed), strategy)
 
 
@@ -160,8 +160,9 @@ def silently_cut_off(group: Group) -> None:
     group.until_served()
 
 
-def test_9_a_claim_follows_the_release_at_once_and_nobody_polls() -> None:
-    """wvanbergen/kafka#58. A member that waits asks nothing; then there is one watch, one read and one multi."""
+def test_9_a_claim_follows_the_release_immediately_without_polling() -> None:
+    """wvanbergen/kafka#58. A waiting member sends no requests; after the release there are one watch event, one read
+    and one multi."""
     claim_follows_the_release(Group({"t": 1}))
 
 
@@ -210,9 +211,9 @@ def blip(group: Group, strategy: str = "cooperative-sticky") -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_12_nobody_elses_owner_znode_is_deleted(seed: int) -> None:
-    """pykafka#215, #308. An old consumer deletes znodes unseen; here one of ours, just before ours releases it, which
-    has not heard of that yet."""
+def test_12_the_owner_znode_of_another_member_is_not_deleted(seed: int) -> None:
+    """pykafka#215, #308. An old consumer deletes znodes without checking the owner: here our member's, just before that
+    member, which has not been notified, releases it."""
     others_znodes_stay(Group({"t": 4}, seed))
 
 
@@ -237,7 +238,7 @@ def others_znodes_stay(group: Group) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_13_changes_in_the_midst_of_a_rebalance_are_not_missed(strategy: str, seed: int) -> None:
+def test_13_changes_during_a_rebalance_are_not_missed(strategy: str, seed: int) -> None:
     """kazoo#259, #257: a partitioner that waited for its last lock missed what happened meanwhile."""
     changes_are_seen(Group({"t": 6}, seed), strategy)
 

@@ -1,4 +1,4 @@
-"""Drivers on the in-memory ZooKeeper: groups come together, change and fall apart, without a fault."""
+"""Drivers on the in-memory ZooKeeper: groups form, change and dissolve, without faults."""
 
 import pytest
 
@@ -14,7 +14,7 @@ STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def told(process: Process, kind: type[RebalanceEvent], since: int = 0) -> set[TopicPartition]:
-    """All partitions that the events of a kind name."""
+    """All partitions in the events of a kind."""
     named: set[TopicPartition] = set()
     for event in process.events[since:]:
         if isinstance(event, kind):
@@ -131,7 +131,8 @@ def test_a_static_member_that_stays_away_loses_its_place() -> None:
 
 @pytest.mark.parametrize("other", ["old", "range"])
 def test_a_static_member_says_when_its_place_is_not_kept(other: str) -> None:
-    """A foreign member, or one with another list, makes the group run a strategy that keeps no places."""
+    """A member of another implementation, or one with other strategies, can make the group use a strategy that reserves
+    no partitions."""
     group = Group({"t": 6})
     first, second = group.join_all("ab", instance_timeout_ms=45_000)
     assert not first.named(events.PlaceNotKept)
@@ -174,7 +175,7 @@ def test_the_place_of_a_static_member_outlives_the_leader() -> None:
 def test_a_static_member_that_was_killed_outwaits_its_ghost_however_long_zookeeper_is_away(
     back_after_ms: float, away_ms: float
 ) -> None:
-    """A restarted ZooKeeper gives every session, the dead one's too, its whole timeout again."""
+    """A restarted ZooKeeper gives every session its full timeout again, including the dead member's."""
     group = Group({"t": 6})
     first, second = group.join_all("ab", instance_timeout_ms=45_000)
     mark, owned = len(first.events), second.owned
@@ -204,7 +205,7 @@ def test_a_live_holder_of_the_instance_id_stays_when_zookeeper_was_away() -> Non
 
 
 def test_the_place_of_a_static_member_is_kept_while_zookeeper_is_away() -> None:
-    """Nobody can come back then."""
+    """No member can return during that time."""
     group = Group({"t": 6})
     first, second = group.join_all("ab", instance_timeout_ms=8000)
     mark, owned = len(first.events), second.owned
@@ -265,7 +266,7 @@ def test_with_an_old_consumer_the_group_falls_back_to_eager_range_and_says_so() 
 
 @pytest.mark.parametrize("strategies", [["roundrobin", "range"], ["cooperative-sticky", "roundrobin", "range"]])
 def test_beside_an_old_consumer_roundrobin_gives_way_to_range(strategies: list[str]) -> None:
-    """The old consumer runs range; under anything else partitions would stay unowned for ever."""
+    """The old consumer uses range; with any other strategy, some partitions would never have an owner."""
     group = Group({"t": 5, "u": 3})
     group.join_all("ab", strategies)
     group.join_old("x")
@@ -282,7 +283,7 @@ def test_members_that_know_only_range_and_only_roundrobin_agree_on_range() -> No
 
 
 def test_a_group_that_falls_back_does_not_follow_the_old_assignment_afterwards() -> None:
-    """Who owns what at the end of the fall-back is where the leader goes on from."""
+    """The leader continues from the owners at the end of the fall-back."""
     group = Group({"t": 6})
     first, second = group.join_all("ab")
     old = group.join_old("x")
@@ -354,7 +355,7 @@ def test_brokers_count_for_classic_strategies_only(strategy: str) -> None:
     assert group.is_served()
 
 
-def test_who_does_not_release_is_named_and_waited_for() -> None:
+def test_a_member_that_does_not_release_is_reported_and_awaited() -> None:
     group = Group({"t": 1})
     blocker = group.zookeeper.client("blocker")
     config = GroupConfig(rebalance_backoff_ms=500, rebalance_max_retries=2)
@@ -372,7 +373,7 @@ def test_who_does_not_release_is_named_and_waited_for() -> None:
     group.until_served(100)
 
 
-def test_a_registration_that_somebody_removed_is_made_again() -> None:
+def test_a_removed_registration_is_created_again() -> None:
     group = Group({"t": 4})
     first, second = group.join_all("ab")
     group.scheduler.run(group.tool.delete(znodes.id_path("g", second.consumer_id)))
@@ -398,7 +399,8 @@ def test_a_member_that_leaves_before_it_owns_anything_leaves_nothing_behind() ->
 @pytest.mark.parametrize("settled_ms", [0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("after", range(6))
 def test_a_connection_that_breaks_while_a_new_member_leaves_is_no_failure(settled_ms: int, after: int) -> None:
-    """Whether it was registered by then or not: a failure is that of ``start`` then, which the leave ends."""
+    """The member may or may not have been registered by then. ``start`` reports the failure, because leaving ends
+    it."""
     group = Group({"t": 2}, seed=after)
     member = group.join("a")
     group.settle(settled_ms)

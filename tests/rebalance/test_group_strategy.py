@@ -1,4 +1,4 @@
-"""Which strategy a group runs, and who leads it."""
+"""Which strategy a group uses, and which member leads it."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 
 def members(*strategies: tuple[str, ...]) -> dict[str, Member]:
-    """m0, m1, … by age."""
+    """m0, m1, …, oldest first."""
     return {
         f"m{number}": Member(ConsumerRegistration({"t": 1}, strategies=announced), 100 + number)
         for number, announced in enumerate(strategies)
@@ -26,7 +26,7 @@ def members(*strategies: tuple[str, ...]) -> dict[str, Member]:
         ([("lottery", "range")], "range"),  # one of the future
     ],
 )
-def test_what_all_announce_is_voted_on(announced: list[tuple[str, ...]], expected: str) -> None:
+def test_members_vote_on_the_strategies_that_all_announce(announced: list[tuple[str, ...]], expected: str) -> None:
     choice = choose(members(*announced))
     assert choice.strategy is STRATEGIES[expected] and not choice.warning
 
@@ -47,7 +47,7 @@ def test_what_all_announce_is_voted_on(announced: list[tuple[str, ...]], expecte
 def test_beside_a_member_that_announces_nothing_it_is_range_unless_roundrobin_is_all_there_is(
     announced: list[tuple[str, ...]], expected: str
 ) -> None:
-    """What Kafka's consumer runs is not known; range is what it runs by default. Ours all choose the same."""
+    """The strategy of Kafka's consumer is not known; its default is range. All of our members make the same choice."""
     choice = choose(members((), *announced))
     assert choice.strategy.name == expected and not choice.strategy.by_leader and choice.warning
     assert choice.why == f"falls back to eager {expected}: m0 announces no strategy"
@@ -64,6 +64,6 @@ def test_the_oldest_of_our_members_leads() -> None:
     assert leader(members(())) is None
 
 
-def test_what_does_not_stop_the_world_needs_a_leader() -> None:
-    """Or two members could compute from different owners."""
+def test_cooperative_strategies_need_a_leader() -> None:
+    """Otherwise, two members could compute assignments from different owners."""
     assert all(strategy.by_leader for strategy in STRATEGIES.values() if strategy.incremental)

@@ -1,4 +1,4 @@
-"""What follows from what a member has read of its group."""
+"""What a member derives from the data that it has read about its group."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ MINE = ConsumerRegistration({"t": 2}, strategies=("cooperative-sticky", "range")
 
 
 def view(name: str, **fields: Any) -> GroupView:
-    """Of a group that runs the strategy of that name."""
+    """The view of a group that uses the strategy of that name."""
     members = {"a": Member(MINE, 5), "b": Member(MINE, 3)}
     made = GroupView("a", MINE, True, members, STRATEGIES[name])
     for field, value in fields.items():
@@ -32,7 +32,7 @@ def written(strategy: str = "cooperative-sticky", **threads: str) -> GroupAssign
 
 
 def test_the_target_is_unknown_until_everything_it_follows_from_is_read() -> None:
-    """Then a member keeps what it has: giving it back would be a rebalance for nothing."""
+    """Until then, a member keeps its partitions: releasing them would be a needless rebalance."""
     read = {"partitions": {"t": (0, 1)}, "broker_ids": frozenset({1})}
     assert view("range", **read).target() == {T0: 0, T1: 1}
     for missing in ("partitions", "broker_ids", "members", "strategy"):
@@ -41,7 +41,7 @@ def test_the_target_is_unknown_until_everything_it_follows_from_is_read() -> Non
 
 
 def test_a_leader_s_assignment_is_followed_as_far_as_it_is_subscribed_to() -> None:
-    """It may have been made for an older registration of the same static member."""
+    """The assignment may have been computed for an older registration of the same static member."""
     assignment = written(t0="a-1", t1="a-2", u0="a-0")
     assert view("sticky", assignment=assignment).target() == {T0: 1}
 
@@ -50,11 +50,11 @@ def test_a_member_whose_name_continues_mine_is_another_one() -> None:
     assert view("sticky", assignment=written(t0="a-1-0", t1="a-0")).target() == {T1: 0}
 
 
-def test_an_assignment_of_a_time_without_leader_is_none() -> None:
+def test_an_assignment_written_without_a_leader_is_ignored() -> None:
     assert view("sticky", assignment=written("range")).target() is None
 
 
-def test_who_does_not_assign_need_not_know_the_topics() -> None:
+def test_a_member_that_does_not_assign_need_not_know_the_topics() -> None:
     assert view("sticky").topics_to_watch() == NOTHING_WANTED
     assert view("range").topics_to_watch() == TopicsWanted(frozenset({"t"}))
     leading = view("sticky", members={"a": Member(MINE, 5)})

@@ -1,4 +1,4 @@
-"""Whatever stands in a znode of a group or of a topic, the group's other topics are read on, by all members."""
+"""Invalid content in a znode of a group or topic does not stop any member from reading the group's other topics."""
 
 import json
 
@@ -16,7 +16,7 @@ from tests.rebalance.world import Group
 
 
 def put(group: Group, path: str, data: bytes) -> None:
-    """As a hand writes."""
+    """Write a znode as a person would, without checks."""
     if group.zookeeper.tree.exists(path) is None:
         group.scheduler.run(create_with_parents(group.tool, Create(path, data)))
     else:

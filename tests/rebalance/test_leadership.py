@@ -1,4 +1,4 @@
-"""What the leader writes, when, and what it starts from."""
+"""What the leader writes and when, and the assignment from which it starts."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def static(name: str) -> ConsumerRegistration:
 
 
 def view(*names: str, strategy: str = "sticky", registration: Any = lambda name: DYNAMIC, **fields: Any) -> GroupView:
-    """The first name is the oldest, and this member."""
+    """The first name is this member, which is the oldest."""
     members = {name: Member(registration(name), age) for age, name in enumerate(names)}
     made = GroupView(names[0], registration(names[0]), True, members, STRATEGIES[strategy])
     made.partitions, made.assignment_version = {"t": (0, 1, 2, 3)}, ABSENT
@@ -58,7 +58,7 @@ def test_the_next_generation_starts_from_the_one_that_stands() -> None:
     assert len(kept) == 3
 
 
-def test_nothing_is_written_that_stands_already_and_nothing_twice() -> None:
+def test_an_equal_assignment_is_not_written_and_none_is_written_twice() -> None:
     complete = stands({T0: "a-0", T1: "a-0", T2: "a-0", T3: "a-0"})
     assert work(Leadership(), view("a", assignment=complete, assignment_version=3)) == []
     leadership = Leadership()
@@ -69,7 +69,7 @@ def test_nothing_is_written_that_stands_already_and_nothing_twice() -> None:
     assert len(work(leadership, grown)) == 1, "another one wrote first"
 
 
-def test_who_does_not_lead_writes_nothing() -> None:
+def test_a_member_that_does_not_lead_writes_nothing() -> None:
     seen = view("a", "b")
     seen.consumer_id = "b"
     assert work(Leadership(), seen) == []
@@ -85,7 +85,7 @@ def test_a_strategy_without_leader_is_marked_once() -> None:
     assert work(Leadership(), view("a", strategy="range")) == [], "a group that never had a leader has no znode"
 
 
-def test_what_zookeeper_does_not_take_is_not_tried_again_until_something_changes() -> None:
+def test_an_assignment_refused_by_zookeeper_is_not_retried_until_something_changes() -> None:
     leadership = Leadership()
     before = stands({T0: "a-0", T1: "a-0", T2: "a-0", T3: "a-0"})
     grown = view("a", "b", assignment=before, assignment_version=3)

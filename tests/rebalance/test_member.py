@@ -1,4 +1,4 @@
-"""The membership: registering, leaving, sessions that end, connections in doubt; without a driver."""
+"""A member without a driver: registration, leaving, ended sessions, and broken connections."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ WANTED = TopicsWanted(frozenset({"t"}))
 
 
 class Lab:
-    """A member and what it asked for last."""
+    """A member and its latest effects."""
 
     def __init__(self) -> None:
         self.member = GroupMember("c", RANGE, GroupConfig())
@@ -106,7 +106,7 @@ def test_a_connection_in_doubt_suspends_and_keeps_the_claims() -> None:
     assert lab.member.owned == {T0: 0, T1: 0}
 
 
-def test_what_is_gone_after_a_reconnect_is_dropped_before_hand_outs_resume() -> None:
+def test_partitions_lost_during_a_cut_are_dropped_before_delivery_resumes() -> None:
     lab = Lab().join()
     lab.step(inputs.Suspended())
     dropped, resumed, claim = lab.step(inputs.Connected(frozenset({T0})))
@@ -139,7 +139,7 @@ def test_a_member_whose_registration_is_gone_gives_everything_back_and_registers
     assert lab.step(inputs.DeliveryStopped(1, {T0: 9, T1: 9})) == [effects.Release({T0: 9, T1: 9})]
 
 
-def test_a_subscription_that_cannot_be_understood_is_told_once_and_changes_nothing() -> None:
+def test_an_invalid_subscription_is_reported_once_and_changes_nothing() -> None:
     lab = Lab().join()
     odd = ConsumerRegistration({"[a-z&&[^b]]": 1}, "white_list", strategies=("range",))
     for _ in range(2):

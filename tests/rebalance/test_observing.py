@@ -1,4 +1,4 @@
-"""What a member tells its observers, and that they cannot harm it."""
+"""The events that a member sends to its observers; a failing observer cannot harm the member."""
 
 import threading
 
@@ -12,7 +12,7 @@ from tests.rebalance.world import Group, Process
 
 
 def test_an_observer_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trace on a full disk, say: members join, deliver and hand over as if nobody looked."""
+    """For example, a trace on a full disk: members join, deliver and hand over as without an observer."""
     seen: list[Event] = []
 
     def full_disk(_: Process, event: Event) -> None:
@@ -29,8 +29,9 @@ def test_an_observer_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -
     assert second.owned == sorted(group.log_ends)
 
 
-def test_the_end_of_the_lease_is_told_once_by_who_has_records_to_hand_out() -> None:
-    """Any thread may ask whether it may act; that tells nothing, since observers are called on the reactor's thread."""
+def test_a_member_with_records_to_deliver_reports_the_end_of_its_lease_once() -> None:
+    """Any thread may check the lease. The check reports no event, because observers are called only on the reactor
+    thread."""
     group = Group({"t": 2})
     (member,) = group.join_all("a")
     group.settle(600)
@@ -60,8 +61,8 @@ def test_settings_under_which_old_consumers_would_give_up_are_warned_of(retries:
     ]
 
 
-def test_a_claim_is_told_with_its_zxid() -> None:
-    """Which is that at which the owner znode was made, so that claims can be put in order with what others saw."""
+def test_a_claim_is_reported_with_its_zxid() -> None:
+    """The zxid is that of the owner znode's creation, so that claims can be ordered with events of other members."""
     group = Group({"t": 2})
     first, second = group.join_all("ab")
     (taken_over,) = first.owned

@@ -1,8 +1,8 @@
-"""What a change of a group costs ZooKeeper: requests of all members together, for one join, leave and kill.
+"""ZooKeeper requests of all members together for one join, one leave and one kill.
 
-Under a strategy that a leader assigns each member only reads who came and the new assignment: linear in the size of the
-group. Eager strategies make everybody release and claim all partitions besides.
-``python -m tests.rebalance.test_operation_counts`` prints the table.
+If a leader assigns, each member only reads the new member and the new assignment, so the cost is linear in the group's
+size. With eager strategies, all members also release and claim all partitions. ``python -m
+tests.rebalance.test_operation_counts`` prints the table.
 """
 
 import sys
@@ -35,7 +35,7 @@ def requests(group: Group) -> Counter[str]:
 
 
 def costs(strategy: str, size: int, partitions: int = PARTITIONS) -> Costs:
-    """Of a group of ``size`` members that one joins, that one leaves, of which one is killed."""
+    """The requests when one member joins a group of ``size`` members, one leaves it, and one is killed."""
     group = Group({"t": partitions}, size)
     group.tick_s = 2.0  # nothing is to be consumed
     for process in group.processes:
@@ -61,7 +61,8 @@ def costs(strategy: str, size: int, partitions: int = PARTITIONS) -> Costs:
 
 @pytest.mark.parametrize(("strategy", "per_member"), [("cooperative-sticky", 5), ("sticky", 10)])
 def test_a_change_costs_a_number_of_requests_linear_in_the_members(strategy: str, per_member: int) -> None:
-    """Each member more costs a few requests more (who came, what the leader wrote, a batch), however many there are."""
+    """Each additional member adds a constant number of requests (read the new member, read the assignment, one
+    batch)."""
     small, medium, large = (costs(strategy, size) for size in TESTED_SIZES)
     for before, after, added in ((small, medium, 7), (medium, large, 15)):
         for fewer, more in zip(before, after, strict=True):

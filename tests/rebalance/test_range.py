@@ -1,4 +1,4 @@
-"""``range``: Kafka's answers."""
+"""``range``: the same assignments as Kafka's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_golden_tables(name: str) -> None:
 
 @given(groups())
 def test_each_thread_has_one_run_of_each_topic(group: Group) -> None:
-    """In the order of threads, the first ones with one partition more."""
+    """Runs are in the order of threads; the first threads get one partition more."""
     snapshot = group.snapshot
     assignment = RangeAssignor().assign(snapshot)
     for topic, threads in snapshot.threads.items():

@@ -1,4 +1,4 @@
-"""A member that is refused: its caller hears of it, once."""
+"""A refused member reports the error to its caller exactly once."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -15,7 +15,7 @@ from tests.rebalance.world import Group
 
 @pytest.fixture
 def logged() -> Iterator[list[Any]]:
-    """Everything from warnings upwards."""
+    """All log events of level warning and above."""
     events: list[Any] = []
 
     def observe(event: Any) -> None:
@@ -41,7 +41,7 @@ def test_a_name_that_is_taken_is_one_exception_and_no_line_in_the_log(
 
 
 def test_a_member_that_is_refused_later_is_one_sentence_in_the_log(logged: list[Any]) -> None:
-    """It hears of it at its next call, which may be far away."""
+    """The caller receives the error only at its next call, which may be much later, so the error is also logged."""
     group = Group({"t": 1})
     (member,) = group.join_all("a")
     path = id_path(GROUP, member.consumer_id)

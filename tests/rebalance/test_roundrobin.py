@@ -1,4 +1,4 @@
-"""``roundrobin``: Kafka's answers, and Java's hash."""
+"""``roundrobin``: the same assignments as Kafka's, and Java's hash."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_hash_is_javas(text: str, hashed: int) -> None:
 
 
 def test_equal_hashes_are_sorted_by_name() -> None:
-    """[Aa,0] and [BB,0] hash alike; Kafka's order depends on its hash table there."""
+    """[Aa,0] and [BB,0] have equal hashes; Kafka's order then depends on its hash table."""
     assert java_string_hash("[Aa,0]") == java_string_hash("[BB,0]")
     snapshot = group_snapshot(equal_members(2, ["BB", "Aa"]), {"BB": [0], "Aa": [0]})
     assert {str(partition): thread for partition, thread in RoundRobinAssignor().assign(snapshot).items()} == {

@@ -1,6 +1,6 @@
-"""The safeguards are needed: each is taken out here, and the test of the complaint that it answers must fail.
+"""Every safeguard is needed: each case disables one, and the scenario of the complaint that it prevents must then fail.
 
-A scenario that still passed without its safeguard would be a test that cannot fail.
+A scenario that passes without its safeguard does not test it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ TakeOut = Callable[[pytest.MonkeyPatch], None]
 
 
 def no_owner_check(patch: pytest.MonkeyPatch) -> None:
-    """12: a release deletes the owner znode, whosever it is."""
+    """12: a release deletes the owner znode even if it belongs to another member."""
 
     async def release(self: OwnerRegistry, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
         for tp in releases:
@@ -45,7 +45,7 @@ def no_owner_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_settling(patch: pytest.MonkeyPatch) -> None:
-    """2: a claim whose answer was lost counts as failed; what it made stays."""
+    """2: a claim whose response was lost counts as failed, and the znodes that it created stay."""
     original = OwnerRegistry._claim
 
     async def claim(
@@ -63,7 +63,7 @@ def no_settling(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_owner_watch(patch: pytest.MonkeyPatch) -> None:
-    """9: nobody is told that an owner has gone."""
+    """9: waiting members are not notified when an owner releases a partition."""
     patch.setattr(Claims, "_owner_gone", lambda self, tp: None)
 
 
@@ -83,7 +83,7 @@ def no_second_registration(patch: pytest.MonkeyPatch) -> None:
 
 
 def suspended_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """11: a connection that broke counts as the end of the session."""
+    """11: a lost connection counts as the end of the session."""
     changed = GroupDriver._session_changed
 
     def panicking(self: GroupDriver, state: SessionState) -> None:
@@ -93,7 +93,7 @@ def suspended_is_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_coalescing(patch: pytest.MonkeyPatch) -> None:
-    """13: a watch that fires during a read is dropped, as that read is under way."""
+    """13: a watch that fires during a read does not cause another read."""
     start = Rereader._start
 
     def deaf(self: Rereader, cause: str) -> None:
@@ -104,7 +104,7 @@ def no_coalescing(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_claim_watch(patch: pytest.MonkeyPatch) -> None:
-    """Nobody tells an owner that its owner znode was removed."""
+    """An owner is not notified when its owner znode is removed."""
 
     async def watch(self: Ownership, *_: object) -> frozenset[TopicPartition]:
         return frozenset()
@@ -113,37 +113,37 @@ def no_claim_watch(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_claim_check(patch: pytest.MonkeyPatch) -> None:
-    """A commit asks for its token only."""
+    """A commit checks only its token, not the claim."""
     original = OffsetRegistry._write_one
     patch.setattr(OffsetRegistry, "_write_one", lambda *arguments: original(*arguments)[-1:])
 
 
 def no_stall_guard(patch: pytest.MonkeyPatch) -> None:
-    """Who wakes up goes on while the lease lasts."""
+    """A member that was paused continues immediately if its lease is still valid."""
     patch.setattr(StallGuard, "start", lambda self: None)
 
 
 def no_topic_check(patch: pytest.MonkeyPatch) -> None:
-    """A claim takes the offset that is there, whichever topic it belongs to."""
+    """A claim uses the stored offset, even if it belongs to an earlier topic of the same name."""
     patch.setattr(GroupTopic, "outdates", lambda self, offset: False)
 
 
 def no_topic_watch(patch: pytest.MonkeyPatch) -> None:
-    """An owner goes on when another topic has the name of what it claimed."""
+    """An owner continues after its topic was replaced by another one of the same name."""
     patch.setattr(HandOver, "topics_seen", lambda self, czxids: None)
 
 
-def no_silence_about_a_deleted_topic(patch: pytest.MonkeyPatch) -> None:
-    """A release commits, whatever became of the topic."""
+def no_check_for_a_deleted_topic(patch: pytest.MonkeyPatch) -> None:
+    """A release commits even if the topic was deleted."""
     patch.setattr(HandOver, "_to_commit", lambda self, partition, offset: offset)
 
 
-def made_again_at_once(group: Group) -> None:
+def recreated_immediately(group: Group) -> None:
     starts_anew(group, "cooperative-sticky", None)
 
 
 def nothing_unread_at_any_request(group: Group) -> None:
-    """Complaint 2 at the requests of the claim."""
+    """Complaint 2, with the response to each request of the start lost in turn."""
     for after in range(40):
         fresh = Group({"t": 9}, after)
         fresh.join("a", ["cooperative-sticky"]).client.lose_request(after, applied=True)
@@ -165,13 +165,13 @@ CASES: list[tuple[TakeOut, Scenario, int]] = [
     (no_claim_check, no_commit_without_claim, 2),
     (no_stall_guard, wakes_up_without_a_claim, 4),
     (no_topic_check, starts_anew, 4),
-    (no_topic_watch, made_again_at_once, 4),
-    (no_silence_about_a_deleted_topic, made_again_at_once, 4),
+    (no_topic_watch, recreated_immediately, 4),
+    (no_check_for_a_deleted_topic, recreated_immediately, 4),
 ]
 
 
 @pytest.mark.parametrize(("take_out", "scenario", "partitions"), CASES, ids=[case[0].__name__ for case in CASES])
-def test_without_the_safeguard_the_complaint_is_justified(
+def test_without_its_safeguard_a_scenario_fails(
     take_out: TakeOut, scenario: Scenario, partitions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take_out(monkeypatch)

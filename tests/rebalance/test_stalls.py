@@ -1,4 +1,4 @@
-"""What a process that stood still has to hear before it goes on."""
+"""A process that was paused needs a response from ZooKeeper before it continues."""
 
 import pytest
 from twisted.internet.defer import Deferred

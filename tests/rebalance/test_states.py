@@ -1,4 +1,4 @@
-"""The table of a partition's states is all that decides what is legal."""
+"""The transition table of a partition's states alone decides which transitions are legal."""
 
 import itertools
 
@@ -27,7 +27,7 @@ def change(table: PartitionTable, event: Event) -> None:
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(HoldingState, Event)))
-def test_what_the_table_does_not_list_changes_nothing(state: HoldingState, event: Event) -> None:
+def test_an_unlisted_transition_changes_nothing(state: HoldingState, event: Event) -> None:
     table = PartitionTable()
     for step in PATHS[state]:
         change(table, step)

@@ -1,4 +1,4 @@
-"""``sticky``: as balanced as possible, and nothing moves that need not."""
+"""``sticky``: as balanced as possible, with no unnecessary moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def assign(snapshot: GroupSnapshot) -> Assignment:
 
 
 def reachable(snapshot: GroupSnapshot, assignment: Assignment, origin: ThreadId) -> set[ThreadId]:
-    """Every thread that can come to one more partition when ``origin`` gives one up, by hand-overs along a chain."""
+    """Every thread that can get one more partition, through a chain of hand-overs, when ``origin`` gives one up."""
     found, left = {origin}, [origin]
     while left:
         giver = left.pop()
@@ -46,14 +46,15 @@ def small_groups(draw: st.DrawFn) -> GroupSnapshot:
 
 
 def judged(snapshot: GroupSnapshot, assignment: Assignment) -> tuple[int, int]:
-    """What the judge looks at: the sum of squared counts, and the moves."""
+    """The two quantities that are judged: the sum of squared counts, and the number of moves."""
     moves = sum(snapshot.previous.get(partition) != thread for partition, thread in assignment.items())
     return sum(count * count for count in loads(snapshot, assignment).values()), moves
 
 
 @given(groups())
 def test_no_move_can_improve(group: Group) -> None:
-    """KIP-54's balance for different subscriptions, and more: no chain of moves can either."""
+    """KIP-54's balance for different subscriptions, and a stronger property: no chain of moves can improve it
+    either."""
     snapshot = group.snapshot
     assignment = assign(snapshot)
     counts = loads(snapshot, assignment)
@@ -64,12 +65,12 @@ def test_no_move_can_improve(group: Group) -> None:
 @settings(max_examples=300)
 @given(small_groups())
 def test_of_all_balanced_assignments_it_moves_the_fewest(snapshot: GroupSnapshot) -> None:
-    """Judged by all assignments that there are."""
+    """Compared with all possible assignments."""
     assert judged(snapshot, assign(snapshot)) == least_squares_and_moves(snapshot)
 
 
 def test_a_join_among_different_subscriptions_moves_no_more_than_it_must() -> None:
-    """Five partitions, where one shortest chain of hand-overs after the other comes to seven."""
+    """The minimum is five partitions; applying the shortest chains of hand-overs one by one would move seven."""
     topics = {"a": range(7), "b": range(5), "c": range(11)}
     wishes = {"x1": "ab", "x2": "bc", "y2": "bc", "x3": "abc"}
     members = {name: ConsumerRegistration(dict.fromkeys(wish, 1)) for name, wish in wishes.items()}
@@ -89,7 +90,7 @@ def test_a_join_among_different_subscriptions_moves_no_more_than_it_must() -> No
 
 @given(groups(equal=True))
 def test_equal_members_keep_all_that_balance_allows(group: Group) -> None:
-    """Counts differ by one at most; of those, none could keep more of what it had."""
+    """Counts differ by at most one, and no member could keep more of its previous partitions."""
     snapshot = group.snapshot
     assignment = assign(snapshot)
     counts = loads(snapshot, assignment)
@@ -104,7 +105,7 @@ def test_equal_members_keep_all_that_balance_allows(group: Group) -> None:
 
 @given(st.integers(2, 8), st.integers(1, 40), st.data())
 def test_when_a_member_leaves_only_its_partitions_move(members: int, partitions: int, data: st.DataObject) -> None:
-    """Those who stay keep everything."""
+    """The remaining members keep all of their partitions."""
     partitions_of = {"t": range(partitions)}
     before = assign(group_snapshot(equal_members(members, ["t"]), partitions_of))
     gone = f"m{data.draw(st.integers(0, members - 1)):03}"
@@ -125,7 +126,7 @@ def test_when_a_member_joins_partitions_move_to_it_only(members: int, partitions
 
 
 def test_new_partitions_move_nothing() -> None:
-    """A topic that grows by less than what balances it."""
+    """The new partitions of a growing topic go to the members with the fewest."""
     members = equal_members(3, ["t"])
     before = assign(group_snapshot(members, {"t": range(6)}))
     after = assign(group_snapshot(members, {"t": range(9)}, before))

@@ -23,7 +23,7 @@ from tests.rebalance.java_regexes import REGEXES, TOPIC_NAMES, random_regex
     ],
 )
 def test_normalized_is_what_kafka_registers(written: str, registered: str) -> None:
-    """Spaces go everywhere, quotes at both ends, other blanks at both ends only."""
+    """Spaces are removed everywhere; quotes and other whitespace only at both ends."""
     assert normalized(written) == registered
     assert normalized(registered) == registered
 
@@ -35,7 +35,7 @@ def test_the_whole_name_must_match() -> None:
 
 
 def test_a_black_list_is_the_rest() -> None:
-    """Without the internal topic, which no wildcard takes unless asked to."""
+    """The internal topic is excluded, unless the configuration includes internal topics."""
     blocked, listed = (topic_filter(pattern, "[ab].*") for pattern in (BLACK_LIST, WHITE_LIST))
     names = [name for name in TOPIC_NAMES if name != "__consumer_offsets"]
     assert all(blocked(name) != listed(name) for name in names)
@@ -56,22 +56,22 @@ def test_a_black_list_is_the_rest() -> None:
     ],
 )
 def test_java_is_translated(regex: str, matched: set[str]) -> None:
-    """Each of these is written otherwise in Python, or means something else."""
+    """Each of these has another syntax or another meaning in Python."""
     assert {name for name in TOPIC_NAMES if java_pattern(regex).fullmatch(name)} == matched
 
 
 @pytest.mark.parametrize(
     "regex", ["[a-z&&[^b]]", "[a[b]]", r"\G", r"\p{L}", "(?x)a", "a(?i)b", r"\01", "a{,2}", "(", "\\"]
 )
-def test_what_cannot_be_translated_is_refused(regex: str) -> None:
-    """With the expression in the message, never with another meaning."""
+def test_an_untranslatable_expression_is_refused(regex: str) -> None:
+    """The error message contains the expression. No expression gets another meaning."""
     with pytest.raises(InvalidTopicFilter) as refused:
         java_pattern(regex)
     assert repr(regex) in str(refused.value)
 
 
-def test_any_text_is_taken_or_refused() -> None:
-    """No other exception and no warning, whatever a registration holds."""
+def test_any_text_is_accepted_or_refused() -> None:
+    """Any text in a registration is accepted or raises InvalidTopicFilter, without a warning."""
     rng = random.Random(3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

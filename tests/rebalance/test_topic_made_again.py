@@ -1,4 +1,4 @@
-"""A topic that is deleted and made again under the same name: its group starts as ``auto.offset.reset`` says."""
+"""After a topic is deleted and recreated under the same name, its group starts according to ``auto.offset.reset``."""
 
 from collections.abc import Iterable
 
@@ -33,10 +33,7 @@ def handed_out_since(group: Group, mark: int, topic: str = "t") -> dict[TopicPar
 
 def told_of(group: Group) -> set[TopicPartition]:
     return {
-        tp
-        for process in group.processes
-        for event in process.named(events.OffsetsOutdated)
-        for tp in event.partitions
+        tp for process in group.processes for event in process.named(events.OffsetsOutdated) for tp in event.partitions
     }
 
 
@@ -47,7 +44,7 @@ def all_of(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[in
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("gap_ms", [None, 0, 1, 3, 10, 2000])
 def test_the_first_records_of_the_new_topic_are_not_skipped(strategy: str, gap_ms: float | None) -> None:
-    """The members live through it. ``None``: they see no moment without the topic."""
+    """The members run meanwhile. ``None``: they never observe that the topic is missing."""
     starts_anew(Group({"t": PARTITIONS, "u": 2}), strategy, gap_ms)
 
 
@@ -70,7 +67,7 @@ def starts_anew(group: Group, strategy: str = "cooperative-sticky", gap_ms: floa
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_nobody_was_there_meanwhile(strategy: str) -> None:
+def test_a_topic_recreated_while_the_group_had_no_members(strategy: str) -> None:
     group = Group({"t": PARTITIONS})
     consumed(group, strategy=strategy)
     for process in group.live:
@@ -84,7 +81,7 @@ def test_nobody_was_there_meanwhile(strategy: str) -> None:
 
 
 def test_partitions_that_are_claimed_later_start_anew_as_well() -> None:
-    """The first member takes what is new to it partition by partition, days may lie between."""
+    """The first member may claim the new partitions one by one, with days in between."""
     group = Group({"t": PARTITIONS})
     consumed(group, strategy="range")
     for process in group.live:
@@ -102,7 +99,8 @@ def test_partitions_that_are_claimed_later_start_anew_as_well() -> None:
 
 
 def test_what_was_committed_to_the_new_topic_counts() -> None:
-    """By members of ours, by old consumers, by tools: whoever wrote after the topic was made means it."""
+    """Our members, old consumers and tools may write offsets. An offset written after the topic was created belongs to
+    it."""
     group = Group({"t": 2})
     consumed(group, strategy="range")
     for process in group.live:
@@ -126,7 +124,7 @@ def test_what_was_committed_to_the_new_topic_counts() -> None:
 
 
 def test_offsets_of_a_group_that_none_of_ours_has_read_with_are_trusted() -> None:
-    """They may have been imported before the topic was made."""
+    """The offsets may have been imported before the topic was created."""
     group = Group({"u": 1})
     tp = TopicPartition("t", 0)
     group.scheduler.run(OffsetRegistry(group.tool, GROUP).store({tp: 30}))
@@ -138,7 +136,7 @@ def test_offsets_of_a_group_that_none_of_ours_has_read_with_are_trusted() -> Non
     assert not told_of(group) and member.failure is None
 
 
-def test_which_topic_it_is_is_written_once() -> None:
+def test_the_identity_of_a_topic_is_written_once() -> None:
     group = Group({"t": PARTITIONS})
     consumed(group, strategy="range")
     first = group.zookeeper.tree.get(group_topic_path(GROUP, "t"))[1]
@@ -151,7 +149,7 @@ def test_which_topic_it_is_is_written_once() -> None:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_a_topic_that_is_made_again_and_again_while_members_come_and_go(seed: int) -> None:
-    """And connections break. In the end everything of the last one was handed out."""
+    """Connections also break. In the end, all records of the last topic were delivered."""
     group = Group({"t": PARTITIONS}, seed)
     consumed(group, strategy=STRATEGIES[seed % len(STRATEGIES)])
     for number in range(6):

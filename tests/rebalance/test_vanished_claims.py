@@ -1,4 +1,4 @@
-"""An owner znode that somebody removes by hand, or a tool: its owner stops at once, and it is claimed again."""
+"""When a person or a tool removes an owner znode, its owner stops immediately, and the partition is claimed again."""
 
 from typing import Any
 
@@ -64,8 +64,9 @@ def test_all_owner_znodes_that_are_removed_are_claimed_again(strategy: str) -> N
         group.until_served(200)
 
 
-def test_what_another_session_made_in_its_place_is_respected() -> None:
-    """Removed and made again before the owner hears of the first: it stops, waits, and claims when that one goes."""
+def test_a_claim_of_another_session_in_its_place_is_respected() -> None:
+    """The znode is removed and created by another session before the owner is notified. The owner stops, waits, and
+    claims when the new znode is gone."""
     group = Group({"t": 4})
     group.join_all("ab")
     group.produce(1000)
@@ -97,7 +98,7 @@ def test_a_claim_that_is_removed_between_two_connections_is_noticed() -> None:
 
 @pytest.mark.parametrize("after_ms", [0, 2, 5, 10, 20])
 def test_a_claim_that_is_removed_while_it_is_given_back_is_no_error(after_ms: int) -> None:
-    """Its user is still at work on the last records, or the release is on its way."""
+    """The user is still processing the last records, or the release request is in flight."""
     group = Group({"t": 2})
     (member,) = group.join_all("a")
     group.produce(10)
@@ -135,7 +136,7 @@ def test_an_owner_znode_that_is_written_by_hand_is_still_watched() -> None:
 
 
 def test_no_offset_is_committed_without_the_claim() -> None:
-    """Even before the owner hears that its claim has gone."""
+    """This holds even before the owner is notified that its claim is gone."""
     no_commit_without_claim(Group({"t": 2}))
 
 
@@ -152,7 +153,7 @@ def no_commit_without_claim(group: Group) -> None:
 
 
 def test_the_release_of_one_claim_says_nothing_about_the_next_one() -> None:
-    """An eager group gives everything back and claims it again; nothing counts as lost by that."""
+    """An eager group releases everything and claims it again; no partition counts as lost because of that."""
     group = Group({"t": 6})
     members = group.join_all("abcd", ["range"])
     group.scheduler.run(members[1].leave())
@@ -160,7 +161,7 @@ def test_the_release_of_one_claim_says_nothing_about_the_next_one() -> None:
     assert not [event for process in group.processes for event in process.named(events.OwnershipLost)]
 
 
-def test_a_znode_of_the_group_that_is_written_in_vain_costs_one_read() -> None:
+def test_a_needless_write_to_a_group_znode_costs_one_read() -> None:
     group = Group({"t": 2})
     (member,) = group.join_all("a")
     group.settle(3000)
@@ -171,8 +172,8 @@ def test_a_znode_of_the_group_that_is_written_in_vain_costs_one_read() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_who_wakes_up_hears_of_its_claims_before_it_hands_out_anything(seed: int) -> None:
-    """Its lease may have outlasted a short pause, in which its claim was removed and another one's made."""
+def test_a_member_checks_its_claims_after_a_pause_before_it_delivers(seed: int) -> None:
+    """The lease may still be valid after a short pause during which another member replaced the claim."""
     wakes_up_without_a_claim(Group({"t": 4}, seed))
 
 
@@ -196,7 +197,7 @@ def wakes_up_without_a_claim(group: Group) -> None:
 
 
 def test_a_connection_that_breaks_before_an_owner_is_watched_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are watched again with the next connection."""
+    """The next connection sets all watches again."""
 
     async def broken(*_: Any) -> frozenset[TopicPartition]:
         raise ConnectionLoss("gone")

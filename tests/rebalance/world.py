@@ -1,7 +1,8 @@
 """Members of a group on the in-memory ZooKeeper: real drivers, consumers that hand out numbers instead of records.
 
-A ``Process`` is paused and killed as a whole: neither messages nor its own timers reach it. What was due meanwhile
-comes when it goes on, its own timers first, so that a zombie acts before it is told that its session is over.
+A ``Process`` is paused and killed as a whole: neither messages nor its own timers reach it. Timers and messages that
+became due during the pause arrive when the process resumes, its own timers first. So a zombie acts before it learns
+that its session has ended.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -41,7 +42,7 @@ LOOK_EVERY_MS = 5
 
 
 class ProcessClock:
-    """The clock as one process sees it: while it is paused its calls wait."""
+    """The clock of one process: its delayed calls wait while the process is paused."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -154,7 +155,7 @@ class Process:
         self.client.resume()
 
     def kill(self) -> None:
-        """kill -9: silence for ever."""
+        """kill -9: the process never sends anything again."""
         self.pause()
         self.alive = False
 
@@ -217,7 +218,7 @@ class Process:
 
 
 class Group:
-    """Topics, members, and everything that was seen of them."""
+    """Topics, members, and the recorded facts about them."""
 
     def __init__(
         self,
@@ -273,7 +274,7 @@ class Group:
         return process
 
     def join_all(self, names: Iterable[str], strategies: Sequence[str] = COOPERATIVE, **options: Any) -> list[Process]:
-        """One member per letter, one after the other; returns when all is settled."""
+        """Start one member per letter, one after the other; returns when the group is stable."""
         joined = []
         for name in names:
             joined.append(self.join(name, strategies, **options))
@@ -303,11 +304,12 @@ class Group:
         self._know(topic, numbers)
 
     def delete_topic(self, topic: str) -> None:
-        """As the controller does in the end. Offsets of groups stay."""
+        """Delete the topic's znodes, as the controller does at the end of a deletion. Group offsets stay."""
         self.scheduler.run(self.tool.multi(self.deletion(topic)))
 
     def make_again(self, topic: str, count: int, records: int, *, at_once: bool = False) -> None:
-        """A topic of that name with that many records in each partition. ``at_once``: deleted in the same moment."""
+        """Recreate the topic with that many records in each partition. ``at_once``: delete the old one in the
+        same multi."""
         data = encode_assignment(TopicAssignment({number: [0] for number in range(count)}))
         deletion = self.deletion(topic) if at_once else []
         self.scheduler.run(self.tool.multi([*deletion, Create(topic_path(topic), data)]))
@@ -320,7 +322,7 @@ class Group:
         return [Delete(topic_path(topic))]
 
     def produce(self, count: int = 1) -> None:
-        """That many records into each partition."""
+        """Append that many records to each partition."""
         for tp in self.log_ends:
             self.log_ends[tp] += count
 
@@ -332,7 +334,7 @@ class Group:
         self.zookeeper.expire(self._brokers.pop(broker_id))
 
     def close(self) -> None:
-        """End everything that is still under way."""
+        """End all work in progress."""
         for client in self.zookeeper.clients:
             client.disconnect()
             client.close()
@@ -346,14 +348,14 @@ class Group:
             self.seen.append(f"{self.scheduler.now_ms}: {process.consumer_id} handed out {tp}, the owner is {owner}")
 
     def owner(self, tp: TopicPartition) -> str | None:
-        """The owner znode as it stands in this instant."""
+        """The current content of the owner znode."""
         path = znodes.owner_path(GROUP, *tp)
         if self.zookeeper.tree.exists(path) is None:
             return None
         return (self.zookeeper.tree.get(path)[0] or b"").decode()
 
     def owners(self) -> dict[TopicPartition, str | None]:
-        """Of every partition, the consumer id."""
+        """Partition -> the consumer id of its owner."""
         owners = {tp: self.owner(tp) for tp in sorted(self.log_ends)}
         return {tp: None if owner is None else owner.rpartition("-")[0] for tp, owner in owners.items()}
 
@@ -363,7 +365,7 @@ class Group:
         return int(self.zookeeper.tree.get(path)[0] or b"") if self.zookeeper.tree.exists(path) is not None else -1
 
     def assignment(self) -> GroupAssignment | None:
-        """What the leader wrote last."""
+        """The assignment that the leader wrote last."""
         path = assignment_path(GROUP)
         return decode(path, self.zookeeper.tree.get(path)[0]) if self.zookeeper.tree.exists(path) is not None else None
 
@@ -371,7 +373,7 @@ class Group:
         return self.seen + violations(self.facts, self.log_ends if all_delivered else None)
 
     def settle(self, duration_ms: float = 1000) -> None:
-        """Let that much time pass."""
+        """Advance the clock."""
         self.scheduler.run_for(duration_ms)
 
     def is_served(self) -> bool:
@@ -381,11 +383,12 @@ class Group:
 
     @property
     def counts(self) -> list[int]:
-        """How many partitions each live member has."""
+        """The number of partitions of each live member."""
         return [len(process.positions) for process in self.live]
 
     def until_shared(self, *counts: int, limit_ms: float = 15_000) -> None:
-        """Until everything is served and the live members have that many partitions each (in any order)."""
+        """Wait until all partitions are delivered and the live members have these numbers of partitions (in any
+        order)."""
         self._until(lambda: sorted(self.counts) == sorted(counts) and self.is_served(), limit_ms)
 
     def until_served(self, limit_ms: float = 60_000) -> None:
@@ -393,11 +396,11 @@ class Group:
         self._until(self.is_served, limit_ms)
 
     def until_consumed(self, limit_ms: float = 60_000) -> None:
-        """Until all records are delivered and committed."""
+        """Wait until all records are delivered and committed."""
         self._until(lambda: all(self.offset(tp) == end for tp, end in self.log_ends.items()), limit_ms)
 
     def _until(self, condition: Callable[[], bool], limit_ms: float) -> None:
-        """Looks every few ms only, since it looks at much."""
+        """The condition is checked only every few ms, because each check is expensive."""
         end_ms = self.scheduler.now_ms + limit_ms
         while not condition():
             if self.scheduler.now_ms > end_ms:

@@ -1,4 +1,4 @@
-"""One test, two ZooKeepers: the in-memory one of the simulator, and the real one behind blocking clients."""
+"""Runs a test on two ZooKeepers: the simulator's in-memory one, and a real one through blocking clients."""
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -58,7 +58,7 @@ class RealLab:
     def __init__(self, zookeeper: Chroot, clients: Sequence[KazooBlockingClient]) -> None:
         self.zookeeper = zookeeper
         self.clients: Sequence[RegistryClient] = clients
-        self.clock: Timers = task.Clock()  # blocking clients cannot wait for a ghost; no test makes them
+        self.clock: Timers = task.Clock()  # no test needs blocking clients to wait for a session to expire
         self._process = [client.process for client in clients]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""Two writers of ACLs on one ZooKeeper, over lost connections; nothing is lost and everything is announced."""
+"""Two writers of ACLs on one ZooKeeper with lost connections: no change is lost, and every change is announced."""
 
 import pytest
 
@@ -24,7 +24,7 @@ async def stored(registry: AclRegistry, pattern: Pattern = TOPIC) -> object:
 
 
 def test_acls_are_written_listed_and_removed() -> None:
-    """Without the parents at first: whoever writes makes them."""
+    """The parents do not exist at first; the first write creates them."""
     world = World(1)
     registry = AclRegistry(world.clients[0])
 
@@ -67,7 +67,7 @@ def test_writers_do_not_undo_each_other() -> None:
 
 
 def test_every_change_is_announced_to_all() -> None:
-    """Those before the watch, too; one that nobody understands may have been any."""
+    """This includes changes before the watch. An unreadable announcement may stand for any change."""
     world = World(2)
     writer, reader = (AclRegistry(client) for client in world.clients)
     seen: list[Pattern | None] = []
@@ -88,7 +88,7 @@ def test_every_change_is_announced_to_all() -> None:
     world.scheduler.run(story())
 
 
-def test_what_is_not_understood_is_told_and_only_replaced_on_demand() -> None:
+def test_invalid_content_is_reported_and_only_replaced_on_demand() -> None:
     world = World(1)
     client = world.clients[0]
     registry = AclRegistry(client)

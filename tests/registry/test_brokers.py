@@ -1,4 +1,4 @@
-"""Registration: one live broker for each id, whoever restarts, expires or is started twice."""
+"""Registration: each id has one live broker, even if brokers restart, expire or are started twice."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def registry(world: World, client: SimClient) -> BrokerRegistry:
 
 
 def test_the_broker_epoch_is_the_czxid_and_the_znode_is_at_version_1(world: World) -> None:
-    """As Kafka 2.2+ leaves it: created empty and set in one multi."""
+    """As with Kafka 2.2+: the znode is created empty and set in one multi."""
     client = world.clients[0]
     epoch = world.scheduler.run(registry(world, client).register(broker_info(0)))
     stat = world.scheduler.run(client.exists(broker_path(0)))
@@ -54,7 +54,8 @@ def announced(world: World) -> dict[int, list[str]]:
 
 @pytest.mark.parametrize("lost", [None, True, False])
 def test_an_unclean_start_is_announced_with_the_registration(world: World, lost: bool | None) -> None:
-    """In one multi, once, and it outlives the session; a later session announces nothing."""
+    """The announcement is written once, in the same multi, and outlives the session. A later session announces
+    nothing."""
     client = world.clients[0]
     mine = registry(world, client)
     assert announced(world) == {}
@@ -79,7 +80,7 @@ def test_a_refused_registration_announces_nothing(world: World) -> None:
 
 
 def test_a_second_unclean_start_replaces_the_announcement(world: World) -> None:
-    """So a controller that deletes what it has dealt with spares the new one."""
+    """So a controller that deletes an announcement it has handled does not delete the new one."""
     client = world.clients[0]
     world.scheduler.run(registry(world, client).register(broker_info(0), unclean_start=True))
     (first,) = announced(world)[0]
@@ -108,7 +109,7 @@ def test_an_announcement_that_a_controller_deletes_meanwhile_is_no_obstacle(
 
 
 def test_a_second_broker_with_the_same_id_is_refused_after_the_wait(world: World) -> None:
-    """It waits as long as a ghost could live, then names the holder's address."""
+    """The broker waits as long as an old session could live; the error then names the holder's address."""
     first, second = (registry(world, client) for client in world.clients)
     world.scheduler.run(first.register(broker_info(0, 9092)))
     began_ms = world.scheduler.now_ms
@@ -132,7 +133,7 @@ def test_a_restart_faster_than_the_session_timeout_waits_for_its_ghost(world: Wo
 
 
 def test_the_wait_survives_a_connection_loss(world: World) -> None:
-    """The watch on the ghost is lost with the connection; the broker looks again by itself."""
+    """The watch on the old znode is lost with the connection, so the broker reads the znode again."""
     ghost, reborn = world.clients
     world.scheduler.run(registry(world, ghost).register(broker_info(0)))
     ghost.pause()
@@ -142,8 +143,8 @@ def test_the_wait_survives_a_connection_loss(world: World) -> None:
     assert world.scheduler.run(registering) > 0
 
 
-def test_the_wait_begins_anew_after_zookeeper_was_away(world: World) -> None:
-    """Longer than a ghost lives; then its session has its whole timeout again."""
+def test_the_wait_restarts_after_zookeeper_was_away(world: World) -> None:
+    """ZooKeeper is away longer than the old session would live; afterwards, that session has its full timeout again."""
     ghost, reborn = world.clients
     world.scheduler.run(registry(world, ghost).register(broker_info(0)))
     ghost.pause()
@@ -188,7 +189,7 @@ def test_unregistering_leaves_another_sessions_znode_alone(world: World) -> None
     assert world.scheduler.run(mine.live()) == {}
 
 
-def test_registrations_that_nobody_understands_are_left_out(world: World) -> None:
+def test_invalid_registrations_are_left_out(world: World) -> None:
     client = world.clients[0]
     for path, data in (("/brokers/ids/7", b"?"), ("/brokers/ids/x", b"{}")):
         world.scheduler.run(client.create(path, data))

@@ -1,4 +1,4 @@
-"""Thousands of registrations are read a few at a time, by those who list brokers and by those who watch them."""
+"""Thousands of registrations are read a few at a time, both to list brokers and to watch them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -54,7 +54,7 @@ def test_the_list(world: World, reads: Reads) -> None:
 
 
 def test_the_watch(world: World, reads: Reads) -> None:
-    """It reports nothing before all are read, and goes on when brokers go in between."""
+    """The watcher reports nothing before it has read all, and continues if brokers leave meanwhile."""
     seen: list[LiveBrokers] = []
     watcher = BrokerRegistry(world.clients[0], world.clock).watch(seen.append)
     world.scheduler.run_for(1000)

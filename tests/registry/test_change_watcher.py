@@ -1,4 +1,4 @@
-"""Announcements that are gone before they were read: the watcher says that it missed some, and only then."""
+"""If announcements are deleted before they are read, and only then, the watcher reports that it missed some."""
 
 from collections.abc import Callable
 
@@ -64,7 +64,7 @@ def announced_over_a_lost_connection(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("happens", [announced, announced_and_purged_when_read, announced_over_a_lost_connection])
-def test_what_is_read_is_not_missed(watched: Watched, happens: Callable[[Watched], None]) -> None:
+def test_announcements_that_are_read_are_not_missed(watched: Watched, happens: Callable[[Watched], None]) -> None:
     happens(watched)
     watched.scheduler.run_for(1000)
     assert watched.heard == ["a", "b"]
@@ -72,7 +72,7 @@ def test_what_is_read_is_not_missed(watched: Watched, happens: Callable[[Watched
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_one_that_came_and_went_during_a_cut_is_missed(watched: Watched, goes_on: bool) -> None:
-    """The session lives on, so nothing else says so."""
+    """The session survives, so nothing else indicates the missed change."""
     watched.reader.cut()
     watched.announce("a")
     watched.purge()
@@ -100,7 +100,8 @@ def test_one_that_is_listed_and_gone_is_missed(watched: Watched, monkeypatch: py
 
 
 def test_many_that_are_listed_and_gone_are_missed_once(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time everything is read: a broker would read all users a thousand times."""
+    """Each report makes the broker read everything; a report per announcement would make it read all users a thousand
+    times."""
     tree = watched.zookeeper.tree
     children = tree.children
     watched.reader.cut()

@@ -1,4 +1,4 @@
-"""What a broker says of a ZooKeeper that is not its cluster's."""
+"""The error of a broker that is connected to another cluster's ZooKeeper."""
 
 from kafka_zk.registry import cluster_id
 from kafka_zk.registry.znodes import cluster_id as znodes

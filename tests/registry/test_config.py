@@ -1,4 +1,4 @@
-"""Entity configs and change notifications: every change reaches every broker, also those told in old formats."""
+"""Entity configs and change notifications: every change reaches every broker, also if announced in an old format."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -38,7 +38,8 @@ def test_configs_are_written_and_read(world: World) -> None:
 
 
 def test_one_that_cannot_be_understood_hides_no_other(world: World) -> None:
-    """An old tool or a hand wrote it; all topics of a broker are read together."""
+    """An old tool or a person may have written the invalid config. A broker reads the configs of all topics
+    together."""
     registry = ConfigRegistry(world.clients[0])
 
     async def story() -> None:
@@ -51,8 +52,8 @@ def test_one_that_cannot_be_understood_hides_no_other(world: World) -> None:
     world.scheduler.run(story())
 
 
-def test_garbage_is_told_once_with_its_znode_until_it_is_something_else(world: World) -> None:
-    """It is read as empty, and whoever changes the config mends it."""
+def test_invalid_content_is_reported_once_with_its_znode_until_it_changes(world: World) -> None:
+    """The config is read as empty, and the next change repairs it."""
     registry = ConfigRegistry(world.clients[0])
     told: list[str] = []
 
@@ -73,7 +74,7 @@ def test_garbage_is_told_once_with_its_znode_until_it_is_something_else(world: W
 
 @pytest.mark.parametrize("number", ["2147483647", "9999999999", "99999999999999999999"])
 def test_a_notification_with_the_greatest_number_hides_none(world: World, number: str) -> None:
-    """A hand made it; ZooKeeper's own numbers go on where they were."""
+    """A person created it; ZooKeeper's own numbers continue from the previous one."""
     writer, reader = world.clients
     seen: list[str] = []
     ConfigRegistry(reader).watch_changes(lambda kind, name: seen.append(name))
@@ -85,7 +86,7 @@ def test_a_notification_with_the_greatest_number_hides_none(world: World, number
 
 
 def test_configs_are_read_over_a_lost_connection(world: World) -> None:
-    """A change is announced once: whoever cannot read it then would never hear of it again."""
+    """A change is announced only once, so a broker that gave up after a failed read would never learn of it."""
     writer, reader = world.clients
     world.scheduler.run(ConfigRegistry(writer).set_entity("topics", "t", {"a": "1"}))
     read = ensureDeferred(ConfigRegistry(reader).entities_until_answered("topics", ["t"]))
@@ -124,7 +125,7 @@ def test_a_server_that_lags_behind_is_brought_up_to_date(world: World) -> None:
 
 
 def test_changes_are_told_in_order_old_ones_first_and_old_formats_too(world: World) -> None:
-    """Bare strings of 0.8, version 1 of 0.9, version 2; one that nobody understands is skipped."""
+    """The formats are bare strings (0.8), version 1 (0.9) and version 2. An unknown format is skipped."""
     writer, reader = world.clients
     seen: list[tuple[str, str]] = []
     registry = ConfigRegistry(writer)
@@ -166,7 +167,7 @@ def test_changes_made_during_a_cut_or_a_new_session_are_told_once(world: World) 
 
 
 def test_changes_that_are_purged_before_they_are_read_are_told_of(world: World) -> None:
-    """A broker whose clock is ahead deletes them at once."""
+    """A broker whose clock is ahead deletes notifications immediately."""
     writer, reader = world.clients[:2]
     told: list[str] = []
     ConfigRegistry(reader).watch_changes(lambda kind, name: told.append(name), lambda: told.append("missed"))
@@ -210,7 +211,7 @@ def _with(key: str, present: Mapping[str, str]) -> dict[str, str]:
 
 
 def test_two_updates_of_an_entity_both_take_effect(world: World) -> None:
-    """The write is conditional: the slower one is made again on what the faster one has written."""
+    """The write is conditional: the slower update is repeated on the result of the faster one."""
     registries = [ConfigRegistry(client) for client in world.clients[:2]]
 
     async def story() -> None:
@@ -247,7 +248,7 @@ def test_no_update_goes_without_its_announcement(world: World, monkeypatch: pyte
     world.scheduler.run(story())
 
 
-def test_what_cannot_be_understood_is_not_overwritten(world: World) -> None:
+def test_invalid_content_is_not_overwritten(world: World) -> None:
     registry = ConfigRegistry(world.clients[0])
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Members of a group: one live holder for each id; watchers that see every coming, going and replacement."""
+"""Members of a group: each id has one live holder, and watchers see every join, leave and replacement."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_unregistering_leaves_another_sessions_znode_alone(lab: GroupLab) -> Non
 
 
 def test_watching_reports_joins_leaves_expiries_and_replacements(lab: GroupLab) -> None:
-    """A replacement is one multi: the names stay the same, only the parent's cversion tells."""
+    """A replacement is one multi: the names stay the same, and only the parent's cversion changes."""
     seen: list[Members] = []
     watching = registry(lab, 2).watch(seen.append)
     lab.run_until(lambda: seen == [{}])
@@ -76,7 +76,7 @@ def test_watching_reports_joins_leaves_expiries_and_replacements(lab: GroupLab) 
     watching.close()
 
 
-def test_a_registration_that_nobody_understands_is_a_member_without_wishes(lab: GroupLab) -> None:
+def test_an_invalid_registration_is_a_member_without_subscriptions(lab: GroupLab) -> None:
     path = znodes.id_path(GROUP, "x")
     lab.run(create_znode(lab.clients[0], Create(path, b"?", ephemeral=True)))
     _, stat = lab.run(get_znode(lab.clients[0], path))
@@ -84,7 +84,7 @@ def test_a_registration_that_nobody_understands_is_a_member_without_wishes(lab: 
 
 
 def test_two_live_members_cannot_have_one_instance_id() -> None:
-    """The second waits as long as a ghost could stand there, then says so in one sentence."""
+    """The second member waits as long as an old session's znode could exist; then its error is one sentence."""
     world = World(2)
     world.scheduler.run(simulated(world, 0).register("g_i1", STATIC))
     began_ms = world.scheduler.now_ms
@@ -96,7 +96,7 @@ def test_two_live_members_cannot_have_one_instance_id() -> None:
 
 
 def test_a_restart_sooner_than_the_session_timeout_waits_for_its_ghost() -> None:
-    """Complaint 3: killed and started again at once; it joins as soon as the old session is over."""
+    """Complaint 3: the member is killed and restarted immediately. It joins as soon as the old session has ended."""
     world = World(2)
     world.scheduler.run(simulated(world, 0).register("g_i1", STATIC))
     world.clients[0].pause()
@@ -107,7 +107,8 @@ def test_a_restart_sooner_than_the_session_timeout_waits_for_its_ghost() -> None
 
 @pytest.mark.parametrize("away_ms", [100, 5000, 60_000])
 def test_a_ghost_is_outwaited_anew_after_zookeeper_was_away(away_ms: float) -> None:
-    """Its session has its whole timeout again then; a holder that lives is refused as late."""
+    """The old session then has its full timeout again, so the wait restarts; against a live holder, the refusal comes
+    as late."""
     world = World(3)
     world.scheduler.run(simulated(world, 0).register("g_i1", STATIC))
     world.clients[0].pause()
@@ -153,7 +154,7 @@ def test_a_registration_whose_answer_is_lost_is_found_out(after: int, applied: b
 
 
 def test_a_member_that_came_back_during_a_cut_is_a_new_one() -> None:
-    """Complaint 14: nothing fired, the names are the same; the cversion shows that they are not the same znodes."""
+    """Complaint 14: no watch fired and the names are the same, but the cversion shows that the znodes are not."""
     world = World(3)
     watcher = world.clients[2]
     world.scheduler.run(simulated(world, 0).register("a", PLAIN))
@@ -197,7 +198,8 @@ def test_observers_see_what_each_watch_did() -> None:
 
 
 def test_a_watcher_converges_on_who_is_there_under_any_faults(campaign_seed: int) -> None:
-    """Members join, leave, change, expire at random; lost replies, cuts. In the end it knows them all as they are."""
+    """Members join, leave, change and expire at random, with lost responses and cuts. In the end, the watcher knows the
+    current members."""
     world = World(5, campaign_seed, loss_probability=0.02)
     random = world.scheduler.random
     watcher = world.clients[4]

@@ -53,8 +53,9 @@ def test_the_next_one_gets_the_next_epoch(world: World) -> None:
 
 @pytest.mark.parametrize("lost_request", range(5))
 @pytest.mark.parametrize("applied", [True, False])
-def test_an_election_goes_on_after_any_lost_answer(world: World, lost_request: int, applied: bool) -> None:
-    """Asked again, a claim whose answer was lost is found; no epoch is used twice or skipped without an election."""
+def test_an_election_continues_after_any_lost_answer(world: World, lost_request: int, applied: bool) -> None:
+    """A claim whose response was lost is found when the election is repeated. No epoch is used twice or skipped without
+    an election."""
     first, second = controllers(world)
     client = world.clients[0]
     client.lose_request(lost_request, applied=applied)
@@ -68,7 +69,7 @@ def test_an_election_goes_on_after_any_lost_answer(world: World, lost_request: i
 
 
 def test_its_own_claim_from_an_older_session_is_not_its_own(world: World) -> None:
-    """The ephemeral of a session that is about to expire belongs to nobody who could act."""
+    """The ephemeral of a session that is about to expire belongs to no process that could act on it."""
     first, second = controllers(world)
     world.scheduler.run(first.elect(0))
     assert world.scheduler.run(second.elect(0)) == Lost(0)
@@ -106,7 +107,7 @@ def test_a_fenced_multi_hides_its_check(world: World) -> None:
 
 
 def test_fenced_writes_have_an_outcome_each(world: World) -> None:
-    """What fails takes nothing with it; a child may rest on a parent written just before it."""
+    """A failed write does not affect the others; a write may create a child of a parent written just before it."""
     first, _ = controllers(world)
     world.scheduler.run(first.elect(0))
     world.scheduler.run(world.clients[0].create("/old"))
@@ -168,7 +169,8 @@ def test_watching_reports_every_controller(world: World) -> None:
 
 
 class Candidate:
-    """The least that a broker does: elect at each chance, write as long as it believes to be the controller."""
+    """The minimum that a broker does: it attempts every election, and writes as long as it believes that it is the
+    controller."""
 
     def __init__(self, world: World, broker_id: int, client: SimClient) -> None:
         self.world = world
@@ -199,7 +201,7 @@ class Candidate:
             self.elected = outcome if isinstance(outcome, Elected) else None
 
     async def write(self) -> None:
-        """A fenced write that leaves its epoch behind; a zombie's must not get through."""
+        """A fenced write that records its epoch. The write of a zombie must fail."""
         if self.elected is None:
             return
         elected = self.elected
@@ -214,8 +216,9 @@ class Candidate:
             return
 
 
-def test_exactly_one_controller_whatever_expires(campaign_seed: int) -> None:
-    """50 expiries, cuts and pauses: the epochs written never go back, and in the end one believes to be controller."""
+def test_exactly_one_controller_under_expiries(campaign_seed: int) -> None:
+    """50 expiries, cuts and pauses: the recorded epochs never decrease, and in the end one broker believes that it is
+    the controller."""
     world = World(3, campaign_seed)
     world.scheduler.run(world.clients[0].create("/written", b"0"))
     candidates = [Candidate(world, number, client) for number, client in enumerate(world.clients)]
@@ -250,7 +253,7 @@ def test_counts_of_operations(world: World) -> None:
     """A tested figure: an election costs two reads and one multi, losing it two reads, a registration one multi."""
     first, second = controllers(world)
     winner, loser = world.clients
-    world.scheduler.run(first.elect(0))  # the very first also makes the epoch's znode
+    world.scheduler.run(first.elect(0))  # the very first election also creates the epoch's znode
     world.scheduler.run(first.resign(1))
     winner.counts.clear()
     loser.counts.clear()

@@ -1,4 +1,4 @@
-"""An election that finds its own claim must take no epoch of a controller that was elected in between."""
+"""A broker that finds its own claim must not use the epoch of a controller that was elected in between."""
 
 import pytest
 from twisted.internet.defer import ensureDeferred
@@ -9,7 +9,7 @@ from tests.registry.world import World
 
 
 def test_two_controllers_never_have_the_same_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one stands again, as after a lost answer, while an administrator deletes the claim."""
+    """The first broker repeats its election, as after a lost response, while an administrator deletes its claim."""
     world = World(3)
     first, second = (ControllerRegistry(client) for client in world.clients[:2])
     assert world.scheduler.run(first.elect(0)) == Elected(1, 1)

@@ -1,4 +1,4 @@
-"""An epoch counts only if ``/controller_epoch`` has it; many claims at a time cost two reads at most."""
+"""A claimed epoch is valid only if ``/controller_epoch`` contains it. Many concurrent claims cost at most two reads."""
 
 import pytest
 from twisted.internet.defer import ensureDeferred

@@ -1,4 +1,4 @@
-"""Tokens on one ZooKeeper, over lost connections: nothing is lost, and everything is announced."""
+"""Tokens on one ZooKeeper with lost connections: no change is lost, and every change is announced."""
 
 import pytest
 from twisted.internet.defer import ensureDeferred, gatherResults
@@ -14,7 +14,7 @@ TOKEN = TokenInformation("id-1", ALICE, ALICE, (), 1000, 9000, 2000)
 
 
 def test_tokens_are_written_listed_changed_and_removed() -> None:
-    """Without the parents at first: whoever writes makes them."""
+    """The parents do not exist at first; the first write creates them."""
     world = World(1)
     registry = DelegationTokenRegistry(world.clients[0])
 
@@ -47,7 +47,7 @@ def test_a_token_that_cannot_be_understood_hides_no_other() -> None:
 
 
 def test_writers_do_not_undo_each_other() -> None:
-    """One adds a hundred times to the time of expiry, side by side with another one."""
+    """Two writers increase the expiry time concurrently, a hundred times each."""
     world = World(2)
     registries = [DelegationTokenRegistry(client) for client in world.clients]
 

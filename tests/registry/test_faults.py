@@ -1,4 +1,4 @@
-"""Faults of znodes are reported once, and few of many."""
+"""Each fault of a znode is reported once; if there are many, only a few are reported."""
 
 from kafka_zk.registry.faults import PATH_COUNT, TOLD_COUNT, ZnodeFaults
 
@@ -18,7 +18,7 @@ def test_of_many_faults_in_a_znode_a_few_are_reported() -> None:
 
 
 def test_of_many_znodes_with_faults_the_first_are_named() -> None:
-    """Again when most of them were valid or gone meanwhile."""
+    """They are reported again after most of them were valid or gone in between."""
     told: list[str] = []
     faults = ZnodeFaults(told.append)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Groups as a whole: which there are, which are dead, removing them."""
+"""Groups as a whole: listing them, detecting dead ones, and deleting them."""
 
 import pytest
 
@@ -28,7 +28,7 @@ async def children(client: RegistryClient, path: str) -> list[str]:
 
 
 def test_a_group_lives_as_long_as_it_has_members(lab: GroupLab) -> None:
-    """Complaint 23: dead groups are told apart, and go when they are deleted."""
+    """Complaint 23: dead groups can be identified and deleted."""
     member, tool = lab.clients[0], lab.clients[1]
     assert lab.run(groups(tool)) == {}
     join(lab, member)
@@ -56,7 +56,7 @@ def test_one_topic_of_a_dead_group_can_go(lab: GroupLab) -> None:
 
 
 def test_some_offsets_of_a_dead_group_can_go(lab: GroupLab) -> None:
-    """Those that are not there do no harm."""
+    """Offsets that do not exist are ignored."""
     client = lab.clients[0]
     lab.run(OffsetRegistry(client, GROUP).store({tp(0): 1, tp(1): 1}))
     lab.run(delete_group_offsets(client, GROUP, [tp(0), tp(7)]))
@@ -68,7 +68,7 @@ def test_some_offsets_of_a_dead_group_can_go(lab: GroupLab) -> None:
 
 @pytest.mark.parametrize("name", ["", "g/offsets", ".", ".."])
 def test_a_name_that_is_a_path_to_something_else_removes_nothing(lab: GroupLab, name: str) -> None:
-    """Made into a path, '' is all groups, g/offsets a part of one."""
+    """As a path, '' would be the parent of all groups, and g/offsets a part of one group."""
     client, registry = lab.clients[0], OffsetRegistry(lab.clients[0], GROUP)
     lab.run(registry.store({tp(0): 1}))
     with pytest.raises(NoNode):
@@ -80,7 +80,7 @@ def test_a_name_that_is_a_path_to_something_else_removes_nothing(lab: GroupLab, 
 
 
 def test_a_group_that_no_consumer_could_join_is_listed_and_removed(lab: GroupLab) -> None:
-    """Brokers store offsets for any name that a znode can have."""
+    """Brokers store offsets of groups with any valid znode name."""
     odd = "my group: größe"
     lab.run(OffsetRegistry(lab.clients[0], odd).store({tp(0): 1}))
     assert lab.run(groups(lab.clients[0])) == {odd: 0}
@@ -89,7 +89,8 @@ def test_a_group_that_no_consumer_could_join_is_listed_and_removed(lab: GroupLab
 
 
 def test_two_claims_of_a_member_may_be_under_way_at_a_time() -> None:
-    """What the first one learns of the topic while the second one's reads are on their way confuses nobody."""
+    """The first claim stores facts about the topic while the reads of the second one are in flight. The second must
+    handle both."""
     world = World()
     other, client = world.clients
     world.scheduler.run(create_znode(other, Create("/brokers/topics/t", b"{}")))

@@ -1,4 +1,4 @@
-"""One znode that an ACL hides (another tool's, another identity's) hides no other that is read together with it."""
+"""A znode that an ACL makes unreadable does not affect other znodes in the same read."""
 
 import pytest
 from twisted.logger import LogLevel, capturedLogs
@@ -125,7 +125,7 @@ def test_offsets_are_read_beside_a_hidden_one(world: World) -> None:
     hide(world, "/consumers/g/offsets/t/0")
     stored, hidden = world.scheduler.run(registry.fetch_visible([first, second]))
     assert (stored, list(hidden)) == ({second: StoredOffset(8, 0)}, [first])
-    with pytest.raises(NoAuth):  # whoever goes on from offsets must not take a hidden one for none
+    with pytest.raises(NoAuth):  # a caller that continues from offsets must not mistake a hidden one for a missing one
         world.scheduler.run(registry.fetch([first, second]))
 
 

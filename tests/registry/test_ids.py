@@ -1,4 +1,4 @@
-"""Things that are given out once: the cluster's id, producer ids, broker ids; and the parents of everything."""
+"""Ids that are assigned only once (cluster, producer and broker ids), and the parents of all znodes."""
 
 import pytest
 

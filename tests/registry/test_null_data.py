@@ -1,4 +1,4 @@
-"""Znodes that are only parents hold null, as Kafka's do: what is not null, a Kafka broker parses as JSON.
+"""Znodes that are only parents contain null, as Kafka's do, because a Kafka broker parses other data as JSON.
 
 Seen on Apache Kafka 3.9.1: with zero-length data in ``/latest_producer_id_block`` its controller answers every
 AllocateProducerIds with UNKNOWN_SERVER_ERROR.
@@ -20,7 +20,7 @@ PARENTS = ("/brokers", "/config", "/admin", "/cluster")
 
 
 def test_the_parents_that_a_broker_makes_hold_null(lab: GroupLab) -> None:
-    """Those of PERSISTENT_PATHS and everything above; the chroot as well."""
+    """This covers PERSISTENT_PATHS, all of their parents, and the chroot."""
     client = lab.clients[0]
 
     async def story() -> dict[str, bytes | None]:

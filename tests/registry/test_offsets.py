@@ -1,4 +1,4 @@
-"""The offset registry: commits under a token, takeovers from writers that have none, stores by tools."""
+"""The offset registry: commits with a token, writes by clients without a token, and stores by tools."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_each_commit_returns_the_token_of_the_next(lab: GroupLab) -> None:
     assert lab.run(offsets(client).fetch([tp(0), tp(1)])) == {tp(0): StoredOffset(11, 2), tp(1): StoredOffset(20, 1)}
 
 
-def test_nobody_commits_what_he_does_not_own(lab: GroupLab) -> None:
+def test_a_commit_without_ownership_is_refused(lab: GroupLab) -> None:
     owner, other = lab.clients[0], lab.clients[1]
     lab.run(owners(owner).claim(claims("a", 0)))
     lab.run(offsets(owner).commit({tp(0): Commit(10, 0)}))
@@ -36,8 +36,8 @@ def test_nobody_commits_what_he_does_not_own(lab: GroupLab) -> None:
     assert lab.run(offsets(owner).fetch([tp(0), tp(1)])) == {tp(0): StoredOffset(10, 1)}
 
 
-def test_nobody_commits_whose_claim_was_removed(lab: GroupLab) -> None:
-    """By hand, and nobody has claimed it since: the token is as it was."""
+def test_a_commit_after_the_claim_was_removed_is_refused(lab: GroupLab) -> None:
+    """The claim was removed by hand and the partition was not claimed again, so the token has not changed."""
     owner, other = lab.clients[0], lab.clients[1]
     lab.run(owners(owner).claim(claims("a", 0, 1)))
     lab.run(delete_znode(other, znodes.owner_path(GROUP, "t", 0)))
@@ -49,7 +49,7 @@ def test_nobody_commits_whose_claim_was_removed(lab: GroupLab) -> None:
 
 
 def test_the_owner_takes_over_from_who_writes_without_a_token(lab: GroupLab) -> None:
-    """An old consumer that lost the partition commits without a version; or somebody removed the znode."""
+    """An old consumer that lost the partition commits without checking a version, or the znode was removed."""
     owner, old = lab.clients[0], lab.clients[1]
     lab.run(owners(owner).claim(claims("a", 0, 1)))
     lab.run(offsets(old).store({tp(0): 3}))
@@ -59,7 +59,7 @@ def test_the_owner_takes_over_from_who_writes_without_a_token(lab: GroupLab) -> 
 
 
 def test_a_token_of_an_earlier_ownership_of_the_same_session_is_refused(lab: GroupLab) -> None:
-    """It gave the partition back, somebody else had it, and it has it again."""
+    """The session released the partition, another session owned it, and the first session owns it again."""
     client, other = lab.clients[0], lab.clients[1]
     lab.run(owners(client).claim(claims("a", 0)))
     lab.run(owners(client).release({tp(0): Release(5, 0)}))
@@ -81,8 +81,8 @@ def test_storing_makes_what_is_not_there(lab: GroupLab) -> None:
     }
 
 
-def test_what_somebody_wrote_meanwhile_is_not_stored_over(lab: GroupLab) -> None:
-    """Neither a new value nor a znode that was not there when the versions were read."""
+def test_a_store_does_not_overwrite_concurrent_writes(lab: GroupLab) -> None:
+    """A store overwrites neither a new value nor a znode that was created after the versions were read."""
     client = lab.clients[0]
     registry = offsets(client)
     new = {tp(0): StoredOffset(5, NO_VERSION), tp(1): StoredOffset(6, NO_VERSION)}
@@ -97,7 +97,7 @@ def test_what_somebody_wrote_meanwhile_is_not_stored_over(lab: GroupLab) -> None
     }  # fmt: skip
 
 
-def test_what_is_no_offset_counts_as_none(lab: GroupLab) -> None:
+def test_an_invalid_offset_counts_as_missing(lab: GroupLab) -> None:
     client = lab.clients[0]
     lab.run(offsets(client).store({tp(0): 1, tp(1): 1}))
     lab.run(set_znode(client, SetData(znodes.offset_path(GROUP, "t", 0), b"many")))
@@ -137,7 +137,7 @@ def test_a_session_that_ends_during_a_commit_is_told() -> None:
 
 @pytest.mark.parametrize("applied", [True, False])
 @pytest.mark.parametrize("after", range(8))
-def test_a_store_goes_on_after_a_lost_connection(after: int, applied: bool) -> None:
+def test_a_store_continues_after_a_lost_connection(after: int, applied: bool) -> None:
     world = World(1)
     client = world.clients[0]
     client.lose_request(after, applied=applied)

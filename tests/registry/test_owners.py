@@ -1,4 +1,4 @@
-"""Claims and releases: one owner for each partition, whose commits no former owner can undo."""
+"""Claims and releases: each partition has one owner, and no former owner can undo its commits."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -31,7 +31,8 @@ def plain(outcomes: Mapping[TopicPartition, Claimed | Taken]) -> dict[TopicParti
 
 
 def test_a_claim_makes_an_ephemeral_and_fences_the_offset(lab: GroupLab) -> None:
-    """A fresh group: parents are made, the offset znode says "none yet", its version is the token."""
+    """In a new group, the claim creates the parents and an offset znode without an offset; the znode's version is the
+    token."""
     client = lab.clients[0]
     assert lab.run(owners(client).claim(claims("a", 0, 1))) == {tp(0): Claimed(-1, 0), tp(1): Claimed(-1, 0)}
     data, stat = lab.run(get_znode(client, znodes.owner_path(GROUP, "t", 0)))
@@ -41,7 +42,7 @@ def test_a_claim_makes_an_ephemeral_and_fences_the_offset(lab: GroupLab) -> None
 
 
 def test_a_claim_goes_on_where_the_offset_is(lab: GroupLab) -> None:
-    """The offsets are there (imported, say), but nothing below owners."""
+    """The offsets exist (for example, imported ones), but ``owners`` has no children."""
     client = lab.clients[0]
     lab.run(offsets(client).store({tp(0): 42}))
     claimed = lab.run(owners(client).claim(claims("a", 0)))
@@ -92,7 +93,7 @@ def test_a_release_commits_and_deletes_in_one_multi(lab: GroupLab) -> None:
 
 
 def test_a_zombie_commits_nothing_and_deletes_nothing_of_its_successor(lab: GroupLab) -> None:
-    """Complaints 6 and 12: its session is over, the partition has a new owner, and then it wakes up."""
+    """Complaints 6 and 12: a paused member resumes after its session has ended and the partition has a new owner."""
     zombie, successor = lab.clients[0], lab.clients[1]
     lab.run(owners(zombie).claim(claims("a", 0)))
     lab.expire(zombie)
@@ -112,7 +113,7 @@ def test_a_zombie_whose_partition_nobody_owns_commits_nothing(lab: GroupLab) -> 
 
 
 def test_a_release_overrides_who_wrote_without_a_token(lab: GroupLab) -> None:
-    """An old consumer's zombie or a tool wrote the offset znode, or removed it, while the partition was ours."""
+    """An old consumer or a tool wrote or removed the offset znode while we owned the partition."""
     client, intruder = lab.clients[0], lab.clients[1]
     lab.run(owners(client).claim(claims("a", 0, 1)))
     lab.run(offsets(intruder).store({tp(0): 3}))
@@ -122,7 +123,7 @@ def test_a_release_overrides_who_wrote_without_a_token(lab: GroupLab) -> None:
     assert lab.run(offsets(client).fetch([tp(0), tp(1)])) == {tp(0): StoredOffset(8, 2), tp(1): StoredOffset(9, 0)}
 
 
-def test_an_owner_that_goes_is_told_once_to_who_waits(lab: GroupLab) -> None:
+def test_a_waiting_member_is_notified_once_when_an_owner_goes(lab: GroupLab) -> None:
     """Complaint 9: a watch on the owner znode, no polling."""
     holder, waiting = lab.clients[0], lab.clients[1]
     gone: list[int] = []
@@ -137,7 +138,7 @@ def test_an_owner_that_goes_is_told_once_to_who_waits(lab: GroupLab) -> None:
 
 
 def test_a_claim_hears_of_owners_that_go_during_it_and_after_it() -> None:
-    """No watch gets lost between them: what was taken is claimed all the same, or told to be free."""
+    """No watch event is lost in between: an owned partition is either claimed after all or reported as free."""
     seen = set()
     for seed in range(60):
         world = World(2, seed=seed)
@@ -158,7 +159,7 @@ def test_a_claim_hears_of_owners_that_go_during_it_and_after_it() -> None:
     assert seen == {Taken, Claimed}
 
 
-def test_what_nobody_understands_is_owned_all_the_same(lab: GroupLab) -> None:
+def test_an_owner_znode_with_invalid_content_is_still_owned(lab: GroupLab) -> None:
     client, other = lab.clients[0], lab.clients[1]
     lab.run(ensure_paths(client, [znodes.owners_path(GROUP, "t"), znodes.offsets_path(GROUP, "t")]))
     lab.run(create_znode(other, Create(znodes.owner_path(GROUP, "t", 0), b"\xff", ephemeral=True)))
@@ -172,7 +173,7 @@ def test_what_nobody_understands_is_owned_all_the_same(lab: GroupLab) -> None:
 @pytest.mark.parametrize("applied", [True, False])
 @pytest.mark.parametrize("after", range(14))
 def test_a_connection_lost_at_any_request_of_a_claim_loses_no_claim(after: int, applied: bool) -> None:
-    """Complaint 2: what was taken is known to be taken, whatever answer was lost."""
+    """Complaint 2: successful claims are known after any lost response."""
     world = World(2)
     client = world.clients[0]
     world.scheduler.run(owners(world.clients[1]).claim(claims("b", 1)))
@@ -216,13 +217,13 @@ def test_a_session_that_ends_in_the_middle_of_a_claim_is_told_and_leaves_nothing
 
 @pytest.mark.parametrize("forbidden", range(4))
 def test_a_claim_that_cannot_be_made_gives_back_the_others(forbidden: int) -> None:
-    """Complaint 2, for every k: the k-th of four claims is refused for a reason that will not pass."""
+    """Complaint 2, for every k: the k-th of four claims fails permanently."""
     world = World(2)
     client = world.clients[0]
     path = znodes.owner_path(GROUP, "t", forbidden)
 
     class Forbidding:
-        """The client, but for one znode."""
+        """A client whose requests for one znode fail."""
 
         def __getattr__(self, name: str) -> object:
             return getattr(client, name)
@@ -240,14 +241,14 @@ def test_a_claim_that_cannot_be_made_gives_back_the_others(forbidden: int) -> No
 
 
 class Fenced:
-    """What one random schedule did: who claimed and who committed what, by the offset znode's version after it."""
+    """The claims and commits of one random schedule, by the version of the offset znode after each."""
 
     def __init__(self) -> None:
         self.claims: dict[TopicPartition, dict[int, str]] = {}
         self.commits: dict[TopicPartition, dict[int, tuple[str, int]]] = {}
 
     def check(self) -> None:
-        """Each commit came from whoever made the newest claim before it, and no offset went back."""
+        """Each commit came from the newest claimant before it, and no offset decreased."""
         for partition, commits in self.commits.items():
             claims = self.claims[partition]
             for version, (name, _) in commits.items():
@@ -258,7 +259,7 @@ class Fenced:
 
 
 class Actor:
-    """One member that claims, commits and gives back at random; whatever it is told, it believes."""
+    """A member that claims, commits and releases at random, and trusts every result."""
 
     def __init__(self, world: World, number: int, fenced: Fenced) -> None:
         self.client = world.clients[number]
@@ -271,7 +272,7 @@ class Actor:
 
     def changed(self, state: SessionState) -> None:
         if state is SessionState.LOST and self.random.random() < 0.7:
-            self.tokens.clear()  # else it goes on as a zombie
+            self.tokens.clear()  # otherwise, it continues as a zombie
 
     async def act(self) -> None:
         if self.busy:
@@ -316,7 +317,8 @@ class Actor:
 
 
 def test_random_claims_commits_releases_and_faults_keep_every_fence(campaign_seed: int) -> None:
-    """Four members, four partitions, lost replies, expired sessions, zombies: the offset's version orders all."""
+    """Four members and four partitions with lost responses, expired sessions and zombies; the offset znode's version
+    orders all writes."""
     world = World(4, campaign_seed)
     random = world.scheduler.random
     fenced = Fenced()

@@ -1,6 +1,7 @@
-"""A server that gives a new session where an old one was to be resumed (ClickHouse Keeper does): it counts as LOST.
+"""A server may start a new session when a client tries to resume one (ClickHouse Keeper does). The old session is then
+LOST.
 
-Complaint 15. Kazoo's client takes whatever session a reconnect answers with and reports CONNECTED.
+Complaint 15. Kazoo's client accepts any session in the response to a reconnect, and reports CONNECTED.
 """
 
 import socket
@@ -27,7 +28,8 @@ LIMIT_MS = 10_000
 
 
 class ForgetfulServer:
-    """Speaks just enough of ZooKeeper's protocol: each connection gets a session of its own, whatever it asks for."""
+    """Speaks just enough of ZooKeeper's protocol to give each connection a new session, even if the client asks to
+    resume one."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -78,8 +80,9 @@ def server() -> Iterator[ForgetfulServer]:
     server.close()
 
 
-def test_a_new_session_without_a_word_is_a_lost_one(server: ForgetfulServer) -> None:
-    """Ids are compared at each connect; owners of ephemerals hear LOST, then of a session that is known to be new."""
+def test_an_unannounced_new_session_is_reported_as_lost(server: ForgetfulServer) -> None:
+    """The client compares session ids at each connect. Listeners receive LOST, then CONNECTED with the new session
+    id."""
     states: list[tuple[SessionState, int | None]] = []
     with KazooBlockingClient(f"127.0.0.1:{server.port}", 4000) as client:
         assert client.session_id == 1
@@ -94,16 +97,17 @@ def test_a_new_session_without_a_word_is_a_lost_one(server: ForgetfulServer) -> 
 
 
 def forget_session(connect_request: bytes) -> bytes:
-    """A ZooKeeper connect request without the session that it wants to resume: a fresh one is given."""
+    """Remove the session to resume from a ZooKeeper connect request, so that the server starts a new one."""
     before, after = struct.Struct(">iiqi"), struct.Struct(">qi16s")
     rest = connect_request[before.size + after.size :]
     return connect_request[: before.size] + after.pack(0, 16, b"") + rest
 
 
-def test_an_owner_that_is_given_a_fresh_session_knows_that_it_owns_nothing(
+def test_an_owner_with_an_unannounced_new_session_owns_nothing(
     zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """On the real server, whose old session lives on for a while: its owner znode stands, and is not ours."""
+    """On the real server, the old session and its owner znode still exist, but the znode does not belong to the new
+    session."""
     proxy = make_proxy(LOCALHOST, zookeeper.server.port)
     states: list[SessionState] = []
     with KazooBlockingClient(f"{proxy.address}{zookeeper.path}", SESSION_TIMEOUT_MS) as client:

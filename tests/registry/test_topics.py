@@ -1,4 +1,4 @@
-"""Topics as brokers and tools write them, and as old tools do."""
+"""Topics in the formats of brokers, tools and old tools."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_creation_writes_config_and_assignment_in_one_multi(world: World) -> Non
 
 
 def test_a_topic_that_exists_keeps_its_config(world: World) -> None:
-    """Kafka overwrites the config of the topic that it then finds existing; in one multi nothing happens."""
+    """Kafka first overwrites the config and then finds that the topic exists; one multi prevents this."""
     registry = TopicRegistry(world.clients[0])
     world.scheduler.run(registry.create_topic("t", {0: [0]}, TOPIC_ID, {"a": "1"}))
     with pytest.raises(NodeExists):
@@ -39,7 +39,7 @@ def test_a_topic_that_exists_keeps_its_config(world: World) -> None:
 
 
 def test_missing_topics_are_found_in_one_round_trip(world: World) -> None:
-    """After the server has caught up with the leader."""
+    """The server first syncs with the leader."""
     client = world.clients[0]
     registry = TopicRegistry(client)
     world.scheduler.run(registry.create_topic("t", {0: [0]}, TOPIC_ID, {}))
@@ -50,7 +50,7 @@ def test_missing_topics_are_found_in_one_round_trip(world: World) -> None:
 
 @pytest.mark.parametrize("applied", [True, False])
 def test_a_creation_whose_answer_was_lost_happens_once(world: World, applied: bool) -> None:
-    """Our own topic is known by its id; another's is still an error."""
+    """A topic that we created is recognized by its id; any other existing topic is an error."""
     client = world.clients[0]
     registry = TopicRegistry(client)
     client.lose_request(applied=applied)
@@ -63,8 +63,8 @@ def test_a_creation_whose_answer_was_lost_happens_once(world: World, applied: bo
 
 @pytest.mark.parametrize("applied", [True, False])
 @pytest.mark.parametrize("after", [0, 1])
-def test_growth_and_deletion_go_on_after_a_lost_answer(world: World, applied: bool, after: int) -> None:
-    """Reading or writing, done or not: in the end it is as ordered."""
+def test_growth_and_deletion_continue_after_a_lost_answer(world: World, applied: bool, after: int) -> None:
+    """Any read or write may lose its connection, applied or not. In the end, the request has taken effect."""
     client = world.clients[0]
     registry = TopicRegistry(client)
     world.scheduler.run(registry.create_topic("t", {0: [0]}, TOPIC_ID, {}))
@@ -149,7 +149,7 @@ def test_states_come_with_their_znode_versions(world: World) -> None:
 
 
 def test_bulk_reads_are_one_round_trip(world: World) -> None:
-    """200 topics take as long as one: all reads are on the way together."""
+    """200 topics take as long as one, because all reads are in flight together."""
     client = world.clients[0]
     registry = TopicRegistry(client)
     for number in range(200):
@@ -162,7 +162,7 @@ def test_bulk_reads_are_one_round_trip(world: World) -> None:
 
 
 def test_a_topic_is_watched_through_rewrites_of_old_tools(world: World) -> None:
-    """A 0.8 tool writes version 1 without the topic id; None is deletion, or what cannot be read."""
+    """A 0.8 tool writes version 1 without the topic id. None means a deleted or unreadable topic."""
     writer, reader = world.clients
     seen: list[TopicAssignment | None] = []
     world.scheduler.run(TopicRegistry(writer).create_topic("t", {0: [0]}, TOPIC_ID, {}))
@@ -178,7 +178,7 @@ def test_a_topic_is_watched_through_rewrites_of_old_tools(world: World) -> None:
 
 
 def test_no_partition_is_added_where_an_entry_cannot_be_understood(world: World) -> None:
-    """It may be that of a partition with records, which would be lost."""
+    """The invalid entry may belong to a partition with records, which would be lost."""
     writer, _ = world.clients
     data = b'{"version":1,"partitions":{"0":[0],"1":"0"}}'
     world.scheduler.run(TopicRegistry(writer).create_topic("t", {0: [0]}, TOPIC_ID, {}))

@@ -1,4 +1,4 @@
-"""Existing znodes get Kafka's ACLs, and are opened again; which znodes are walked, and in which order."""
+"""Existing znodes get Kafka's ACLs or are opened again; the set and order of visited znodes."""
 
 from collections.abc import Mapping
 
@@ -22,8 +22,6 @@ ZNODES = (
 )  # fmt: skip
 SECRET = ("/config/users", "/delegation_token/tokens", "/kafka-zk/secret")
 LEFT_ALONE = ("/consumers", "/somebody-else")
-
-
 
 
 def client_of(zookeeper: Chroot, set_acl: bool, user: str = "kafka") -> KazooBlockingClient:

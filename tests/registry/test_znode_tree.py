@@ -1,4 +1,4 @@
-"""A tree as a list, whatever its znodes are called."""
+"""A tree as a list, with any znode names."""
 
 from kafka_zk.registry.znode_tree import read_tree
 from tests.registry.world import World

@@ -17,7 +17,7 @@ LIMIT_S = 60
 
 
 class Lab:
-    """Runs coroutines on the reactor's thread; closes the clients that it made."""
+    """Runs coroutines on the reactor thread, and closes the clients that it created."""
 
     def __init__(self, thread: ReactorThread, connect_string: str) -> None:
         self.thread = thread

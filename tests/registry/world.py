@@ -1,4 +1,5 @@
-"""What the registries' tests share: a scheduler, an in-memory ZooKeeper with Kafka's parents, some clients."""
+"""The shared environment of the registry tests: a scheduler, an in-memory ZooKeeper with Kafka's parents, and
+clients."""
 
 from twisted.internet.task import Clock
 
@@ -10,7 +11,7 @@ from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 
 
 class World:
-    """``clients`` are named a, b, c … and have sessions of 6 s."""
+    """``clients`` are named a, b, c … and have session timeouts of 6 s."""
 
     def __init__(
         self,

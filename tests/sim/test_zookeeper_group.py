@@ -39,7 +39,7 @@ def test_a_clean_hand_over_is_no_violation() -> None:
         (fact(5.5, "a", Kind.HANDED_OUT, 1), 5, "a handed out t-0@1, but it is b's"),
         (fact(4.5, "a", Kind.HANDED_OUT, 1), 4, "a handed out t-0@1, but it did not own it"),
         (fact(8, "", Kind.STORED, 1), 7, "went back from 2 to 1"),
-        (fact(8, "", Kind.STORED, 4), 7, "4 was committed, never seen: {2, 3}"),
+        (fact(8, "", Kind.STORED, 4), 7, "4 was committed, but these offsets were never seen: {2, 3}"),
     ],
 )
 def test_a_planted_violation_is_found(planted: Fact, position: int, words: str) -> None:

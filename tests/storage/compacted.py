@@ -1,4 +1,4 @@
-"""Random histories of a compacted log, and what must be left: a dictionary of last values, a list of offsets."""
+"""Random histories of a compacted log, and the expected result: a dictionary of last values and a list of offsets."""
 
 import random
 from itertools import pairwise
@@ -44,7 +44,7 @@ def records(log: Log) -> list[Record]:
 
 
 class History:
-    """A log and everything that was ever written to it."""
+    """A log and a record of every write to it."""
 
     def __init__(self, path: Path, rng: random.Random, **config: Any) -> None:
         self.rng = rng
@@ -122,7 +122,7 @@ class History:
 
 
 def check(history: History) -> None:
-    """What the log shows is what compaction owes."""
+    """Check that the log contains exactly what compaction must keep."""
     found = batches(history.log)
     left = {record.offset: record for header, some in found for record in some if not header.is_control}
     offsets = [record.offset for _, some in found for record in some]
@@ -145,7 +145,7 @@ def check(history: History) -> None:
 
 
 def _check_last_values(history: History, left: dict[int, Record]) -> None:
-    """Exactly the last record of each key is left of what was cleaned, and everything of what was not."""
+    """The cleaned part has exactly the last record of each key; the rest has every record."""
     cleaned_to = history.log.cleaned_offset or 0
     touched_to = max(cleaned_to, history.attempted_offset)
     last: dict[bytes, Wrote] = {}
@@ -168,7 +168,8 @@ def _check_last_values(history: History, left: dict[int, Record]) -> None:
 
 
 def _check_tombstones(history: History, left: dict[int, Record], last: dict[bytes, Wrote]) -> None:
-    """The first cleaning that comes to a last tombstone begins its time; only a cleaning after that removes it."""
+    """The first cleaning that reaches a last tombstone sets its delete horizon; only a cleaning after that time removes
+    it."""
     retention_ms = history.log.config.delete_retention_ms
     for wrote in last.values():
         if wrote.value is not None:
@@ -179,7 +180,8 @@ def _check_tombstones(history: History, left: dict[int, Record], last: dict[byte
 
 
 def _check_markers(history: History, found: list[tuple[BatchHeader, list[Record]]]) -> None:
-    """Readers learn of each record of a transaction how that ended; no marker goes before its time."""
+    """A reader of any record of a transaction still finds its marker; no marker is removed before its delete
+    horizon."""
     left = {header.base_offset: header for header, some in found if header.is_control and some}
     for header, some in found:
         if some and header.is_transactional and not header.is_control:
@@ -196,7 +198,7 @@ def _check_markers(history: History, found: list[tuple[BatchHeader, list[Record]
 
 
 def _check_producers(history: History, found: list[tuple[BatchHeader, list[Record]]]) -> None:
-    """The batch with each producer's last sequence is there."""
+    """The batch with each producer's last sequence still exists."""
     for producer_id, (sequence, offset) in history.last_sequence_batch.items():
         own = [header for header, _ in found if header.producer_id == producer_id]
         last = [header for header in own if not header.is_control][-1]

@@ -10,7 +10,7 @@ from tests.storage.faults import FaultyFiles
 
 @pytest.fixture
 def faults() -> Iterator[FaultyFiles]:
-    """The files of this test: what it lets fail, and how often what was done."""
+    """The file system of this test: it injects failures and counts operations."""
     system = FaultyFiles()
     with files.use(system):
         yield system

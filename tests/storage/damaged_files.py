@@ -49,7 +49,7 @@ RESULTS = Path(__file__).with_name("damaged_files.json")
 
 
 class Damage(NamedTuple):
-    """One row: what was done to which file, after which kind of stop."""
+    """One row: the kind of damage, the damaged file, and the kind of stop before it."""
 
     file: str
     kind: str
@@ -98,7 +98,7 @@ def _garbage(data: bytes) -> bytes:
 
 
 def _short(data: bytes) -> bytes:
-    """Half of the batches of a ``.log`` file."""
+    """Truncate a ``.log`` file to half of its batches."""
     ends = [position + header.size_bytes for position, header in iter_batches(data)]
     return data[: ends[len(ends) // 2 - 1]]
 
@@ -157,7 +157,7 @@ def _damages_of(kind: str) -> Iterator[Damage]:
 
 
 def apply(damage: Damage, directory: Path, name: str | None) -> None:
-    """Do it to a copy, in which the topic of the damage has that name."""
+    """Damage a copy in which the topic of the damaged file has this name."""
     if damage.kind == UNDAMAGED:
         return
     path = _victim(damage, directory, name)
@@ -211,7 +211,7 @@ def look(reader: Reader, produced: Produced) -> Served:
 
 
 def _read(reader: Reader, *, committed: bool, start: int = 0) -> dict[int, bytes]:
-    """Values by offset. What cannot be read is stepped over, one offset at a time."""
+    """Values by offset. Unreadable offsets are skipped one at a time."""
     found: dict[int, bytes] = {}
     offset = start
     while offset <= END + 1:
@@ -244,7 +244,7 @@ def _first_batch(data: bytes, aborted: Sequence[tuple[int, int]]) -> tuple[int, 
 
 
 class LogReader:
-    """A log that its broker leads alone."""
+    """A log whose only replica is this broker."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -269,7 +269,7 @@ class LogReader:
 
 
 def outcome_of(damage: Damage, directory: Path, produced: Mapping[str, Produced]) -> Outcome:
-    """Start on a damaged directory, and look."""
+    """Start on a damaged directory and read all logs."""
     manager = manager_of(directory)
     try:
         manager.start(TOPICS)

@@ -1,4 +1,4 @@
-"""Work that a broker gives to others, or does in steps, done here and now: cleaning, searching, converting."""
+"""Runs work synchronously that a broker does in steps or in other threads: cleaning, searching, converting."""
 
 from kafka_zk.base.types import TimestampOffset
 from kafka_zk.storage.cleaner.cleaner import CleanedSegment, CleanerConfig
@@ -38,7 +38,7 @@ def clean_here(log: Log, config: CleanerConfig, now_ms: int) -> Cleaning | None:
 
 
 def search_here(search: Search) -> TimestampOffset | None:
-    """Do all of a search here and now."""
+    """Run a whole search synchronously."""
     result: Result = None
     try:
         while True:
@@ -49,9 +49,7 @@ def search_here(search: Search) -> TimestampOffset | None:
         return found
 
 
-def down_convert(
-    batches: Buffer, magic: int, *, first_offset: int = 0
-) -> bytes:
+def down_convert(batches: Buffer, magic: int, *, first_offset: int = 0) -> bytes:
     """The records of whole magic-2 batches as message sets of magic 0 or 1; arguments as in ``down_convert_batch``."""
     view = memoryview(batches)
     return b"".join(

@@ -1,4 +1,4 @@
-"""A file system for tests: the operating system's, which counts what is done and fails where a test says."""
+"""A file system for tests: it calls the operating system, counts the operations, and fails where a test demands it."""
 
 import os
 from collections import Counter
@@ -19,10 +19,10 @@ class _Fault(NamedTuple):
 
 
 class FaultyFiles(FileSystem):
-    """See the module's docstring.
+    """Counts and fails operations.
 
-    ``calls`` counts by the names of ``FileSystem``'s methods; what is opened to be read only counts as ``read``.
-    ``writes``: what becomes of the next writes, a number of bytes that are taken or an error; later ones succeed.
+    ``calls``: method name of ``FileSystem`` -> number of calls; opening a file only to read it counts as ``read``.
+    ``writes``: results of the next writes, each the number of bytes written or an error; later writes succeed.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class FaultyFiles(FileSystem):
         self._paths: dict[int, str] = {}
 
     def fail(self, operation: str, below: Path | str = "", error: OSError = IO_ERROR) -> None:
-        """From now on an operation on what lies in a folder fails."""
+        """From now on, ``operation`` fails on all paths that begin with ``below``."""
         self._faults.append(_Fault(operation, str(below), error))
 
     def heal(self) -> None:
@@ -45,7 +45,7 @@ class FaultyFiles(FileSystem):
                 raise fault.error
 
     def path_of(self, descriptor: int) -> str:
-        """Where an open file was opened."""
+        """The path with which a file was opened."""
         return self._paths.get(descriptor, "")
 
     def open(self, path: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""Making logs and batches for the tests of storage."""
+"""Logs and batches for the storage tests."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ T0 = 1_700_000_000_000
 
 
 class Clock:
-    """A wall clock that stands still until it is moved."""
+    """A wall clock that only tests advance."""
 
     def __init__(self, now_ms: int = T0) -> None:
         self.now_ms = now_ms
@@ -38,7 +38,7 @@ def present(value: T | None) -> T:
 
 
 def remove_due(segments: LogSegments, now_ms: int) -> int:
-    """Delete the files of the segments whose delay is over; returns the number of segments."""
+    """Delete the files of segments whose deletion delay has passed; returns the number of segments."""
     due = segments.take_due(now_ms)
     for remove in due:
         remove()
@@ -80,7 +80,7 @@ def append(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0
 
 
 def store(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0) -> LogAppendInfo:
-    """Append a batch without a check of its records, as brokers before the check did."""
+    """Append a batch without checking its records, as earlier versions of the broker did."""
     header = validate_batch(data)
     return log.append_as_leader(data, header, leader_epoch=leader_epoch, now_ms=now_ms, conforms_to=log.config)
 

@@ -1,4 +1,4 @@
-"""A log directory that holds all kinds of logs, as a clean stop and as a kill leave it.
+"""A log directory with all kinds of logs, after a clean stop and after a kill.
 
 Tests damage copies of it: see ``damaged_files``.
 """
@@ -29,7 +29,7 @@ CLEAN, KILLED = "clean stop", "kill"
 CLUSTER_ID = "dgHHDDEuS6uOPGGVLS9rkQ"
 BROKER_ID = 0
 NEWEST_EPOCH = 8
-"""Of the leaders that wrote the records: the next one is newer."""
+"""The last epoch of the leaders that wrote the records. The next leader has a newer one."""
 END, CHECKPOINTED_SEGMENTS = 60, 4
 
 #: Topics of the directory; each log has ten segments of six offsets or so, a new leader epoch in every second one.
@@ -54,7 +54,7 @@ _DELETED_BEFORE = 9
 
 
 class Produced(NamedTuple):
-    """What was ever appended to a log."""
+    """Everything that was appended to a log."""
 
     values: dict[int, bytes]  # by offset; nothing else may be served
     aborted: set[int]  # offsets that readers of committed records must not get
@@ -67,8 +67,8 @@ def manager_of(path: Path) -> LogManager:
 
 
 def make_directory(path: Path, *, clean: bool) -> dict[str, Produced]:
-    """A log directory that was closed cleanly, or that of a broker that was killed: of each log four segments and the
-    log start offset are durable, what follows is written only. Returns what was produced, by topic."""
+    """A log directory after a clean stop, or after a kill: then four segments and the log start offset of each log are
+    durable, and later records are only written. Returns what was produced, by topic."""
     manager = manager_of(path)
     manager.start(TOPICS)
     logs = {topic: _create(manager, topic) for topic in TOPICS}
@@ -114,7 +114,7 @@ def _checkpoint(manager: LogManager, logs: Mapping[str, Log]) -> None:
 
 
 def _fill(log: Log, topic: str, number: int, produced: Produced) -> tuple[bytes, int]:
-    """Six offsets; returns the last batch of the idempotent producer that has the log's end, and its offset."""
+    """Append six offsets. Returns the last batch of the idempotent producer, which ends the log, and its offset."""
     epoch = number * NEWEST_EPOCH // (END // 6 - 1)
     fill = {PLAIN: _fill_plain, TRANSACTIONAL: _fill_transactional, COMPACTED: _fill_compacted}[topic]
     fill(log, number, epoch, produced)
@@ -138,7 +138,7 @@ def _fill_plain(log: Log, number: int, epoch: int, produced: Produced) -> None:
 
 
 def _fill_compacted(log: Log, number: int, epoch: int, produced: Produced) -> None:
-    """Keys come again in the next segment, so that a compaction leaves holes, the whole end of a segment too."""
+    """Keys recur in the next segment, so that compaction leaves holes, including the whole end of a segment."""
     for each in range(5):
         key = b"key-%d" % (each if each < 2 else 10 * number + each % 2)
         value = b"compacted-%d-%d" % (number, each)
@@ -146,7 +146,7 @@ def _fill_compacted(log: Log, number: int, epoch: int, produced: Produced) -> No
 
 
 def _fill_transactional(log: Log, number: int, epoch: int, produced: Produced) -> None:
-    """A transaction that is committed, one that is aborted; the last segment begins one that stays open."""
+    """Append a committed and an aborted transaction. The last segment begins one that stays open."""
     is_last = number + 1 == END // 6
     for producer_id in (COMMITTING_ID, OPEN_ID if is_last else ABORTING_ID):
         data = batch(1, value=b"of-%d-%d" % (producer_id, number), producer_id=producer_id, producer_epoch=0,
@@ -188,7 +188,7 @@ def copy_directory(made: Path, target: Path, names: dict[str, str]) -> None:
 
 
 class Unsynced(files.FileSystem):
-    """No power is lost here, and hundreds of fsyncs take long."""
+    """Skips fsyncs: no power loss is simulated, and hundreds of fsyncs take long."""
 
     def sync(self, descriptor: int) -> None:
         pass
@@ -197,7 +197,7 @@ class Unsynced(files.FileSystem):
 
 
 class Made(NamedTuple):
-    """The directories that all copies are made of, and what was produced; by ending."""
+    """By ending: the directory that all copies are made of, and what was produced."""
 
     directories: Mapping[str, Path]
     produced: Mapping[str, Mapping[str, Produced]]

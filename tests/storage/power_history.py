@@ -1,8 +1,9 @@
-"""Random lives of logs on a disk that loses power, with all of Kafka's ways to leave holes; the judge of what is left.
+"""Random histories of logs on a disk that loses power, with all of Kafka's ways to leave holes, and the judge of the
+result.
 
-One log is written by a leader, the other copies it as a follower does, compaction's gaps included. Both are compacted,
-truncated, cut by DeleteRecords and retention, moved between log directories, and change their policy back and forth.
-So is a third, which producers and transactions write to (``power_transactions``).
+One log is written by a leader. Another copies it as a follower does, including gaps from compaction. Both are
+compacted, truncated, cut by DeleteRecords and retention, moved between log directories, and change their policy back
+and forth. The same happens to a third log, which producers and transactions write to (``power_transactions``).
 """
 
 import dataclasses
@@ -42,15 +43,15 @@ Written = dict[int, tuple[bytes | None, bytes | None]]  # offset -> key, value
 
 
 class Killed(BaseException):
-    """The machine stops here."""
+    """The machine loses power at this point."""
 
 
 class Lives:
     """One broker's log directories through several losses of power.
 
-    ``written``: what each log was given and may still hold. ``durable``: up to where a log said that it is durable.
-    ``began``: before which offset a log may have deleted records on purpose. ``cleaned``: up to where a cleaning may
-    have come.
+    ``written``: what each log was given and may still hold. ``durable``: the offset up to which each log has reported
+    to be durable. ``began``: the offset below which each log may have deleted records on purpose. ``cleaned``: the
+    offset up to which a cleaning may have run.
     """
 
     def __init__(self, seed: int) -> None:
@@ -69,7 +70,7 @@ class Lives:
         self._steps_left = 0
 
     def play(self, lives: int = 5, steps: int = 80) -> None:
-        """Raises: AssertionError with what the judge found."""
+        """Raises: AssertionError with the violation."""
         most_at_once = self.random.choice((2, WRITTEN_AT_ONCE))
         with files.use(self.disk), patch("kafka_zk.storage.log.local_log.WRITTEN_AT_ONCE", most_at_once):
             files.make_directory(FOLDER)
@@ -178,8 +179,8 @@ class Lives:
         log.roll(T0)
 
     def _truncate(self, log: Log) -> None:
-        """As a follower does for a new leader; what was compacted was committed, so it is never truncated. If the power
-        fails meanwhile, all may still be there."""
+        """Truncate as a follower does for a new leader. Compacted records were committed, so they are never truncated.
+        If the power fails meanwhile, all records may still exist."""
         first = max(log.log_start_offset, self.cleaned[log.tp])
         if first > log.log_end_offset:
             return
@@ -217,7 +218,7 @@ class Lives:
         if cleaning is None:
             return
         end = cleaning.to_clean.uncleanable_offset
-        if cleaning.log.tp == PRODUCED:  # a marker behind it may decide on a record before it
+        if cleaning.log.tp == PRODUCED:  # a later marker may decide on a record before it
             end = self.produced.cleaned = cleaning.log.log_end_offset
             cleaning.log.flush()
         self.cleaned[cleaning.log.tp] = max(self.cleaned[cleaning.log.tp], end)
@@ -247,7 +248,7 @@ class Lives:
     # -- the judge ------------------------------------------------------------------------------------------------
 
     def judge(self) -> None:
-        """What a log holds is a prefix of what it was given, less what compaction and deletion may remove."""
+        """A log must contain a prefix of its appended records, minus those that compaction and deletion may remove."""
         for tp in ALL:
             log = self.logs.get(tp)
             if log is None:

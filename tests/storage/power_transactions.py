@@ -1,7 +1,7 @@
-"""A log with producers and transactions that meets losses of power, and what its state must be afterwards.
+"""A log with producers and transactions that survives power losses, and the state that it must have afterwards.
 
-``power_history`` plays it beside logs of plain records. ``transaction_model`` says what follows from the batches that
-are left.
+``power_history`` runs it together with logs of plain records. ``transaction_model`` derives the state from the
+remaining batches.
 """
 
 import random
@@ -31,7 +31,7 @@ _UNKNOWN = Known(0, -1, -1, -1, -1)
 
 @dataclass
 class _Flush:
-    """A flush that another thread has begun. ``snapshots``: the snapshots that were there."""
+    """A flush that another thread has begun. ``snapshots``: those that existed then."""
 
     work: Callable[[], None]
     done: Callable[[], None]
@@ -39,11 +39,11 @@ class _Flush:
 
 
 class Produced:
-    """What was written to one log, and what must be known of its producers.
+    """The records written to one log, and the required state of its producers.
 
     ``cleaned``: the log's end at its last cleaning; 0 before the first. ``snapshots``: those that are durable.
-    ``is_exact``: the log must know all that its history says. A log that was read anew from an offset where its
-    producers had written before may have forgotten some of it, in Kafka too.
+    ``is_exact``: the log must know the full state that follows from its history. A log that was reloaded from an offset
+    after its producers' first records may have lost a part of it, in Kafka too.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -58,7 +58,7 @@ class Produced:
     # -- what happens ---------------------------------------------------------------------------------------------
 
     def append(self, log: Log, key: bytes, value: bytes) -> None:
-        """One record, of a producer or of none, within a transaction or not."""
+        """Append one record, with or without a producer, inside or outside a transaction."""
         rng = self._random
         producer = rng.choice((PLAIN, *PRODUCERS))
         known = producers_of(log).get(producer, _UNKNOWN)
@@ -72,7 +72,7 @@ class Produced:
         self._write(log, data, Written(log.log_end_offset, 1, producer, epoch, sequence, is_transactional))
 
     def end_transaction(self, log: Log) -> None:
-        """A marker, which may fence the producer with the next epoch."""
+        """Append a marker, which may fence the producer with the next epoch."""
         rng = self._random
         producer = rng.choice(PRODUCERS)
         known = producers_of(log).get(producer, _UNKNOWN)
@@ -97,7 +97,7 @@ class Produced:
         log.append_as_follower(bytes(data), now_ms=T0)
 
     def flush(self, log: Log) -> None:
-        """Begin a flush, or end the one that another thread has under way."""
+        """Begin a flush, or end the one in progress in another thread."""
         if self._flush is None:
             snapshots = _snapshots(log)
             self._flush = _Flush(*log.prepare_flush(), snapshots)
@@ -108,7 +108,7 @@ class Produced:
         self.snapshots |= flush.snapshots & _snapshots(log)
 
     def delete_segments(self, log: Log) -> None:
-        """Retention, which syncs the snapshots first."""
+        """Run retention, which first syncs the snapshots."""
         snapshots = _snapshots(log)
         if log.delete_old_segments(T0):
             self.snapshots |= snapshots & _snapshots(log)
@@ -119,13 +119,13 @@ class Produced:
         self._read_anew(log.log_start_offset, offset)
 
     def moving(self, log: Log) -> None:
-        """A copy is about to take the log's place: it reads all that the log has, and has its own snapshots."""
+        """A copy is about to replace the log. It reads the whole log and has its own snapshots."""
         self._flush = None
         self.snapshots.clear()
         self._read_anew(log.log_start_offset, log.log_end_offset)
 
     def lost_from(self, end: int) -> None:
-        """The log ends here now."""
+        """The log was truncated to this offset."""
         self.history = [each for each in self.history if each.offset < end]
 
     def gone(self) -> None:
@@ -135,7 +135,7 @@ class Produced:
         self._keep_snapshots(0)
 
     def started(self, log: Log) -> None:
-        """The log was read after a loss of power, and leads."""
+        """The log was loaded after a power loss, and its replica leads."""
         log.follow_log_end()
         self._flush = None
         self.lost_from(log.log_end_offset)
@@ -154,10 +154,9 @@ class Produced:
     # -- the judge ------------------------------------------------------------------------------------------------
 
     def judge(self, log: Log, began: int) -> None:
-        """What the log knows of its producers, and what a reader of committed records gets.
-
-        ``began``: before it the log may have deleted segments. Of those some may be back without the markers in the
-        others: this disk, unlike real ones, may undo any of their renamings.
+        """Judge the log's producer state and the records that a reader of committed records gets. ``began``: the log
+        may have deleted segments before this offset. Some of them may be back without the markers in the others,
+        because this disk, unlike real ones, may undo any of the renames.
         """
         self.exact_count += self.is_exact
         known, found = known_producers(self.history), producers_of(log)
@@ -170,7 +169,7 @@ class Produced:
         self._judge_reader(log, start)
 
     def _judge_producers(self, log: Log, start: int, known: Mapping[int, Known], found: Mapping[int, Known]) -> None:
-        """Each field lies between what the whole history says and what it says from ``start`` on."""
+        """Each field is between the value from the whole history and the value from the history after ``start``."""
         least = known_producers(self._since(start))
         for producer, expected in least.items():
             limits = [sorted(pair) for pair in zip(known[producer], expected, strict=True)]
@@ -188,7 +187,7 @@ class Produced:
         assert least <= log.last_stable_offset <= most, f"{log.tp}: stable up to {log.last_stable_offset}, not {least}"
 
     def _judge_reader(self, log: Log, start: int) -> None:
-        """It gets no aborted record, and each committed one that no cleaning may have removed."""
+        """The reader gets no aborted record, and every committed record that no cleaning may have removed."""
         end = log.last_stable_offset
         if start >= end:
             return
@@ -204,7 +203,7 @@ def _snapshots(log: Log) -> set[int]:
 
 
 def _open(history: list[Written]) -> Iterable[int]:
-    """Where transactions begin that have not ended."""
+    """The start offsets of open transactions."""
     return [each.first_offset for each in transactions(history) if each.marker is None]
 
 

@@ -1,4 +1,5 @@
-"""``cleaner-offset-checkpoint``: never of another log than the one that is there, whenever the broker is killed."""
+"""``cleaner-offset-checkpoint`` never applies to another log than the existing one, even if the broker is killed at any
+time."""
 
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def started(path: Path, told: list[Finding] | None = None) -> LogManager:
 
 
 def killed(logs: LogManager) -> None:
-    """Locks fall, nothing is written."""
+    """Simulate a killed process: release its locks without writing anything."""
     for log_dir in logs.hosted.live_dirs:
         log_dir.close()
 
@@ -51,7 +52,7 @@ def grown(logs: LogManager, end_offset: int) -> Log:
 
 
 def cleaned(path: Path) -> tuple[LogManager, Log]:
-    """A log that is clean up to offset 8, and the checkpoint that says so."""
+    """A log that is clean up to offset 8, and its checkpoint."""
     logs = started(path)
     log = grown(logs, 8)
     log.roll(T0)
@@ -62,7 +63,7 @@ def cleaned(path: Path) -> tuple[LogManager, Log]:
     return logs, log
 
 
-def test_a_log_made_anew_is_dirty_from_its_beginning(tmp_path: Path) -> None:
+def test_a_recreated_log_is_dirty_from_its_beginning(tmp_path: Path) -> None:
     logs, _ = cleaned(tmp_path)
     logs.delete(TP)
     grown(logs, 12)
@@ -84,7 +85,7 @@ def test_a_log_that_was_truncated_is_dirty_from_there_on(tmp_path: Path, to: int
 
 
 def test_a_log_that_was_deleted_is_forgotten_at_the_next_start_at_the_latest(tmp_path: Path) -> None:
-    """The broker was killed after the directory had its other name."""
+    """The broker was killed after it had renamed the directory."""
     logs, log = cleaned(tmp_path)
     log.rename_to_delete(f"{tmp_path}/events-0.0123456789abcdef0123456789abcdef-delete")
     killed(logs)

@@ -1,7 +1,7 @@
-"""A cleaning that ends in the middle, by a kill or by a power loss, at every single change that it makes to the disk.
+"""A cleaning that is interrupted by a kill or a power loss at each change that it makes to the disk.
 
-The next start must find each key's last value and every offset as it was, and clean on from there. It may be killed in
-turn while it tidies up. Long runs: tests/soak/test_compaction.py.
+The next start must find each key's last value and every offset unchanged, and be able to continue cleaning. It may
+itself be killed during its repairs. Long runs: tests/soak/test_compaction.py.
 """
 
 import random
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def make_history(path: Path, seed: int) -> History:
-    """A log of some segments, flushed, whose first part may have been cleaned before."""
+    """A flushed log with some segments; its first part may have been cleaned before."""
     rng = random.Random(seed)
     path.mkdir(exist_ok=True)
     history = History(path, rng)
@@ -51,7 +51,7 @@ def load(history: History, directory: Path, recovery_point: int) -> Log:
             recovery_point=recovery_point,
             log_start_offset=0,
             clean_shutdown=False,
-            is_contiguous=recovery_point > 0,  # what is compacted lies before the recovery point on disk
+            is_contiguous=recovery_point > 0,  # compacted records are below the recovery point on disk
         )
     )
     assert dropped is None
@@ -60,9 +60,8 @@ def load(history: History, directory: Path, recovery_point: int) -> Log:
 
 
 def crash_once(history: History, folder: Path, number: int, kill_at: int, *, power: bool) -> bool:
-    """Clean on a copy and die at one change; the next life dies while it loads, the one after that must be well.
-
-    Returns: whether the cleaning had so many changes at all.
+    """Clean a copy and die at one change. The next process dies while it loads, and the one after it must succeed.
+    Returns: whether the cleaning makes at least that number of changes.
     """
     rng = random.Random(f"{number} {kill_at}")
     root = folder / str(number)
@@ -72,7 +71,7 @@ def crash_once(history: History, folder: Path, number: int, kill_at: int, *, pow
     was_killed = False
 
     def life(what: str, kill_at: int | None) -> None:
-        """One process, and what the next one finds."""
+        """One process, and the state that the next one finds."""
         nonlocal root, was_killed
         disk = JournaledDisk(root, kill_at)
         try:
@@ -110,7 +109,7 @@ def crash_once(history: History, folder: Path, number: int, kill_at: int, *, pow
 
 
 def crash_everywhere(folder: Path, seed: int, *, power: bool) -> int:
-    """Returns how many changes a cleaning has."""
+    """Returns the number of changes that a cleaning makes."""
     history = make_history(folder, seed)
     kill_at = 1
     while crash_once(history, folder, kill_at, kill_at, power=power):

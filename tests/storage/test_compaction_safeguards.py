@@ -1,4 +1,4 @@
-"""The judges of compaction can fail: each safeguard is taken out of the source here, and some test must show it."""
+"""The judges of compaction can fail: each case removes one safeguard from the source, and a test must then fail."""
 
 import inspect
 from collections.abc import Callable
@@ -143,7 +143,7 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
 
 
 def functions(module: ModuleType) -> dict[str, FunctionType]:
-    """All functions and methods of a module by their names."""
+    """Name -> function, for all functions and methods of a module."""
     found = {}
     for name, thing in vars(module).items():
         if isinstance(thing, FunctionType):
@@ -158,7 +158,7 @@ def functions(module: ModuleType) -> dict[str, FunctionType]:
 
 
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
-    """Let the code run without it: the functions that it changes get other code."""
+    """Remove the safeguard: compile the changed source, and replace the code of the changed functions."""
     module, text, replacement, _ = SAFEGUARDS[safeguard]
     source = inspect.getsource(module)
     assert source.count(text) == 1, f"the source has no single {text!r}"

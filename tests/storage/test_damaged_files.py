@@ -1,4 +1,5 @@
-"""Each kind of damage to each file of a log directory, after a clean stop and after a kill: what a start serves.
+"""The records that a start serves after each kind of damage to each file of a log directory, after a clean stop and
+after a kill.
 
 The expectations are stored in ``damaged_files.json``; tests/peers/logs/test_damaged_files.py compares them with
 brokers.
@@ -32,7 +33,8 @@ def test_a_start_serves_what_the_table_says(damage: Damage, made: Made, results:
 
 @_DAMAGES
 def test_ours_is_never_worse_than_kafka(damage: Damage, results: Results) -> None:
-    """It starts where Kafka starts, serves what Kafka serves, and nothing that was not produced."""
+    """Our broker starts if Kafka starts, serves all records that Kafka serves, and serves no record that was not
+    produced."""
     assert complaints(damage, results) == []
 
 

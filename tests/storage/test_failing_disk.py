@@ -1,4 +1,5 @@
-"""A disk that fails in the middle: who is told, what goes on, what is given back."""
+"""A disk that fails during operation: which owners are notified, which logs continue, and which resources are
+released."""
 
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.storage.manager.test_log_manager import manager
 
 
 class Disks:
-    """Two log directories, of which the first fails where a test says."""
+    """Two log directories, the first of which fails at the operations that a test selects."""
 
     def __init__(self, tmp_path: Path, **arguments: object) -> None:
         self.bad, self.good = tmp_path / "1", tmp_path / "2"
@@ -60,7 +61,7 @@ def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alon
 
 
 def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path: Path, faults: FaultyFiles) -> None:
-    """What is due in the other directory is removed."""
+    """Files that are due in the other directory are removed."""
     disks = Disks(tmp_path, default_config=LogConfig(retention_ms=1, file_delete_delay_ms=0))
     bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
     disks.logs.upkeep.cleanup(T0 + 10)
@@ -73,7 +74,7 @@ def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path: Path,
 
 
 def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_path: Path, faults: FaultyFiles) -> None:
-    """Its space would be taken until the next start, and nobody would know."""
+    """Otherwise, its space would stay occupied until the next start without a report."""
     disks = Disks(tmp_path)
     for log in (disks.log_in(disks.bad), disks.log_in(disks.good)):
         disks.logs.delete(log.tp)
@@ -87,7 +88,7 @@ def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_pa
 def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(
     tmp_path: Path, faults: FaultyFiles
 ) -> None:
-    """Its records must not turn up in the next topic of that name."""
+    """Its records must not appear in the next topic of that name."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.bad)
     faults.fail("rename", disks.bad)
@@ -99,7 +100,7 @@ def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(
 
 
 def test_a_late_failure_of_a_deleted_log_leaves_its_successor_alone(tmp_path: Path) -> None:
-    """The topic was deleted and made anew in the other directory while the first one's flush was under way."""
+    """The topic was deleted and recreated in the other directory during the flush of the first log."""
     waiting = []
     disks = Disks(
         tmp_path,
@@ -118,7 +119,7 @@ def test_a_late_failure_of_a_deleted_log_leaves_its_successor_alone(tmp_path: Pa
 
 
 def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path: Path) -> None:
-    """It would bring back records that were deleted since."""
+    """The checkpoint would bring back records that were deleted after it was prepared."""
     waiting = []
     logs = manager(tmp_path, run_blocking=lambda work, done: waiting.append(work))
     logs.start({})
@@ -137,7 +138,7 @@ def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path: Path) -
 
 
 def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path: Path, faults: FaultyFiles) -> None:
-    """The pool closes another directory's file to make room, whose index cannot be written now."""
+    """To make room, the pool closes a file of another directory, whose index cannot be written."""
     disks = Disks(tmp_path, default_config=LogConfig(index_interval_bytes=0), max_open_files=1)
     bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
     for _ in range(3):
@@ -169,7 +170,7 @@ def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path: Path, f
 
 
 def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path: Path) -> None:
-    """Or their space would be taken until the broker stops."""
+    """Otherwise, their space would stay occupied until the broker stops."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock, default_config=LogConfig(retention_ms=1))
     logs.start({})
@@ -187,7 +188,7 @@ def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path
 def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(
     tmp_path: Path, faults: FaultyFiles, name: str
 ) -> None:
-    """It is not damaged, so it may not be passed over either."""
+    """The checkpoint is not damaged, so it must not be ignored."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.good)
     disks.log_in(disks.bad)

@@ -1,4 +1,4 @@
-"""The small text files of a partition's directory and the names of things."""
+"""The small text files of a partition's directory, and file and directory names."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
 
 @given(TOPICS, st.integers(0, 10**6))
 def test_partition_directories_are_found_again_and_deleted_ones_are_not(topic: str, partition: int) -> None:
-    """Dashes and dots in topics included; names stay within 255 bytes."""
+    """This includes topics with dashes and dots. Names have at most 255 bytes."""
     tp = TopicPartition(topic, partition)
     assert filenames.parse_partition_dir(filenames.partition_dir(tp)) == tp
     deleted = filenames.deleted_dir(tp)
@@ -34,7 +34,7 @@ def test_offset_files_are_found_again(offset: int, suffix: str) -> None:
 
 
 def test_other_names_are_nobodys() -> None:
-    """Neither partitions nor segments."""
+    """Other names are neither partitions nor segments."""
     too_high = "9" * 20 + ".log"
     for name in ("meta.properties", "topic", "-1", "a-0.deadbeef-stray", "a-x", "a-00", "a-2147483648", too_high):
         assert filenames.parse_partition_dir(name) is None
@@ -43,7 +43,7 @@ def test_other_names_are_nobodys() -> None:
 
 @given(st.dictionaries(st.builds(TopicPartition, TOPICS, st.integers(0, 99)), st.integers(0, 2**63 - 1), max_size=8))
 def test_checkpoints_round_trip(offsets: dict[TopicPartition, int]) -> None:
-    """Rows of blanks-separated fields."""
+    """Rows have fields separated by spaces."""
     data = format_checkpoint((tp.topic, tp.partition, offset) for tp, offset in offsets.items())
     rows = parse_checkpoint(data, 3, "x")
     assert {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows} == offsets
@@ -58,7 +58,7 @@ def test_checkpoints_round_trip(offsets: dict[TopicPartition, int]) -> None:
     ],
 )  # fmt: skip
 def test_damaged_checkpoints_are_named(tmp_path: Path, content: str) -> None:
-    """With their path."""
+    """The error contains the path."""
     path = tmp_path / "recovery-point-offset-checkpoint"
     path.write_text(content)
     with pytest.raises(CorruptCheckpoint, match="recovery-point"):
@@ -76,7 +76,7 @@ def test_a_missing_checkpoint_is_empty_and_a_write_leaves_no_temporary_file(tmp_
 
 
 def test_partition_metadata_is_kafkas(tmp_path: Path) -> None:
-    """Two lines; nothing without a file; anything else is an error."""
+    """The file has two lines. A missing file means no topic id; any other content is an error."""
     assert read_topic_id(str(tmp_path)) is None
     write_topic_id(str(tmp_path), "AAAAAAAAAAAAAAAAAAAAAQ")
     file = tmp_path / "partition.metadata"

@@ -1,5 +1,5 @@
-"""Power losses with all of Kafka's ways to leave holes in a log; each rule that makes them harmless is missed when it
-is taken out. ``tests/soak`` plays the same for longer.
+"""Power losses with all of Kafka's ways to leave holes in a log. Removing any rule that makes them harmless must make a
+test fail. ``tests/soak`` runs longer histories.
 """
 
 import os
@@ -43,7 +43,7 @@ def test_what_is_left_is_what_was_durable_and_a_prefix(seed: int) -> None:
 
 
 def test_the_lives_meet_what_they_are_about() -> None:
-    """Otherwise the judge has nothing to judge."""
+    """Otherwise, the judge would have nothing to check."""
     lives = [Lives(seed) for seed in range(10)]
     for each in lives:
         each.play()
@@ -79,12 +79,12 @@ def _truncation_forgets_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _flushes_leave_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stay in the page cache until the system writes them."""
+    """The snapshots stay in the page cache until the system writes them."""
     monkeypatch.setattr(ProducerState, "prepare_sync", lambda self, directory: ([], lambda: None))
 
 
 def _retention_leaves_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It deletes segments whatever is durable."""
+    """Retention deletes segments even if no snapshot is durable."""
     monkeypatch.setattr(ProducerState, "has_unsynced_snapshots", False)
     monkeypatch.setattr(ProducerState, "lacks_snapshot", lambda self, offset: False)
 
@@ -104,7 +104,7 @@ def _compaction_ignores_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _the_first_flush_takes_the_aborted_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second one that ends before it moves the recovery point without them."""
+    """A second flush that ends earlier moves the recovery point without the index entries."""
     real = TransactionIndex.prepare_sync
 
     def prepare_sync(self: TransactionIndex) -> tuple[str | None, Callable[[], None]]:
@@ -147,7 +147,7 @@ FOUND_BY = {
     "compaction stays behind the durable producer snapshot": 98,
     "each flush syncs the aborted transactions until one has ended": 27,
 }
-"""Seeds that are played first, to save time: any of the others may find it."""
+"""Seeds that run first to save time; other seeds may also find the fault."""
 
 
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
@@ -173,7 +173,7 @@ def manager(path: Path, **options: Any) -> LogManager:
 
 
 def crash(logs: LogManager) -> None:
-    """The process is gone; nothing is written."""
+    """Simulate a killed process: nothing more is written."""
     for log_dir in logs.hosted.live_dirs:
         log_dir.close()
     for log in logs.all_logs():
@@ -188,7 +188,7 @@ def restarted(logs: LogManager, path: Path, policy: str = "compact") -> tuple[Lo
 
 
 def filled(logs: LogManager, count: int = 12) -> Log:
-    """A led log of two records a segment, each with a key of its own."""
+    """A leader's log with two records per segment, each with a different key."""
     log = logs.get_or_create(LEADER, CONFIG, "YTI9vJfzQOepxQr8vcaMoQ")
     for number in range(count):
         append(log, batch(key=b"k%d" % number, value=b"x" * 40))
@@ -196,7 +196,7 @@ def filled(logs: LogManager, count: int = 12) -> Log:
 
 
 def test_closed_segments_that_are_empty_after_a_power_loss_end_a_compacted_log(tmp_path: Path) -> None:
-    """The replica fetches their records again instead of leading without them. What lies behind is kept aside."""
+    """The replica fetches these records again instead of leading without them. Later records are moved aside."""
     logs = manager(tmp_path)
     logs.start({})
     log = filled(logs)
@@ -228,7 +228,7 @@ def test_a_folder_of_kafkas_keeps_its_gaps_and_explains_them_from_then_on(tmp_pa
 
 @pytest.mark.parametrize("content", [None, b"", b"\0" * 40])
 def test_without_its_recovery_points_a_broker_keeps_every_record(tmp_path: Path, content: bytes | None) -> None:
-    """A topic that was compacted once and is not any more."""
+    """The topic was compacted earlier, but no longer is."""
     logs = manager(tmp_path)
     logs.start({})
     log = filled(logs)
@@ -262,7 +262,8 @@ def test_a_clean_stop_leaves_no_mark_and_the_next_start_sets_it(tmp_path: Path) 
 
 
 def test_a_moved_log_takes_its_recovery_point_along(tmp_path: Path) -> None:
-    """Its copy may end in a gap, which nothing else explains. Here the checkpoint after the move is never written."""
+    """The copy may end in a gap, which only the recovery point explains. In this test, the checkpoint after the move is
+    never written."""
     logs = manager(tmp_path, run_blocking=lambda work, done: None)
     logs.start({})
     log = filled(logs, 3)
@@ -278,7 +279,7 @@ def test_a_moved_log_takes_its_recovery_point_along(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_end_of_a_log_without_its_last_records_is_durable(tmp_path: Path, seed: int) -> None:
-    """The name of the segment that begins there says so."""
+    """The name of the segment that begins at this offset shows it."""
     folder, found = tmp_path / "before", tmp_path / "after"
     folder.mkdir()
     log = new_log(folder)
@@ -297,7 +298,7 @@ def test_the_end_of_a_log_without_its_last_records_is_durable(tmp_path: Path, se
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_producer_whose_records_are_deleted_is_known_after_a_power_loss(seed: int) -> None:
-    """A roll's snapshot is not durable at once, but it is when the recovery point has passed it."""
+    """The snapshot of a roll becomes durable at the latest when the recovery point passes it."""
     disk = SimDisk(lambda: T0)
     with files.use(disk):
         log = new_log(Path("/broker"), segment_bytes=200, retention_ms=1)
@@ -335,7 +336,7 @@ def test_retention_syncs_a_snapshot_that_the_recovery_point_has_reached_without_
 
 @pytest.mark.parametrize("seed", range(10))
 def test_retention_syncs_a_snapshot_that_a_killed_process_left_in_the_page_cache(seed: int) -> None:
-    """The start after the kill reads it as if it were durable."""
+    """The start after the kill uses the snapshot as if it were durable."""
     disk = SimDisk(lambda: T0)
     with files.use(disk):
         log = new_log(Path("/broker"))
@@ -358,7 +359,7 @@ def test_retention_syncs_a_snapshot_that_a_killed_process_left_in_the_page_cache
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_transaction_index_that_was_made_anew_is_durable(seed: int, is_clean: bool) -> None:
-    """No flush reaches it, because the recovery point has passed it."""
+    """No flush syncs the index, because the recovery point has already passed it."""
     disk = SimDisk(lambda: T0)
     with files.use(disk):
         log = new_log(Path("/broker"))

@@ -1,7 +1,7 @@
-"""Random histories of a log with transactions, and what a plain model says of them.
+"""Random histories of a log with transactions, and a simple model of the expected state.
 
-The model keeps every batch in a list. What a reader may see, which transactions were aborted and what the log knows of
-each producer follows from that list alone.
+The model keeps every batch in a list. The list alone determines the visible records, the aborted transactions and the
+state of each producer.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ PLAIN = -1
 
 
 class Written(NamedTuple):
-    """A batch of the log. ``commit`` is None for one with records, else what its marker says."""
+    """A batch of the log. ``commit``: None for a batch with records, otherwise whether its marker commits."""
 
     offset: int
     record_count: int
@@ -50,7 +50,7 @@ class Transaction(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a log knows of a producer."""
+    """The log's state of a producer."""
 
     epoch: int
     last_sequence: int
@@ -60,7 +60,7 @@ class Known(NamedTuple):
 
 
 def transactions(history: list[Written]) -> list[Transaction]:
-    """In the order in which they begin."""
+    """Transactions in the order of their first offsets."""
     found: list[Transaction] = []
     open_: dict[int, list[Written]] = {}
     for each in history:
@@ -75,7 +75,7 @@ def transactions(history: list[Written]) -> list[Transaction]:
 
 
 def aborted_index(history: list[Written]) -> list[AbortedTransaction]:
-    """What the transaction indexes say, in the order of the markers."""
+    """The expected entries of the transaction indexes, in the order of the markers."""
     entries = []
     for each in transactions(history):
         if each.marker is None or each.marker.commit:
@@ -111,7 +111,7 @@ def known_producers(history: list[Written]) -> dict[int, Known]:
 
 
 def producers_of(log: Log) -> dict[int, Known]:
-    """What a log does know of its producers."""
+    """The actual producer state of a log."""
     return _as_known(log.producers.producers.values())
 
 
@@ -141,8 +141,8 @@ def committed_offsets(history: list[Written]) -> list[int]:
 
 
 class TransactionHistory:
-    """A log, and what was written to it. ``is_exact``: the log has not been read anew since its start moved; what it
-    knew of records before that may be lost then."""
+    """A log, and the batches written to it. ``is_exact``: the log has not been reloaded since its start moved; a reload
+    may lose state from records before the start."""
 
     def __init__(self, path: Path, rng: Random) -> None:
         self.rng = rng
@@ -172,7 +172,8 @@ class TransactionHistory:
         self._write(data, Written(self.end, count, producer, epoch, sequence, is_transactional))
 
     def mark(self) -> None:
-        """The end of a transaction, or of none; sometimes with the next epoch, which fences the producer."""
+        """Append a marker, also without an open transaction; sometimes with the next epoch, which fences the
+        producer."""
         rng = self.rng
         producer = rng.choice(PRODUCERS)
         known = self._known().get(producer, Known(0, -1, -1, -1, -1))
@@ -205,12 +206,12 @@ class TransactionHistory:
         self.log.flush(self.rng.choice([self.end, *(each.end for each in self.history)]))
 
     def truncate(self) -> None:
-        """To what is committed, at least."""
+        """Truncate to an offset that is not below the high watermark."""
         self.log.truncate_to(self.rng.randint(self.log.high_watermark, self.end), T0)
         self._lost_from(self.log.log_end_offset)
 
     def delete(self) -> None:
-        """DeleteRecords, and retention of whole segments."""
+        """Run DeleteRecords, and retention of whole segments."""
         self.log.increment_log_start_offset(self.rng.randint(self.log.log_start_offset, self.log.high_watermark))
         self.log.delete_old_segments(T0)
 
@@ -223,10 +224,10 @@ class TransactionHistory:
         self._reopen(clean=True, recovery_point=self.end, mark=mark)
 
     def crash(self) -> None:
-        """What was not flushed may be lost in any way."""
+        """Simulate a power loss: any part of the unflushed data may be lost."""
         log, rng = self.log, self.rng
         ends = [0, *(each.end for each in self.history if each.end <= log.recovery_point)]
-        recovery_point = rng.choice((log.recovery_point, rng.choice(ends)))  # what the checkpoint says may be older
+        recovery_point = rng.choice((log.recovery_point, rng.choice(ends)))  # the checkpoint may be older
         mark = log.high_watermark
         first_lost = next((each.offset for each in self.history if each.end > log.recovery_point), self.end)
         if rng.random() < 0.5:
@@ -242,7 +243,8 @@ class TransactionHistory:
         self._reopen(clean=False, recovery_point=recovery_point, mark=mark)
 
     def _lose_transactions(self, recovery_point: int) -> None:
-        """A power loss took entries that were not durable, or brought back some that a truncation had removed."""
+        """Simulate a power loss that removed entries that were not durable, or restored some that a truncation had
+        removed."""
         for path in self.log.directory.glob("*.txnindex"):
             entries = decode_transaction_index(path.read_bytes())
             durable = len([entry for entry in entries if entry.last_offset < recovery_point])
@@ -280,7 +282,7 @@ class TransactionHistory:
             self._check_snapshots()
 
     def _check_snapshots(self) -> None:
-        """Each says what the log up to its offset says."""
+        """Check that each snapshot equals the state of the log up to its offset."""
         for path in self.log.directory.glob("*.snapshot"):
             if path.read_bytes().endswith(b"damaged"):
                 continue
@@ -289,7 +291,7 @@ class TransactionHistory:
             assert found == known, path
 
     def _index_entries(self) -> list[AbortedTransaction]:
-        """As they lie in the files of the log's segments."""
+        """The entries in the files of the log's segments."""
         return [
             entry
             for segment in self.log.segments
@@ -314,7 +316,7 @@ class TransactionHistory:
         assert stable == least or self.was_read_anew
 
     def _check_readers(self) -> None:
-        """A consumer of committed records, as Java's does it, gets exactly these."""
+        """Check that a consumer of committed records, with the algorithm of the Java client, gets exactly these."""
         log = self.log
         position = begin = self.rng.randint(log.log_start_offset, max(log.log_start_offset, log.last_stable_offset))
         end = log.last_stable_offset
@@ -331,7 +333,7 @@ class TransactionHistory:
 
 
 def committed_of(data: bytes, aborted: list[AbortedTransaction]) -> list[int]:
-    """What a consumer keeps of a fetch. Source: CompletedFetch.nextFetchedRecord@3.9."""
+    """The records of a fetch that a consumer returns. Source: CompletedFetch.nextFetchedRecord@3.9."""
     left = sorted(aborted, key=lambda entry: entry.first_offset)
     skipped: set[int] = set()
     found = []
@@ -348,7 +350,7 @@ def committed_of(data: bytes, aborted: list[AbortedTransaction]) -> list[int]:
 
 
 def run_history(path: Path, seed: int, steps: int = 60) -> TransactionHistory:
-    """What may happen to a log, in random order; everything is checked after each step."""
+    """Random operations on a log, with all checks after each step."""
     rng = Random(seed)
     path.mkdir(exist_ok=True)
     made = TransactionHistory(path, rng)

@@ -1,6 +1,6 @@
 """States of partitions and replicas, with their transition tables.
 
-An event leads to one state, its ``target``; ``partition_state`` and ``replica_state`` say what a change causes.
+Each event leads to one state, its ``target``. ``partition_state`` and ``replica_state`` define the effects of a change.
 
 Source: PartitionStateMachine.scala and ReplicaStateMachine.scala@3.9.
 """

@@ -45,8 +45,8 @@ class Transactions(NamedTuple):
 
 
 class TransactionCounts(NamedTuple):
-    """Counts for metrics. ``unknown_destinations``: endings that wait for a leader or a retry. ``held_bytes``: of all
-    ids."""
+    """Counts for metrics. ``unknown_destinations``: ending transactions whose markers wait for a leader or a retry.
+    ``held_bytes``: of all ids."""
 
     transactional_ids: int
     ongoing: int
@@ -59,7 +59,7 @@ class CoordinatorHost(NamedTuple):
     """What the coordinator needs of its broker.
 
     Attributes:
-        write_markers: makes a broker, maybe this one, write markers.
+        write_markers: makes a broker, possibly this one, write markers.
         find_missing: the topics that are not in ZooKeeper.
         tell: called when a transaction's new state is in the log.
         at_end_of_turn: the reactor's; markers of one turn are sent together.
@@ -168,7 +168,7 @@ class TransactionCoordinator:
                 transaction = owned.transactions.get(transactional_id)
         now_ms = self._clock.wall_ms()
         if transaction is None:
-            assert new_producer_id is not None, "an id that is new needs one"
+            assert new_producer_id is not None, "a new transactional id needs a producer id"
             transaction = Transaction.new(transactional_id, new_producer_id, timeout_ms, now_ms)
             transaction.peer = peer
             self._manager.add(owned, transaction)
@@ -249,12 +249,9 @@ class TransactionCoordinator:
                     and (duration_ms < 0 or now_ms - metadata.start_ms > duration_ms)
                 ):
                     listed.append(
-                        TransactionOverview(
-                            transaction.transactional_id, metadata.producer_id, metadata.state.value
-                        )
+                        TransactionOverview(transaction.transactional_id, metadata.producer_id, metadata.state.value)
                     )
         return Transactions(ErrorCode.NONE, unknown, tuple(listed))
-
 
     def _find(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction | None] | ErrorCode:
         owned = self._manager.find(transactional_id)

@@ -7,7 +7,7 @@ from kafka_zk.broker.transaction.states import TransactionState
 
 NO_TIMESTAMP = -1
 LAST_EPOCH = 2**15 - 2
-"""Last epoch of a producer; the coordinator fences with the next."""
+"""The last epoch that a producer can have; the coordinator uses the next one to fence it."""
 
 NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 

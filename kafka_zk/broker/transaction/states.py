@@ -52,7 +52,7 @@ class Event(Enum):
     TIMED_OUT = "the transaction has lasted too long"
     FENCED = "its producer is fenced"
     MARKERS_WRITTEN = "all markers are written"
-    EXPIRED = "the id was not used for long"
+    EXPIRED = "the id has been unused for too long"
 
 
 _RETRY = ErrorCode.CONCURRENT_TRANSACTIONS

@@ -108,7 +108,7 @@ class Transaction:
     ) -> list[Effect]:
         """``expected``: the producer's identity if it continues after an error (KIP-360).
 
-        ``new_producer_id``: unused; required if the epochs are exhausted.
+        ``new_producer_id``: an id that no producer has; required if the epochs are exhausted.
         """
         metadata = self.metadata
         if self.pending is not None:
@@ -174,9 +174,7 @@ class Transaction:
             return _answer(reply, _NONE)
         return self._prepare(reply, metadata.changed(target, metadata.tps | tps, metadata.start_ms, now_ms))
 
-    def verify(
-        self, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+    def verify(self, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Errors of partitions outside the producer's open transaction (KIP-890)."""
         refusal = self._refusal(producer)
         if refusal is None and self.metadata.state in _PREPARED:
@@ -192,7 +190,7 @@ class Transaction:
         """Commit or abort the transaction.
 
         If the transaction has already ended this way, the state is stored again before the response, unlike in Kafka: a
-        broker that lost leadership unnoticed may have the previous transaction.
+        broker that has lost leadership without noticing it may still know only the previous transaction.
         """
         metadata = self.metadata
         refusal = self._refusal_to_change(producer)
@@ -248,7 +246,7 @@ class Transaction:
     # Results of effects.
 
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The append of ``pending`` has ended; ``error`` is for clients.
+        """The append of ``pending`` has ended. ``error``: NONE, or the code that the client receives.
 
         An append that completes a transaction is repeated until it succeeds.
         """

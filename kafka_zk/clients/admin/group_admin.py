@@ -30,10 +30,8 @@ NO_LEADER_EPOCH = -1
 _NO_OFFSET = -1
 _NO_GENERATION = -1
 _DEFAULT_RETENTION = -1
-_BY_MEMBERS = frozenset(
-    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
-)
-"""A coordinator's errors for a commit from outside while a group has members."""
+_BY_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
+"""A coordinator's errors for a commit by a non-member while the group has members."""
 
 _ListGroups = codec.request(ApiKey.LIST_GROUPS)
 _DescribeGroups = codec.request(ApiKey.DESCRIBE_GROUPS)

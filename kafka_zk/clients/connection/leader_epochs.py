@@ -1,7 +1,7 @@
-"""The leader epochs of partitions, as their leaders have them (OffsetForLeaderEpoch, KIP-320).
+"""The leader epochs of partitions, read from their leaders (OffsetForLeaderEpoch, KIP-320).
 
-A leader says where an epoch ends. That is where the next one begins, so the epochs are found one after the other, from
-the newest back.
+A leader returns the end offset of an epoch, which is the start offset of the next one. So the epochs are found one
+after the other, from the newest back.
 Source: LeaderEpochFileCache.java#endOffsetFor@3.9.
 """
 
@@ -26,7 +26,8 @@ _Partition = _Topic.OffsetForLeaderPartition
 
 
 class LeaderEpochs(NamedTuple):
-    """``entries``: (epoch, its start offset), ascending. ``problem``: why they are not known; then there are none."""
+    """``entries``: (epoch, its start offset), ascending. ``problem``: why they are not known; ``entries`` is then
+    empty."""
 
     entries: tuple[tuple[int, int], ...]
     problem: str | None = None
@@ -49,7 +50,7 @@ class _Walk:
         """The largest epoch up to the wanted one, and its end; the wanted one itself if the log begins after it."""
         if self._epoch is None:
             if epoch < 0 or end_offset < 0:
-                return self.fail("its leader knows no leader epoch")
+                return self.fail("its leader has no leader epochs")
         elif self._entries and end_offset >= self._entries[-1][1]:
             return self._end()
         else:
@@ -110,7 +111,7 @@ async def _ask(
                 unanswered.remove(tp)
                 _take(walks[tp], each)
     for tp in unanswered:
-        walks[tp].fail(f"broker {node_id} does not say its leader epochs")
+        walks[tp].fail(f"broker {node_id} does not return its leader epochs")
 
 
 def _take(walk: _Walk, answer: Any) -> None:

@@ -75,7 +75,8 @@ class ReactorThread:
             raise
 
     def tell(self, function: Callable[..., object], *args: Any) -> None:
-        """Run ``function`` on the reactor thread: immediately if called there, else before later ``call``s."""
+        """Run ``function`` on the reactor thread: immediately if called on that thread, otherwise before later
+        ``call``s."""
         if threadable.isInIOThread():
             function(*args)
         else:

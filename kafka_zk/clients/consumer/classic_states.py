@@ -8,29 +8,29 @@ from enum import Enum
 
 class MemberState(Enum):
     UNJOINED = "wants to join"
-    STOPPING = "gives its partitions back before it joins"
+    STOPPING = "releases its partitions before it joins"
     JOINING = "waits for the other members"
-    COUNTING = "leads, and finds out which partitions there are"
+    COUNTING = "leads, and reads the partitions of the topics"
     SYNCING = "waits for its assignment"
     STABLE = "has its assignment"
-    AWAY = "has left until its user asks for records again"
-    LEFT = "has left, or cannot go on"
+    AWAY = "has left until its user requests records again"
+    LEFT = "has left, or cannot continue"
 
 
 class Event(Enum):
     JOIN_SENT = "JoinGroup was sent"
-    FOLLOWS = "a generation began, and nothing is to be assigned by this member"
-    LEADS = "a generation began, and this member is to assign its partitions"
-    COUNTED = "the leader knows which partitions there are"
+    FOLLOWS = "a generation began, and this member does not assign the partitions"
+    LEADS = "a generation began, and this member assigns the partitions"
+    COUNTED = "the leader knows the partitions of the topics"
     ASSIGNED = "the assignment came"
     REFUSED = "JoinGroup or SyncGroup was refused"
-    REBALANCES = "a rebalance begins, and nothing has to be given back for it"
-    STOPS = "a rebalance begins, for which everything has to be given back"
-    STOPPED = "everything is given back"
-    EXPELLED = "the coordinator does not know the member, or not its generation"
-    GIVEN_UP = "the user does not come back for more"
-    CAME_BACK = "the user is back"
-    ENDED = "the consumer was closed, or the member cannot go on"
+    REBALANCES = "a rebalance begins, and no partition has to be released first"
+    STOPS = "a rebalance begins, and all partitions must be released first"
+    STOPPED = "all partitions are released"
+    EXPELLED = "the coordinator does not know the member or its generation"
+    GIVEN_UP = "the user has not requested records in time"
+    CAME_BACK = "the user requests records again"
+    ENDED = "the consumer was closed, or the member cannot continue"
 
 
 _S = MemberState
@@ -71,4 +71,5 @@ REBALANCING = frozenset({_S.JOINING, _S.COUNTING, _S.SYNCING})
 """The states of a member that joins and has no assignment yet."""
 
 HEARTBEATS = frozenset({_S.STOPPING, _S.COUNTING, _S.STABLE})
-"""The states in which heartbeats are sent. The coordinator answers none while JoinGroup or SyncGroup is pending."""
+"""The states in which heartbeats are sent. The coordinator does not answer heartbeats while JoinGroup or SyncGroup is
+pending."""

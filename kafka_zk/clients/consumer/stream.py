@@ -23,7 +23,7 @@ class Stream:
     """Delivers the records of ``partitions``; on the reactor thread.
 
     Args:
-        asked: called when a user for whom the delivery waits requests more.
+        asked: called when a user requests more records while the delivery waits for that.
     """
 
     def __init__(
@@ -126,7 +126,5 @@ class Stream:
                 failed.add(tp)
                 self._state.fail(tp, offset, RecordDeserializationError(tp, offset, error))
                 continue
-            done.append(
-                ConsumerRecord(topic, partition, offset, timestamp_ms, key, value, headers, epoch, appended)
-            )
+            done.append(ConsumerRecord(topic, partition, offset, timestamp_ms, key, value, headers, epoch, appended))
         return done

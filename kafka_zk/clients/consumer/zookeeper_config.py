@@ -53,8 +53,9 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
     consumer) announces no strategies, the group runs ``range``, or ``roundrobin`` if our members list nothing else.
     ``group_instance_id``: makes a static member. When its registration is gone, its partitions are reserved, and not
     read, for ``session_timeout_ms``. The registration is gone immediately when the member leaves, and
-    ``zookeeper_session_timeout_ms`` after it dies. The time stops while ZooKeeper is unavailable. Only ``sticky`` and
-    ``cooperative`` reserve partitions; the member logs a warning if its group falls back to another strategy.
+    ``zookeeper_session_timeout_ms`` after it dies. The timeout does not run while ZooKeeper is unavailable. Only
+    ``sticky`` and ``cooperative`` reserve partitions; the member logs a warning if its group falls back to another
+    strategy.
     ``offsets_storage``: ``zookeeper``, or ``kafka`` for the group's coordinator. With ``kafka``,
     ``dual_commit_enabled`` (default) also writes offsets to ZooKeeper and starts at the larger one.
     ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with ``deserialize``,
@@ -96,7 +97,9 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
             raise ConfigError(f"group.id: {fault}")
         for key, name in (("consumer.id", self.consumer_id), ("group.instance.id", self.group_instance_id)):
             if name is not None and (not name or "/" in name):
-                raise ConfigError(f"{key}: {name!r} is no name for a member (it is part of a znode's name)")
+                raise ConfigError(
+                    f"{key}: {name!r} becomes part of a znode's name, so it must not be empty or contain '/'"
+                )
         if self.consumer_id is not None and self.group_instance_id is not None:
             raise ConfigError("group.instance.id: it already names the member; remove consumer.id")
         try:
@@ -152,12 +155,13 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def ahead_bytes(self) -> int:
-        """Bytes of ``queued.max.message.chunks`` - 1 chunks (at least one), because one more is in use."""
+        """Maximum bytes fetched ahead: ``queued.max.message.chunks`` - 1 chunks (at least one), as one chunk is in
+        use."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property
     def commits_starts(self) -> bool:
-        """True as in Kafka's old consumer: its groups have no other way to keep a start."""
+        """Always True, as in Kafka's old consumer: only a commit preserves where its group starts."""
         return True
 
     @property

@@ -129,7 +129,7 @@ class BatchCompletion:
         self.accumulator.release(batch)
 
     def _give_up(self, batch: ProducerBatch, error: KafkaError) -> None:
-        """An earlier attempt may have been written."""
+        """Fail a batch that is no longer sent, although an earlier attempt may have been written."""
         if self.idempotence is not None and batch.has_sequence:
             self.idempotence.failed(batch, certainly_not_written=False)
             self.idempotence.expired_after_sending(batch)
@@ -141,7 +141,7 @@ class BatchCompletion:
         self.accumulator.release(batch)
 
     def _split(self, batch: ProducerBatch) -> None:
-        """The parts of a batch that is too large do not count as attempts."""
+        """Split a batch that is too large. Its parts start with no attempts counted."""
         records = list(decode_records(batch.encode()))
         middle = len(records) // 2
         parts = []

@@ -46,7 +46,7 @@ def _handed_out_by_owners(facts: Iterable[Fact], assigned: Mapping[int, Owned]) 
         what = f"{fact.time_ms}: {fact.actor} handed out {fact.tp}@{fact.offset} in generation {fact.generation}"
         owner = _owner(fact.tp, assigned.get(fact.generation, {}))
         if owner not in (None, fact.actor):
-            broken.append(f"{what}, where it is {owner}'s")
+            broken.append(f"{what}, in which {owner} owns it")
         elif owner is None and not _had(fact.actor, fact.tp, fact.generation, assigned):
             broken.append(f"{what}, but did not own it")
         generation, member = last.get(fact.tp, (-1, ""))
@@ -86,7 +86,10 @@ def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
                     broken.append(f"{fact.time_ms}: {fact.actor} had committed {tp}@{offset}, which is lost")
                 skipped = set(range(offset)) - seen[tp]
                 if skipped:
-                    broken.append(f"{fact.time_ms}: {tp}@{offset} was committed, never seen: {sorted(skipped)[:5]}")
+                    broken.append(
+                        f"{fact.time_ms}: {tp}@{offset} was committed, but these offsets were never seen: "
+                        f"{sorted(skipped)[:5]}"
+                    )
     return broken
 
 
@@ -97,7 +100,7 @@ def all_handed_out(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int]
             seen[fact.tp].add(fact.offset)
     missing = {tp: sorted(set(range(end)) - seen[tp]) for tp, end in log_ends.items()}
     return [
-        f"{tp}: {len(offsets)} of {log_ends[tp]} records never handed out by the group of the broker: {offsets[:5]}"
+        f"{tp}: {len(offsets)} of {log_ends[tp]} records were never handed out by the broker group: {offsets[:5]}"
         for tp, offsets in missing.items()
         if offsets
     ]

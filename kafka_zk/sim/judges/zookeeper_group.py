@@ -80,7 +80,10 @@ def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | N
                     broken.append(f"{fact.time_ms}: the offset of {partition} went back from {before} to {fact.offset}")
                 skipped = set(range(max(before, 0), fact.offset)) - handed_out[partition]
                 if skipped:
-                    broken.append(f"{fact.time_ms}: {partition}: {fact.offset} was committed, never seen: {skipped}")
+                    broken.append(
+                        f"{fact.time_ms}: {partition}: {fact.offset} was committed, but these offsets were never seen: "
+                        f"{skipped}"
+                    )
                 stored[partition] = fact.offset
     for partition, log_end in (log_ends or {}).items():
         missing = set(range(log_end)) - handed_out[partition]

@@ -108,7 +108,7 @@ def test_the_variables_name_servers_and_do_not_choose(
         (("--topic", "t", "--zookeeper", "h:1"), "give --bootstrap-server or --zookeeper, or say --type"),
         (("--topic", "t", "--trace", "f"), "--trace is for groups of ZooKeeper"),
         (("--topic", "t", "--exit-at-end"), "--exit-at-end cannot be used with --group"),
-        (("--whitelist", "a["), "the topic filter 'a[' is not taken"),
+        (("--whitelist", "a["), "the topic filter 'a[' cannot be used"),
         (("--topic", "t", "--consumer-property", "zookeeper.connect=h:1"), "zookeeper.connect: no such configuration"),
         (("--topic", "t", "--consumer-property", "partition.assignment.strategy=sticky"), "'sticky' is not one of"),
         (("--topic", "t", "--consumer-property", "heartbeat.interval.ms=50000"), "must be below session.timeout.ms"),

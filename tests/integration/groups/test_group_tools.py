@@ -155,7 +155,7 @@ def test_watch_without_traces_tells_what_can_be_seen_from_outside(
         (("--topic", "t", "--offset", "5"), "--offset cannot be used with --group"),
         (("--topic", "t", "--whitelist", "t"), "give one of --topic, --whitelist and --blacklist"),
         (("--topic", "t", "--consumer-property", "bootstrap.servers=h:1"), "bootstrap.servers: no such configuration"),
-        (("--whitelist", "a["), "the topic filter 'a[' is not taken"),
+        (("--whitelist", "a["), "the topic filter 'a[' cannot be used"),
         (("--topic", "t", "--zookeeper", "127.0.0.1:1", "--consumer-property", "zookeeper.session.timeout.ms=300"),
          "127.0.0.1:1"),
     ],

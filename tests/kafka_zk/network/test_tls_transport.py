@@ -80,7 +80,7 @@ def test_a_host_that_tls_cannot_name_fails_as_other_connections_do(
     reactor: LocalReactor, files: Files, host: str
 ) -> None:
     made = connect(reactor, host, 9, security=over_tls(files))
-    with pytest.raises(ConnectError, match="is no name for TLS"):
+    with pytest.raises(ConnectError, match="is not a valid host name for TLS"):
         reactor.result_of(made)
 
 

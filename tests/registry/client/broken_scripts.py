@@ -1,5 +1,5 @@
-"""Random scripts of two clients while a leader dies: what they see is what the rules allow, on an ensemble of three and
-on the simulator.
+"""Random scripts of two clients while a leader dies, on an ensemble of three servers and on the simulator: the clients
+see only what the rules allow.
 
 ``python -m tests.registry.client.broken_scripts --scripts 0-499`` plays many on an ensemble that it starts,
 and records them.
@@ -33,7 +33,7 @@ _ATTEMPTS = 200
 
 
 class Script:
-    """One script below a root of its own; ``run`` says what the rules do not allow, or None."""
+    """One script below its own root. ``run`` returns a description of the first violation of the rules, or None."""
 
     def __init__(self, number: int, clients: Sequence[RegistryClient]) -> None:
         self._random = random.Random(f"{number} broken script")
@@ -43,7 +43,7 @@ class Script:
         self.lost = 0
 
     async def run(self, break_soon: Callable[[float], None]) -> str | None:
-        """``break_soon``: make the leader die in so many s; called in the middle."""
+        """``break_soon``: make the leader die after this many seconds; called in the middle of the script."""
         at = self._random.randrange(5, 20)
         for number in range(STEPS):
             if number == at:
@@ -77,7 +77,7 @@ class Script:
         return f"client {who} had {answer} to {operations} after {before}"
 
     async def _read(self, who: int, path: str) -> str | None:
-        """Through the leader first: a follower may lag."""
+        """Sync first, because a follower may lag behind the leader."""
         for _ in range(_ATTEMPTS):
             await self._synced(who)
             try:
@@ -117,7 +117,7 @@ def on_simulator(number: int) -> str | None:
 
 
 def on_ensemble(ensemble: ZooKeeperEnsemble, number: int) -> tuple[str | None, int]:
-    """What the rules do not allow, and how many answers were lost. The leader is killed, and comes back."""
+    """Kill the leader and restart it. Returns the violation, if any, and the number of lost responses."""
     leader = ensemble.leader()
     assert leader is not None
     killed: list[threading.Timer] = []

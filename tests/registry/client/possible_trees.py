@@ -1,8 +1,9 @@
-"""What a ZooKeeper may answer when connections break: the trees that it may have, after all that clients saw of it.
+"""The responses that ZooKeeper may give when connections break, derived from all trees that it may have after the
+responses that clients received.
 
-A request whose answer was lost was applied or was not, so it doubles the trees; each answer leaves those that would
-have given it. The rules are broken when none is left. Who lost an answer must ``sync`` before anybody goes on: until
-then its request may still be under way.
+A request whose response was lost may or may not have been applied, so it doubles the trees. Each response keeps the
+trees that would have given it. The rules are broken if no tree remains. A client that lost a response must ``sync``
+before any client continues, because its request may still be in progress.
 """
 
 import copy
@@ -26,14 +27,14 @@ class PossibleTrees:
         return bool(self._trees)
 
     def lost(self, operations: Sequence[Operation], session: int) -> None:
-        """Nobody knows what became of it."""
+        """The result of the operation is unknown."""
         applied = copy.deepcopy(self._trees)
         for tree in applied:
             _applied(tree, operations, session)
         self._trees = _different(self._trees + applied)
 
     def read(self, path: str, answer: Any) -> bool:
-        """What ``exists`` and ``get`` of a synced client said; False if no tree says so."""
+        """The results of ``exists`` and ``get`` of a synced client; False if no tree gives them."""
         self._trees = [tree for tree in self._trees if seen_in(tree, path) == answer]
         return bool(self._trees)
 

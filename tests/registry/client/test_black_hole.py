@@ -1,4 +1,5 @@
-"""A server of the connection string that drops packets costs its share of the session timeout, never the session."""
+"""If one server in the connection string drops packets, connecting to it takes its share of the session timeout, but
+the session survives."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ def in_the_order_of_the_string(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_the_order_of_the_string")
 def test_a_tool_connects_within_its_connection_timeout(zookeeper: Chroot, hole: str) -> None:
-    """Whatever its session timeout: it waits for a first connection, not for a session."""
+    """The session timeout does not matter, because the tool waits for its first connection."""
     client = KazooBlockingClient(f"{hole},{zookeeper.connect_string}", 10_000, connection_timeout_ms=2000)
     with client:
         assert run_blocking(client.exists("/")) is not None

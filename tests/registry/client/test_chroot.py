@@ -6,7 +6,7 @@ from kafka_zk.registry.client.chroot import Chroot
 from kafka_zk.registry.client.client import Check, Create, Delete, SetData
 
 
-def test_paths_go_there_and_back() -> None:
+def test_paths_are_translated_both_ways() -> None:
     chroot = Chroot("/a/b")
     assert [chroot.full("/"), chroot.full("/x/y")] == ["/a/b", "/a/b/x/y"]
     assert [chroot.relative("/a/b"), chroot.relative("/a/b/x/y")] == ["/", "/x/y"]
@@ -28,6 +28,6 @@ def test_every_operation_keeps_its_other_fields() -> None:
 
 @pytest.mark.parametrize("path", ["", "x", "/x/", "//x", "/x//y", "/./x", "/x/..", "/a\0b", "/\ud800"])
 def test_bad_paths_are_refused_before_they_are_sent(path: str) -> None:
-    """They would end the connection or its thread; UnicodeEncodeError is a ValueError too."""
+    """Such paths would end the connection or its thread. (UnicodeEncodeError is a ValueError, too.)"""
     with pytest.raises(ValueError):
         Chroot().full(path)

@@ -1,4 +1,4 @@
-"""What a ZooKeeper may answer after lost answers, and what it may not; the simulator's keeps to it."""
+"""The responses that ZooKeeper may and may not give after lost responses; the simulator follows these rules."""
 
 import pytest
 

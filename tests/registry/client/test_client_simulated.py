@@ -12,7 +12,7 @@ LONG = 300
 
 
 def test_the_same_scripts_have_the_same_outcomes(zookeeper: Chroot, campaign_seed: int) -> None:
-    """Each answer, and all watch events in order."""
+    """Each response and the order of all watch events are compared."""
     first = 1_000_000 + campaign_seed * SCRIPTS  # below that they are the command's
     found = differences(zookeeper.connect_string, range(first, first + SCRIPTS))
     assert not found, "\n".join(found[:3])

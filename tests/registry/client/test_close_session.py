@@ -1,4 +1,5 @@
-"""Closing the session of a dead process: in one write, once, in time; what the real server makes of it."""
+"""Closing the session of a dead process: in one write, only once, and within a time limit; also against the real
+server."""
 
 import socket
 import ssl
@@ -25,7 +26,7 @@ CLOSED = struct.pack(">iqi", 1, 99, 0)
 
 
 class Server:
-    """Gives each connection the same answer to what it read first, and then nothing more."""
+    """Answers the first data on each connection with the same bytes, and then sends nothing more."""
 
     def __init__(self, *answers: bytes, ends: bool = False) -> None:
         self._answers, self._ends = answers, ends
@@ -67,7 +68,7 @@ def make_server() -> Iterator[Callable[..., Server]]:
 
 
 def test_both_requests_leave_in_one_write(make_server: Callable[..., Server]) -> None:
-    """Who is paused or killed in between has sent both, or none."""
+    """A process that is paused or killed in between has sent both requests or neither."""
     server = make_server(GRANTED, CLOSED)
     assert close_session([server.address], SESSION_ID, PASSWORD)
     assert server.received == [connect_request(SESSION_ID, PASSWORD, SHORTEST_MS) + CLOSE_REQUEST]
@@ -93,7 +94,7 @@ def test_a_handshake_that_hangs_costs_no_more_than_the_patience(make_server: Cal
 
 @pytest.mark.parametrize("answers", [(), (GRANTED,), (b"",), (b"x" * 2000,)])
 def test_nothing_is_sent_twice(make_server: Callable[..., Server], answers: tuple[bytes, ...]) -> None:
-    """Whatever becomes of it: a second request to resume could only lengthen the session."""
+    """Even if the attempt fails, because a second request to resume could only prolong the session."""
     broken, other = make_server(*answers, ends=True), make_server(GRANTED, CLOSED)
     assert not close_session([broken.address, other.address], SESSION_ID, PASSWORD)
     assert len(broken.received) == 1 and not other.received
@@ -113,7 +114,7 @@ CREATE_EPHEMERAL, OPEN_TO_ALL = 1, struct.pack(">iii5si6s", 1, 31, 5, b"world", 
 
 
 class DeadOwner(NamedTuple):
-    """A session whose owner has made an ephemeral znode and is no more."""
+    """A session whose owner has created an ephemeral znode and then died."""
 
     session_id: int
     password: bytes
@@ -193,7 +194,7 @@ def test_a_wrong_password_closes_nothing(world: World) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("fate", ["paused", "killed"])
-def test_who_could_only_resume_the_session_does_not_keep_it(world: World, fate: str) -> None:
+def test_a_client_that_only_resumes_the_session_does_not_keep_it(world: World, fate: str) -> None:
     """As if only the first of the two requests had left: the session lives the shortest time that there is, whether
     the connection stays open without a word or breaks."""
     dead = world.die_owning()

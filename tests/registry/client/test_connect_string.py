@@ -1,4 +1,4 @@
-"""Connection strings: what is accepted, and one clear sentence for what is not (ecosystem complaint 26)."""
+"""Connection strings: the accepted forms, and one clear sentence for each invalid one (ecosystem complaint 26)."""
 
 import pytest
 from hypothesis import given
@@ -52,7 +52,7 @@ def test_refused_with_the_reason(text: str, reason: str) -> None:
 
 @given(st.text(max_size=30))
 def test_garbage_is_parsed_or_refused(text: str) -> None:
-    """Nothing but InvalidConnectString comes out, and what is accepted parses to the same again."""
+    """Only InvalidConnectString is raised, and an accepted string parses to the same value again."""
     try:
         parsed = parse(text)
     except InvalidConnectString:

@@ -1,4 +1,5 @@
-"""The blocking client against a real ZooKeeper: the same registries, no reactor, any number of times."""
+"""The blocking client against a real ZooKeeper: it runs the same registries without a reactor, and can be created
+repeatedly."""
 
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -40,7 +41,7 @@ def test_operations_are_sent_at_once_and_awaited_later(zk_client: RegistryClient
 
 
 def test_many_clients_after_and_beside_each_other(zookeeper: Chroot) -> None:
-    """No thread is left over."""
+    """All threads end with their clients."""
     before = threading.active_count()
     for round_number in range(5):
         with (
@@ -100,7 +101,7 @@ class _Unlucky(KazooBlockingClient):
 def test_a_claim_whose_connection_breaks_waits_and_finds_out(
     zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """As any coroutine of the registries that has to wait for the connection in its midst."""
+    """Like any registry coroutine that must wait for the connection between two operations."""
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
     client = _Unlucky(proxy.address + zookeeper.path, 4000)
     with client:
@@ -113,7 +114,8 @@ def test_a_claim_whose_connection_breaks_waits_and_finds_out(
 def test_a_zookeeper_that_stays_away_is_waited_for_no_longer_than_the_connection_timeout(
     zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """Said in one sentence, whether an operation waits for the connection or a coroutine in its midst."""
+    """The error is one sentence, whether an operation or a coroutine between two operations waits for the
+    connection."""
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
     with KazooBlockingClient(proxy.address + zookeeper.path, 4000, connection_timeout_ms=300) as client:
         states: list[SessionState] = []

@@ -1,4 +1,4 @@
-"""What is called later by a blocking client is called while its thread waits; see test_watches.py for the others."""
+"""A blocking client runs its delayed calls while its thread waits. test_watches.py tests the other clients."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def lab(zookeeper: Chroot) -> Iterator[Lab]:
 
 
 def test_many_znodes_are_read_by_one_request(lab: Lab) -> None:
-    """What ``get`` would give of each: data, empty data, null, and nothing where nothing is."""
+    """The result for each znode is that of ``get``: data, empty data or null; absent znodes have none."""
 
     async def story() -> None:
         client = await lab.client()
@@ -112,7 +112,8 @@ def test_multi_is_all_or_nothing_and_names_the_operation_that_failed(lab: Lab) -
 
 
 def test_a_watch_event_comes_before_the_answer_that_shows_the_change(lab: Lab) -> None:
-    """kazoo hands watches and answers to two threads; here they share one queue. 200 times in a row."""
+    """kazoo uses separate threads for watch events and responses; here they share one queue. The test repeats this 200
+    times."""
 
     async def story() -> None:
         writer, reader = await lab.client(), await lab.client()
@@ -149,7 +150,7 @@ def test_a_request_above_the_packet_limit_is_refused_and_the_connection_lives(la
     lab.run(story)
 
 
-def test_closing_ends_the_session_at_once_after_all_that_was_sent(lab: Lab) -> None:
+def test_closing_ends_the_session_immediately_after_all_sent_requests(lab: Lab) -> None:
     async def story() -> None:
         client, other = await lab.client(), await lab.client()
         await client.create("/e", ephemeral=True)
@@ -165,8 +166,8 @@ def test_closing_ends_the_session_at_once_after_all_that_was_sent(lab: Lab) -> N
     lab.run(story)
 
 
-def test_a_chroot_is_made_and_hidden(lab: Lab, zookeeper: Chroot) -> None:
-    """Watches, multis and sequential names all speak of paths below it; a trailing slash does no harm."""
+def test_a_chroot_is_created_and_hidden(lab: Lab, zookeeper: Chroot) -> None:
+    """Watches, multis and sequential names use paths below the chroot. A trailing slash has no effect."""
 
     async def story() -> None:
         client = await lab.client(f"{lab.connect_string}/deep/down/")
@@ -198,7 +199,7 @@ def test_an_unreachable_server_is_one_sentence(lab: Lab) -> None:
 def test_pipelined_creations_do_not_wait_for_each_other(
     lab: Lab, zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """500 creations over a slow line, of which each alone would take two delays: 20 s at least."""
+    """500 creations over a slow connection. One after another, they would take at least 20 s (two delays each)."""
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
 
     async def story() -> float:
@@ -235,7 +236,7 @@ def test_brokers_and_controller_on_the_real_server(lab: Lab, expire_session: Cal
 def test_an_unclean_start_and_the_registration_are_one_write_on_the_real_server(
     lab: Lab, expire_session: Callable[[int], None]
 ) -> None:
-    """A ghost's registration refuses both; the announcement is still there when the session is not."""
+    """An old session's registration makes both fail. The announcement outlives the session that wrote it."""
 
     async def story() -> None:
         ghost, reborn, watcher = await lab.client(), await lab.client(), await lab.client()

@@ -1,4 +1,4 @@
-"""A session listener that raises: the others hear of the state all the same, and it is logged once."""
+"""If a session listener raises, the others are still notified, and the error is logged once."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -39,7 +39,7 @@ def test_the_real_client_tells_the_others(logged: list[Any]) -> None:
     assert logged == [ZeroDivisionError]
 
 
-def test_the_simulators_client_likewise(logged: list[Any]) -> None:
+def test_the_simulators_client_tells_the_others(logged: list[Any]) -> None:
     world, heard = World(1), list[SessionState]()
     (client,) = world.clients
     for listener in (fail, heard.append):

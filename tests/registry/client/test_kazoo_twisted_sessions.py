@@ -22,7 +22,8 @@ def lab(zookeeper: Chroot) -> Iterator[Lab]:
 
 
 def test_an_expired_session_is_followed_by_a_new_one(lab: Lab, expire_session: Callable[[int], None]) -> None:
-    """SUSPENDED, LOST, CONNECTED; ephemerals gone, another session id, what was under way failed, watches told."""
+    """The states are SUSPENDED, LOST, CONNECTED. Ephemerals are gone, the session id is new, requests in progress fail,
+    and watches fire."""
 
     async def story() -> None:
         client, other = await lab.client(), await lab.client()
@@ -72,7 +73,8 @@ def test_fifty_expiries_in_a_row(lab: Lab, expire_session: Callable[[int], None]
 def test_a_blip_shorter_than_the_session_loses_nothing(
     lab: Lab, zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """No LOST, same session, ephemerals there, what was under way failed; a change made meanwhile is seen."""
+    """The session and its ephemerals survive without LOST. Requests in progress fail, and a change made meanwhile is
+    seen."""
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
 
     async def story() -> None:
@@ -109,7 +111,7 @@ def test_a_blip_shorter_than_the_session_loses_nothing(
 def test_a_silent_network_ends_the_lease_then_the_connection_then_the_session(
     lab: Lab, zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """Packets vanish: the lease ends before the server can give the ephemerals away."""
+    """Packets are dropped: the lease ends before the server can delete the ephemerals."""
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
 
     async def story() -> None:
@@ -135,7 +137,8 @@ def test_a_silent_network_ends_the_lease_then_the_connection_then_the_session(
 def test_a_server_that_stops_answering_ends_the_lease(
     lab: Lab, make_zookeeper: Callable[[], EmbeddedZooKeeper]
 ) -> None:
-    """SIGSTOP of the server; going on, it has expired nobody (its own clock stood still, too)."""
+    """The server is paused with SIGSTOP. When it continues, it has expired no session, because its own clock stood
+    still."""
     server = make_zookeeper()
 
     async def story() -> None:
@@ -153,7 +156,7 @@ def test_a_server_that_stops_answering_ends_the_lease(
 
 
 def test_a_server_restart_keeps_sessions(lab: Lab, tmp_path: Path) -> None:
-    """With sessions that outlast the restart on a busy machine, too."""
+    """The session timeout is long enough for a restart on a busy machine."""
 
     async def story() -> None:
         client = await lab.client(server.connect_string, session_timeout_ms=60_000)

@@ -1,5 +1,5 @@
-"""Which answers renew the lease: those that went through ZooKeeper's leader, which is who expires sessions. Which
-requests count."""
+"""Only responses to requests that went through ZooKeeper's leader renew the lease, because the leader expires sessions.
+Which requests count."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +15,7 @@ STAT = KazooStat(*range(11))
 
 
 class _Answer:
-    """An answer that is there, as kazoo's async results have it."""
+    """A completed result, like kazoo's async results."""
 
     exception = None
 
@@ -53,7 +53,8 @@ class _Answering:
     ],
 )
 def test_reads_do_not_renew_the_lease(ask: Ask, value: Any, renews: bool) -> None:
-    """A follower that the leader has lost answers them for a while, when the session may have another's ephemerals."""
+    """A follower that is cut off from the leader still answers reads for a while, although the session may already have
+    expired."""
     client = KazooBlockingClient("h:1", 6000, clock_ms=lambda: 1000.0)
     client._session, client._state = _Answering(value), SessionState.CONNECTED  # type: ignore[assignment]
     outcome: Any = ask(client)

@@ -1,4 +1,4 @@
-"""Reading many znodes from a server that can be asked for one at a time only."""
+"""Reading many znodes from a server that supports only one read per request."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +38,7 @@ def test_a_server_without_multi_read_is_asked_one_by_one(monkeypatch: pytest.Mon
 
 
 def test_a_server_that_disconnects_after_a_multi_read_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ZooKeeper 3.5 answers with an error first, so that the next reads fail with the connection."""
+    """ZooKeeper 3.5 responds with an error first and then closes the connection, so the next reads fail."""
     world = World(1)
     client = world.clients[0]
     get, failures = client.get, [ConnectionLoss("/a"), ConnectionLoss("/b")]
@@ -57,7 +57,7 @@ def test_a_server_that_disconnects_after_a_multi_read_is_asked_again(monkeypatch
 
 
 def test_long_paths_are_asked_for_in_requests_that_the_server_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ZooKeeper closes the connection at 1 MB, again at each attempt."""
+    """ZooKeeper would close the connection at 1 MB, at every attempt."""
     world = World(1)
     client = world.clients[0]
     asked: list[list[str]] = []

@@ -1,4 +1,5 @@
-"""A process whose reactor stands still loses its session although kazoo's thread lives (registry/client/pulse.py)."""
+"""A process whose reactor is blocked loses its session, although kazoo's thread still runs
+(registry/client/pulse.py)."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ def other(make_zk_client: MakeZkClient) -> RegistryClient:
 
 @contextmanager
 def frozen(lab: Lab) -> Iterator[None]:
-    """The reactor does nothing within the block."""
+    """The reactor does not run inside the ``with`` block."""
     reached, thaw = threading.Event(), threading.Event()
 
     def stand_still() -> None:
@@ -86,7 +87,8 @@ def test_a_frozen_reactor_loses_its_session_and_gets_a_new_one_when_it_thaws(lab
 def test_a_frozen_reactor_does_not_resume_its_session_by_connecting_again(
     lab: Lab, zookeeper: Chroot, other: RegistryClient, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """A connection that breaks more often than the session times out would keep it alive for ever."""
+    """Otherwise, a connection that breaks more often than the session times out would keep the session alive
+    indefinitely."""
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
     client, states = owner(lab, proxy.address + zookeeper.path)
 
@@ -101,7 +103,7 @@ def test_a_frozen_reactor_does_not_resume_its_session_by_connecting_again(
 
 @pytest.mark.integration
 def test_a_pause_within_the_session_loses_nothing(lab: Lab, other: RegistryClient) -> None:
-    """The reactor turns again before the server gives up, without hurry on either side."""
+    """The reactor runs again before the session times out."""
     client, states = owner(lab)
     pulse = client._session._kazoo.pulse  # type: ignore[union-attr]
     with frozen(lab):
@@ -115,7 +117,7 @@ def test_a_pause_within_the_session_loses_nothing(lab: Lab, other: RegistryClien
     assert states == []
 
 
-def test_a_pulse_beats_until_the_server_was_told_and_again_when_the_owner_turned() -> None:
+def test_a_pulse_beats_until_the_last_ping_and_again_after_the_owners_turn() -> None:
     posted: list[Callable[[], None]] = []
     pulse = Pulse(posted.append)
     assert [pulse.beats] == [True]

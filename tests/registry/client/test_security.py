@@ -41,7 +41,7 @@ def test_a_password_is_not_shown() -> None:
 
 
 def test_only_proofs_make_an_identity() -> None:
-    """The trust store is about the server; a key store about the client."""
+    """A trust store authenticates the server; a key store authenticates the client."""
     assert not Security(tls=Tls(truststore=Path("ca.pem"))).has_identity
     assert Security(tls=Tls(keystore=Path("me.pem"))).has_identity
     assert Security(digest=Credentials("u", "p")).has_identity

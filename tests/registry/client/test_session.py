@@ -1,4 +1,4 @@
-"""Waiting for something, but not for ever."""
+"""Waiting for a result with a time limit."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def waiting_for(clock: Clock, awaited: "Deferred[Any]", delay_s: float) -> "tupl
     return work, outcomes
 
 
-def test_what_fires_in_time_is_told_and_leaves_no_timer() -> None:
+def test_a_result_in_time_is_returned_and_leaves_no_timer() -> None:
     clock, awaited = Clock(), Deferred[Any]()
     _, outcomes = waiting_for(clock, awaited, 5)
     clock.advance(4)
@@ -23,8 +23,8 @@ def test_what_fires_in_time_is_told_and_leaves_no_timer() -> None:
     assert outcomes == [True] and not clock.getDelayedCalls()
 
 
-def test_what_does_not_is_given_up_once() -> None:
-    """It may still fire afterwards: nobody is hurt."""
+def test_a_result_that_is_too_late_is_given_up_once() -> None:
+    """The Deferred may still fire afterwards, without effect."""
     clock, awaited = Clock(), Deferred[Any]()
     _, outcomes = waiting_for(clock, awaited, 5)
     clock.advance(5)
@@ -42,8 +42,8 @@ def test_a_failure_and_a_caller_who_gives_up_are_no_timeouts() -> None:
     assert not clock.getDelayedCalls()
 
 
-def test_what_ignores_its_cancellation_is_not_waited_for() -> None:
-    """A coroutine that catches every exception and goes on, say; its end, even a failure, is nobody's business."""
+def test_a_coroutine_that_ignores_its_cancellation_is_not_awaited() -> None:
+    """For example, a coroutine that catches every exception and continues. Its result, even a failure, is ignored."""
     clock = Clock()
     steps: list[Deferred[Any]] = [Deferred(), Deferred()]
 

@@ -1,4 +1,4 @@
-"""What a process tells its supervisor of its sessions, and what the supervisor believes."""
+"""How a process reports its sessions to its supervisor, and which reports the supervisor accepts."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def test_a_client_that_is_connected_already_is_told_of_at_once(ends: Ends) -> No
     assert last_session(ends.told()) == (os.getpid(), 7, PASSWORD)
 
 
-def test_a_supervisor_that_does_not_read_or_is_gone_disturbs_nobody(ends: Ends) -> None:
+def test_a_supervisor_that_does_not_read_or_is_gone_has_no_effect(ends: Ends) -> None:
     client = Client()
     SessionPipe(ends.write_end).follow(client)
     for session_id in range(1, 3000):  # more than a pipe holds
@@ -107,7 +107,7 @@ def test_the_pipe_is_taken_out_of_the_environment_and_not_inherited_further(ends
 
 
 def test_a_descriptor_that_is_another_file_is_left_alone(ends: Ends) -> None:
-    """A process in between may have closed the pipe, and the number is in use again."""
+    """A process in between may have closed the pipe, so that another file now has its descriptor number."""
     value = described(ends.write_end)
     other_read, other_write = os.pipe()
     os.dup2(other_write, ends.write_end)

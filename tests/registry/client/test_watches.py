@@ -1,4 +1,4 @@
-"""Watchers report the newest state after every change, whatever happens to connections and sessions."""
+"""Watchers report the newest state after every change, even if connections and sessions are lost."""
 
 import random
 from contextlib import suppress
@@ -56,7 +56,7 @@ def test_a_burst_is_reported_as_one_change(world: World) -> None:
 
 
 def test_a_znode_that_comes_and_goes_is_followed(world: World) -> None:
-    """Watching may start before the znode exists and goes on after its deletion."""
+    """A watcher may start before the znode exists, and continues after its deletion."""
     writer, reader = world.clients
     children: list[list[str]] = []
     data: list[bytes | None] = []
@@ -76,8 +76,8 @@ def test_a_znode_that_comes_and_goes_is_followed(world: World) -> None:
     assert children[0] == []
 
 
-def test_what_was_deleted_and_made_anew_counts_as_changed(world: World) -> None:
-    """A broker that bounces between two reads leaves the same names behind; the zxids tell."""
+def test_a_deleted_and_recreated_znode_counts_as_changed(world: World) -> None:
+    """If a broker restarts between two reads, the names are the same, but the zxids differ."""
     writer, reader = world.clients
     names: list[list[str]] = []
     data: list[bytes | None] = []
@@ -122,7 +122,7 @@ def test_a_blip_without_a_change_reports_nothing(world: World) -> None:
     assert len(seen) == 1
 
 
-def test_a_new_session_goes_on_watching(world: World) -> None:
+def test_a_new_session_continues_to_watch(world: World) -> None:
     writer, reader = world.clients
     seen: list[list[str]] = []
     world.scheduler.run(writer.create("/p"))
@@ -184,7 +184,7 @@ class Refusing:
 
 
 def test_what_was_refused_is_read_again_on_the_same_connection(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ACL may change; nothing else would arm the watch before the next connection."""
+    """The ACL may change, and without a retry the watch would not be set before the next connection."""
     writer, reader = world.clients
     seen: list[list[str]] = []
     world.scheduler.run(writer.create("/p"))
@@ -197,7 +197,7 @@ def test_what_was_refused_is_read_again_on_the_same_connection(world: World, mon
     assert seen == [[], ["x"]]
 
 
-def test_the_delay_is_bounded_and_begins_anew_after_a_success(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delay_is_bounded_and_is_reset_by_a_success(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     writer, reader = world.clients
     world.scheduler.run(writer.create("/p"))
     refusing = Refusing(reader, world, monkeypatch, count=8)

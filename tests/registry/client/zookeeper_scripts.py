@@ -1,7 +1,7 @@
-"""Random scripts of two clients on a small tree, and what the clients saw: the same on the simulator's ZooKeeper and on
-a real server.
+"""Random scripts of two clients on a small tree. The clients must see the same on the simulator's ZooKeeper and on a
+real server.
 
-A script stays below a root of its own, so that one server plays many. Sequential names, versions and stats, multis, the
+Each script stays below its own root, so that one server can run many. Sequential names, versions and stats, multis, the
 order of watch events, the end of a session with its ephemerals, and requests that are too large are in it.
 ``python -m tests.registry.client.zookeeper_scripts --scripts 0-9999`` plays many on a server that it starts,
 and records them.
@@ -35,7 +35,7 @@ from tests.sim import played
 KIND = "ZooKeeper scripts, one server"
 STEPS = 14
 REOPENS = 0.02
-"""How often a step is the end of a session instead, and a new one."""
+"""Probability that a step ends the client's session and starts a new one."""
 SESSION_TIMEOUT_MS = 10_000
 _NAMES = ("a", "b", "c")
 _CLIENTS = 2
@@ -44,7 +44,7 @@ _PER_SERVER = 500
 Watcher = Callable[[WatchedEvent], None]
 Call = Callable[[RegistryClient, Watcher], Awaitable[Any]]
 Step = tuple[int, Call | None]
-"""Whose, and what; None for the end of its session and a new one."""
+"""The client and its operation; None ends the client's session and starts a new one."""
 OpenClient = Callable[[int], Awaitable[RegistryClient]]
 
 
@@ -101,7 +101,7 @@ def step(rng: random.Random, root: str) -> Step:
 
 
 def script(number: int, length: int = STEPS) -> list[Step]:
-    """The script of a number: its root is made first, in most some znodes, too."""
+    """The script with this number. It first creates its root and, in most scripts, some znodes."""
     rng = random.Random(f"{number} script")
     root = f"/s{number}"
     paths = [root, *(f"{root}/{name}" for name in _NAMES if rng.random() < 0.6)]
@@ -122,7 +122,7 @@ class _Ears:
 
 
 class Played:
-    """What the clients saw of one script, with zxids and times replaced by what two servers have in common."""
+    """What the clients saw during one script. Zxids and times are replaced by values that are equal on two servers."""
 
     def __init__(self, clients: list[RegistryClient]) -> None:
         self._clients = clients
@@ -147,7 +147,8 @@ class Played:
             await self._stop_listening(who)
 
     async def _close(self, who: int) -> None:
-        """What a session takes along goes at once: in which order others hear of it no rule says."""
+        """A session's ephemerals are deleted together; no rule defines the order in which other clients are
+        notified."""
         await self._stop_listening(who)
         others = [each for each in range(len(self._clients)) if each != who]
         heard = [await self._heard(other) for other in others]
@@ -158,12 +159,13 @@ class Played:
             events[before:] = sorted(events[before:], key=str)
 
     async def _heard(self, who: int) -> int:
-        """How many events a client has heard when all that fired before has come."""
+        """The number of events that a client has received, after all earlier ones have arrived."""
         await self._clients[who].exists("/")
         return len(self._ears[who].events)
 
     async def _stop_listening(self, who: int) -> None:
-        """What a client hears of its own end is not compared: it may be gone by then, or not."""
+        """Events about the end of the client's own session are not compared, because they may or may not arrive in
+        time."""
         await self._heard(who)
         self._ears[who].listening = False
         self._events.append(self._ears[who].events)
@@ -181,7 +183,8 @@ class Played:
         return value
 
     def comparable(self) -> Any:
-        """Zxids by rank: the servers count from different numbers, and sessions use some up."""
+        """Zxids are replaced by their rank, because servers start from different numbers and sessions also consume
+        zxids."""
         zxids: set[int] = set()
 
         def walk(value: Any, visit: Callable[[list[Any]], Any]) -> Any:

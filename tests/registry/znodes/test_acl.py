@@ -52,7 +52,7 @@ def test_an_empty_znode_has_no_acls(data: bytes | None) -> None:
     ],
 )
 def test_one_entry_that_is_not_understood_makes_the_whole_invalid(before: bytes, after: bytes) -> None:
-    """It may forbid something."""
+    """The entry may deny access."""
     with pytest.raises(InvalidZnode, match="/p"):
         znodes.decode("/p", WRITTEN_BY_KAFKA.replace(before, after, 1))
 

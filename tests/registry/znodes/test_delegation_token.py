@@ -1,4 +1,4 @@
-"""The znode of a delegation token: as Kafka 3.9.1 wrote it, older versions, and what cannot be understood."""
+"""The znode of a delegation token: as written by Kafka 3.9.1, older versions, and invalid content."""
 
 import json
 
@@ -24,7 +24,7 @@ def changed(**fields: object) -> bytes:
 
 
 def test_it_is_read_and_written_as_kafka_does() -> None:
-    """Times are JSON numbers: Kafka reads no strings there."""
+    """Times are JSON numbers, because Kafka does not accept strings for them."""
     assert znodes.decode(PATH, OF_KAFKA) == TOKEN
     assert json.loads(znodes.encode(TOKEN)) == json.loads(OF_KAFKA)
 
@@ -48,7 +48,7 @@ def test_names_with_any_letters_come_back() -> None:
         changed(expiryTimestamp=2**63), changed(maxTimestamp=1.5), changed(tokenId="another"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_understood_is_no_token(data: bytes | None) -> None:
+def test_invalid_content_is_refused(data: bytes | None) -> None:
     with pytest.raises(InvalidZnode):
         znodes.decode(PATH, data)
 

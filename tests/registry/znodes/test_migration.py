@@ -1,4 +1,4 @@
-"""``/migration`` as a 3.9.1 controller was seen to write it."""
+"""``/migration`` as written by a 3.9.1 controller."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A partition names at most MOST_REPLICAS brokers; one that names more is left out, and no other."""
+"""A partition has at most MOST_REPLICAS replicas. A partition with more is left out; the others are kept."""
 
 import pytest
 

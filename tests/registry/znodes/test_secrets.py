@@ -1,4 +1,4 @@
-"""No secret of a znode is shown or kept: SCRAM keys, passwords of key stores, HMACs of delegation tokens."""
+"""No secret of a znode is shown or recorded: SCRAM keys, key store passwords, HMACs of delegation tokens."""
 
 import json
 
@@ -42,7 +42,7 @@ def test_secrets_are_masked(path: str, data: bytes) -> None:
     assert told == masked(path, told)
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_other_values_are_not_masked() -> None:
     for path, data in (
         ("/config/users/alice", znode(producer_byte_rate="1024")),
         ("/config/brokers/0", znode(**{"log.retention.ms": "7", "ssl.keystore.location": "/k"})),

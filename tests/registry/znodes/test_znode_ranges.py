@@ -1,6 +1,6 @@
-"""Every integer of every znode is within the type that Kafka has for its field, so that it can be sent to anybody.
+"""Every integer of every znode is within the range of its field's type in Kafka, so that it can be sent to any peer.
 
-A topic of which one partition cannot be understood is read without that partition.
+A topic with one invalid partition is read without that partition.
 """
 
 from collections.abc import Callable
@@ -122,7 +122,7 @@ def test_a_replica_that_moves_to_or_from_nowhere_drops_itself_only() -> None:
 
 @pytest.mark.parametrize("topic_id", ['"short"', f'"{"A" * 22}"', f'"{"?" * 22}"', "7", '"Ж234567890123456789012"'])
 def test_a_topic_id_that_is_none_counts_as_missing(topic_id: str) -> None:
-    """As after an old tool, which drops it: the controller writes the one it knows, or a new one."""
+    """An old tool drops the topic id, and the controller then writes the id that it knows, or a new one."""
     data = f'{{"version":3,"partitions":{{"0":[0]}},"topic_id":{topic_id}}}'
     assignment = topics.decode_assignment("t", data.encode())
     assert (assignment.partitions, assignment.topic_id) == ({0: [0]}, None)
@@ -131,7 +131,7 @@ def test_a_topic_id_that_is_none_counts_as_missing(topic_id: str) -> None:
 
 @pytest.mark.parametrize("size", [32_767, 32_768])
 def test_a_text_must_fit_into_kafkas_strings(size: int) -> None:
-    """A rack that is longer could not be told to clients."""
+    """A longer rack could not be sent to clients."""
     data = f'{{"version":1,"host":"h","port":1,"jmx_port":1,"timestamp":"1","rack":"{"r" * size}"}}'.encode()
     if size < 2**15:
         assert brokers.decode(0, data).rack == "r" * size

@@ -1,4 +1,4 @@
-"""Every znode's JSON: each historic version as real processes wrote it, round trips, garbage is InvalidZnode."""
+"""Every znode's JSON: each historic version as written by real processes, round trips, and InvalidZnode for garbage."""
 
 import base64
 import json
@@ -75,13 +75,13 @@ BROKERS = [
 
 @pytest.mark.parametrize(("data", "info"), BROKERS)
 def test_broker_registrations_of_every_version(data: bytes, info: BrokerInfo) -> None:
-    """Read as written by 0.8 to 3.9, and written again with the same keys and values."""
+    """Registrations written by 0.8 to 3.9 are read, and written again with the same keys and values."""
     assert brokers.decode(0, data) == info
     assert json.loads(brokers.encode(info)) == json.loads(data)
 
 
 def test_todays_registration_takes_host_and_port_from_the_plaintext_endpoint() -> None:
-    """Old readers know only those two keys; without such a listener Kafka writes null and -1."""
+    """Old readers know only ``host`` and ``port``; without a plaintext listener, Kafka writes null and -1."""
     ssl = EndPoint("SSL", "SSL", "h", 1)
     info = BrokerInfo.of(1, (ssl, PLAIN), rack="r", timestamp_ms=5)
     assert (info.host, info.port, info.version, info.endpoint("SSL")) == ("127.0.0.1", 23090, 5, ssl)
@@ -115,7 +115,7 @@ def test_an_assignment_is_written_as_version_3_as_kafka_does() -> None:
 
 
 def test_partition_state() -> None:
-    """Identical keys in 0.8.2 and 3.9; the recovery state only while there is one."""
+    """The keys are the same in 0.8.2 and 3.9. The recovery state is present only during recovery."""
     data = b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":0,"isr":[2,0]}'
     state = LeaderIsrAndControllerEpoch(2, [2, 0], 0, 1, zk_version=7)
     assert topics.decode_state("t", 0, data, 7) == state
@@ -184,7 +184,8 @@ def test_entity_configs() -> None:
     ],
 )
 def test_a_config_is_read_as_kafka_reads_it(data: bytes, values: dict[str, str], fault_count: int) -> None:
-    """What is not JSON, or has no config, is empty; no version counts. At a value that is no text Kafka fails."""
+    """Invalid JSON, or JSON without a config, is an empty config; the version is ignored. Kafka fails on values that
+    are not strings."""
     read = config.decode("/config/topics/t", data)
     assert (read.values, len(read.faults)) == (values, fault_count)
     assert all(fault.startswith("/config/topics/t: ") for fault in read.faults)
@@ -192,7 +193,7 @@ def test_a_config_is_read_as_kafka_reads_it(data: bytes, values: dict[str, str],
 
 @pytest.mark.parametrize("name", ["", "..", "a/../b", ".", "a//b", "\0", "x" * 40_000])
 def test_a_change_of_what_can_have_no_znode_is_invalid(name: str) -> None:
-    """Whoever is told reads that znode: its path must not break the client or the connection."""
+    """A notified broker reads that znode, so its path must not break the client or the connection."""
     for document in ({"version": 2, "entity_path": f"topics/{name}"}, name):
         with pytest.raises(InvalidZnode):
             config.decode_change("/p", json.dumps(document).encode())
@@ -298,7 +299,7 @@ def test_our_members_announce_what_they_can_in_a_key_that_old_consumers_ignore()
 
 @pytest.mark.parametrize("announcement", [b"7", b'{"strategies":"range"}', b'{"instance":1}', b'{"strategies":[1]}'])
 def test_a_malformed_announcement_counts_as_none(announcement: bytes) -> None:
-    """The subscription holds all the same: old members share the partitions by it."""
+    """The subscription is still valid, because old members use it to share the partitions."""
     data = b'{"version":1,"subscription":{"t1":2},"pattern":"static","kafka-zk":' + announcement + b"}"
     assert consumers.decode_registration("/p", data) == ConsumerRegistration({"t1": 2})
 
@@ -365,7 +366,7 @@ def test_any_registration_makes_the_round_trip(endpoints: list[EndPoint], rack: 
 
 @given(st.builds(ProducerIdBlock, st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)))
 def test_no_number_beyond_32_bits_is_written_bare(block: ProducerIdBlock) -> None:
-    """Clients up to 0.10 reject a document with such a number."""
+    """Clients up to 0.10 reject a document with a larger number."""
     document = json.loads(producer_ids.encode(block))
     assert all(not isinstance(value, int) or value < 2**31 for value in document.values())
     assert producer_ids.decode(producer_ids.encode(block)) == block

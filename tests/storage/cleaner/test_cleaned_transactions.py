@@ -1,4 +1,5 @@
-"""What compaction does with transactions: committed records count by key, aborted ones go, markers go in two steps."""
+"""Compaction of transactions: committed records are compacted by key, aborted ones are removed, markers are removed in
+two steps."""
 
 from pathlib import Path
 
@@ -25,9 +26,7 @@ class Written:
     """A compacted log that producers write transactions into; each batch closes a segment if asked to."""
 
     def __init__(self, path: Path, rolls: bool = False) -> None:
-        self.log = new_log(
-            path, cleanup_policy=("compact",), delete_retention_ms=RETENTION_MS, file_delete_delay_ms=0
-        )
+        self.log = new_log(path, cleanup_policy=("compact",), delete_retention_ms=RETENTION_MS, file_delete_delay_ms=0)
         self.rolls = rolls
         self._sequences: dict[int, int] = {}
 
@@ -60,12 +59,12 @@ class Written:
 
 
 def left(log: Log) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of what is no marker."""
+    """(offset, value) of each record that is not a marker."""
     return [(each.offset, each.value) for header, found in batches(log) for each in found if not header.is_control]
 
 
 def markers(log: Log) -> list[int]:
-    """Offsets of the markers that say something."""
+    """Offsets of the markers that have a record."""
     return [header.base_offset for header, found in batches(log) if header.is_control and found]
 
 
@@ -79,7 +78,7 @@ def index_entries(log: Log) -> list[AbortedTransaction]:
 
 @pytest.mark.parametrize("rolls", [False, True])
 def test_a_deleted_key_stays_deleted(tmp_path: Path, rolls: bool) -> None:
-    """Its value was written in a transaction; the tombstone, which goes some day, in none."""
+    """The value was written in a transaction. The tombstone, which is removed later, was not."""
     made = Written(tmp_path, rolls)
     made.put(b"k", b"1", 7)
     made.end(7, commit=True)
@@ -104,7 +103,7 @@ def test_a_committed_record_replaces_others_and_is_replaced(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("rolls", [False, True])
 def test_aborted_records_go_and_replace_nothing(tmp_path: Path, rolls: bool) -> None:
-    """The producer's next transaction is another one, and two producers are two."""
+    """Transactions of the same producer, and those of different producers, are told apart."""
     made = Written(tmp_path, rolls)
     made.put(b"k", b"1")
     made.put(b"k", b"aborted", 7)
@@ -120,7 +119,7 @@ def test_aborted_records_go_and_replace_nothing(tmp_path: Path, rolls: bool) -> 
 
 
 def test_aborted_records_go_where_the_index_was_lost(tmp_path: Path) -> None:
-    """The log itself says which they are; also those that the map has no room for any more."""
+    """The log itself shows which records are aborted, also those for which the map has no room left."""
     made = Written(tmp_path)
     for number in range(5):
         made.put(b"key-%d" % number, b"aborted", 7)
@@ -133,7 +132,7 @@ def test_aborted_records_go_where_the_index_was_lost(tmp_path: Path) -> None:
 
 
 def test_a_transaction_may_end_beyond_what_is_cleaned(tmp_path: Path) -> None:
-    """Another one that is still open bounds that; its own marker lies behind."""
+    """Another transaction, still open, limits what is cleaned; the first one's marker comes after that limit."""
     made = Written(tmp_path, rolls=True)
     made.put(b"k", b"1")
     made.put(b"k", b"aborted", 7)
@@ -148,7 +147,7 @@ def test_a_transaction_may_end_beyond_what_is_cleaned(tmp_path: Path) -> None:
 
 
 def test_what_has_no_end_at_all_counts_as_readers_see_it(tmp_path: Path) -> None:
-    """The producer was forgotten, so nothing waits for its marker."""
+    """The producer has expired, so readers do not wait for its marker."""
     made = Written(tmp_path)
     made.put(b"k", b"1")
     made.put(b"k", b"2", 7)

@@ -1,4 +1,4 @@
-"""One cleaning on files: how segments are put together, its bounds, old formats, and what goes along."""
+"""One cleaning on files: merging of segments, its limits, old formats, and accompanying files."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ MOST = (1 << 31) - 1
 
 
 def sizes(*rows: tuple[int, int]) -> list[SegmentSize]:
-    """(base offset, bytes of the log), with indexes of a tenth."""
+    """Segments as (base offset, bytes of the log); each index has a tenth of these bytes."""
     return [SegmentSize(SegmentFile(base, size), size // 10, size // 10) for base, size in rows]
 
 
@@ -40,7 +40,7 @@ def sizes(*rows: tuple[int, int]) -> list[SegmentSize]:
         (((0, 10), (100, 0), (MOST + 9, 0)), 100, 100, MOST + 99, [[0, 100, MOST + 9]]),
     ],
 )
-def test_segments_are_put_together_as_far_as_they_fit(
+def test_segments_are_merged_as_far_as_they_fit(
     rows: tuple[tuple[int, int], ...], max_bytes: int, max_index_bytes: int, end_offset: int, groups: list[list[int]]
 ) -> None:
     found = group_segments(sizes(*rows), max_bytes, max_index_bytes, end_offset)
@@ -78,7 +78,7 @@ def test_a_batch_that_is_bigger_than_the_buffer_is_cleaned(tmp_path: Path) -> No
 
 
 def test_a_batch_with_more_keys_than_the_map_holds_is_told(tmp_path: Path) -> None:
-    """It is cleaned whole or not at all, so no round would come further."""
+    """A batch is cleaned whole or not at all, so the cleaning could never pass it."""
     builder = RecordBatchBuilder()
     for index in range(5):
         builder.append(T0, b"%d" % index, b"v")
@@ -113,7 +113,7 @@ def test_offsets_that_are_not_their_batchs_cost_no_other_record(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """A producer may write what it likes into a record; that of another one must not go for it."""
+    """A producer may write any offset into a record; this must not remove another producer's record."""
     found = Implementation(request.getfixturevalue("native") if is_native else None)
     monkeypatch.setattr(cleaner, "implementation", lambda: found)
     log = new_log(tmp_path, cleanup_policy=("compact",), segment_bytes=400)
@@ -160,7 +160,7 @@ def test_the_age_of_a_segment_is_that_of_the_last_it_was_made_of(tmp_path: Path)
 
 
 def old_log(tmp_path: Path, magic: int, codec: Compression) -> Log:
-    """A closed segment of message sets as an old broker left it, two messages in each, and an active one of today."""
+    """A closed segment written by an old broker, with two messages per set, and an active one in the current format."""
     values = [b"1", b"2", b"3", None, b"5", b"6"]
     messages = [
         LegacyMessage(offset, magic, T0 + offset if magic else -1, False, b"ab"[offset % 2 :][:1], value)
@@ -183,7 +183,7 @@ def old_log(tmp_path: Path, magic: int, codec: Compression) -> Log:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Compression.none, Compression.gzip, Compression.lz4])
 def test_messages_of_old_brokers_are_compacted(tmp_path: Path, magic: int, codec: Compression) -> None:
-    """Their format stays; a message with a timestamp is found by it."""
+    """The messages keep their format, and a message with a timestamp can be found by it."""
     log = old_log(tmp_path, magic, codec)
     assert clean_here(log, SMALL, T0) is not None
     content = (log.directory / f"{0:020d}.log").read_bytes()

@@ -1,4 +1,4 @@
-"""What of a log may be cleaned, when it is due, and what becomes of a cleaning whose log changes under it."""
+"""Which part of a log may be cleaned, when it is due, and the fate of a cleaning whose log changes meanwhile."""
 
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ LAG_MS = 60_000
 
 
 def compacted(tmp_path: Path, segments: int = 4, **config: Any) -> Log:
-    """A log of some closed segments of two records of the same key, and an active one."""
+    """A log with some closed segments, each with two records of the same key, and an active segment."""
     log = new_log(tmp_path, cleanup_policy=("compact",), file_delete_delay_ms=0, **config)
     for index in range(segments):
         append(log, batch(2, key=b"k", timestamp_ms=T0 + 1000 * index))
@@ -47,14 +47,14 @@ def test_nothing_is_cleaned_that_is_not_committed(tmp_path: Path, mark: int, end
 
 @pytest.mark.parametrize(("flushed", "end"), [(8, 8), (7, 6), (3, 2), (0, 0)])
 def test_nothing_is_cleaned_that_is_not_durable(tmp_path: Path, flushed: int, end: int) -> None:
-    """A recovery would miss what is gone, and cut the log there."""
+    """Otherwise, a recovery would take the removed records for a loss and truncate the log."""
     log = compacted(tmp_path)
     log.recovery_point = flushed
     assert look_at(log, T0).uncleanable_offset == end
 
 
 def test_nothing_is_cleaned_behind_the_newest_durable_snapshot_of_producers(tmp_path: Path) -> None:
-    """A start reads what follows the snapshot, and would miss the markers that compaction has removed."""
+    """A start replays the records after the snapshot, and needs their markers."""
     log = compacted(tmp_path)
     append(log, batch(2, key=b"k", producer_id=9, producer_epoch=0, base_sequence=0))
     log.roll(T0)
@@ -91,7 +91,8 @@ def test_a_log_is_due_when_it_is_dirtier_than_its_ratio(tmp_path: Path) -> None:
 def test_the_dirty_part_begins_where_the_last_cleaning_ended(
     tmp_path: Path, cleaned: int | None, start: int, first_dirty: int
 ) -> None:
-    """Unless the log begins after that, or does not reach so far, so that the number is of another log."""
+    """Except if the log begins after that offset, or ends before it, which means that the offset belongs to another
+    log."""
     log = compacted(tmp_path)
     log.increment_log_start_offset(start)
     log.cleaned_offset = cleaned
@@ -119,7 +120,7 @@ def test_a_segment_is_closed_in_time_to_be_compacted(tmp_path: Path) -> None:
 
 
 def cleaning(log: Log) -> tuple[Cleaning, list[CleanedSegment], int]:
-    """All the work is done, nothing is swapped yet."""
+    """Do all work of the cleaning except the swap."""
     made: list[CleanedSegment] = []
     started = Cleaning(look_at(log, T0), SMALL, T0)
     return started, made, started.work.run(made.append).end_offset
@@ -152,7 +153,7 @@ def test_readers_of_replaced_segments_read_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("to", [0, 3, 7, 8, 9])
 def test_a_truncation_voids_it(tmp_path: Path, to: int) -> None:
-    """Also if the log has the same size again by then."""
+    """This holds even if the log has regained its size by then."""
     log = compacted(tmp_path)
     started, (made,), end_offset = cleaning(log)
     log.truncate_to(to, T0)
@@ -171,7 +172,8 @@ def test_a_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
 
 
 def test_a_truncation_below_the_clean_part_leaves_nothing(tmp_path: Path) -> None:
-    """Compaction dropped k's older records for one that goes now. What is left would lack k, which the leader has."""
+    """Compaction dropped k's older records in favour of one that the truncation removes. The rest would lack k, which
+    the leader has."""
     log = compacted(tmp_path)
     clean_here(log, SMALL, T0)
     log.follow_log_end()
@@ -184,7 +186,7 @@ def test_a_truncation_below_the_clean_part_leaves_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize("to", [3, 7, 8, 9])
 @pytest.mark.parametrize("step", range(4))
 def test_a_log_that_is_cut_amid_a_swap_stays_cut(tmp_path: Path, step: int, to: int) -> None:
-    """Whichever fsync of the swap is under way; and no start brings back what was cut."""
+    """This holds during each fsync of the swap, and no start restores the truncated records."""
     log = compacted(tmp_path)
     started, (made,), _ = cleaning(log)
     steps = started.swap_steps(made, T0)
@@ -205,7 +207,7 @@ def test_an_fsync_that_is_under_way_is_not_taken_for_done(tmp_path: Path) -> Non
     log = compacted(tmp_path)
     started, (made,), _ = cleaning(log)
     steps = started.swap_steps(made, T0)
-    next(steps)  # a thread has it, and takes its time
+    next(steps)  # the fsync is still running in a thread
     changes: list[str] = []
     with files.use(Noted(changes)):
         log.segments.settle()
@@ -213,7 +215,7 @@ def test_an_fsync_that_is_under_way_is_not_taken_for_done(tmp_path: Path) -> Non
 
 
 class Noted(files.FileSystem):
-    """Notes what changes the disk, in this order."""
+    """Records all changes to the disk, in order."""
 
     def __init__(self, changes: list[str]) -> None:
         self._changes = changes
@@ -246,7 +248,8 @@ def test_a_swap_that_is_under_way_is_ended_by_what_needs_it(tmp_path: Path, what
 
 @pytest.mark.parametrize(("to", "end"), [(3, 0), (7, 0), (9, 8)])
 def test_a_truncation_in_a_gap_ends_the_log_there(tmp_path: Path, to: int, end: int) -> None:
-    """Not behind the gap: a leader that never had the rest may have records in it. Below the clean part none stay."""
+    """The log ends before the gap, because a new leader may have records in it. A truncation below the clean part
+    leaves no records."""
     log = compacted(tmp_path)
     clean_here(log, SMALL, T0)
     log.truncate_to(to)
@@ -290,7 +293,8 @@ def test_a_log_that_grows_meanwhile_keeps_what_it_got(tmp_path: Path) -> None:
 def test_gaps_of_compaction_survive_a_recovery_whatever_the_policy_is_now(
     tmp_path: Path, policy: str, is_checkpoint_lost: bool
 ) -> None:
-    """They lie below the recovery point. Without its checkpoint nothing is certain, and every record stays."""
+    """The gaps are below the recovery point. Without its checkpoint they cannot be explained, and every record is
+    kept."""
     log = compacted(tmp_path, segment_bytes=100)
     clean_here(log, SMALL, T0)
     expected = read_offsets(log)

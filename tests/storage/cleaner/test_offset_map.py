@@ -1,4 +1,4 @@
-"""The map of the last offsets: exact, and no bigger than it was told."""
+"""The map of last offsets is exact and stays within its memory limit."""
 
 import random
 
@@ -10,7 +10,7 @@ from kafka_zk.storage.files.errors import InvalidConfig
 
 @pytest.mark.parametrize("slots", [2, 3, 4, 7, 11, 101, 1000])
 def test_it_knows_what_a_dictionary_knows(slots: int) -> None:
-    """Up to the last key that fits, also where every slot is taken."""
+    """This holds until the map is full, even if every slot is used."""
     rng = random.Random(slots)
     offsets = OffsetMap(slots * ENTRY_SIZE, 1.0)
     known: dict[bytes, int] = {}
@@ -38,7 +38,7 @@ def test_it_is_as_big_as_its_memory_at_most() -> None:
 @pytest.mark.parametrize("load_factor", [0.05, 0.3, 0.5, 0.6, 0.9, 1.0])
 @pytest.mark.parametrize("count", [1, 60, 126, 1000])
 def test_all_offsets_that_are_announced_have_room(count: int, load_factor: float) -> None:
-    """However full it may get: a batch that does not fit where there is memory could never be cleaned."""
+    """All announced offsets fit, because a batch that never fits could never be cleaned."""
     offsets = OffsetMap(1 << 20, load_factor, range(count))
     assert all(offsets.put(b"%d" % offset, offset) for offset in range(count))
 
@@ -52,7 +52,7 @@ def test_offset_zero_and_the_empty_key_are_as_good_as_any() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_a_later_offset_of_the_key_replaces_has_a_bit(seed: int) -> None:
-    """And nothing else; offsets that were not announced are put in all the same."""
+    """No other offset has a bit. Offsets that were not announced are still added."""
     rng = random.Random(seed)
     first, count = rng.choice((0, 17, 1 << 40)), rng.choice((1, 8, 300))
     offsets = OffsetMap(100_000, 0.9, range(first, first + count))

@@ -1,4 +1,4 @@
-"""What compaction leaves of one batch."""
+"""The records of one batch that remain after compaction."""
 
 from collections.abc import Generator
 from functools import partial
@@ -45,7 +45,7 @@ KEPT = Retention(lambda key: -1, partial(choose, lambda key: -1), 1 << 40, 1 << 
 
 
 def retention(last: dict[bytes, int], **changes: Any) -> Retention:
-    """As if these were the last offsets of the keys."""
+    """A filter for which these are the last offsets of the keys."""
 
     def last_offset_of(key: bytes) -> int:
         return last.get(key, -1)
@@ -80,7 +80,8 @@ def test_a_batch_that_keeps_all_stays_byte_for_byte() -> None:
 
 
 def test_a_largest_timestamp_below_the_first_is_corrected() -> None:
-    """Older brokers stored what the producer had written. One above the records' is not noticed."""
+    """Older brokers stored the timestamp that the producer wrote. A largest timestamp above the records' is not
+    corrected."""
     batch = bytearray(made(*ABC))
     batch[35:43] = (-1).to_bytes(8, "big", signed=True)
     set_crc(batch)
@@ -143,7 +144,8 @@ def test_other_batches_of_a_producer_go(last: LastRecord) -> None:
 
 
 def test_a_tombstone_goes_in_two_steps() -> None:
-    """The first cleaning sets the time, a cleaning after it removes the tombstone; others in between do not move it."""
+    """The first cleaning sets the delete horizon. Cleanings before that time do not change it; one after it removes the
+    tombstone."""
     last = {b"a": 100, b"b": 101}
     batch = made((b"a", None), (b"b", b"2"))
     first = filter_batch(batch, retention(last, now_ms=T0 + 90 * DAY_MS))
@@ -224,7 +226,7 @@ def test_old_messages_stay_or_go_one_by_one(magic: int) -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Compression.gzip, Compression.snappy, Compression.lz4])
 def test_a_compressed_set_is_built_anew(magic: int, codec: Compression) -> None:
-    """Of the same magic and codec, and every message at its offset."""
+    """The new set has the same magic and codec, and every message keeps its offset."""
     ((data, span),) = legacy(magic, b"1", b"2", b"3", b"4", codec=codec)
     found = filter_entry(data, span, retention({b"a": 200, b"b": 101, b"c": 200, b"d": 103}), True)
     messages = list(read_message_set(data_of(found)))
@@ -238,7 +240,7 @@ def test_a_compressed_set_is_built_anew(magic: int, codec: Compression) -> None:
 @pytest.mark.parametrize("delta", [LONG_MAX, -LONG_MAX - 1])
 @pytest.mark.parametrize("value", [None, b"v"])
 def test_timestamps_overflow_as_they_do_in_java(delta: int, value: bytes | None) -> None:
-    """A producer may send such a record, and Kafka stores it. It must not stop the cleaner."""
+    """A producer may send such a record, which Kafka stores. It must not stop the cleaner."""
     data = encode_record(delta, 0, b"a", value) + encode_record(0, 1, b"b", b"v")
     batch = assemble_batch(data, attributes=0, record_count=2, base_timestamp=T0, max_timestamp=T0)
     [kept] = left(filter_batch(batch, retention({b"a": 0, b"b": 5})))

@@ -1,4 +1,5 @@
-"""The native loops of a cleaning do what Python's do, on good records and on bad ones, and leave equal logs."""
+"""The native loops of a cleaning give the same results as Python's on valid and invalid records, and leave equal
+logs."""
 
 import random
 from collections.abc import Callable
@@ -27,7 +28,7 @@ Outcome = object
 
 @st.composite
 def records(draw: st.DrawFn) -> tuple[bytes, int]:
-    """(Encoded records, their number), sometimes damaged, cut off, or another number of them."""
+    """(Encoded records, their number); sometimes damaged, truncated, or with a wrong number."""
     parts, delta = [], -1
     deltas = draw(st.sampled_from(((1,), (1,), (1, 1, 2), (1, 1, 1, 0, -3), (1, 1, 1, 1 << 31, 1 << 62))))
     for _ in range(draw(st.sampled_from((0, 1, 4, 12)))):
@@ -132,7 +133,7 @@ def test_malformed_records_are_refused(data: bytes, is_native: bool, request: py
 
 
 def raw(value: int, least_bytes: int = 1) -> bytes:
-    """A varint without zigzag, whatever its size, with leading zeros up to a size."""
+    """A varint without zigzag encoding, for a number of any size, padded to a given length."""
     count = max(least_bytes, (value.bit_length() + 6) // 7)
     return bytes(value >> 7 * index & 0x7F | (index < count - 1) << 7 for index in range(count))
 

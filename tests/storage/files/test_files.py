@@ -1,4 +1,4 @@
-"""The one way to files: what each operation promises; another file system may take the operating system's place."""
+"""The functions through which all file access goes: their promises, and their replacement by another file system."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.storage.manager.test_log_manager import manager
 
 
 def test_everything_goes_through_the_file_system_in_use(tmp_path: Path) -> None:
-    """And through the operating system's again afterwards."""
+    """Afterwards, the operating system's file system is in use again."""
     system = FaultyFiles()
     with files.use(system):
         files.write_atomically(f"{tmp_path}/a", b"1")
@@ -24,7 +24,7 @@ def test_everything_goes_through_the_file_system_in_use(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operation", ["open", "sync", "rename"])
 def test_a_failure_on_the_way_leaves_the_old_content(tmp_path: Path, faults: FaultyFiles, operation: str) -> None:
-    """Whatever part of the replacement it is."""
+    """This holds for a failure in any step of the replacement."""
     path = f"{tmp_path}/checkpoint"
     files.write_atomically(path, b"old")
     faults.fail(operation)
@@ -34,7 +34,7 @@ def test_a_failure_on_the_way_leaves_the_old_content(tmp_path: Path, faults: Fau
 
 
 def test_files_are_written_anew_at_their_end_and_read_whole(tmp_path: Path) -> None:
-    """In more pieces than one."""
+    """Appends and reads use several pieces."""
     path = f"{tmp_path}/index"
     assert files.read_file(path) is None
     files.write_end(path, 0, b"x" * 200_000)
@@ -50,13 +50,13 @@ def test_files_are_written_anew_at_their_end_and_read_whole(tmp_path: Path) -> N
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """Whoever starts a broker wants to know which file it was."""
+    """The operator who starts a broker must know which file failed."""
     with pytest.raises(IsADirectoryError, match=str(tmp_path)):
         files.read_file(str(tmp_path))
 
 
 def test_a_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
-    """One that is there may stay; a file is in the way."""
+    """An existing directory is accepted; an existing file is an error."""
     files.make_directory(f"{tmp_path}/a/b/c")
     files.make_directory(f"{tmp_path}/a/b/c")
     assert files.list_directory(f"{tmp_path}/a") == [("b", True)]
@@ -81,7 +81,7 @@ def test_a_name_is_taken_by_a_link_that_leads_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_short_write_goes_on(tmp_path: Path, faults: FaultyFiles) -> None:
-    """As the operating system may."""
+    """The operating system may write only a part of the data."""
     faults.writes = [1, 2]
     files.write_file(f"{tmp_path}/a", b"abcdef")
     assert files.read_file(f"{tmp_path}/a") == b"abcdef"
@@ -94,7 +94,7 @@ def test_a_short_write_goes_on(tmp_path: Path, faults: FaultyFiles) -> None:
 def test_a_truncation_that_fails_is_told_and_loses_nothing_before_it(
     tmp_path: Path, faults: FaultyFiles, operation: str
 ) -> None:
-    """The next start finds at least what was to stay."""
+    """The next start finds at least the records that the truncation should keep."""
     log = new_log(tmp_path, segment_bytes=300, index_interval_bytes=0)
     for _ in range(6):
         append(log, batch(value=b"x" * 60))
@@ -111,7 +111,7 @@ def test_a_truncation_that_fails_is_told_and_loses_nothing_before_it(
 
 
 def test_a_log_that_cannot_be_made_costs_its_directory(tmp_path: Path, faults: FaultyFiles) -> None:
-    """The other one takes it at the next attempt."""
+    """The next attempt creates the log in the other directory."""
     logs = manager(tmp_path / "1", tmp_path / "2", default_config=LogConfig(), on_directory_failure=lambda *_: None)
     logs.start({})
     faults.fail("make_directory", tmp_path / "1", NO_SPACE)

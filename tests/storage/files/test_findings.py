@@ -1,5 +1,5 @@
-"""Files that cannot be taken as they are: each is told once, what it was about is found elsewhere where it can be, and
-what it was is kept. The campaign of ``tests/soak/test_checkpoints.py`` does it at random.
+"""Invalid files: each is reported once and kept under another name, and its content is rebuilt from other files where
+possible. ``tests/soak/test_checkpoints.py`` tests random damage.
 """
 
 import os
@@ -22,7 +22,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 
 class Broker:
-    """A log manager and what it told."""
+    """A log manager and the findings that it reported."""
 
     def __init__(self, path: Path, **config: Any) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class Broker:
         self.log = self.manager.get_or_create(TP, topic_id="YTI9vJfzQOepxQr8vcaMoQ")
 
     def fill(self, count: int = 10, leader_epoch: int = 0) -> None:
-        """Two records a segment, one second apart."""
+        """Append records one second apart, two per segment."""
         for _ in range(count):
             now_ms = T0 + 1000 * self.log.log_end_offset
             append(self.log, batch(value=b"x" * 40, timestamp_ms=now_ms), leader_epoch=leader_epoch, now_ms=now_ms)
@@ -54,12 +54,12 @@ class Broker:
 
     @property
     def paths(self) -> list[str]:
-        """What was told of, relative to the log directory."""
+        """The paths in the findings, relative to the log directory."""
         return [os.path.relpath(finding.path, self.path) for finding in self.told]
 
 
 def restarts_silently(broker: Broker, **config: Any) -> Broker:
-    """What a start told is told once; the next one finds the same records."""
+    """A finding is reported at one start only; the next start finds the same records."""
     offsets, start, end = read_offsets(broker.log), broker.log.log_start_offset, broker.log.log_end_offset
     broker.stop()
     again = Broker(broker.path, **config)
@@ -71,7 +71,8 @@ def restarts_silently(broker: Broker, **config: Any) -> Broker:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [11, 500])
 def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path: Path, clean: bool, start: int) -> None:
-    """The log begins there, as Kafka's does, so that no offset is given twice. But nothing is deleted for a number."""
+    """The log begins at its log start offset, as in Kafka, so that no offset is assigned twice. But no data are deleted
+    because of a number."""
     broker = Broker(tmp_path)
     broker.fill()
     values = read_values(broker.log)
@@ -101,7 +102,7 @@ def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path: Path, cle
 
 
 def test_a_second_log_that_is_moved_aside_has_another_folder(tmp_path: Path) -> None:
-    """Nothing is overwritten, and nothing in such a folder is taken for a segment."""
+    """Nothing is overwritten, and no file in such a folder is mistaken for a segment."""
     for _ in range(2):
         broker = Broker(tmp_path)
         broker.fill(4)
@@ -118,7 +119,7 @@ def test_a_second_log_that_is_moved_aside_has_another_folder(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"0\n2\nevents 0 5\n", b"1\n1\nevents 0 5\n", None])
 def test_a_lost_log_start_is_told_with_what_it_means(tmp_path: Path, content: bytes | None) -> None:
-    """Also when the file is gone: deleted records may be back, and the log says so."""
+    """This also holds if the file is missing. The log reports that deleted records may be back."""
     broker = Broker(tmp_path, segment_bytes=1000)
     broker.fill()
     broker.log.increment_log_start_offset(5)
@@ -138,7 +139,7 @@ def test_a_lost_log_start_is_told_with_what_it_means(tmp_path: Path, content: by
 
 
 def test_a_first_start_and_one_after_a_kill_tell_nothing(tmp_path: Path) -> None:
-    """There is no file yet, or no checkpoint was written."""
+    """No file exists yet, or no checkpoint has been written."""
     for _ in range(2):
         broker = Broker(tmp_path)
         broker.fill(3)
@@ -148,7 +149,7 @@ def test_a_first_start_and_one_after_a_kill_tell_nothing(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, "replication-offset-checkpoint"])
 def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path: Path, name: str) -> None:
-    """They cost a longer recovery, or high watermarks."""
+    """Their loss makes a recovery longer, or resets high watermarks."""
     broker = Broker(tmp_path)
     broker.fill()
     broker.manager.upkeep.checkpoint()
@@ -164,7 +165,7 @@ def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path: Path, name:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path: Path, clean: bool) -> None:
-    """With a torn batch at the end the log would go on at that offset otherwise."""
+    """Otherwise, with a torn batch at the end, the log would continue at that offset."""
     broker = Broker(tmp_path)
     broker.fill()
     active = broker.log.segments.active.path
@@ -181,7 +182,7 @@ def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path: Pat
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("content", [b"\0\0\0", b"", b"0\n0\n", b"0\n2\n4 4\n2 0\n", None])
 def test_leader_epochs_come_back_from_the_batches(tmp_path: Path, clean: bool, content: bytes | None) -> None:
-    """All of them, from closed segments as well; a file that is gone is missed where batches have epochs."""
+    """All epochs are restored, also those in closed segments. A missing file is noticed if batches have epochs."""
     broker = Broker(tmp_path)
     for epoch in (0, 2, 4):
         broker.fill(4, epoch)
@@ -200,7 +201,7 @@ def test_leader_epochs_come_back_from_the_batches(tmp_path: Path, clean: bool, c
 
 
 def test_an_idle_log_needs_no_leader_epochs(tmp_path: Path) -> None:
-    """No file is written for it, so none is missed."""
+    """The log has no file, so none is reported as missing."""
     broker = Broker(tmp_path)
     broker.log.leader_epochs.begin(3, 0)
     restarts_silently(broker).stop()
@@ -208,7 +209,7 @@ def test_an_idle_log_needs_no_leader_epochs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_damaged_snapshot_is_told_and_kept(tmp_path: Path, clean: bool) -> None:
-    """The producers come from the log."""
+    """The producers are restored from the log."""
     broker = Broker(tmp_path)
     for sequence in range(10):
         append(broker.log, batch(value=b"x" * 40, producer_id=1, producer_epoch=0, base_sequence=sequence))
@@ -220,7 +221,7 @@ def test_a_damaged_snapshot_is_told_and_kept(tmp_path: Path, clean: bool) -> Non
         broker.stop(clean=False)
     newest.write_bytes(newest.read_bytes()[:-1] + b"?")
     again = Broker(tmp_path)
-    assert again.paths == [f"{TP}/{newest.name}"] and "the CRC does not fit" in again.told[0].problem
+    assert again.paths == [f"{TP}/{newest.name}"] and "the CRC does not match" in again.told[0].problem
     assert Path(present(again.told[0].kept_as)).exists()
     duplicate = append(again.log, batch(value=b"x" * 40, producer_id=1, producer_epoch=0, base_sequence=9))
     assert (duplicate.duplicate, duplicate.first_offset) == (True, 9)
@@ -229,7 +230,7 @@ def test_a_damaged_snapshot_is_told_and_kept(tmp_path: Path, clean: bool) -> Non
 
 @pytest.mark.parametrize("content", [b"", b"version: 0\ntopic_id: ?\n", b"\xff"])
 def test_a_damaged_topic_id_keeps_nobody_from_starting(tmp_path: Path, content: bytes) -> None:
-    """The log is served; the next that knows the id gives it to it again."""
+    """The log is served, and gets its topic id again from the next caller that knows it."""
     broker = Broker(tmp_path)
     broker.fill()
     broker.stop()
@@ -257,7 +258,7 @@ def damage_index(path: Path, kind: str) -> None:
                          ("timeindex", "cut")],
 )  # fmt: skip
 def test_a_damaged_index_is_made_anew(tmp_path: Path, clean: bool, suffix: str, kind: str) -> None:
-    """Of a closed segment, too: no record is hidden, and none is too old before its time."""
+    """This includes closed segments: no record becomes unreadable, and none expires early."""
     config = {"segment_bytes": 1000, "retention_ms": 100_000}
     broker = Broker(tmp_path, **config)
     broker.fill(12)
@@ -280,7 +281,7 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, clean: bool, suffix: str, 
 
 
 def test_an_index_of_a_kafka_follower_is_as_good(tmp_path: Path) -> None:
-    """Kafka 3.9 enters what a follower appends at once under the last offset and the position of its first batch."""
+    """For each append of a follower, Kafka 3.9 adds one entry: the last offset and the position of the first batch."""
     broker = Broker(tmp_path, segment_bytes=1 << 20)
     broker.fill(40)
     broker.log.roll(T0)
@@ -302,7 +303,7 @@ def test_an_index_of_a_kafka_follower_is_as_good(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_flip_within_an_index_leads_nobody_astray(tmp_path: Path) -> None:
-    """No start looks at every entry; what a lookup uses is compared with the log."""
+    """A start does not check every entry, so a lookup compares the entries that it uses with the log."""
     broker = Broker(tmp_path, segment_bytes=1 << 20)
     broker.fill(40)
     broker.log.roll(T0)
@@ -325,7 +326,8 @@ def test_a_flip_within_an_index_leads_nobody_astray(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_timestamp(tmp_path: Path) -> None:
-    """Two crashes in a row: the first finds it rolled but not flushed, for the second it is durable."""
+    """Two crashes in a row: after the first, the segment is rolled but not flushed; before the second, it becomes
+    durable."""
     broker = Broker(tmp_path, segment_bytes=1000, index_interval_bytes=300)
     broker.fill(12)
     assert len(broker.log.segments) == 2
@@ -344,7 +346,7 @@ def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_
 
 
 def test_the_index_of_no_segment_is_told(tmp_path: Path) -> None:
-    """As Kafka tells it."""
+    """Kafka reports it, too."""
     broker = Broker(tmp_path)
     broker.fill(4)
     broker.stop()
@@ -356,7 +358,7 @@ def test_the_index_of_no_segment_is_told(tmp_path: Path) -> None:
 
 
 def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_path: Path) -> None:
-    """The bytes stay, as their readers' to find; the log begins a new segment at the recovery point."""
+    """The bytes stay, so that readers report the damage. The log begins a new segment at the recovery point."""
     broker = Broker(tmp_path)
     broker.fill()
     broker.log.flush()
@@ -381,7 +383,7 @@ def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_p
     ],
 )  # fmt: skip
 def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path: Path, name: str) -> None:
-    """It would take the log directory offline with the first write."""
+    """Otherwise, the first write would take the log directory offline."""
     broker = Broker(tmp_path)
     broker.fill()
     broker.manager.upkeep.checkpoint_high_watermarks()
@@ -400,7 +402,7 @@ def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path: Path, name: 
 
 
 def test_what_is_kept_has_a_name_of_its_own(tmp_path: Path) -> None:
-    """Never one that a partition's directory may have."""
+    """The name is never that of a partition directory."""
     kept = []
     for number in range(3):
         (tmp_path / "a").write_bytes(b"%d" % number)
@@ -411,7 +413,7 @@ def test_what_is_kept_has_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_directory_whose_partition_nobody_could_have_made_is_left_alone(tmp_path: Path) -> None:
-    """Its number fits no checkpoint: with it in one, all others would be lost."""
+    """Its partition number is too large for a checkpoint, and would make the whole checkpoint unreadable."""
     (tmp_path / "events-99999999999").mkdir()
     (tmp_path / "events-007").mkdir()
     broker = Broker(tmp_path)

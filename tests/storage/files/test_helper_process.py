@@ -1,4 +1,5 @@
-"""A helper process and its works: results, errors, open files, its end; a crash is the caller's to hear."""
+"""A helper process and its work items: results, errors, open files and the end of the helper. The caller notices a
+crash."""
 
 import errno
 import io
@@ -45,7 +46,7 @@ def done(helper: Helper, work: object, descriptor: int = -1) -> Any:
 
 
 def test_works_on_bytes_give_what_they_give_here(helper: Helper) -> None:
-    """Big ones too; None stands for the batch that was sent."""
+    """This includes large batches. None stands for the batch that was sent."""
     sent = batch(3, value=os.urandom(500_000))
     view = memoryview(b"frame" + sent)[5:]
     config = LogConfig(compression_type="gzip", max_message_bytes=10_000_000)
@@ -59,7 +60,7 @@ def test_works_on_bytes_give_what_they_give_here(helper: Helper) -> None:
 
 
 def test_works_on_a_file_read_it_by_its_descriptor(helper: Helper, tmp_path: Path) -> None:
-    """Its name may be gone."""
+    """The file may already be unlinked."""
     log = new_log(tmp_path)
     data = batch(3, timestamps=[T0, T0 + 5, T0 + 9])
     append(log, data)
@@ -75,7 +76,7 @@ def test_works_on_a_file_read_it_by_its_descriptor(helper: Helper, tmp_path: Pat
 
 
 def test_what_a_work_raises_comes_back(helper: Helper, tmp_path: Path) -> None:
-    """What is wrong with a batch, and what the disk said; the helper goes on."""
+    """Errors in a batch and errors of the disk are returned, and the helper continues."""
     helper.begin(UpConvertWork(PickleBuffer(bytes(40)), None))
     kind, error = helper.receive()
     assert kind == FAILED and isinstance(error, CorruptRecord)
@@ -88,7 +89,7 @@ def test_what_a_work_raises_comes_back(helper: Helper, tmp_path: Path) -> None:
 
 
 def test_a_helper_has_a_bound_on_its_memory() -> None:
-    """Who needs more is refused, and the next one served."""
+    """A work item that needs more memory fails, and the next one succeeds."""
     small = Helper(memory_limit_bytes=180 * 1024 * 1024)
     try:
         sent = batch(1, value=bytes(MAX_UNCOMPRESSED_BYTES - 1000), compression="gzip")
@@ -101,7 +102,7 @@ def test_a_helper_has_a_bound_on_its_memory() -> None:
 
 
 def test_each_work_has_the_limit_of_file_sizes_that_the_broker_has_now(tmp_path: Path) -> None:
-    """Also if the helper was started while the limit was lower, as by a fault that fills the disk."""
+    """This also holds if the helper was started while a fault that fills the disk had lowered the limit."""
     limit_bytes, work = file_size_limit(), WriteWork(tmp_path / "file", 2_000_000)
     limit_file_size(1_000_000)
     try:
@@ -116,7 +117,7 @@ def test_each_work_has_the_limit_of_file_sizes_that_the_broker_has_now(tmp_path:
 
 
 def test_a_helper_ends_with_its_broker() -> None:
-    """The socket between them is closed, however the broker ended."""
+    """The socket between them is closed even if the broker was killed."""
     helper = Helper()
     helper.connection.close()
     assert helper.process.wait(DEADLINE_S) == 0
@@ -149,5 +150,5 @@ def test_a_failed_send_leaves_no_view_of_a_bytesio_behind(helper: Helper) -> Non
 
 
 def test_a_helper_imports_the_code_of_its_parent() -> None:
-    """Not that of another checkout that happens to be installed."""
+    """It does not import another checkout that is installed."""
     assert Path(helper_process._IMPORT_ROOT) == Path(kafka_zk.__file__).parents[1]

@@ -9,7 +9,7 @@ from kafka_zk.storage.files.log_config import DEFAULT, TOPIC_CONFIGS, LogConfig,
 
 
 def test_the_table_and_the_fields_agree() -> None:
-    """Every key is a field with the same default, and the other way round."""
+    """Every key is a field with the same default, and every field is a key."""
     assert {field_name(key) for key in TOPIC_CONFIGS} == {field.name for field in fields(LogConfig)}
     for key, entry in TOPIC_CONFIGS.items():
         assert getattr(DEFAULT, field_name(key)) == entry.default, key
@@ -17,7 +17,7 @@ def test_the_table_and_the_fields_agree() -> None:
 
 
 def test_every_default_survives_its_own_text() -> None:
-    """What DescribeConfigs prints can be set again."""
+    """A value can be set to the text that DescribeConfigs returns."""
     properties = {key: DEFAULT.property_text(key) for key in TOPIC_CONFIGS}
     assert LogConfig.from_properties(properties) == DEFAULT
 
@@ -44,13 +44,13 @@ def test_every_default_survives_its_own_text() -> None:
     ],
 )
 def test_bad_values_are_refused_naming_the_key(key: str, text: str) -> None:
-    """With what is allowed."""
+    """The message also contains the allowed values."""
     with pytest.raises(InvalidConfig, match=key.replace(".", r"\.")):
         LogConfig.from_properties({key: text})
 
 
 def test_topic_properties_win_over_defaults() -> None:
-    """And types are right."""
+    """Values have the right types."""
     base = LogConfig(retention_ms=5, segment_bytes=100)
     config = LogConfig.from_properties(
         {"segment.bytes": " 200 ", "cleanup.policy": "compact, delete", "preallocate": "TRUE",
@@ -62,7 +62,7 @@ def test_topic_properties_win_over_defaults() -> None:
 
 
 def test_lags_must_fit_each_other() -> None:
-    """As Kafka checks."""
+    """Kafka makes the same check."""
     with pytest.raises(InvalidConfig, match="compaction"):
         LogConfig.from_properties({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
 

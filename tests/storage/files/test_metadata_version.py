@@ -1,4 +1,4 @@
-"""Which versions there are, as Apache Kafka 3.9.1 was seen to accept them."""
+"""The versions that Apache Kafka 3.9.1 accepts."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from kafka_zk.storage.files.metadata_version import feature_level, is_metadata_v
      "3.9.1", "4.0-IV0"],
 )  # fmt: skip
 def test_versions(text: str) -> None:
-    """Beyond its release nothing of a version counts."""
+    """After the release part, the rest of a version is ignored."""
     assert is_metadata_version(text)
 
 

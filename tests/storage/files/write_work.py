@@ -1,4 +1,4 @@
-"""A work of a helper that writes a file."""
+"""A work item that writes a file, for a helper."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -42,7 +42,7 @@ def test_epochs_that_wrote_nothing_vanish_and_old_ones_are_ignored(tmp_path: Pat
 def test_truncations_and_the_file(
     tmp_path_factory: pytest.TempPathFactory, assigned: list[tuple[int, int]], end: int, start: int
 ) -> None:
-    """What is left agrees offset by offset, and the next load finds the same."""
+    """The remaining epochs agree at every offset, and the next load finds the same."""
     path = tmp_path_factory.mktemp("epochs")
     cache = cache_of(path, *assigned)
     before = {offset: cache.epoch_for_offset(offset) for offset in range(60)}
@@ -58,7 +58,7 @@ def test_truncations_and_the_file(
 
 
 def test_the_file_is_written_with_the_first_record_of_an_epoch(tmp_path: Path) -> None:
-    """Thousands of idle partitions get their leaders without a file being written."""
+    """Thousands of idle partitions can get leaders without writing a file."""
     file = tmp_path / "leader-epoch-checkpoint"
     cache = cache_of(tmp_path)
     cache.begin(0, 0)
@@ -70,12 +70,12 @@ def test_the_file_is_written_with_the_first_record_of_an_epoch(tmp_path: Path) -
     cache.begin(2, 8)
     cache.truncate_from_end(8)
     assert file.stat().st_ino == written
-    cache.assign(1, 8)  # a record of the older epoch: what the file says is wrong no longer
+    cache.assign(1, 8)  # a record of the older epoch: the file is correct again
     assert (cache.written_epoch, file.read_text()) == (1, "0\n1\n1 0\n")
 
 
 def test_a_load_leaves_the_file_as_it_is(tmp_path: Path) -> None:
-    """Though it drops the epochs without a record: the leader of before is the leader of now, as a rule."""
+    """A load drops epochs without records only in memory, because the previous leader is usually elected again."""
     file = tmp_path / "leader-epoch-checkpoint"
     cache_of(tmp_path, (3, 12))
     written = file.stat().st_ino
@@ -98,7 +98,7 @@ def test_the_file_is_kafkas(tmp_path: Path) -> None:
     ["", "0\n5\n0 0\n", "0\n1\n0 -1\n", "0\n1\n2147483648 0\n", "0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "\xff"],
 )
 def test_a_damaged_file_is_refused_as_a_whole(tmp_path: Path, content: str) -> None:
-    """Both columns ascend; nothing of it is believed otherwise."""
+    """Both columns must ascend; otherwise, no row is used."""
     file = tmp_path / "leader-epoch-checkpoint"
     file.write_text(content, "latin-1")
     cache = LeaderEpochCache(str(file))
@@ -128,7 +128,7 @@ def test_what_lies_before_the_log_start_is_forgotten_on_disk_too(tmp_path: Path,
 
 
 def test_a_checkpoint_is_synced_once_for_each_change(tmp_path: Path) -> None:
-    """What changed while it was synced is synced the next time."""
+    """A change during a sync is synced the next time."""
     cache = cache_of(tmp_path, (2, 10))
     path, done = cache.prepare_sync()
     assert path is not None

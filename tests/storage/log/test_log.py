@@ -1,4 +1,4 @@
-"""The log: appending gives offsets, reading gives whole batches, rules are kept."""
+"""The log: appends assign offsets, reads return whole batches, and invalid batches are refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +38,7 @@ PER_TEST_DIRECTORY = settings(
 
 
 def test_offsets_count_up_and_come_back(tmp_path: Path) -> None:
-    """Each batch begins where the one before ended; offset and epoch are patched, the CRC stays valid."""
+    """Each batch begins where the previous one ended. Offset and epoch are changed, and the CRC stays valid."""
     log = new_log(tmp_path)
     assert append(log, batch(3))[:2] == (0, 2)
     assert append(log, batch(2), leader_epoch=7)[:2] == (3, 4)
@@ -66,7 +66,7 @@ def test_any_read_returns_whole_batches_up_to_its_bounds(
     batches = [append(log, batch(count, value=b"x" * size)) for count, size in sizes]
     start %= log.log_end_offset + 1
     log.update_high_watermark(upper)
-    for _ in range(3):  # again: the remembered positions must give the same
+    for _ in range(3):  # again: the cached positions must give the same result
         read = log.read(start, max_bytes, isolation=FetchIsolation.HIGH_WATERMARK)
         visible = [info for info in batches if info.last_offset >= start and info.last_offset < upper]
         if read.slice is None:
@@ -84,7 +84,7 @@ def test_any_read_returns_whole_batches_up_to_its_bounds(
 
 
 def test_a_first_batch_above_the_limit_comes_alone_or_not_at_all(tmp_path: Path) -> None:
-    """KIP-74: at least one batch, if the caller wants that."""
+    """KIP-74: at least one batch, if the caller requests it."""
     log = new_log(tmp_path)
     append(log, batch(1, value=b"x" * 5000))
     append(log, batch(1, value=b"x" * 5000))
@@ -128,7 +128,7 @@ def test_segments_roll_by_the_records_time(tmp_path: Path) -> None:
 
 
 def test_segments_without_timestamps_roll_by_the_brokers_clock(tmp_path: Path) -> None:
-    """From the segment's creation."""
+    """The age counts from the segment's creation."""
     log = new_log(tmp_path, segment_ms=1000)
     append(log, batch(timestamp_ms=-1), now_ms=T0)
     append(log, batch(timestamp_ms=-1), now_ms=T0 + 1000)
@@ -147,7 +147,7 @@ def test_segments_roll_when_an_index_is_full(tmp_path: Path) -> None:
 
 
 def test_jitter_rolls_earlier_but_not_later(tmp_path: Path) -> None:
-    """A random part of segment.jitter.ms is taken off segment.ms."""
+    """A random part of segment.jitter.ms is subtracted from segment.ms."""
     log = new_log(tmp_path, segment_ms=1000, segment_jitter_ms=500)
     assert 0 <= log.segments.active.roll_jitter_ms < 500
     append(log, batch(timestamp_ms=T0))
@@ -156,7 +156,7 @@ def test_jitter_rolls_earlier_but_not_later(tmp_path: Path) -> None:
 
 
 def test_too_large_batches_are_refused(tmp_path: Path) -> None:
-    """By max.message.bytes and by segment.bytes, and nothing is written."""
+    """The limits are max.message.bytes and segment.bytes; nothing is written."""
     log = new_log(tmp_path, max_message_bytes=500, segment_bytes=300)
     with pytest.raises(RecordTooLarge):
         append(log, batch(value=b"x" * 600))
@@ -177,7 +177,7 @@ def test_too_large_batches_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_headers_that_break_a_rule_are_refused(tmp_path: Path, change: Callable[[BatchHeader], BatchHeader]) -> None:
-    """Counts, control batches, sequences, transactions without a producer, unknown codecs."""
+    """Invalid counts, control batches, sequences, transactions without a producer, and unknown codecs."""
     log = new_log(tmp_path)
     data = batch()
     with pytest.raises(InvalidRecord):
@@ -215,7 +215,7 @@ def test_narrow_timestamp_bounds_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_topics_own_codec_is_applied(tmp_path: Path) -> None:
-    """The batch is built anew and the producer's identity kept."""
+    """The batch is rebuilt and keeps the producer's identity."""
     log = new_log(tmp_path, compression_type="gzip")
     append(log, batch(3, producer_id=5, producer_epoch=0, base_sequence=0, value=b"v" * 100))
     data = present(log.read(0, 1 << 20).slice).read()
@@ -226,7 +226,7 @@ def test_a_topics_own_codec_is_applied(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_grows_too_large_under_the_topics_codec_is_refused(tmp_path: Path) -> None:
-    """What consumers get must keep to max.message.bytes, not only what the producer sent."""
+    """The stored batch must not exceed max.message.bytes, either."""
     log = new_log(tmp_path, max_message_bytes=2000, compression_type="uncompressed")
     with pytest.raises(RecordTooLarge):
         append(log, batch(value=b"x" * 100_000, compression="gzip"))
@@ -234,7 +234,7 @@ def test_a_batch_that_grows_too_large_under_the_topics_codec_is_refused(tmp_path
 
 
 def test_a_compacted_topic_needs_keys(tmp_path: Path) -> None:
-    """A record without one could never be replaced."""
+    """Compaction could never remove a record without a key."""
     log = new_log(tmp_path, cleanup_policy=("compact",))
     with pytest.raises(InvalidRecord):
         append(log, batch())
@@ -242,7 +242,7 @@ def test_a_compacted_topic_needs_keys(tmp_path: Path) -> None:
 
 
 def test_a_repeated_batch_is_answered_with_its_first_offsets(tmp_path: Path) -> None:
-    """Any of the last five, and nothing is written."""
+    """This holds for any of the last five batches; nothing is written."""
     log = new_log(tmp_path)
     sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(7)]
     infos = [append(log, data) for data in sent]
@@ -257,7 +257,8 @@ def test_a_repeated_batch_is_answered_with_its_first_offsets(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
 def test_a_repeated_batch_is_answered_with_its_first_timestamp(tmp_path: Path, timestamp_type: str) -> None:
-    """With each batch's own, whichever kind the topic keeps, as in Kafka; the last one's after a restart, too."""
+    """The response has the batch's own timestamp, for both timestamp types, as in Kafka; for the last batch also after
+    a restart."""
     log = new_log(tmp_path, message_timestamp_type=timestamp_type)
     expected = []
     for number in range(3):
@@ -278,7 +279,7 @@ def test_a_repeated_batch_is_answered_with_its_first_timestamp(tmp_path: Path, t
 
 
 def test_sequences_and_epochs_are_checked(tmp_path: Path) -> None:
-    """A gap, an old epoch, a new epoch that does not begin at 0."""
+    """Refused: a gap, an old epoch, and a new epoch that does not begin at 0."""
     log = new_log(tmp_path)
     append(log, batch(1, producer_id=1, producer_epoch=3, base_sequence=10))
     with pytest.raises(OutOfOrderSequence):
@@ -321,14 +322,14 @@ def test_timestamp_lookups_agree_with_a_linear_search(
 
 
 def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
-    """Neither by time nor the largest."""
+    """It has neither a record at a time nor a largest timestamp."""
     log = new_log(tmp_path)
     assert offset_for_timestamp(log, 0) is None
     assert max_timestamp_offset(log) is None
 
 
 def test_without_timestamps_the_first_record_has_the_largest(tmp_path: Path) -> None:
-    """As in Kafka; a record whose timestamp is below -1 has none that could be named."""
+    """As in Kafka. A timestamp below -1 counts as none."""
     log = new_log(tmp_path)
     append(log, batch(2, timestamp_ms=-1))
     append(log, batch(2, timestamp_ms=-1))
@@ -339,7 +340,7 @@ def test_without_timestamps_the_first_record_has_the_largest(tmp_path: Path) -> 
 
 
 def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -> None:
-    """Size limit and codec."""
+    """Tested with the size limit and the codec."""
     log = new_log(tmp_path)
     append(log, batch(value=b"x" * 600))
     log.update_config(type(log.config)(max_message_bytes=500, compression_type="gzip"))

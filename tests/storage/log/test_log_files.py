@@ -25,7 +25,7 @@ def filled(tmp_path: Path, count: int = 12, **config: Any) -> Log:
 
 
 def test_retention_by_age_keeps_the_younger_segments(tmp_path: Path) -> None:
-    """A segment goes when its newest record is too old; the start offset follows."""
+    """A segment is deleted when its newest record is too old, and the log start offset moves forward."""
     log = filled(tmp_path, retention_ms=5000)
     assert log.delete_old_segments(T0 + 11_000) == 3
     assert (log.log_start_offset, log.segments[0].base_offset) == (6, 6)
@@ -33,7 +33,7 @@ def test_retention_by_age_keeps_the_younger_segments(tmp_path: Path) -> None:
 
 
 def test_retention_by_size_keeps_at_least_the_limit(tmp_path: Path) -> None:
-    """A segment goes only if what is left still has retention.bytes."""
+    """A segment is deleted only if the remaining segments still have at least retention.bytes."""
     log = filled(tmp_path)
     per_segment = log.segments[0].size_bytes
     log.update_config(type(log.config)(retention_bytes=2 * per_segment + 1, segment_bytes=250))
@@ -51,7 +51,7 @@ def test_retention_by_start_offset_needs_no_delete_policy(tmp_path: Path) -> Non
 
 
 def test_nothing_above_the_high_watermark_goes(tmp_path: Path) -> None:
-    """What is not replicated is not old."""
+    """Records that are not replicated are not deleted, whatever their age."""
     log = filled(tmp_path, retention_ms=0)
     log.update_high_watermark(5)
     assert log.delete_old_segments(T0 + 10**9) == 2
@@ -60,7 +60,7 @@ def test_nothing_above_the_high_watermark_goes(tmp_path: Path) -> None:
 
 
 def test_offsets_are_never_reused_after_everything_was_deleted(tmp_path: Path) -> None:
-    """The active segment goes too, and the new one begins at the log end offset – also after a restart."""
+    """The active segment is also deleted. The new one begins at the log end offset, also after a restart."""
     log = filled(tmp_path, retention_ms=1000)
     assert log.delete_old_segments(T0 + 10**9) == 6
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (12, 12, 0)
@@ -71,13 +71,13 @@ def test_offsets_are_never_reused_after_everything_was_deleted(tmp_path: Path) -
 
 
 def test_unlimited_retention_keeps_everything(tmp_path: Path) -> None:
-    """-1 and no size limit."""
+    """Both limits are -1."""
     log = filled(tmp_path, retention_ms=-1)
     assert log.delete_old_segments(T0 + 10**15) == 0
 
 
 def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path: Path) -> None:
-    """file.delete.delay.ms; snapshots of deleted segments go at once."""
+    """The delay is file.delete.delay.ms. Snapshots of deleted segments are removed immediately."""
     log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=60_000)
     log.delete_old_segments(T0 + 10**6)
     names = os.listdir(log.directory)
@@ -88,7 +88,7 @@ def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path: P
 
 
 def test_what_unlinks_deleted_files_may_run_later_and_anywhere(tmp_path: Path) -> None:
-    """The log knows nothing of them any more, whether that has run or not; running twice does no harm."""
+    """The log no longer refers to the files, whether the removal has run or not. Running it twice has no effect."""
     log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=0)
     log.delete_old_segments(T0 + 10**6)
     due = log.segments.take_due(T0 + 10**6)
@@ -119,7 +119,7 @@ def test_a_retained_slice_outlives_deletion(tmp_path: Path) -> None:
 
 
 def test_truncation_drops_whole_batches_at_and_behind_the_offset(tmp_path: Path) -> None:
-    """For every offset: what is left ends at or before it, and appends go on there."""
+    """For every offset, the remaining log ends at or before it, and appends continue there."""
     for offset in range(13):
         log = filled(tmp_path / str(offset), index_interval_bytes=0)
         expected = read_values(log)
@@ -134,7 +134,7 @@ def test_truncation_drops_whole_batches_at_and_behind_the_offset(tmp_path: Path)
 
 
 def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path: Path) -> None:
-    """Batches are never taken apart; epochs, producers and the recovery point follow."""
+    """Batches are never split. Epochs, producers and the recovery point are truncated, too."""
     log = new_log(tmp_path)
     append(log, batch(5, producer_id=1, producer_epoch=0, base_sequence=0), leader_epoch=1)
     append(log, batch(5, producer_id=1, producer_epoch=0, base_sequence=5), leader_epoch=2)
@@ -147,7 +147,7 @@ def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path: Path) -> None
 
 
 def test_truncating_everything_starts_afresh(tmp_path: Path) -> None:
-    """A follower whose leader begins later."""
+    """This happens to a follower whose leader's log begins later."""
     log = filled(tmp_path)
     log.truncate_fully_and_start_at(100)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (100, 100, 12) or log.recovery_point <= 100
@@ -157,7 +157,7 @@ def test_truncating_everything_starts_afresh(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("offset", [12, 13, 1000])
 def test_truncating_to_the_end_forgets_an_epoch_that_wrote_nothing(tmp_path: Path, offset: int) -> None:
-    """A leader that lost its place before the first record: its followers' leader does not know that epoch."""
+    """A leader was replaced before its first record, so the next leader does not know its epoch."""
     log = filled(tmp_path)
     log.leader_epochs.begin(7, 12)
     assert not log.truncate_to(offset)
@@ -170,7 +170,7 @@ def test_truncating_to_the_end_forgets_an_epoch_that_wrote_nothing(tmp_path: Pat
 
 
 def test_truncating_below_the_first_segment_starts_there(tmp_path: Path) -> None:
-    """As a follower does whose leader has less than it has deleted; no epoch of what is gone stays."""
+    """The leader's log ends before the follower's first segment. No epochs of removed records remain."""
     log = filled(tmp_path)
     log.increment_log_start_offset(6)
     log.delete_old_segments(T0)
@@ -191,7 +191,7 @@ def test_truncating_within_the_deleted_part_takes_the_start_along(tmp_path: Path
 
 @pytest.mark.parametrize("truncate", ["truncate_to", "truncate_fully_and_start_at"])
 def test_a_negative_offset_is_refused(tmp_path: Path, truncate: str) -> None:
-    """No segment could be named by it; nothing is cut."""
+    """No segment can have such a base offset; nothing is truncated."""
     log = filled(tmp_path)
     with pytest.raises(OffsetOutOfRange):
         getattr(log, truncate)(-1)
@@ -213,7 +213,7 @@ def test_a_flush_moves_the_recovery_point_and_comes_due_by_count_and_time(tmp_pa
 
 
 def test_after_a_roll_the_closed_segments_are_due(tmp_path: Path) -> None:
-    """So that a recovery never has more than the active segment to read."""
+    """So a recovery usually reads only the active segment."""
     log = filled(tmp_path, 4)
     assert log.flush_target(T0) == 2
     log.flush(2)
@@ -221,7 +221,7 @@ def test_after_a_roll_the_closed_segments_are_due(tmp_path: Path) -> None:
 
 
 def test_appends_during_a_flush_stay_unflushed(tmp_path: Path) -> None:
-    """The recovery point moves to where the log ended when the flush began."""
+    """The recovery point moves to the log end offset at the start of the flush."""
     log = new_log(tmp_path, flush_ms=1000)
     append(log, batch(), now_ms=T0)
     work, done = log.prepare_flush()
@@ -249,7 +249,7 @@ def test_the_topic_id_is_durable_with_the_first_records(tmp_path: Path, monkeypa
 
 
 def test_a_truncation_during_a_flush_wins(tmp_path: Path) -> None:
-    """What was cut and written anew is not durable."""
+    """Records that replace truncated ones are not durable."""
     log = new_log(tmp_path)
     append(log, batch(4))
     append(log, batch(4))
@@ -262,7 +262,7 @@ def test_a_truncation_during_a_flush_wins(tmp_path: Path) -> None:
 
 
 def test_a_failed_flush_moves_nothing(tmp_path: Path, faults: FaultyFiles) -> None:
-    """An OSError from fsync means that nothing is known to be durable."""
+    """After an OSError from fsync, no new record counts as durable."""
     log = new_log(tmp_path)
     append(log, batch())
     faults.fail("sync_data")
@@ -298,7 +298,7 @@ def test_a_power_loss_costs_only_what_was_not_flushed(
 
 
 def test_few_files_stay_open(tmp_path: Path) -> None:
-    """The pool closes the least used; all is readable and writable nevertheless."""
+    """The pool closes the least recently used files, and all logs stay readable and writable."""
     pool = FilePool(max_open_files=3)
     log = new_log(tmp_path, pool, segment_bytes=250)
     for number in range(40):

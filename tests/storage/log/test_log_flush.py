@@ -1,4 +1,4 @@
-"""When a flush is due, and what it leaves to the next one."""
+"""When a flush is due, and which changes are left to the next flush."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.storage.helpers import T0, append, batch, new_log, reopen
 
 
 class Owner(LogOwner):
-    """Counts what it is told."""
+    """Counts its notifications."""
 
     def __init__(self) -> None:
         self.went_back = 0
@@ -37,7 +37,7 @@ class Owner(LogOwner):
 
 
 class Synced(files.FileSystem):
-    """Notes the names of files that are synced."""
+    """Records the names of synced files."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -73,7 +73,7 @@ def test_a_flush_is_due_when_the_oldest_record_is_as_old_as_flush_ms(tmp_path: P
 
 
 def test_what_is_appended_while_a_flush_is_under_way_waits_for_the_next_one(tmp_path: Path) -> None:
-    """Also the first flush after a start: nothing was appended since."""
+    """This includes the first flush after a start."""
     log = new_log(tmp_path, flush_ms=1_000)
     append(log, batch())
     log.close()
@@ -110,7 +110,7 @@ def test_the_owner_is_told_only_of_a_recovery_point_that_goes_back(tmp_path: Pat
     assert owner.went_back == 1
 
 
-def test_a_log_without_an_owner_is_cut_likewise(tmp_path: Path) -> None:
+def test_a_log_without_an_owner_can_be_truncated(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     for _ in range(3):
         append(log, batch())
@@ -120,7 +120,7 @@ def test_a_log_without_an_owner_is_cut_likewise(tmp_path: Path) -> None:
 
 
 def test_a_topic_id_that_is_written_during_a_flush_is_synced_by_the_next_one(tmp_path: Path) -> None:
-    """And by that one only."""
+    """Later flushes do not sync it again."""
     log = new_log(tmp_path)
     append(log, batch())
     work, done = log.prepare_flush()
@@ -141,7 +141,7 @@ def _append_of_a_producer(log: Log, number: int) -> None:
 
 
 def test_a_roll_syncs_nothing_and_the_next_flush_syncs_its_snapshot_once(tmp_path: Path) -> None:
-    """A roll is on the thread that answers all requests. A disk whose fsyncs took seconds silenced the broker."""
+    """A roll runs on the thread that handles all requests, and an fsync could block it for seconds."""
     log = new_log(tmp_path, segment_bytes=200)
     synced = Synced()
     with files.use(synced):
@@ -177,7 +177,7 @@ def test_a_snapshot_of_a_roll_during_a_flush_is_due_for_the_next_one(tmp_path: P
 
 
 def test_a_log_that_was_cut_syncs_only_the_snapshots_that_are_left(tmp_path: Path) -> None:
-    """At a stop without a flush, as nothing is left to flush. A file that is missing would make the stop unclean."""
+    """The stop does not flush, because nothing is left to flush. Syncing a missing file would make the stop unclean."""
     log = new_log(tmp_path, segment_bytes=200)
     _append_of_a_producer(log, 0)
     log.flush()
@@ -192,7 +192,7 @@ def test_a_log_that_was_cut_syncs_only_the_snapshots_that_are_left(tmp_path: Pat
 
 
 def test_a_closed_log_leaves_its_snapshots_to_the_owner_to_sync(tmp_path: Path) -> None:
-    """Thousands of logs stop with fsyncs on worker threads."""
+    """At a stop, worker threads sync the files of thousands of logs."""
     log = new_log(tmp_path, segment_bytes=200)
     _append_of_a_producer(log, 0)
     log.flush()
@@ -215,7 +215,7 @@ INDEX = f"{0:020}.txnindex"
 
 
 def test_a_flush_syncs_the_aborted_transactions_although_another_is_about_to(tmp_path: Path) -> None:
-    """It may end first, and then moves the recovery point that makes a start believe them."""
+    """This flush may end first, and its recovery point makes a start trust the index entries."""
     log = new_log(tmp_path)
     _abort(log)
     log.prepare_flush()
@@ -228,7 +228,7 @@ def test_a_flush_syncs_the_aborted_transactions_although_another_is_about_to(tmp
 
 
 def test_aborted_transactions_of_a_killed_process_are_synced_before_they_count_as_durable(tmp_path: Path) -> None:
-    """They may lie in the page cache only."""
+    """The entries may be only in the page cache."""
     log = new_log(tmp_path)
     _abort(log)
     log.segments.close_files()
@@ -259,7 +259,7 @@ def test_snapshots_of_a_killed_process_are_synced_before_they_count_as_durable(t
 def test_a_large_snapshot_of_a_killed_process_may_be_behind_the_recovery_point(
     tmp_path: Path, at_once: int, durable: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is written while the log is flushed."""
+    """The snapshot is written while the log is flushed."""
     log = new_log(tmp_path)
     append(log, batch(producer_id=9, producer_epoch=0, base_sequence=0))
     log.roll(T0)

@@ -1,4 +1,4 @@
-"""What a follower appends: the leader's bytes, checked, unchanged."""
+"""Appends of a follower: it checks the leader's bytes and writes them unchanged."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def copied(tmp_path: Path) -> tuple[Log, bytes, Log]:
 
 
 def test_a_copy_is_byte_for_byte_the_leaders_and_knows_its_epochs_and_producers(tmp_path: Path) -> None:
-    """Also across rolls, and however the bytes are cut into fetches."""
+    """This also holds across rolls, and for any division of the bytes into fetches."""
     leader, data, follower = copied(tmp_path)
     first = follower.append_as_follower(data[: len(data) // 2 + 7], now_ms=T0)
     assert first.first_offset == 0
@@ -45,7 +45,7 @@ def test_nothing_is_written_of_a_fetch_with_damage(tmp_path: Path) -> None:
 
 
 def test_a_partial_batch_alone_changes_nothing(tmp_path: Path) -> None:
-    """The answer says that nothing was appended."""
+    """The result shows that nothing was appended."""
     _, data, follower = copied(tmp_path)
     assert follower.append_as_follower(data[:50], now_ms=T0)[:2] == (-1, -1)
 

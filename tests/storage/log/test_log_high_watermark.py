@@ -1,4 +1,4 @@
-"""What is visible and what may go: the high watermark, the last stable offset, and everything that asks for them."""
+"""The high watermark and the last stable offset, which limit reads and deletions."""
 
 from pathlib import Path
 
@@ -29,14 +29,14 @@ def commit(log: Log, producer_id: int = 1) -> LogAppendInfo:
 
 
 def test_a_log_on_its_own_commits_what_it_appends(tmp_path: Path) -> None:
-    """Nothing else has to say so."""
+    """The log needs no replica to move the high watermark."""
     log = new_log(tmp_path)
     append(log, batch(3))
     assert (log.high_watermark, log.last_stable_offset, log.commits_appends) == (3, 3, True)
 
 
 def test_a_follower_is_told_its_high_watermark(tmp_path: Path) -> None:
-    """Its own appends do not move it; what the leader says is taken as far as the log reaches."""
+    """Its own appends do not move the high watermark. The leader's value is limited to the log end offset."""
     leader, follower = new_log(tmp_path / "leader"), new_log(tmp_path / "follower")
     follower.update_high_watermark(0)
     for _ in range(4):
@@ -55,7 +55,7 @@ def test_a_follower_is_told_its_high_watermark(tmp_path: Path) -> None:
 
 
 def test_the_log_starts_at_the_high_watermark_at_most(tmp_path: Path) -> None:
-    """DeleteRecords may not delete what is not committed; no offset is negative."""
+    """DeleteRecords must not delete uncommitted records, and no offset is negative."""
     log = new_log(tmp_path)
     append(log, batch())
     append(log, batch(9))
@@ -69,7 +69,7 @@ def test_the_log_starts_at_the_high_watermark_at_most(tmp_path: Path) -> None:
 
 
 def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path: Path) -> None:
-    """As far as the log still reaches; until the leader is known nothing beyond is old."""
+    """They are limited to the log end. Until the leader is known, no record beyond is deleted by retention."""
     logs = manager(tmp_path, default_config=LogConfig(segment_bytes=250, retention_ms=0))
     logs.start({})
     log = logs.get_or_create(TP)
@@ -90,7 +90,7 @@ def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path: Path) 
 
 
 def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path: Path) -> None:
-    """Every five seconds, with thousands of partitions."""
+    """They would be written every five seconds, with thousands of partitions."""
     works = []
     logs = manager(tmp_path, run_blocking=lambda work, done: works.append(work))
     logs.start({})
@@ -106,7 +106,7 @@ def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path: Pat
 
 
 def test_read_committed_stops_at_an_open_transaction(tmp_path: Path) -> None:
-    """And at one whose marker is not committed yet."""
+    """It also stops at a transaction whose marker is not committed yet."""
     log = new_log(tmp_path)
     append(log, batch(2))
     append(log, transactional(2))
@@ -122,7 +122,7 @@ def test_read_committed_stops_at_an_open_transaction(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_open_transactions_are_known_after_a_restart(tmp_path: Path, clean: bool) -> None:
-    """From the snapshot or from the batches."""
+    """They are restored from the snapshot or from the batches."""
     log = new_log(tmp_path)
     append(log, batch(2))
     append(log, transactional(2))
@@ -135,7 +135,7 @@ def test_open_transactions_are_known_after_a_restart(tmp_path: Path, clean: bool
 
 
 def test_transactions_that_ended_are_forgotten_without_readers(tmp_path: Path) -> None:
-    """A log that nobody reads does not collect them."""
+    """A log without readers does not accumulate them."""
     log = new_log(tmp_path)
     for number in range(20):
         append(log, transactional(sequence=number))
@@ -145,7 +145,7 @@ def test_transactions_that_ended_are_forgotten_without_readers(tmp_path: Path) -
 
 
 def test_transactions_behind_one_that_hangs_are_forgotten_when_they_end(tmp_path: Path) -> None:
-    """It may hang for days, until somebody finds it."""
+    """A hanging transaction may stay open for days."""
     log = new_log(tmp_path)
     append(log, transactional(producer_id=2))
     for number in range(20):
@@ -157,7 +157,7 @@ def test_transactions_behind_one_that_hangs_are_forgotten_when_they_end(tmp_path
 def test_where_a_follower_has_read_to_the_high_watermark_needs_no_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The offset that its next fetch tells becomes the high watermark: where that lies is known."""
+    """The offset of the follower's next fetch becomes the high watermark, and its file position is already known."""
     log = new_log(tmp_path)
     log.update_high_watermark(0)
     for _ in range(8):

@@ -37,7 +37,7 @@ def taken_apart(batch: bytearray) -> MarkerBatch:
 
 
 def together(log: Log, batches: Sequence[bytearray]) -> list[object]:
-    """What became of each, as ``one_by_one`` has it."""
+    """The result of each marker, in the format of ``one_by_one``."""
     info, refused = log.append_markers(list(map(taken_apart, batches)), leader_epoch=2, now_ms=T0 + 5)
     results: list[object] = [refused.get(place) for place in range(len(batches))]
     if info is not None:
@@ -58,7 +58,7 @@ def one_by_one(log: Log, batches: Sequence[bytearray]) -> list[object]:
 
 
 def state(log: Log) -> list[object]:
-    """What the files have, and what is remembered; the index may have fewer entries."""
+    """The content of the files and the state in memory. The index may have fewer entries."""
     segments = [path.read_bytes() for path in sorted(log.directory.glob("*.log"))]
     producers = [
         (each.producer_id, each.producer_epoch, each.coordinator_epoch, each.current_txn_first_offset)
@@ -80,7 +80,7 @@ def test_the_log_is_the_same(tmp_path: Path, segment_bytes: int, timestamps: str
             begin(log, epoch)
             infos = put(log, markers(epoch))
             assert [type(each) for each in infos] == [LogAppendInfo] * len(PRODUCERS)
-        if segment_bytes > 2_000:  # a roll comes where the whole does not fit
+        if segment_bytes > 2_000:  # a roll happens where all markers together do not fit
             found.append([state(log), infos])
         assert read_offsets(log) == list(range(log.log_end_offset))
         for offset in range(log.log_end_offset):

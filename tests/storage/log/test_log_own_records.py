@@ -1,4 +1,4 @@
-"""What the broker appends without looking at it is in the log as what it has looked at."""
+"""Batches that the broker appends without validation leave the same log as validated ones."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def as_it_is(log: Log, data: bytearray, leader_epoch: int, now_ms: int) -> objec
 
 @pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
 def test_the_log_is_the_same(tmp_path: Path, timestamps: str) -> None:
-    """Also where segments are rolled, by size and by time, and where the leader epoch changes."""
+    """This also holds across rolls by size and time, and across changes of the leader epoch."""
     found = []
     for name, put in (("own", as_it_is), ("any", looked_at)):
         log = new_log(

@@ -1,4 +1,5 @@
-"""Snapshots of many producers: encoded in steps while the log goes on, written by another thread, void if it is cut."""
+"""Snapshots of many producers: encoded in steps between appends, written by another thread, and dropped if the log is
+truncated."""
 
 import tracemalloc
 from collections import deque
@@ -28,7 +29,7 @@ PRODUCERS = 5
 
 
 class Broker:
-    """One log, and a thread that works when ``finish`` lets it."""
+    """One log, and a worker thread that runs only in ``finish``."""
 
     def __init__(self, path: Path) -> None:
         self.works: deque[tuple[Callable[[], None], Done]] = deque()
@@ -53,7 +54,7 @@ class Broker:
             pass
 
     def finish(self) -> None:
-        """All of the thread's work, and what the owner does after it."""
+        """Run all of the thread's work, and the owner's steps after it."""
         while self.works:
             work, done = self.works.popleft()
             try:
@@ -70,7 +71,7 @@ def snapshots(log: Log) -> list[str]:
 
 @pytest.fixture
 def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    """Two producers are many, and each is encoded by itself."""
+    """Two producers count as many, and each is encoded in a step of its own."""
     monkeypatch.setattr(local_log, "WRITTEN_AT_ONCE", 2)
     monkeypatch.setattr(producer_snapshot, "ENTRIES_A_STEP", 1)
     made = Broker(tmp_path)
@@ -80,7 +81,7 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
 
 def test_a_roll_of_many_producers_keeps_the_others_for_milliseconds(tmp_path: Path) -> None:
-    """Their snapshot comes in steps, none longer than a turn."""
+    """The snapshot is encoded in steps, none longer than a turn."""
     broker = Broker(tmp_path)
     broker.produce(0, range(1))
     entries = [ProducerEntry(producer_id, 0, -1, T0) for producer_id in range(100_000)]
@@ -103,7 +104,7 @@ def test_a_roll_of_many_producers_keeps_the_others_for_milliseconds(tmp_path: Pa
 
 @pytest.mark.parametrize("steps_before", range(PRODUCERS + 1))
 def test_a_snapshot_holds_the_producers_as_they_were_at_its_offset(broker: Broker, steps_before: int) -> None:
-    """Whatever they write, and whichever are forgotten or come, between two steps."""
+    """This holds even if producers write, expire or appear between two steps."""
     broker.produce(0)
     expected = encode_snapshot(broker.log.producers.producers)
     broker.log.roll(T0)
@@ -134,7 +135,7 @@ def test_a_start_knows_all_producers_with_and_without_the_snapshot(broker: Broke
 
 
 def test_a_snapshot_under_way_is_void_when_the_log_is_cut(broker: Broker) -> None:
-    """Also while the thread writes it, and the next of the same offset is another."""
+    """This also holds while the thread writes it. A later snapshot of the same offset is independent of it."""
     for is_encoded in (False, True):
         broker.produce(0)
         broker.log.roll(T0)
@@ -160,7 +161,7 @@ def test_a_snapshot_under_way_is_void_when_the_log_is_cut(broker: Broker) -> Non
 
 
 @pytest.mark.parametrize("is_encoded", [False, True])
-def test_a_snapshot_never_comes_into_a_later_log_of_the_same_name(broker: Broker, is_encoded: bool) -> None:
+def test_a_snapshot_is_never_written_to_a_later_log_of_the_same_name(broker: Broker, is_encoded: bool) -> None:
     broker.produce(0)
     broker.log.roll(T0)
     if is_encoded:
@@ -175,7 +176,7 @@ def test_a_snapshot_never_comes_into_a_later_log_of_the_same_name(broker: Broker
 
 
 def test_rolls_meanwhile_have_no_snapshot_and_retention_waits_for_the_next(broker: Broker) -> None:
-    """The producers of deleted segments are known from a snapshot only."""
+    """Only a snapshot has the producers of deleted segments."""
     broker.produce(0)
     broker.log.roll(T0)
     broker.produce(1)
@@ -198,7 +199,7 @@ def test_rolls_meanwhile_have_no_snapshot_and_retention_waits_for_the_next(broke
 def test_retention_waits_for_the_name_of_a_snapshot_to_be_durable(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The flush after the roll may end before the file has its name."""
+    """The flush after the roll may end before the snapshot file has its final name."""
     broker.produce(0)
     broker.log.roll(T0)
     broker.encode()
@@ -212,7 +213,7 @@ def test_retention_waits_for_the_name_of_a_snapshot_to_be_durable(
 
 
 def test_a_clean_stop_writes_the_snapshot_itself(broker: Broker) -> None:
-    """One of the same offset that is under way does not touch it."""
+    """A snapshot of the same offset that is still in progress does not overwrite it."""
     broker.produce(0)
     broker.log.roll(T0)
     broker.encode()
@@ -233,7 +234,7 @@ def test_a_disk_that_fails_takes_the_directory_offline(broker: Broker, faults: F
 
 
 def test_producers_within_the_bound_leave_a_broker_under_300_mb() -> None:
-    """Each with the five batches that are remembered of it; a broker takes 80 MB without any."""
+    """Each producer has five cached batches. A broker without producers takes 80 MB."""
     count = 5_000
     headers = read_header(batch(2))
     state = ProducerState()

@@ -57,7 +57,8 @@ SENDS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3), st.integers(0,
 
 @given(SENDS)
 def test_accepted_batches_form_one_gapless_sequence_per_epoch(sends: list[tuple[int, int, int]]) -> None:
-    """Whatever is sent: what is accepted follows on, what repeats is answered, all else is refused."""
+    """For any batches, the next sequence is accepted, a repeated batch gets its first offsets, and all others are
+    refused."""
     state = ProducerState()
     accepted: list[tuple[int, int, int]] = []
     offset = 0
@@ -79,7 +80,7 @@ def test_accepted_batches_form_one_gapless_sequence_per_epoch(sends: list[tuple[
 
 
 def test_the_sequence_after_the_largest_is_zero() -> None:
-    """2^31-1 wraps, also in the middle of a batch."""
+    """Sequences wrap after 2^31-1, also within a batch."""
     state = ProducerState()
     state.update(header(MAX_SEQUENCE), 0, T0)
     assert state.check(header(0)) is None
@@ -115,7 +116,7 @@ def test_open_transactions_bound_what_is_stable() -> None:
 
 
 def test_the_end_of_a_transaction_costs_the_same_after_many_others() -> None:
-    """A replay forgets none of them: it does not know how much of the log is committed."""
+    """A replay keeps all of them, because it does not know which part of the log is committed."""
     state = ProducerState()
     begun, ended = header(0, attributes=0x10), header(0)
     marker = EndTransactionMarker(ABORT_MARKER, 0)
@@ -178,7 +179,7 @@ def test_snapshots_round_trip(entries: list[ProducerEntry]) -> None:
 
 @given(ENTRIES, st.data())
 def test_a_damaged_snapshot_is_noticed(entries: list[ProducerEntry], data: st.DataObject) -> None:
-    """Any flipped byte, any cut."""
+    """Any flipped byte and any truncation is detected."""
     raw = bytearray(encode_snapshot({entry.producer_id: entry for entry in entries}))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
     with pytest.raises(CorruptSnapshot):
@@ -190,7 +191,7 @@ def test_a_damaged_snapshot_is_noticed(entries: list[ProducerEntry], data: st.Da
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", [False, True])
 def test_duplicates_are_known_after_a_restart(tmp_path: Path, clean: bool, damage: bool) -> None:
-    """From the snapshot, and from the batches behind it – or from all of them if the snapshot is damaged."""
+    """They are restored from the snapshot and the batches after it, or from all batches if the snapshot is damaged."""
     log = new_log(tmp_path, segment_bytes=250)
     sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(10)]
     infos = [append(log, data) for data in sent]
@@ -209,7 +210,8 @@ def test_duplicates_are_known_after_a_restart(tmp_path: Path, clean: bool, damag
 @pytest.mark.parametrize("segment_bytes", [250, 1_000_000])
 @pytest.mark.parametrize("damage", [False, True])
 def test_all_five_duplicates_are_known_after_a_clean_restart(tmp_path: Path, segment_bytes: int, damage: bool) -> None:
-    """A snapshot has the last batch of a producer only; the others are read in the log, around another producer's."""
+    """A snapshot contains only the last batch of a producer. The others are read from the log, between another
+    producer's batches."""
     log = new_log(tmp_path, segment_bytes=segment_bytes)
     sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(10)]
     infos = []
@@ -217,7 +219,7 @@ def test_all_five_duplicates_are_known_after_a_clean_restart(tmp_path: Path, seg
         infos.append(append(log, data))
         append(log, batch(1, producer_id=2, producer_epoch=0, base_sequence=number))
     log.close()
-    if damage:  # the first bytes: nothing behind them is found any more
+    if damage:  # the first bytes, so that no later batch is found
         first = min(log.directory.glob("*.log"))
         first.write_bytes(bytes(60) + first.read_bytes()[60:])
     recovered, _ = reopen(log, clean=True, recovery_point=30)
@@ -256,7 +258,7 @@ def test_the_log_is_read_once_for_a_producer_that_does_not_fit(tmp_path: Path) -
 
 
 def test_many_producers_that_do_not_fit_make_no_endless_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One client can have thousands of producer ids, and ask for a look through the log with each of them."""
+    """One client can have thousands of producer ids, and cause a search of the log with each."""
     monkeypatch.setattr(producer_reload, "RECALLED_HEADERS", 100, raising=False)
     log = new_log(tmp_path)
     for number in range(40):
@@ -279,7 +281,7 @@ def test_many_producers_that_do_not_fit_make_no_endless_work(tmp_path: Path, mon
 
 
 def test_a_transaction_is_verified_once_and_for_itself_only() -> None:
-    """What was given for it is good until its first batch, and for no other transaction."""
+    """A verification is valid until the transaction's first batch, and for no other transaction."""
     state = ProducerState()
     first = header(0, attributes=0x10)
     with pytest.raises(InvalidTransactionState):
@@ -298,7 +300,7 @@ def test_a_transaction_is_verified_once_and_for_itself_only() -> None:
 
 
 def test_the_lowest_sequence_that_was_to_be_verified_comes_first() -> None:
-    """A newer epoch begins anew."""
+    """A newer epoch resets the lowest sequence."""
     state = ProducerState()
     for sequence, epoch, lowest in ((5, 0, 5), (3, 0, 3), (4, 0, 3), (9, 1, 9), (1, 0, 9)):
         guard = state.begin_verification(1, sequence, epoch, T0)
@@ -318,7 +320,7 @@ def test_verifications_that_came_to_nothing_are_forgotten() -> None:
 
 
 def test_what_the_broker_writes_itself_has_an_epoch_and_no_sequences() -> None:
-    """Committed offsets of a transaction."""
+    """An example is the offsets committed in a transaction."""
     state = ProducerState()
     own = header(-1, epoch=3, attributes=0x10)
     state.check_own(own, None)
@@ -332,7 +334,7 @@ def test_what_the_broker_writes_itself_has_an_epoch_and_no_sequences() -> None:
 
 @pytest.mark.parametrize("producer_id", [0, 1])
 def test_a_batch_of_the_broker_itself_has_no_sequence(tmp_path: Path, producer_id: int) -> None:
-    """As offsets that are committed in a transaction; the smallest producer id is one, too."""
+    """An example is the offsets committed in a transaction. Producer id 0 is also valid."""
     log = new_log(tmp_path)
     for _ in range(2):
         data = batch(producer_id=producer_id, producer_epoch=0, transactional=True)
@@ -344,7 +346,7 @@ def test_a_batch_of_the_broker_itself_has_no_sequence(tmp_path: Path, producer_i
 
 
 def test_only_the_brokers_own_control_batches_may_be_larger_than_max_message_bytes(tmp_path: Path) -> None:
-    """A transaction could not end otherwise."""
+    """Otherwise, a transaction could not end."""
     log = new_log(tmp_path, max_message_bytes=10)
     marker = batch(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
     log.append_as_leader(marker, read_header(marker), leader_epoch=0, now_ms=T0, from_client=False)
@@ -356,7 +358,7 @@ def test_only_the_brokers_own_control_batches_may_be_larger_than_max_message_byt
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
 def test_a_marker_says_the_same_in_whatever_batch_it_is(compression: str) -> None:
-    """A leader of another version may write it otherwise than ours does."""
+    """A leader of another version may encode the marker differently."""
     for headers in ((), (("h", b"x"),)):
         data = batch(
             key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", headers=headers, compression=compression, producer_id=1,
@@ -366,7 +368,7 @@ def test_a_marker_says_the_same_in_whatever_batch_it_is(compression: str) -> Non
 
 
 def test_snapshots_beyond_what_is_asked_for_are_removed(tmp_path: Path) -> None:
-    """Other records follow there; of those that are left the newest counts."""
+    """Other records follow at these offsets. The newest remaining snapshot is used."""
     state = ProducerState()
     for offset in (10, 20, 30):
         state.update(header(0, producer_id=offset), offset - 1, T0)

@@ -32,7 +32,7 @@ def problems(path: Path | str, **options: bool) -> list[Row]:
 
 
 def test_every_header_field_of_every_batch(log: Log) -> None:
-    """Under the names of Kafka's own tool, with position and size."""
+    """Fields have the names of Kafka's tool; position and size are added."""
     rows = [row for segment in log.segments for row in dump_file(segment.path)]
     assert len(rows) == 40
     assert rows[21] | {"crc": 0, "size": 0, "position": 0} == {
@@ -47,7 +47,7 @@ def test_every_header_field_of_every_batch(log: Log) -> None:
 
 
 def test_records_on_demand(log: Log) -> None:
-    """Two to a batch, after the batch's row."""
+    """The rows of a batch's two records follow the batch's row."""
     rows = list(dump_file(log.segments[0].path, records=True))
     assert [row["offset"] for row in rows[1:3]] == [0, 1]
     assert rows[2]["sequence"] == 1 and rows[2]["headerKeys"] == ["h"] and rows[2]["payload"] == b"x" * 30
@@ -72,7 +72,7 @@ def test_sound_indexes_verify_and_damaged_ones_do_not(log: Log) -> None:
 
 
 def test_damage_in_a_log_is_named_with_its_position(log: Log) -> None:
-    """A bad CRC lets the walk go on, a bad header ends it and counts what is behind."""
+    """After a bad CRC, the dump continues. A bad header ends it, and the remaining bytes are counted."""
     path = Path(log.segments[0].path)
     rows = list(dump_file(path))
     data = bytearray(path.read_bytes())
@@ -110,7 +110,7 @@ def test_snapshots_checkpoints_and_transaction_indexes(log: Log, tmp_path: Path)
 
 
 def test_old_message_sets_are_shown_too(tmp_path: Path) -> None:
-    """A log of before Kafka 0.11."""
+    """A log from before Kafka 0.11."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(
         encode_message(3, 0, 0, -1, None, b"v")
@@ -121,14 +121,14 @@ def test_old_message_sets_are_shown_too(tmp_path: Path) -> None:
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    """Nothing is guessed."""
+    """The type of a file is never guessed."""
     for name in ("meta.properties", "00000000000000000000.what"):
         with pytest.raises(ValueError):
             list(dump_file(tmp_path / name))
 
 
 def test_tombstones_and_delete_horizons_of_a_compacted_log(tmp_path: Path) -> None:
-    """The horizon stands where the base timestamp was, which is not told then."""
+    """The delete horizon replaces the base timestamp, which is then not shown."""
     log = new_log(tmp_path, cleanup_policy=("compact",), delete_retention_ms=1000)
     builder = RecordBatchBuilder()
     builder.append(T0, b"gone", None)

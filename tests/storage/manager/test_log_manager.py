@@ -22,7 +22,7 @@ from tests.storage.helpers import T0, Clock, append, batch, present, read_offset
 
 
 def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) -> LogManager:
-    """Settings and surroundings are given by their fields."""
+    """Create a log manager; keyword arguments are fields of its settings and surroundings."""
     settings = {name: arguments.pop(name) for name in ManagerSettings._fields if name in arguments}
     surroundings = {name: arguments.pop(name) for name in Surroundings._fields if name in arguments}
     return LogManager(
@@ -38,7 +38,7 @@ def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) ->
 
 
 def crash(logs: LogManager) -> None:
-    """The process is gone: locks fall, nothing is written."""
+    """Simulate a killed process: release its locks without writing anything."""
     for log_dir in logs.hosted.live_dirs:
         log_dir.close()
 
@@ -48,7 +48,7 @@ TPS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)]
 
 
 def test_deleted_segments_are_unlinked_where_blocking_work_is_done(tmp_path: Path) -> None:
-    """Not on the owner's thread: of 20 MB it takes the system milliseconds."""
+    """Unlinking 20 MB takes milliseconds, so it does not run on the owner's thread."""
     works: list[Callable[[], None]] = []
     logs = manager(
         tmp_path,
@@ -68,7 +68,7 @@ def test_deleted_segments_are_unlinked_where_blocking_work_is_done(tmp_path: Pat
 
 
 def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
-    """Offsets, start offsets, topic ids; the marker is there once and then gone."""
+    """Offsets, start offsets and topic ids survive. The clean-shutdown marker is used once and then removed."""
     logs = manager(tmp_path)
     assert logs.start({}).log_count == 0
     for tp in TPS:
@@ -99,7 +99,7 @@ def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
     [
         ('{"version":0,"brokerEpoch":77}', True),
         ("", True),  # Kafka's before 3.7
-        ('{"version":0,"brokerEpoch":-1}', False),  # it had not registered: what its own start found is not known
+        ('{"version":0,"brokerEpoch":-1}', False),  # it had not registered: the findings of its own start are not known
         (None, False),
         ("\0" * 30, False),
         ("[]", False),
@@ -110,7 +110,7 @@ def test_a_start_is_clean_after_a_registered_broker_shut_down(
 ) -> None:
     first, second = tmp_path / "1", tmp_path / "2"
     logs = manager(first, second)
-    assert not logs.start({}).is_clean  # nothing says that there was nothing before
+    assert not logs.start({}).is_clean  # nothing shows that the directory was new
     logs.shutdown(broker_epoch=77)
     if marker is None:
         (second / ".kafka_cleanshutdown").unlink()
@@ -122,7 +122,7 @@ def test_a_start_is_clean_after_a_registered_broker_shut_down(
 
 
 def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path: Path) -> None:
-    """Damage in one log, the others whole."""
+    """One log is damaged, and the others are intact."""
     logs = manager(tmp_path)
     logs.start({})
     for tp in TPS:
@@ -141,8 +141,8 @@ def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path: Path) -> None:
     again.shutdown()
 
 
-def test_a_directory_is_ours_alone(tmp_path: Path) -> None:
-    """Neither a second manager of this process nor another process gets in."""
+def test_a_directory_has_one_owner(tmp_path: Path) -> None:
+    """Neither a second manager in this process nor another process can lock the directory."""
     logs = manager(tmp_path)
     logs.start({})
     with pytest.raises(LogDirLocked):
@@ -191,7 +191,7 @@ def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path: Path) -> 
 
 
 def test_partitions_spread_over_the_directories(tmp_path: Path) -> None:
-    """A new one goes where the fewest are; after a restart each is found where it lies."""
+    """A new partition goes to the directory with the fewest. After a restart, each is found in its directory."""
     first, second = tmp_path / "1", tmp_path / "2"
     logs = manager(first, second)
     logs.start({})
@@ -208,7 +208,7 @@ def test_partitions_spread_over_the_directories(tmp_path: Path) -> None:
 
 
 def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
-    """Nobody can tell which one holds."""
+    """It is not known which of the two is valid."""
     for name in ("1", "2"):
         (tmp_path / name / "t-0").mkdir(parents=True)
     with pytest.raises(InconsistentLogDir):
@@ -216,7 +216,7 @@ def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
 
 
 def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) -> None:
-    """The name is free for a new topic, a reader reads on, a restart finishes the work."""
+    """The name is free for a new topic, a reader can continue, and a restart finishes the deletion."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock)
     logs.start({})
@@ -244,7 +244,7 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) ->
 
 @pytest.mark.parametrize("count", [0, 10])
 def test_checkpoints_of_a_deleted_log_do_not_count_for_the_next_one_of_its_name(tmp_path: Path, count: int) -> None:
-    """Not even if the broker is killed before it writes them again."""
+    """This holds even if the broker is killed before it rewrites them."""
     tp = TPS[0]
     logs = manager(tmp_path)
     logs.start({})
@@ -268,7 +268,7 @@ def test_checkpoints_of_a_deleted_log_do_not_count_for_the_next_one_of_its_name(
 
 
 def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path: Path) -> None:
-    """Its index entries are not written to a directory that is gone."""
+    """Its index entries are not written to the removed directory."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock, max_open_files=1, default_config=LogConfig(index_interval_bytes=0))
     logs.start({})
@@ -281,7 +281,7 @@ def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path: Path) -> None:
 
 
 def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path: Path) -> None:
-    """With an injected ``run_blocking`` the work waits, and the recovery point with it."""
+    """The injected ``run_blocking`` delays the flush; the recovery point does not move before it has run."""
     waiting = []
     logs = manager(
         tmp_path,
@@ -304,7 +304,7 @@ def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path: Path) -> N
 
 
 def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path: Path, faults: FaultyFiles) -> None:
-    """The others stay; the owner is told which partitions are gone."""
+    """The other directories stay online. The owner is notified of the lost partitions."""
     failures = []
     first, second = tmp_path / "1", tmp_path / "2"
     logs = manager(
@@ -341,8 +341,8 @@ def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(t
 
 
 def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
-    """Three text files; start offsets only where they say more than the first segment. One row of the recovery points
-    belongs to no partition, and Kafka ignores it."""
+    """Three text files. Start offsets are written only if they differ from the first segment's base offset. One row of
+    the recovery points belongs to no partition, and Kafka ignores it."""
     logs = manager(tmp_path)
     logs.start({})
     for tp in TPS:
@@ -364,7 +364,7 @@ def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
 
 
 def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path: Path) -> None:
-    """Threads may finish in any order; what was promised durable stays so."""
+    """Threads may finish in any order; a newer checkpoint is not overwritten."""
     waiting = []
     logs = manager(tmp_path, run_blocking=lambda work, done: waiting.append(work))
     logs.start({})
@@ -380,7 +380,7 @@ def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path: Path) -> 
 
 
 def test_cleanup_applies_retention_and_producers_expire_apart_from_it(tmp_path: Path) -> None:
-    """On every log; log.retention.check.interval.ms and producer.id.expiration.check.interval.ms say when."""
+    """Both run on every log, at log.retention.check.interval.ms and producer.id.expiration.check.interval.ms."""
     logs = manager(tmp_path, default_config=LogConfig(retention_ms=1000), producer_id_expiration_ms=5000)
     logs.start({})
     log = logs.get_or_create(TPS[0])
@@ -410,7 +410,7 @@ def test_idle_logs_hold_no_descriptor(tmp_path: Path) -> None:
 
 
 def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path: Path) -> None:
-    """They count as empty."""
+    """Damaged checkpoints count as empty."""
     logs = manager(tmp_path)
     logs.start({})
     append(logs.get_or_create(TPS[0]), batch(4))
@@ -425,7 +425,7 @@ def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path: Path) -> None:
 
 
 def test_the_pool_gives_a_second_chance() -> None:
-    """What was used since the last look stays, what is pinned stays."""
+    """Files that were used since the last pass stay open, and so do pinned files."""
 
     class File:
         def __init__(self, name: str, pinned: bool = False) -> None:
@@ -455,8 +455,8 @@ def test_paths_may_be_strings_or_paths(tmp_path: Path) -> None:
 
 
 def test_what_replaces_truncated_records_does_not_count_as_durable_after_a_crash(tmp_path: Path) -> None:
-    """A follower was truncated before its recovery point: a checkpoint that still names that one would make the log go
-    on there, behind a hole."""
+    """A follower was truncated below its recovery point. A checkpoint with the old recovery point would make the log
+    continue there, after a hole."""
     logs = manager(tmp_path)
     logs.start({})
     log = logs.get_or_create(TPS[0])

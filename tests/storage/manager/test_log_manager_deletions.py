@@ -20,8 +20,8 @@ def manager(path: Path) -> LogManager:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_deleted_partition_stays_deleted(seed: int) -> None:
-    """The controller forgets a topic once StopReplica is answered; a log that came back would refuse the next topic of
-    that name."""
+    """The controller forgets a topic after the response to StopReplica. If the log came back, it would refuse the next
+    topic of that name."""
     disk = SimDisk(lambda: 0)
     with files.use(disk):
         logs = manager(Path("/logs"))

@@ -1,4 +1,4 @@
-"""More logs than files that the process may have open: what it has is shared out."""
+"""More logs than the process may have open files: the logs share its file descriptors."""
 
 import resource
 import subprocess
@@ -13,14 +13,15 @@ from tests.storage.manager.test_log_manager import TPS, manager
 
 
 def test_more_logs_than_the_process_may_open_files(tmp_path: Path) -> None:
-    """A container with few descriptors; connections need some, too. In a process of its own, which has none open."""
+    """As in a container with few descriptors, of which connections also need some. The test uses a new process without
+    open files."""
     command = [sys.executable, "-m", "tests.storage.manager.test_log_manager_few_descriptors", str(tmp_path)]
     subprocess.run(command, check=True, timeout=60)
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
 class Flushes:
-    """Logs that are always due for a flush, by threads that are done when a test says so: ``finish``."""
+    """Logs that are always due for a flush. The flushes end when a test calls ``finish``."""
 
     def __init__(self, folder: Path, max_open_files: int) -> None:
         self._under_way: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
@@ -44,7 +45,7 @@ class Flushes:
 
 
 def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path: Path) -> None:
-    """Each keeps one open; those that have waited for longest come first, then the others."""
+    """Each flush keeps one file open. Logs that have waited longest come first."""
     flushes = Flushes(tmp_path, max_open_files=2)
     logs = flushes.logs
     for tp in TPS:
@@ -82,7 +83,7 @@ def test_a_log_that_was_truncated_during_its_flush_is_flushed_again(tmp_path: Pa
     log.truncate_to(flushed)
     flushes.finish()
     append(log, batch())
-    for _ in range(2):  # the first one may be about nothing
+    for _ in range(2):  # the first flush may have nothing to do
         flushes.begin()
         flushes.finish()
     assert log.recovery_point == log.log_end_offset > flushed

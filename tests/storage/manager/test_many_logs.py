@@ -26,7 +26,7 @@ def manager(*directories: Path) -> LogManager:
 
 
 def carry_out(steps: Iterable[Works]) -> None:
-    """As an owner without threads does."""
+    """Run the work as an owner without threads does."""
     for works in steps:
         for work in works:
             work()
@@ -34,7 +34,7 @@ def carry_out(steps: Iterable[Works]) -> None:
 
 @pytest.fixture
 def calls(faults: FaultyFiles) -> Counter[str]:
-    """How often files were opened to be written, synced, renamed."""
+    """The number of files opened for writing, synced, and renamed."""
     return faults.calls
 
 
@@ -44,7 +44,7 @@ def lead(logs: LogManager, count: int) -> None:
 
 
 def cost_per_log(calls: Counter[str], work: Callable[[int], None]) -> dict[str, float]:
-    """Calls for each of the logs that ``work(count)`` is about, what comes once left out."""
+    """Calls per log of ``work(count)``, without calls that occur only once."""
     found = []
     for count in (10, 30):
         calls.clear()
@@ -55,7 +55,7 @@ def cost_per_log(calls: Counter[str], work: Callable[[int], None]) -> dict[str, 
 
 
 def test_creation(tmp_path: Path, calls: Counter[str]) -> None:
-    """A folder; nothing else, and nothing is synced."""
+    """Creation makes only a folder, and syncs nothing."""
 
     def create(count: int) -> None:
         logs = manager(tmp_path / str(count))
@@ -81,7 +81,8 @@ def test_first_records(tmp_path: Path, calls: Counter[str]) -> None:
 
 
 def test_topic_ids_of_empty_logs_are_written_later(tmp_path: Path, calls: Counter[str]) -> None:
-    """By the broker now and then, and not twice. A stop does without: the controller tells them again."""
+    """The broker writes them periodically, and only once. A stop does not write them, because the controller sends them
+    again."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 5)
@@ -97,7 +98,7 @@ def test_topic_ids_of_empty_logs_are_written_later(tmp_path: Path, calls: Counte
 
 
 def test_an_empty_log_is_read_and_opened_without_files(tmp_path: Path) -> None:
-    """A crash leaves nothing but its folder; the next start takes that for a log that begins at 0, of any topic."""
+    """After a crash, only its folder exists. The next start opens it as a log that begins at 0, for any topic id."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 1)
@@ -132,7 +133,7 @@ def test_an_empty_log_is_read_and_opened_without_files(tmp_path: Path) -> None:
 
 
 def test_an_empty_log_that_does_not_begin_at_0_has_files(tmp_path: Path) -> None:
-    """Their names alone say where it goes on."""
+    """Only the file names contain the next offset."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 1)
@@ -147,7 +148,7 @@ def test_an_empty_log_that_does_not_begin_at_0_has_files(tmp_path: Path) -> None
 
 
 def test_an_empty_log_that_ends_later_begins_where_it_did(tmp_path: Path) -> None:
-    """As the copy of one whose records were all compacted away. It was not flushed."""
+    """Such a log is the copy of a log from which compaction removed all records. It was not flushed."""
     log = create_log(TP, str(tmp_path / "t-0"), LogConfig(cleanup_policy=("compact",)), Means(FilePool()), 0)
     log.extend_to(7, 0)
     assert log.recovery_point == 7
@@ -158,7 +159,7 @@ def test_an_empty_log_that_ends_later_begins_where_it_did(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("refused", [f"{0:020d}.log", f"{0:020d}.index", "partition.metadata.tmp"])
 def test_a_disk_that_refuses_the_files_takes_no_record(tmp_path: Path, faults: FaultyFiles, refused: str) -> None:
-    """The first append says so, as any other would."""
+    """The first append raises the error, as any other append would."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 1)
@@ -197,7 +198,7 @@ def test_restarts(tmp_path: Path, calls: Counter[str], is_clean: bool) -> None:
 
 
 def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
-    """Also after deletions and a restart."""
+    """This also holds after deletions and a restart."""
     logs = manager(*(tmp_path / name for name in "abc"))
     logs.start({})
     lead(logs, 9)
@@ -217,7 +218,7 @@ def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
 
 
 def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -> None:
-    """The segment, both indexes, the folder and its name, for each log with records; none for the others."""
+    """For each log with records: the segment, both indexes, the folder and its parent. For other logs: nothing."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 20)
@@ -233,7 +234,7 @@ def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -
 
 
 def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path: Path) -> None:
-    """Its heartbeats, for one; each step makes a bounded number of logs durable."""
+    """For example, it sends heartbeats; each step makes a bounded number of logs durable."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 2 * LOGS_AT_ONCE + 1)
@@ -253,7 +254,7 @@ def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path: Pa
 
 
 def test_the_owner_syncs_where_it_likes(tmp_path: Path, calls: Counter[str]) -> None:
-    """Closing waits for no disk itself: the fsyncs are given out, and files are closed when they are done."""
+    """Closing does not wait for the disk: it hands out the fsyncs, and closes the files when they are done."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 1)
@@ -270,7 +271,7 @@ def test_the_owner_syncs_where_it_likes(tmp_path: Path, calls: Counter[str]) -> 
 
 
 def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None:
-    """Two managers with the same seed do the same."""
+    """Two managers with the same seed behave the same."""
 
     def names_and_jitters(folder: Path) -> tuple[list[str], list[int]]:
         config = LogConfig(segment_jitter_ms=1_000_000)
@@ -311,7 +312,7 @@ def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None
 def test_a_failed_sync_fails_the_whole_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: FaultyFiles
 ) -> None:
-    """After all others are through, since a file must not be closed while a thread syncs it."""
+    """The error is raised after all other syncs, because a file must not be closed while a thread syncs it."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 5)

@@ -1,4 +1,4 @@
-"""``meta.properties`` as a power loss or a person may leave it: a start does what a start of Kafka 3.9.1 does.
+"""``meta.properties`` after a power loss or an edit: a start behaves as that of Kafka 3.9.1.
 
 tests/peers/logs/test_damaged_files.py compares the two.
 """
@@ -40,7 +40,7 @@ def stopped(path: Path) -> Path:
     ids=["missing", "empty", "NULs", "garbage", "comment", "NUL tail", "no cluster"],
 )
 def test_a_file_that_names_no_other_owner_is_completed(tmp_path: Path, content: bytes | None) -> None:
-    """The directory is claimed, and its logs are served."""
+    """The broker completes the file and serves the logs."""
     meta = stopped(tmp_path)
     meta.unlink()
     if content is not None:
@@ -52,7 +52,7 @@ def test_a_file_that_names_no_other_owner_is_completed(tmp_path: Path, content: 
 
 
 def test_a_missing_version_is_version_0(tmp_path: Path) -> None:
-    """The file is right as it is, so it stays."""
+    """The file is valid, so it is not changed."""
     meta = stopped(tmp_path)
     meta.write_bytes(b"broker.id=3\ncluster.id=cluster\n")
     start(tmp_path).shutdown()
@@ -65,7 +65,7 @@ def test_a_missing_version_is_version_0(tmp_path: Path) -> None:
     ids=["broker", "torn cluster id", "cluster", "KRaft"],
 )
 def test_a_file_that_names_another_owner_stops_the_broker(tmp_path: Path, content: bytes) -> None:
-    """Also beside a directory that is right, and the file stays as it is."""
+    """This also holds if another directory is valid. The file is not changed."""
     meta = stopped(tmp_path / "1")
     meta.write_bytes(content)
     for paths in ([tmp_path / "1"], [tmp_path / "2", tmp_path / "1"]):
@@ -79,7 +79,7 @@ def test_a_file_that_names_another_owner_stops_the_broker(tmp_path: Path, conten
     [b"version=0\ncluster.id=cluster\nbroker.id=3\0\0\n", b"version=\0\n", b"version=7\n", b"version=0x\nbroker.id=3"],
 )
 def test_a_value_that_cannot_be_read_costs_its_own_directory(tmp_path: Path, content: bytes) -> None:
-    """The others are used; without others the start fails and says which file to correct."""
+    """Other directories are used. Without others, the start fails, and the error names the file to correct."""
     meta = stopped(tmp_path / "1")
     meta.write_bytes(content)
     logs = start(tmp_path / "2", tmp_path / "1")
@@ -91,7 +91,8 @@ def test_a_value_that_cannot_be_read_costs_its_own_directory(tmp_path: Path, con
 
 
 def test_a_file_that_names_nobody_is_reported(tmp_path: Path) -> None:
-    """Whoever reads the log learns that the directory was taken without proof; a missing file is a new directory."""
+    """The log reports that the directory was accepted without proof of its owner. A missing file means a new
+    directory."""
     found: list[Finding] = []
     check_meta_properties(str(tmp_path), 3, "cluster", found.append)
     check_meta_properties(str(tmp_path), 3, "cluster", found.append)

@@ -1,4 +1,5 @@
-"""Recoveries in helper processes: the same result as here, whatever becomes of the helper, and an owner never kept."""
+"""Recoveries in helper processes: the result is that of a recovery in this process, even if the helper dies, and the
+owner never blocks."""
 
 import os
 import signal
@@ -52,7 +53,7 @@ def fill(log: Log, size_bytes: int, value_bytes: int = 16_000) -> None:
 
 @pytest.fixture
 def crashed(tmp_path: Path) -> Crashed:
-    """A folder with a log of three segments, whose last one is torn, and a small one; and what they held."""
+    """A folder with a small log and a log of three segments, the last one torn; and the contents of both."""
     logs = manager(tmp_path)
     logs.start({})
     fill(logs.get_or_create(BIG), 2_500_000)
@@ -82,7 +83,7 @@ def answer(pool: HelperPool) -> tuple[Any, Any]:
 def test_a_helper_finds_what_a_scan_here_finds(
     crashed: Crashed, monkeypatch: pytest.MonkeyPatch, helper_count: int
 ) -> None:
-    """Records, producers, epochs, what was dropped; small logs never leave the process."""
+    """Records, producers, epochs and dropped bytes are the same. Small logs are recovered in this process."""
     path, expected = crashed
     submitted: list[Work] = []
     submit = HelperPool.submit
@@ -121,7 +122,7 @@ def test_a_helper_that_dies_leaves_its_work_to_the_broker(tmp_path: Path, crashe
 
 
 def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path: Path, crashed: Crashed) -> None:
-    """The kernel, short of memory, may kill it at any time."""
+    """The kernel may kill a helper at any time when memory is short."""
     pool = HelperPool(1)
     pool.submit("first", scan_work(tmp_path))
     assert answer(pool)[1] is not None
@@ -137,7 +138,7 @@ def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path: Pat
 def test_where_no_process_can_be_started_the_broker_does_the_work(
     crashed: Crashed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A container may be at its limit of processes."""
+    """A container may have reached its process limit."""
 
     def refuse(*arguments: object, **options: object) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
@@ -152,7 +153,7 @@ def test_where_no_process_can_be_started_the_broker_does_the_work(
 
 
 def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path: Path, crashed: Crashed) -> None:
-    """A file that cannot be read comes back as the OSError that it is."""
+    """The owner gets the OSError of an unreadable file."""
     pool = HelperPool(1)
     pool.submit(1, scan_work(tmp_path, log_path=str(tmp_path / "gone.log")))
     token, error = answer(pool)
@@ -161,7 +162,7 @@ def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path: Path, c
 
 
 def test_a_failing_disk_under_a_helper_is_an_error_of_the_directory(tmp_path: Path, crashed: Crashed) -> None:
-    """A page that cannot be read ends a process with SIGBUS; it must not be the broker."""
+    """Access to an unreadable page kills a process with SIGBUS; this must not be the broker."""
     pool = HelperPool(1)
     pool.submit(1, scan_work(tmp_path))
     pool._helpers[0].process.send_signal(signal.SIGBUS)
@@ -181,7 +182,7 @@ def test_an_owner_gets_its_turn_while_a_helper_works(crashed: Crashed) -> None:
 
 
 def test_a_start_that_is_given_up_changes_nothing(crashed: Crashed) -> None:
-    """No marker, no checkpoint, no helper left; the next start finds everything."""
+    """It leaves no marker, checkpoint or helper, and the next start finds everything."""
     path, expected = crashed
     before = {entry.name for entry in path.iterdir()}
     logs = manager(path)
@@ -200,9 +201,9 @@ def test_a_start_that_is_given_up_changes_nothing(crashed: Crashed) -> None:
 def test_a_directory_that_fails_in_a_helper_goes_offline_alone(
     tmp_path: Path, crashed: Crashed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The report says why."""
+    """The report contains the reason."""
     path, _ = crashed
-    monkeypatch.setattr(ScanWork, "run", None)  # the helper does not see this; nobody scans here
+    monkeypatch.setattr(ScanWork, "run", None)  # the helper does not use this function, and this process must not scan
     monkeypatch.setattr(HelperPool, "answers", lambda self, timeout_s=0: [(self._queue_token, OSError("broken disk"))])
     monkeypatch.setattr(HelperPool, "submit", lambda self, token, work: setattr(self, "_queue_token", token))
     monkeypatch.setattr(HelperPool, "is_busy", property(lambda self: hasattr(self, "_queue_token")))

@@ -1,4 +1,4 @@
-"""A batch built from a stream is the batch that a producer would have built."""
+"""A batch built from a stream equals the batch that a producer would build."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ PIECES = st.lists(st.binary(max_size=300), max_size=20)
 
 @given(PIECES, st.sampled_from(CODECS), st.integers(1, 3000))
 def test_pieces_are_compressed_as_the_whole_is(pieces: list[bytes], codec: Compression, times: int) -> None:
-    """Byte for byte, but for the size in the frame of big zstd data."""
+    """The result is the same byte for byte, except the size field in the frame of large zstd data."""
     data = b"".join(pieces) * times
     compressor = StreamCompressor(codec)
     for start in range(0, len(data), 70_000):
@@ -35,7 +35,7 @@ def test_pieces_are_compressed_as_the_whole_is(pieces: list[bytes], codec: Compr
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_bound_ends_the_work(codec: Compression) -> None:
-    """As soon as the result is beyond it."""
+    """The writer stops as soon as the result exceeds the limit."""
     compressor = StreamCompressor(codec, max_size_bytes=100)
     with pytest.raises(RecordTooLarge):
         for number in range(100_000):
@@ -46,7 +46,7 @@ def test_the_bound_ends_the_work(codec: Compression) -> None:
 @pytest.mark.parametrize("compression", [codec.name for codec in CODECS])
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 def test_conforming_gives_the_batch_of_an_honest_producer(compression: str, target: str) -> None:
-    """Another codec, the same records; with the same codec the same batch."""
+    """With another codec, the records are the same; with the same codec, the batch is the same."""
     own = "none" if target == "uncompressed" else target
     content: dict[str, Any] = {"timestamps": [T0, T0 + 7, T0 - 3], "key": b"k", "headers": [("h", b"x"), ("i", None)]}
     sent = batch(3, compression=compression, **content)
@@ -56,7 +56,7 @@ def test_conforming_gives_the_batch_of_an_honest_producer(compression: str, targ
 
 
 def test_offset_deltas_that_do_not_count_up_are_given_anew() -> None:
-    """As Kafka does in a compressed batch; clients before KIP-31 were understood have sent such."""
+    """Kafka does this in a compressed batch. Some clients have sent such deltas."""
     data = b"".join(encode_record(index, 7, None, b"%d" % index) for index in range(3))
     builder = RecordBatchBuilder("gzip")
     for index in range(3):
@@ -70,15 +70,15 @@ def test_offset_deltas_that_do_not_count_up_are_given_anew() -> None:
 
 
 def test_records_that_break_a_rule() -> None:
-    """Malformed fields; a record that no producer writes."""
+    """Malformed fields, and a record that no producer writes."""
     odd = batch(2)
-    odd[-1] = 9  # headers that are not there
+    odd[-1] = 9  # missing headers
     with pytest.raises(InvalidRecord):
         conform(odd, read_header(odd), LogConfig(compression_type="gzip"), T0)
 
 
 def test_a_writer_encodes_what_it_gets() -> None:
-    """Deltas to the first timestamp."""
+    """Timestamps are encoded as deltas to the first one."""
     writer = BatchWriter(Compression.none)
     for delta in (0, 5):
         writer.add(T0 + delta, encode_record(0, 0, b"k", b"v")[4:])

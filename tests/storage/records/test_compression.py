@@ -1,4 +1,4 @@
-"""Codecs: round trips, framing that Java reads, bounds."""
+"""Codecs: round trips, framing that Java can read, and size limits."""
 
 import gzip
 import random
@@ -21,13 +21,13 @@ CODECS = [codec for codec in Compression if codec]
 
 @given(st.sampled_from(list(Compression)), st.binary(max_size=100_000))
 def test_data_come_back(codec: Compression, data: bytes) -> None:
-    """Every codec, also for empty data."""
+    """Data survive a round trip with every codec, also if empty."""
     assert decompress(codec, compress(codec, data)) == data
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_bound_holds(codec: Compression) -> None:
-    """Exactly the bound passes, one byte more does not."""
+    """Data of exactly the limit are accepted; one byte more is refused."""
     data = compress(codec, b"\0" * 300_000)
     assert len(decompress(codec, data, 300_000)) == 300_000
     with pytest.raises(CorruptRecord):
@@ -36,14 +36,14 @@ def test_the_bound_holds(codec: Compression) -> None:
 
 @given(st.sampled_from(CODECS), st.binary(max_size=200))
 def test_garbage_gives_typed_errors_only(codec: Compression, data: bytes) -> None:
-    """Nothing but StorageError comes out of damaged data."""
+    """Damaged data raise only StorageError."""
     with suppress(StorageError):
         decompress(codec, data, 10_000)
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_data_cut_off_anywhere_are_noticed_or_shorter(codec: Compression) -> None:
-    """A cut is an error, or – at a block's end – gives a prefix; never something else."""
+    """Truncated data raise an error or, at a block's end, give a prefix."""
     data = bytes(range(256)) * 300
     whole = compress(codec, data)
     for cut in range(0, len(whole), max(1, len(whole) // 50)):
@@ -62,7 +62,7 @@ def test_snappy_is_written_in_javas_framing_and_read_without() -> None:
 
 
 def test_lz4_frames_have_independent_blocks() -> None:
-    """Java's reader refuses linked ones, and so do we."""
+    """Java's reader refuses linked blocks, and so does ours."""
     data = b"abc" * 100_000
     assert lz4.frame.get_frame_info(compress(Compression.lz4, data))["block_linked"] is False
     with pytest.raises(CorruptRecord, match="linked"):
@@ -70,7 +70,7 @@ def test_lz4_frames_have_independent_blocks() -> None:
 
 
 def test_lz4_is_compressed_by_several_threads_at_once() -> None:
-    """Each has a context of its own meanwhile, and the next gets one that has been used."""
+    """Concurrent threads use different contexts, and later calls reuse them."""
     datas = [bytes([number]) * 1000 + random.Random(number).randbytes(200_000) for number in range(8)]
     expected = [lz4.frame.compress(data, block_linked=False, block_size=4, store_size=False) for data in datas]
     with ThreadPoolExecutor(4) as pool:
@@ -80,7 +80,7 @@ def test_lz4_is_compressed_by_several_threads_at_once() -> None:
 
 @pytest.mark.parametrize("store_size", [False, True])
 def test_lz4_frames_in_a_row_are_read_one_by_one(store_size: bool) -> None:
-    """At once or in steps, as the bound and what the frame says of its size have it."""
+    """Frames are decompressed at once or in steps, depending on the limit and the size in the frame header."""
     frame = partial(lz4.frame.compress, block_linked=False, store_size=store_size)
     frames = [frame(b"a" * 3000), frame(b""), frame(b"b" * 99_999)]
     for bound in (102_999, 1 << 20, 1 << 27):
@@ -94,7 +94,7 @@ def test_lz4_frames_in_a_row_are_read_one_by_one(store_size: bool) -> None:
 
 
 def test_several_members_are_read_as_one() -> None:
-    """gzip members and zstd frames in a row."""
+    """This covers consecutive gzip members and zstd frames."""
     assert decompress(Compression.gzip, gzip.compress(b"a") + gzip.compress(b"b")) == b"ab"
     frames = compress(Compression.zstd, b"a" * 100_000) + compress(Compression.zstd, b"b")
     assert decompress(Compression.zstd, frames) == b"a" * 100_000 + b"b"
@@ -104,7 +104,7 @@ def test_a_zstd_frame_that_ends_in_the_middle_is_damaged() -> None:
     data = random.Random(1).randbytes(200_000)
     frame = compress(Compression.zstd, data)
     for size in (1, 5, 100_000, len(frame) - 1):
-        with pytest.raises(CorruptRecord, match="zstd: the data end in the middle"):
+        with pytest.raises(CorruptRecord, match="zstd: the data are truncated"):
             decompress(Compression.zstd, frame[:size])
     with pytest.raises(CorruptRecord, match="zstd"):
         decompress(Compression.zstd, frame + b"garbage")
@@ -116,13 +116,13 @@ def test_thousands_of_empty_zstd_frames_are_refused_soon() -> None:
 
 
 def test_unknown_codecs_are_refused() -> None:
-    """Numbers 5 to 7 were never given out."""
+    """Numbers 5 to 7 were never assigned."""
     with pytest.raises(UnsupportedCompression):
         decompress(6, b"")
 
 
 def test_the_lz4_header_checksum_can_be_broken_and_mended() -> None:
-    """Magic 0 has it computed over the frame's magic number, too."""
+    """In magic 0, the checksum also covers the frame's magic number."""
     good = compress(Compression.lz4, b"hello" * 100)
     assert with_checksum(good, broken=False) == good
     broken = with_checksum(good, broken=True)

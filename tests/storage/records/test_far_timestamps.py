@@ -1,4 +1,4 @@
-"""Timestamps that no long can hold, or that Kafka refuses: a batch's base and its deltas may add up to anything."""
+"""Timestamps beyond 64 bits, or that Kafka refuses: a batch's base timestamp and deltas can add up to any value."""
 
 import struct
 from pathlib import Path
@@ -19,7 +19,7 @@ LAST = 2**63 - 1
 
 
 def overflowing() -> bytearray:
-    """Two records, the first at the last millisecond that there is, the second five later."""
+    """Two records: the first has the largest timestamp of 64 bits, the second is five milliseconds later."""
     data = batch(2, timestamps=[0, 5])
     _TIMESTAMPS.pack_into(data, 27, LAST, LAST)
     data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
@@ -27,7 +27,7 @@ def overflowing() -> bytearray:
 
 
 def test_a_lookup_finds_what_java_would_find(tmp_path: Path) -> None:
-    """The second record's timestamp wraps around into the past; it must not be answered as it is."""
+    """The second record's timestamp wraps around into the past, and must not be returned."""
     log = new_log(tmp_path)
     append(log, overflowing())
     assert offset_for_timestamp(log, T0) == TimestampOffset(LAST, 0, 0)
@@ -36,7 +36,7 @@ def test_a_lookup_finds_what_java_would_find(tmp_path: Path) -> None:
 
 
 def test_old_consumers_read_on() -> None:
-    """An exception would meet them at every try."""
+    """Otherwise, an old consumer would get the same exception at every retry."""
     (first, second) = read_message_set(down_convert(bytes(overflowing()), 1))
     assert (first.timestamp_ms, second.timestamp_ms) == (LAST, -(2**63) + 4)
 
@@ -50,7 +50,7 @@ def test_a_topic_with_its_own_codec_refuses_them(tmp_path: Path) -> None:
 
 
 def test_old_producers_may_not_go_below_none() -> None:
-    """-1 is no timestamp; what is less would come back as something else."""
+    """-1 means no timestamp; a smaller value would be converted to another one."""
     with pytest.raises(InvalidTimestamp):
         up_convert(encode_message(0, 1, 0, -(2**63), None, b"a") + encode_message(1, 1, 0, LAST, None, b"b"))
     validate_batch(up_convert(encode_message(0, 1, 0, -1, None, b"a")))

@@ -1,4 +1,4 @@
-"""Magic 0 and 1, and the way between the formats; the other side is kafka-python's implementation."""
+"""Magic 0 and 1, and conversions between the formats, compared with kafka-python's implementation."""
 
 import gzip
 from contextlib import suppress
@@ -44,7 +44,7 @@ def messages_of(content: Content, magic: int, first_offset: int = 0) -> list[Leg
 
 @given(CONTENT, st.sampled_from([0, 1]), CODECS, st.integers(0, 1 << 40))
 def test_sets_round_trip(content: Content, magic: int, codec: Compression, first_offset: int) -> None:
-    """Absolute offsets outside, whatever is inside a wrapper."""
+    """The results have absolute offsets, even if a wrapper contains relative ones."""
     messages = messages_of(content, magic, first_offset)
     data = write_message_set(messages, magic, codec)
     assert list(read_message_set(data)) == messages
@@ -56,7 +56,7 @@ def test_sets_round_trip(content: Content, magic: int, codec: Compression, first
 @given(CONTENT, st.sampled_from([0, 1]), CODECS)
 @settings(max_examples=40)
 def test_kafka_python_writes_what_we_read(content: Content, magic: int, codec: Compression) -> None:
-    """Its builder, our reader; for lz4 in magic 0 it would need a further library."""
+    """kafka-python builds the sets, and we read them. For lz4 in magic 0, it would need another library."""
     assume(magic or codec != Compression.lz4)
     builder = LegacyRecordBatchBuilder(magic=magic, compression_type=int(codec), batch_size=1 << 20)
     for index, (timestamp_ms, key, value) in enumerate(content):
@@ -70,7 +70,7 @@ def test_kafka_python_writes_what_we_read(content: Content, magic: int, codec: C
 @given(CONTENT, st.sampled_from([0, 1]), CODECS)
 @settings(max_examples=40)
 def test_kafka_python_reads_what_we_write(content: Content, magic: int, codec: Compression) -> None:
-    """Our writer, its reader, wrappers included."""
+    """We write the sets, including wrappers, and kafka-python reads them."""
     assume(magic or codec != Compression.lz4)
     data = write_message_set(messages_of(content, magic, 100), magic, codec)
     if codec:
@@ -80,13 +80,13 @@ def test_kafka_python_reads_what_we_write(content: Content, magic: int, codec: C
 
 @given(st.binary(max_size=200))
 def test_garbage_gives_typed_errors_only(data: bytes) -> None:
-    """Nothing but StorageError."""
+    """Garbage raises only StorageError."""
     with suppress(StorageError):
         list(read_message_set(data))
 
 
 def test_a_partial_tail_is_an_error_for_producers_and_skipped_for_readers() -> None:
-    """Cut anywhere in the second message."""
+    """The set is cut at every position of the second message."""
     first = encode_message(0, 1, 0, T0, None, b"a")
     second = encode_message(1, 1, 0, T0, None, b"b")
     for cut in range(1, len(second)):
@@ -97,7 +97,7 @@ def test_a_partial_tail_is_an_error_for_producers_and_skipped_for_readers() -> N
 
 
 def test_flipped_bytes_are_noticed() -> None:
-    """By the CRC, from the magic byte on."""
+    """The CRC covers all bytes from the magic byte on."""
     good = encode_message(0, 1, 0, T0, b"k", b"v")
     for position in range(12, len(good)):
         damaged = bytearray(good)
@@ -107,7 +107,7 @@ def test_flipped_bytes_are_noticed() -> None:
 
 
 def test_a_wrapper_in_a_wrapper_is_refused() -> None:
-    """And so are mixed magics and zstd."""
+    """Mixed magics and zstd are refused, too."""
     inner = write_message_set(messages_of([(1, None, b"v")], 1), 1, Compression.gzip)
     nested = encode_message(0, 1, Compression.gzip, 1, None, gzip.compress(inner))
     mixed = encode_message(0, 1, Compression.gzip, 1, None, gzip.compress(encode_message(0, 0, 0, -1, None, b"v")))
@@ -130,7 +130,7 @@ def test_up_conversion_keeps_keys_values_timestamps_and_codec(content: Content, 
 
 
 def test_up_conversion_refuses_empty_sets_and_append_time() -> None:
-    """A producer's mistakes."""
+    """Both are errors of the producer."""
     with pytest.raises(InvalidRecord):
         up_convert(b"")
     with pytest.raises(InvalidTimestamp):
@@ -140,7 +140,7 @@ def test_up_conversion_refuses_empty_sets_and_append_time() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4"])
 def test_down_conversion_keeps_offsets_and_drops_headers(magic: int, compression: str) -> None:
-    """Per batch one set in the batch's codec; control batches go."""
+    """Each batch becomes one set with the batch's codec; control batches are dropped."""
     first = batch(3, compression=compression, key=b"k", headers=[("h", b"x")])
     first[:8] = (100).to_bytes(8, "big")
     control = batch(1, key=b"\0\0\0\1", producer_id=1, producer_epoch=0, control=True)
@@ -154,18 +154,18 @@ def test_down_conversion_keeps_offsets_and_drops_headers(magic: int, compression
 
 
 def test_down_conversion_starts_at_the_fetch_offset_where_it_can() -> None:
-    """Only uncompressed batches are cut; old clients skip the rest themselves."""
+    """Only uncompressed batches can start at the fetch offset; for others, old clients skip the earlier messages."""
     assert [m.offset for m in read_message_set(down_convert(batch(4), 1, first_offset=2))] == [2, 3]
     assert len(list(read_message_set(down_convert(batch(4, compression="gzip"), 1, first_offset=2)))) == 4
 
 
 def test_down_conversion_carries_append_time() -> None:
-    """The attribute bit of magic 1."""
+    """Magic 1 has an attribute bit for it."""
     data = down_convert(batch(2, log_append_time=True), 1)
     assert all(message.log_append_time for message in read_message_set(data))
 
 
 def test_zstd_has_no_old_form() -> None:
-    """UNSUPPORTED_COMPRESSION_TYPE for such a fetcher."""
+    """A fetcher with an old version gets UNSUPPORTED_COMPRESSION_TYPE."""
     with pytest.raises(UnsupportedCompression):
         down_convert(batch(1, compression="zstd"), 1)

@@ -1,4 +1,4 @@
-"""What a log keeps of the timestamps in a producer's header, and which records it names when it refuses a batch."""
+"""How a log corrects the timestamps in a producer's header, and which records it names when it refuses a batch."""
 
 from pathlib import Path
 from struct import Struct
@@ -53,7 +53,7 @@ def with_append_time_bit(data: bytearray) -> bytearray:
 
 
 def stored(log: Log) -> list[BatchHeader]:
-    """The headers in the log, each with a good checksum."""
+    """The headers in the log, after checking that each checksum is valid."""
     data = present(log.read(0, 1 << 20).slice).read()
     headers = []
     for position, header in iter_batches(data):
@@ -68,7 +68,8 @@ def stored(log: Log) -> list[BatchHeader]:
 def test_the_largest_timestamp_is_that_of_the_records(
     tmp_path: Path, topic: dict[str, Any], codec: str, claimed_ms: int
 ) -> None:
-    """sarama before 1.45 leaves -1 in every header; lookups by time, retention and producers' state go by it."""
+    """sarama before 1.45 writes -1 to every header, and timestamp lookups, retention and producer expiry use this
+    field."""
     log = new_log(tmp_path, **topic)
     append(log, claiming(claimed_ms, compression=codec))
     assert [header.max_timestamp for header in stored(log)] == [T0 + 1000]
@@ -79,14 +80,14 @@ def test_the_largest_timestamp_is_that_of_the_records(
 
 @pytest.mark.parametrize("count", [2, 1500])
 def test_so_it_is_in_a_batch_of_many_records(tmp_path: Path, count: int) -> None:
-    """Which is checked elsewhere."""
+    """Another code path checks such a batch."""
     log = new_log(tmp_path)
     append(log, claiming(-1, count))
     assert offset_for_timestamp(log, T0 + 1) == TimestampOffset(T0 + 1000, 1, 0)
 
 
 def test_a_producer_with_such_headers_is_remembered(tmp_path: Path) -> None:
-    """Else its retry after the next check of expired producers is written twice."""
+    """Otherwise, a retry after the next expiry check would be written twice."""
     log = new_log(tmp_path)
     for claimed_ms in (-1, 0):
         data = claiming(claimed_ms, producer_id=7, producer_epoch=0, base_sequence=claimed_ms * 2 + 2)
@@ -105,7 +106,7 @@ def test_retention_goes_by_the_records(tmp_path: Path) -> None:
 
 
 def test_records_without_timestamps_keep_none(tmp_path: Path) -> None:
-    """-1, and what is below, as in Kafka."""
+    """These are -1 and all smaller values, as in Kafka."""
     log = new_log(tmp_path)
     for timestamp_ms in (-1, -5000):
         append(log, claiming(-1, timestamps=[timestamp_ms] * 2))
@@ -115,7 +116,7 @@ def test_records_without_timestamps_keep_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("topic", TOPICS.values(), ids=TOPICS.keys())
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 def test_a_producers_append_time_bit_is_removed(tmp_path: Path, topic: dict[str, Any], codec: str) -> None:
-    """Where timestamps are the producer's business, as in Kafka."""
+    """With CreateTime, the bit is removed, as in Kafka."""
     log = new_log(tmp_path, **topic)
     append(log, with_append_time_bit(claiming(T0 + 1000, compression=codec)))
     (header,) = stored(log)
@@ -126,7 +127,7 @@ def test_a_producers_append_time_bit_is_removed(tmp_path: Path, topic: dict[str,
     ("topic", "max_timestamp_ms"), [({}, -1), ({"message_timestamp_type": "LogAppendTime"}, T0 + 1000)]
 )
 def test_a_producers_append_time_bit_is_refused(tmp_path: Path, topic: dict[str, Any], max_timestamp_ms: int) -> None:
-    """Without a timestamp, and where the broker sets timestamps."""
+    """The bit is refused without a timestamp, and with LogAppendTime."""
     log = new_log(tmp_path, **topic)
     with pytest.raises(InvalidTimestamp) as refused:
         append(log, with_append_time_bit(claiming(max_timestamp_ms)))
@@ -145,7 +146,7 @@ def test_each_record_outside_the_bounds_is_named(tmp_path: Path, codec: str) -> 
 
 
 def test_records_without_a_key_are_named_among_them(tmp_path: Path) -> None:
-    """One timestamp makes it INVALID_TIMESTAMP, as in Kafka."""
+    """A single invalid timestamp makes the error INVALID_TIMESTAMP, as in Kafka."""
     log = new_log(tmp_path, message_timestamp_before_max_ms=1000, cleanup_policy=("compact",))
     records = RecordBatchBuilder()
     records.append(T0, None, b"v")
@@ -158,7 +159,7 @@ def test_records_without_a_key_are_named_among_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("topic", TOPICS.values(), ids=TOPICS.keys())
 def test_a_count_that_the_records_do_not_have_is_refused(tmp_path: Path, topic: dict[str, Any], codec: str) -> None:
-    """Two billion offsets would be gone otherwise."""
+    """Otherwise, one batch could use up two billion offsets."""
     log = new_log(tmp_path, **topic)
     for claimed in (1, 3, 2**31 - 1):
         data = batch(2, key=b"k", compression=codec)

@@ -1,4 +1,4 @@
-"""Batches of magic 2: what is built is read back, and damage is noticed."""
+"""Batches of magic 2: records survive a round trip, and damage is noticed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -52,7 +52,7 @@ def test_records_come_back_as_they_went_in(records: Records, compression: str, b
 def test_keys_and_values_alone_are_those_of_the_records(
     records: Records, compression: str, data: st.DataObject
 ) -> None:
-    """Also in damaged batches: the same ones are refused, after as many records."""
+    """This also holds for damaged batches: the same ones are refused, after the same number of records."""
     builder = RecordBatchBuilder(compression)
     for timestamp_ms, key, value, headers in records:
         builder.append(timestamp_ms, key, value, headers)
@@ -76,20 +76,20 @@ def test_keys_and_values_alone_are_those_of_the_records(
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
 def test_varints_round_trip(value: int) -> None:
-    """Any signed 64-bit number, and the position after it."""
+    """The result is any signed 64-bit number, and the position after it."""
     encoded = encode_varint(value)
     assert read_varint(b"x" + encoded + b"y", 1) == (value, 1 + len(encoded))
 
 
 def test_an_endless_varint_is_refused() -> None:
-    """Eleven continuation bytes are no number."""
+    """Eleven continuation bytes are not a valid number."""
     with pytest.raises(InvalidRecord):
         read_varint(b"\xff" * 20, 0)
 
 
 @given(st.binary(max_size=400))
 def test_garbage_gives_typed_errors_only(garbage: bytes) -> None:
-    """Whatever stands where records should be, the answer is a StorageError."""
+    """Any invalid data in place of records raise StorageError."""
     data = bytearray(batch(3))
     del data[HEADER_SIZE:]
     data += garbage
@@ -119,7 +119,7 @@ def test_offset_and_epoch_lie_outside_the_crc() -> None:
 
 
 def test_a_partial_batch_at_the_end_is_skipped() -> None:
-    """As at the end of a fetch response, wherever it is cut."""
+    """A fetch response may end at any byte of a batch."""
     first, second = batch(2), batch(3)
     for cut in range(len(second)):
         assert [position for position, _ in iter_batches(first + second[:cut])] == [0]
@@ -127,7 +127,7 @@ def test_a_partial_batch_at_the_end_is_skipped() -> None:
 
 
 def test_another_magic_and_an_impossible_length_are_corrupt() -> None:
-    """iter_batches does not walk into the void."""
+    """iter_batches does not read beyond the data."""
     raw = batch()
     raw[16] = 1
     with pytest.raises(CorruptRecord):
@@ -139,7 +139,7 @@ def test_another_magic_and_an_impossible_length_are_corrupt() -> None:
 
 
 def test_producer_identity_may_be_given_at_build_time() -> None:
-    """The same collected records, sent under an identity that is known only now."""
+    """The same collected records are sent with an identity that becomes known only when the batch is built."""
     builder = RecordBatchBuilder()
     builder.append(1, None, b"v")
     header = read_header(builder.build(producer_id=4, producer_epoch=2, base_sequence=9))
@@ -157,7 +157,7 @@ def test_log_append_time_overrides_the_records_timestamps() -> None:
 
 
 def test_a_batch_that_grows_beyond_the_bound_is_refused() -> None:
-    """A decompression bomb costs no more than the bound."""
+    """A decompression bomb uses no more memory than the limit."""
     data = batch(1, value=b"\0" * 1_000_000, compression="zstd")
     with pytest.raises(CorruptRecord):
         list(decode_records(data, max_uncompressed_bytes=100_000))
@@ -170,7 +170,7 @@ def test_sequences_wrap_at_two_to_the_31() -> None:
 
 
 def test_a_header_name_that_is_not_utf_8_is_replaced_as_javas_clients_do() -> None:
-    """Kafka's broker stores it as it comes (DefaultRecord.java@3.9), so it is no reason to refuse a batch."""
+    """Kafka's broker stores it unchanged (DefaultRecord.java@3.9), so the batch is not refused."""
     data = batch(headers=[("cut ~", b"x")]).replace(b"cut ~", b"cut \xe2")
     assert [record.headers for record in decode_records(data)] == [(("cut \ufffd", b"x"),)]
 
@@ -185,5 +185,5 @@ def test_a_record_count_beyond_the_data_is_invalid() -> None:
 
 
 def test_known_bytes_of_a_record() -> None:
-    """The example of the protocol guide's layout, by hand."""
+    """A record encoded by hand according to the protocol guide."""
     assert encode_record(0, 1, b"k", None, [("h", b"x")]) == bytes([22, 0, 0, 2, 2, 107, 1, 2, 2, 104, 2, 120])

@@ -34,7 +34,7 @@ def outcome(native: Native | None, call: Callable[[], tuple[int, bool]]) -> tupl
 
 
 def both(call: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
-    """The result of both implementations, which must be equal. Raises: StorageError if both do."""
+    """The result of both implementations, which must be equal. Raises: StorageError if both raise it."""
     said = outcome(None, call)
     found = outcome(implementation().native, call)
     assert (type(found), str(found)) == (type(said), str(said))
@@ -70,14 +70,14 @@ def batch_with(body: bytes, count: int, codec: Compression = Compression.none, b
 
 @given(RECORDS, st.sampled_from(list(Compression)), st.integers(0, 1 << 42))
 def test_readable_records_pass(records: Records, codec: Compression, base_ms: int) -> None:
-    """Whatever their timestamps are relative to the first."""
+    """This holds for any timestamps relative to the first."""
     batch = batch_with(encoded(records, base_ms), len(records), codec, base_ms)
     assert check(batch) == (max(record[0] for record in records), True)
 
 
 @given(RECORDS, st.data())
 def test_what_passes_can_be_read(records: Records, data: st.DataObject) -> None:
-    """Of records with one byte changed, cut off or added, and with another count."""
+    """The input is records with one byte changed, removed or added, or with another count."""
     body = bytearray(encoded(records))
     position = data.draw(st.integers(0, len(body) - 1))
     match data.draw(st.sampled_from(("change", "cut", "add", "count"))):
@@ -129,7 +129,8 @@ def test_malformed_records_are_refused(codec: Compression, body: bytes) -> None:
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
 def test_records_that_do_not_decompress_are_refused(codec: Compression) -> None:
-    """As INVALID_RECORD, which no producer tries again: the CRC has shown that nothing was damaged on the way."""
+    """The error is INVALID_RECORD, which producers do not retry: the CRC shows that the batch was not damaged in
+    transit."""
     plain = encode_record(0, 0, b"k", b"v" * 500)
     for blob in (plain, compress(codec, plain)[:-9], b""):
         batch = assemble_batch(blob, attributes=codec, record_count=1, base_timestamp=0, max_timestamp=0)
@@ -159,7 +160,7 @@ def test_what_grows_beyond_the_bound_is_told_apart(codec: Compression) -> None:
     ],
 )
 def test_the_largest_timestamp(base_ms: int, deltas: list[int], largest_ms: int) -> None:
-    """-1 stands for none, and for what is below. Sums that no long holds wrap around, as in Java."""
+    """-1 and smaller values mean no timestamp. Sums beyond 64 bits wrap around, as in Java."""
     body = b"".join(encode_record(delta, index, None, b"v") for index, delta in enumerate(deltas))
     assert check_records(body, 0, len(deltas), base_ms) == (largest_ms, True)
 
@@ -171,7 +172,7 @@ def test_offset_deltas_that_do_not_count_up_are_noticed(deltas: list[int]) -> No
 
 
 def test_only_the_batch_is_read() -> None:
-    """Not what stands behind its header's length."""
+    """Bytes after the length in the batch's header are ignored."""
     batch = batch_with(encode_record(0, 0, None, b"v"), 1)
     header = read_header(batch)
     assert isinstance(header, BatchHeader) and len(batch) == header.size_bytes > HEADER_SIZE

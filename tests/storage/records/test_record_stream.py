@@ -1,4 +1,4 @@
-"""Going through a batch as a stream: the same records as anywhere else, bounded memory, typed errors."""
+"""Reading a batch as a stream: the same records as with other decoders, bounded memory, and typed errors."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def found(
 
 @given(RECORDS, st.sampled_from(list(Compression)), st.integers(1, 400))
 def test_a_stream_gives_what_decode_records_gives(records: Records, codec: Compression, chunk_bytes: int) -> None:
-    """However small the chunks are."""
+    """This holds for chunks of any size."""
     builder = RecordBatchBuilder(codec)
     for record in records:
         builder.append(*record)
@@ -63,7 +63,7 @@ def test_garbage_gives_typed_errors_only(data: bytes, record_count: int, chunk_b
 
 @pytest.mark.parametrize("codec", [Compression.gzip, Compression.lz4, Compression.zstd, Compression.snappy])
 def test_no_more_than_a_chunk_is_in_memory(codec: Compression) -> None:
-    """20 MB of zeros, of which a consumer needs some; a block of snappy's framing has 32 KB."""
+    """The batch has 20 MB of zeros, of which a consumer needs only a part. A block of snappy's framing has 32 KB."""
     data = compress(codec, bytes(20_000_000))
     chunks = decompress_chunks(codec, data)
     next(chunks)
@@ -75,7 +75,7 @@ def test_no_more_than_a_chunk_is_in_memory(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", [Compression.gzip, Compression.lz4, Compression.snappy])
 def test_countless_empty_parts_are_refused(codec: Compression) -> None:
-    """Members, frames, blocks: each costs as much as a thousand bytes do."""
+    """Each empty member, frame or block counts as a thousand bytes."""
     empty = compress(codec, b"")
     data = empty + b"\0\0\0\1\0" * 3000 if codec == Compression.snappy else empty * 3000
     with pytest.raises(CorruptRecord):
@@ -83,13 +83,13 @@ def test_countless_empty_parts_are_refused(codec: Compression) -> None:
 
 
 def test_a_block_of_snappy_cannot_claim_what_it_cannot_hold() -> None:
-    """Or its size would be reserved."""
+    """Otherwise, memory of the claimed size would be allocated."""
     with pytest.raises(CorruptRecord, match="cannot hold"):
         list(decompress_chunks(Compression.snappy, b"\x80\x80\x80\x20" + bytes(20)))
 
 
 def test_the_bounds() -> None:
-    """Of records by the header alone, of bytes as they come."""
+    """The limit on records is checked in the header, the limit on bytes during decompression."""
     header = read_header(batch_of_one())
     check_count(header._replace(record_count=MAX_RECORDS))
     with pytest.raises(InvalidRecord):

@@ -22,7 +22,7 @@ def entries_of(steps: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 @given(STEPS, st.integers(0, 3500))
 def test_lookups_agree_with_a_linear_search(steps: list[tuple[int, int]], wanted: int) -> None:
-    """By offset downwards, by position in both directions."""
+    """Lookups by offset go downwards; lookups by position go in both directions."""
     index = OffsetIndex("/nowhere", 100, is_new=True)
     entries = list(entries_of(steps))
     for offset, position in entries:
@@ -45,7 +45,7 @@ def test_a_file_comes_back_without_its_padding(steps: list[tuple[int, int]], pad
 
 
 def test_the_bytes_are_kafkas(tmp_path: Path) -> None:
-    """Relative offset and position, four bytes each, big-endian."""
+    """An entry is the relative offset and the position, four bytes each, big-endian."""
     index = OffsetIndex(str(tmp_path / "i"), 1000, is_new=True)
     index.append(1005, 4100)
     assert index.write_out()
@@ -71,7 +71,7 @@ def test_entries_are_written_once_and_after_a_reload_behind_the_old_ones(tmp_pat
 
 
 def test_truncation_drops_entries_at_and_behind_the_position(tmp_path: Path) -> None:
-    """In memory and on disk."""
+    """Entries are dropped in memory and on disk."""
     path = tmp_path / "i"
     index = OffsetIndex(str(path), 0, is_new=True)
     for number in range(1, 6):

@@ -1,4 +1,4 @@
-"""What survives a crash: every byte position of a cut, every kind of damage, on both sides of the recovery point."""
+"""Recovery after a crash: truncation at every byte and every kind of damage, on both sides of the recovery point."""
 
 import os
 import random
@@ -36,7 +36,7 @@ def spans_of(log: Log) -> list[tuple[int, int, BatchHeader]]:
 
 
 def test_a_cut_at_any_byte_of_the_last_batches_keeps_all_whole_ones(tmp_path: Path) -> None:
-    """Nothing before the cut is lost, nothing half is served, and the report counts the bytes."""
+    """No record before the cut is lost, no partial batch is served, and the report counts the dropped bytes."""
     log, _ = filled(tmp_path)
     expected = read_values(log)
     log.close()
@@ -66,7 +66,7 @@ def test_a_cut_at_any_byte_of_the_last_batches_keeps_all_whole_ones(tmp_path: Pa
 
 
 def test_a_flip_in_any_byte_after_the_recovery_point_ends_the_log_there(tmp_path: Path) -> None:
-    """Offset, length, epoch apart (nothing protects it), magic, CRC, attributes, records: all are noticed."""
+    """A flip is noticed in the offset, length, magic, CRC, attributes and records; only the epoch is not protected."""
     log, _ = filled(tmp_path)
     expected = read_values(log)
     log.close()
@@ -92,7 +92,7 @@ def test_a_flip_in_any_byte_after_the_recovery_point_ends_the_log_there(tmp_path
 
 
 def test_damage_below_the_recovery_point_is_kept_for_its_reader(tmp_path: Path) -> None:
-    """A flip in the records there stays in the file; everything else is served."""
+    """A flipped record below the recovery point stays in the file, and all other records are served."""
     log, infos = filled(tmp_path)
     log.close()
     _, end, _ = spans_of(log)[2]
@@ -107,7 +107,7 @@ def test_damage_below_the_recovery_point_is_kept_for_its_reader(tmp_path: Path) 
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_damaged_header_below_the_recovery_point_does_not_take_the_rest(tmp_path: Path, clean: bool) -> None:
-    """The scan goes on at the next whole batch, and reads find it."""
+    """The scan continues at the next whole batch, and reads find that batch."""
     log, infos = filled(tmp_path)
     log.close()
     start, _, _ = spans_of(log)[2]
@@ -128,7 +128,7 @@ def test_a_damaged_header_below_the_recovery_point_does_not_take_the_rest(tmp_pa
 def test_a_damaged_last_batch_below_the_recovery_point_is_left_and_its_offsets_not_reused(
     tmp_path: Path, clean: bool
 ) -> None:
-    """The log goes on in a new segment."""
+    """The log continues in a new segment."""
     log, _ = filled(tmp_path)
     log.close()
     start, _, _ = spans_of(log)[-1]
@@ -144,7 +144,7 @@ def test_a_damaged_last_batch_below_the_recovery_point_is_left_and_its_offsets_n
 
 
 def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_path: Path) -> None:
-    """With the index of a flush, without it, and with one that does not fit."""
+    """Tested with the index of a flush, without an index, and with one that does not match the log."""
     log = new_log(tmp_path, index_interval_bytes=300)
     for number in range(60):
         append(log, batch(2, timestamp_ms=T0 + number, value=b"x" * 100))
@@ -174,7 +174,7 @@ def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_
 
 
 def test_segments_behind_the_damage_are_dropped(tmp_path: Path) -> None:
-    """And counted; the files are gone."""
+    """Their bytes are counted, and their files are removed."""
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     log.close()
     assert len(log.segments) >= 4
@@ -193,7 +193,7 @@ def test_segments_behind_the_damage_are_dropped(tmp_path: Path) -> None:
 
 
 def test_segments_below_the_recovery_point_are_not_scanned(tmp_path: Path) -> None:
-    """Only the one that holds it and those behind it are."""
+    """Only the segment that contains the recovery point and later ones are scanned."""
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     log.close()
     scanned = []
@@ -212,7 +212,7 @@ def test_segments_below_the_recovery_point_are_not_scanned(tmp_path: Path) -> No
 
 
 def test_a_missing_index_is_rebuilt_even_after_a_clean_shutdown(tmp_path: Path) -> None:
-    """Of old segments as of the active one."""
+    """This holds for old segments and for the active one."""
     log, _ = filled(tmp_path, 40, segment_bytes=1000, index_interval_bytes=100)
     log.close()
     contents = {}
@@ -228,7 +228,7 @@ def test_a_missing_index_is_rebuilt_even_after_a_clean_shutdown(tmp_path: Path) 
 
 
 def test_epochs_and_producers_come_back_from_the_batches(tmp_path: Path) -> None:
-    """Even when their files are gone."""
+    """This holds even if their files are missing."""
     log, infos = filled(tmp_path)
     epochs = log.leader_epochs.entries
     for name in os.listdir(log.directory):
@@ -241,7 +241,7 @@ def test_epochs_and_producers_come_back_from_the_batches(tmp_path: Path) -> None
 
 
 def test_epochs_of_what_was_not_flushed_are_taken_from_the_batches(tmp_path: Path) -> None:
-    """The file may tell of records that were truncated, and in whose place an older epoch's came."""
+    """The file may contain epochs of truncated records that were replaced by records of an older epoch."""
     log = new_log(tmp_path)
     append(log, batch(4), leader_epoch=1)
     log.flush()
@@ -258,7 +258,7 @@ def test_epochs_of_what_was_not_flushed_are_taken_from_the_batches(tmp_path: Pat
     assert log.leader_epochs.entries == [(1, 0), (6, 8)]
     other.close()
     log.close()
-    (log.directory / "leader-epoch-checkpoint").write_bytes(stale)  # a power loss took the writes after it
+    (log.directory / "leader-epoch-checkpoint").write_bytes(stale)  # a power loss undid the later writes
     again, dropped = reopen(log, recovery_point=4)
     assert dropped is None
     assert again.leader_epochs.entries == [(1, 0), (6, 8)]
@@ -266,7 +266,7 @@ def test_epochs_of_what_was_not_flushed_are_taken_from_the_batches(tmp_path: Pat
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_epochs_of_what_is_flushed_are_durable(tmp_path: Path, seed: int) -> None:
-    """A recovery resumes at the index and does not see where they began."""
+    """A recovery resumes at the index, and does not read the batches with which these epochs began."""
     folder, found = tmp_path / "before", tmp_path / "after"
     folder.mkdir()
     log = new_log(folder, index_interval_bytes=1)
@@ -289,7 +289,7 @@ def test_the_epochs_of_what_is_flushed_are_durable(tmp_path: Path, seed: int) ->
 
 
 def test_an_empty_file_and_an_empty_directory_are_fine(tmp_path: Path) -> None:
-    """A crash right after creation."""
+    """This is the state after a crash right after creation."""
     log = new_log(tmp_path)
     recovered, dropped = reopen(log)
     assert (recovered.log_end_offset, dropped) == (0, None)
@@ -301,7 +301,7 @@ def test_an_empty_file_and_an_empty_directory_are_fine(tmp_path: Path) -> None:
 
 
 def test_zero_padding_behind_the_log_is_cut(tmp_path: Path) -> None:
-    """A preallocated file of a killed Kafka broker."""
+    """A killed Kafka broker leaves a preallocated file."""
     log, _ = filled(tmp_path)
     log.close()
     with open(log.segments[0].path, "ab") as file:
@@ -313,7 +313,8 @@ def test_zero_padding_behind_the_log_is_cut(tmp_path: Path) -> None:
 
 
 def test_interrupted_deletions_and_swaps_are_finished(tmp_path: Path) -> None:
-    """``.deleted`` and ``.cleaned`` go, ``.swap`` takes its place, an index without a log goes."""
+    """``.deleted`` and ``.cleaned`` files are removed, ``.swap`` files get their final names, and an index without a
+    log is removed."""
     log, _ = filled(tmp_path)
     log.close()
     directory = log.directory
@@ -330,7 +331,7 @@ def test_interrupted_deletions_and_swaps_are_finished(tmp_path: Path) -> None:
 
 
 def test_a_hole_between_segments_ends_the_log(tmp_path: Path) -> None:
-    """A power loss took the end of one segment and left the next: nothing behind the loss is served."""
+    """A power loss destroyed the end of one segment but not the next one: no record after the loss is served."""
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     first, second = log.segments[0], log.segments[1]
     batches = list(iter_batches(Path(first.path).read_bytes()))
@@ -344,7 +345,8 @@ def test_a_hole_between_segments_ends_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_snapshot_of_what_was_truncated_does_not_come_back(tmp_path: Path, seed: int) -> None:
-    """A power loss must not bring it back: its producer's next batches would count as repetitions, and be lost."""
+    """After a power loss, the snapshot must not be used again: the producer's next batches would count as duplicates
+    and be lost."""
     folder, found = tmp_path / "before", tmp_path / "after"
     folder.mkdir()
     log, infos = filled(folder)

@@ -1,4 +1,4 @@
-"""What a start makes of each state that a swap may be left in, by our broker or by Kafka's."""
+"""How a start handles each state in which a swap may end, by our broker or by Kafka's."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ def base(number: int, suffix: str) -> str:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Segments at 0, 2 and 4 with the same key twice in each but the last, the cleaned one beside them."""
+    """Segments at 0, 2 and 4, with the same key twice in each except the last, and the cleaned segment."""
     log = new_log(tmp_path, cleanup_policy=("compact",), index_interval_bytes=0)
     for key in (b"a", b"a", b"b"):
         for _ in range(2):
@@ -42,7 +42,8 @@ def rename(log: Log, number: int, old: str, new: str, *suffixes: str) -> None:
 
 
 def start(log: Log) -> list[int]:
-    """The offsets that the next start has, and the one after it; the same for both, and no files are left over."""
+    """The offsets after the next start. Checks that the start after it finds the same, and that no files are left
+    over."""
     found = []
     for recovery_point in (0, 7):
         again, dropped = reopen(log, recovery_point=recovery_point, is_contiguous=recovery_point > 0)
@@ -63,7 +64,7 @@ def test_a_cleaned_segment_alone_counts_for_nothing(log: Log) -> None:
 
 @pytest.mark.parametrize("renamed", [("log",), ("index", "timeindex"), ("log", "index"), ("timeindex",)])
 def test_one_that_is_half_a_swap_segment_counts_for_nothing(log: Log, renamed: tuple[str, ...]) -> None:
-    """Kafka renames the log first, we last."""
+    """Kafka renames the log first; we rename it last."""
     rename(log, 0, ".cleaned", ".swap", *renamed)
     assert start(log) == OLD
 
@@ -91,7 +92,7 @@ def test_a_swap_that_gets_its_name_goes_on(log: Log, renamed: tuple[str, ...]) -
 @pytest.mark.parametrize("deleted", [0, 1, 3])
 @pytest.mark.parametrize("damage", [b"", b"\0" * 30, b"?"])
 def test_a_damaged_swap_segment_replaces_nothing(log: Log, deleted: int, damage: bytes) -> None:
-    """What it was made of is on its way to be deleted and comes back."""
+    """The segments from which it was built were renamed for deletion, and are restored."""
     rename(log, 0, ".cleaned", ".swap")
     for number in (0, 2, 4)[:deleted]:
         rename(log, number, "", ".deleted")
@@ -103,14 +104,14 @@ def test_a_damaged_swap_segment_replaces_nothing(log: Log, deleted: int, damage:
 
 
 def test_an_index_whose_log_did_not_become_a_swap_segment_goes(log: Log) -> None:
-    """A power loss may keep one rename and lose another; the index of the old log must not be replaced."""
+    """A power loss may undo only one of two renames. The index of the old log must not be replaced."""
     rename(log, 0, ".cleaned", ".swap", "index", "timeindex")
     (log.directory / (base(0, "log") + ".cleaned")).unlink()
     assert start(log) == OLD
 
 
 def test_an_empty_swap_segment_takes_the_place_of_its_own(tmp_path: Path) -> None:
-    """What it replaced besides is there still; it holds nothing that does not count."""
+    """Other segments that it replaced still exist; their records are all valid."""
     log = new_log(tmp_path, cleanup_policy=("compact",))
     for _ in range(2):
         append(log, batch(1, key=b"a"))
@@ -124,7 +125,7 @@ def test_an_empty_swap_segment_takes_the_place_of_its_own(tmp_path: Path) -> Non
 
 
 def test_a_split_of_kafkas_that_is_complete_goes_on(log: Log) -> None:
-    """Several segments that together replace one: here the log as it was, as if one had been split into three."""
+    """Several segments together replace one. Here, the original segments stand for one that was split into three."""
     for number in (0, 2, 4):
         for suffix in FILES:
             path = log.directory / base(number, suffix)
@@ -135,7 +136,8 @@ def test_a_split_of_kafkas_that_is_complete_goes_on(log: Log) -> None:
 
 
 def test_a_split_of_kafkas_that_is_not_complete_goes(log: Log) -> None:
-    """They are renamed from the last one on: those at or after one that is not renamed do not count."""
+    """Kafka renames the segments from the last to the first, so those at or after a segment that was not renamed are
+    ignored."""
     for number in (2, 4):
         for suffix in FILES:
             path = log.directory / base(number, suffix)

@@ -1,4 +1,4 @@
-"""What recovery and truncation cut off a log is moved aside, durably, and can be read there."""
+"""Records that recovery or truncation removes from a log are moved aside durably, and can be read there."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.storage.helpers import append, batch, new_log, present, read_offsets,
 
 
 def filled(path: Path, count: int = 10) -> Log:
-    """Two records a segment."""
+    """A log with two records per segment."""
     log = new_log(path, segment_bytes=250)
     for number in range(count):
         append(log, batch(value=b"%040d" % number))
@@ -23,7 +23,7 @@ def filled(path: Path, count: int = 10) -> Log:
 
 
 def kept(folder: str) -> list[int]:
-    """The offsets in a folder, whole segments and tails."""
+    """The offsets in a folder, from whole segments and tails."""
     found = []
     for path in sorted(Path(folder).iterdir()):
         if path.name.endswith((".log", TAIL_SUFFIX)):
@@ -34,7 +34,7 @@ def kept(folder: str) -> list[int]:
 
 @pytest.mark.parametrize("offset", range(10))
 def test_committed_records_that_a_truncation_drops_are_kept(tmp_path: Path, offset: int) -> None:
-    """An unclean election makes a follower drop what consumers have seen."""
+    """An unclean election makes a follower drop records that consumers have read."""
     log = filled(tmp_path)
     log.update_high_watermark(10)
     truncation = present(log.truncate_to(offset))
@@ -47,7 +47,7 @@ def test_committed_records_that_a_truncation_drops_are_kept(tmp_path: Path, offs
 
 
 def test_uncommitted_records_that_a_truncation_drops_are_deleted(tmp_path: Path) -> None:
-    """Every new leader makes followers drop some; they were never acknowledged."""
+    """Every new leader makes followers drop some records, which were never acknowledged."""
     log = filled(tmp_path)
     log.update_high_watermark(6)
     assert present(log.truncate_to(6)).kept_as is None
@@ -64,7 +64,7 @@ def test_a_log_that_begins_later_than_the_truncation_is_kept_whole(tmp_path: Pat
 
 
 def test_recovery_keeps_the_bytes_that_it_cuts_off(tmp_path: Path) -> None:
-    """Here a flipped bit in the middle of a segment that was not flushed."""
+    """The damage is a flipped bit in the middle of a segment that was not flushed."""
     log = filled(tmp_path)
     log.segments.close_files()
     third = log.segments[2]
@@ -81,7 +81,7 @@ def test_recovery_keeps_the_bytes_that_it_cuts_off(tmp_path: Path) -> None:
 
 
 def test_zeros_behind_the_log_are_not_kept(tmp_path: Path) -> None:
-    """Kafka preallocates files; there is nothing in them."""
+    """Kafka preallocates files, and zeros contain no records."""
     log = filled(tmp_path, 2)
     log.segments.close_files()
     with open(log.segments.active.path, "ab") as file:

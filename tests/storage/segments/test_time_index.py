@@ -15,7 +15,7 @@ STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=40)
 def test_lookup_agrees_with_a_linear_search(
     tmp_path: Path, steps: list[tuple[int, int]], wanted: int, written: bool
 ) -> None:
-    """Whether the entries are in memory or in the file."""
+    """The entries may be in memory or in the file."""
     path = tmp_path / "t"
     path.unlink(missing_ok=True)
     index = TimeIndex(str(path), 100, is_new=True)
@@ -36,7 +36,7 @@ def test_lookup_agrees_with_a_linear_search(
 
 
 def test_only_larger_timestamps_are_added(tmp_path: Path) -> None:
-    """Equal and smaller ones say nothing new."""
+    """An equal or smaller timestamp adds no information."""
     index = TimeIndex(str(tmp_path / "t"), 0, is_new=True)
     index.maybe_append(10, 1)
     index.maybe_append(10, 2)
@@ -46,7 +46,7 @@ def test_only_larger_timestamps_are_added(tmp_path: Path) -> None:
 
 
 def test_padding_and_a_torn_entry_are_ignored(tmp_path: Path) -> None:
-    """What a killed Kafka broker leaves."""
+    """A killed Kafka broker leaves both behind."""
     path = tmp_path / "t"
     index = TimeIndex(str(path), 5, is_new=True)
     index.maybe_append(10, 6)
@@ -60,7 +60,7 @@ def test_padding_and_a_torn_entry_are_ignored(tmp_path: Path) -> None:
 
 
 def test_truncation_keeps_entries_before_the_offset(tmp_path: Path) -> None:
-    """In memory and on disk."""
+    """Entries are dropped in memory and on disk."""
     index = TimeIndex(str(tmp_path / "t"), 0, is_new=True)
     for number in range(1, 5):
         index.maybe_append(number * 10, number)

@@ -1,4 +1,5 @@
-"""Lookups by time with bounds: little at once, the rest as work, and where that ends an offset that misses nothing."""
+"""Bounded lookups by timestamp: a little immediately, the rest as work items. At the limit, the result is an offset
+from which no match is missed."""
 
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,10 @@ def test_within_its_bounds_a_search_finds_the_record(log: Log) -> None:
         (SearchBounds(100, 5, 10_000), 0),
     ],
 )
-def test_where_bounds_end_the_answer_is_the_first_offset_that_was_not_looked_at(
+def test_at_a_limit_the_result_is_the_first_offset_that_was_not_examined(
     log: Log, bounds: SearchBounds, offset: int
 ) -> None:
-    """Of headers, of records, of bytes."""
+    """There are limits on headers, records and bytes."""
     found = search(log, bounds)
     assert isinstance(found, Beyond)
     assert found.answer == TimestampOffset(T0 + 99, offset, 0)
@@ -84,11 +85,11 @@ def test_compressed_bytes_count_uncompressed(tmp_path: Path) -> None:
 
 
 def test_what_takes_long_is_offered_as_work(log: Log) -> None:
-    """And its answer is taken."""
+    """The result of the work item is used."""
     for _ in range(AT_ONCE.record_count // 100 + 1):
         store(log, lying(100))
     steps = log.timestamp_search(T0 + 100)
-    assert next(steps) is None  # a pause behind the only segment, whose header says that there is nothing
+    assert next(steps) is None  # a pause after the only segment, whose header excludes a match
     with pytest.raises(StopIteration):
         next(steps)
     store(log, lying(AT_ONCE.record_count + 1))
@@ -104,7 +105,7 @@ def test_what_takes_long_is_offered_as_work(log: Log) -> None:
 
 
 def test_a_malformed_batch_is_told(tmp_path: Path) -> None:
-    """As a consumer would find it."""
+    """The search raises the same error as a consumer's read."""
     log = new_log(tmp_path)
     data = lying(2)
     data[-1] = 0x7F
@@ -115,7 +116,7 @@ def test_a_malformed_batch_is_told(tmp_path: Path) -> None:
 
 
 def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path: Path) -> None:
-    """Between two of its steps retention may remove it, files and all: that is no failure of the disk."""
+    """Retention may remove the segment and its files between two steps; this is not a disk failure."""
     log = new_log(tmp_path, segment_bytes=100, file_delete_delay_ms=0)
     for timestamp in (T0 + 99, T0, T0 + 5, T0):
         append(log, batch(1, timestamps=[timestamp]))

@@ -1,4 +1,4 @@
-"""The transaction index, by itself and with its log: searched, made durable, cut, made anew; and markers."""
+"""The transaction index, alone and with its log: searches, durability, truncation and rebuilds; and markers."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from tests.storage.faults import FaultyFiles
 from tests.storage.helpers import T0, append, batch, new_log, remove_due, reopen
 
 ENTRIES = [
-    AbortedTransaction(0, 7, 0, 10, 5),  # another began at 5 and is open still
+    AbortedTransaction(0, 7, 0, 10, 5),  # another began at 5 and is still open
     AbortedTransaction(0, 8, 5, 12, 13),
     AbortedTransaction(0, 9, 20, 30, 31),
 ]
@@ -85,7 +85,7 @@ def test_a_marker_says_how_a_transaction_ended(commit: bool) -> None:
 def test_a_marker_is_read_in_whichever_form_it_comes(
     is_plain: bool, key: bytes, value: bytes, codec: int, time_delta_ms: int
 ) -> None:
-    """The quick way knows one form, and leaves the others to the slow one."""
+    """The fast parser supports one format, and leaves others to the slow parser."""
     record = encode_record(time_delta_ms, 0, key, value)
     data = assemble_batch(
         compress(codec, record) if codec else record,
@@ -134,7 +134,7 @@ def test_an_index_that_cannot_be_is_noticed(data: bytes) -> None:
 
 
 def test_a_closed_log_believes_its_index_unless_it_cannot_be(tmp_path: Path) -> None:
-    """Each segment's is made anew from the batches, with what was open before it."""
+    """The index of each segment is rebuilt from its batches and the transactions that were open before it."""
     log = new_log(tmp_path, segment_bytes=300)
     put(log, 7)
     put(log, 8)
@@ -155,7 +155,7 @@ def test_a_closed_log_believes_its_index_unless_it_cannot_be(tmp_path: Path) -> 
 
 
 def test_what_a_flush_has_made_durable_is_in_the_index(tmp_path: Path) -> None:
-    """A recovery believes the index before the recovery point."""
+    """A recovery trusts the index below the recovery point."""
     log = new_log(tmp_path)
     put(log)
     mark(log)
@@ -214,7 +214,7 @@ def test_a_refused_marker_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_records_before_the_log_start_hold_nobody_back(tmp_path: Path) -> None:
-    """Their transaction may be open; what it has beyond is not shown."""
+    """Their transaction may be open; its later records are not visible."""
     log = new_log(tmp_path)
     put(log)
     append(log, batch(3))
@@ -224,7 +224,7 @@ def test_records_before_the_log_start_hold_nobody_back(tmp_path: Path) -> None:
 
 
 def test_a_power_loss_may_take_an_index_that_was_not_flushed(tmp_path: Path) -> None:
-    """It is made anew, also where a newer snapshot knows all producers."""
+    """The index is rebuilt, even if a newer snapshot contains all producers."""
     log = new_log(tmp_path, segment_bytes=300)
     put(log)
     mark(log)
@@ -239,7 +239,7 @@ def test_a_power_loss_may_take_an_index_that_was_not_flushed(tmp_path: Path) -> 
 
 
 class Cuts(files.FileSystem):
-    """Notes where files are truncated."""
+    """Records the positions at which files are truncated."""
 
     def __init__(self) -> None:
         self.positions: list[int] = []
@@ -250,7 +250,7 @@ class Cuts(files.FileSystem):
 
 
 def test_entries_that_stay_are_not_written_again(tmp_path: Path) -> None:
-    """They may be durable, and a power loss could cut the file where it was written."""
+    """The entries may be durable, and rewriting them would let a power loss cut the file at that position."""
     index = TransactionIndex(str(tmp_path / "index"))
     for entry in ENTRIES:
         index.append(entry)
@@ -262,7 +262,7 @@ def test_entries_that_stay_are_not_written_again(tmp_path: Path) -> None:
 
 
 def test_a_damaged_index_stays_until_it_is_replaced(tmp_path: Path) -> None:
-    """An empty one would look sound after a power loss."""
+    """An empty index would seem valid after a power loss."""
     path = tmp_path / "index"
     path.write_bytes(b"damaged")
     index = TransactionIndex(str(path))

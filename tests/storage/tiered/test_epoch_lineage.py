@@ -36,8 +36,16 @@ def test_reading_stops_where_the_lineage_leaves_the_segment() -> None:
     log = remote_log(segment(1, 0, 9))
     lineage = [(0, 0), (2, 5)]
     assert pieces(log, lineage, 0, 20) == [(1, 0, 4)]
-    assert locate(log, lineage, 5) is None
-    assert locate(log, [], 5) is None and locate(log, [(0, 5)], 4) is None
+    assert locate(log, lineage, 5, 20) is None
+    assert locate(log, [], 5, 20) is None and locate(log, [(0, 5)], 4, 20) is None
+
+
+def test_reading_stops_at_the_log_end() -> None:
+    """The new leader has 0 to 4, and has not begun its own epoch; 5 to 9 are lost."""
+    log = remote_log(segment(1, 0, 9))
+    found = locate(log, ONE_EPOCH, 2, 5)
+    assert found is not None and (found.first, found.last) == (2, 4)
+    assert locate(log, ONE_EPOCH, 5, 5) is None
 
 
 def test_extents_follow_each_other_over_gaps_epochs_and_overlaps() -> None:
@@ -56,7 +64,7 @@ def test_segment_hides_the_rest_of_a_longer_one() -> None:
     """No lookup finds 8, as in Kafka, although segment 1 has it."""
     log = remote_log(segment(1, 0, 9), segment(2, 5, 7))
     assert pieces(log, ONE_EPOCH, 0, 10) == [(1, 0, 4), (2, 5, 7)]
-    assert locate(log, ONE_EPOCH, 8) is None and not is_covered(log, ONE_EPOCH, 0, 10)
+    assert locate(log, ONE_EPOCH, 8, 10) is None and not is_covered(log, ONE_EPOCH, 0, 10)
 
 
 def test_latest_tiered_offset_is_that_of_the_lineage() -> None:
@@ -72,12 +80,19 @@ def test_latest_tiered_offset_is_that_of_the_lineage() -> None:
 
 
 def test_new_leader_starts_at_the_first_offset_that_exists() -> None:
-    """The previous leader deleted the segment of 0 to 9, and nobody heard that the log starts at 10."""
+    """The previous leader deleted the segment of 0 to 9, and no other broker knew that the log starts at 10."""
     assert first_readable_offset(remote_log(segment(2, 10, 19)), ONE_EPOCH, 0, 20) == 10
     assert first_readable_offset(remote_log(segment(2, 10, 19)), ONE_EPOCH, 12, 20) == 12
     assert first_readable_offset(remote_log(), ONE_EPOCH, 0, 20) == 20
     assert first_readable_offset(remote_log(segment(3, 30, 39)), ONE_EPOCH, 0, 20) == 20
     assert first_readable_offset(remote_log(), ONE_EPOCH, 5, 0) == 5
+
+
+def test_rebuilt_lineage_does_not_move_the_log_start_offset() -> None:
+    """Its file was damaged, and only the local segments from 20 on told the epochs. The copied 0 to 19 are kept."""
+    log = remote_log(segment(1, 0, 19))
+    assert first_readable_offset(log, [(1, 20)], 0, 20) == 0
+    assert first_readable_offset(log, [], 0, 20) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(0, 2)), max_size=8), st.integers(0, 40))

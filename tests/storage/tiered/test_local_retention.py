@@ -50,10 +50,10 @@ def test_limits_of_local_retention(config: dict[str, Any], expected: tuple[int, 
 
 
 def test_segment_stays_until_it_is_copied() -> None:
-    """And all later ones, because a log has no hole."""
-    assert deletion(remote_log(segment(1, 0, 9)), local_retention_bytes=0) == (1, True)
-    assert deletion(remote_log(segment(2, 10, 19)), local_retention_bytes=0) == (0, True)
-    assert deletion(remote_log(segment(1, 0, 8)), local_retention_bytes=0) == (0, True)
+    """And all later ones, because a log has no hole. The active one is not closed meanwhile."""
+    assert deletion(remote_log(segment(1, 0, 9)), local_retention_bytes=0) == (1, False)
+    assert deletion(remote_log(segment(2, 10, 19)), local_retention_bytes=0) == (0, False)
+    assert deletion(remote_log(segment(1, 0, 8)), local_retention_bytes=0) == (0, False)
 
 
 def test_segments_before_the_log_start_offset_need_no_copy() -> None:
@@ -61,7 +61,7 @@ def test_segments_before_the_log_start_offset_need_no_copy() -> None:
     assert deletion(remote_log(), log_start_offset=10) == (1, False)
     assert deletion(remote_log(), log_start_offset=9) == (0, False)
     log = remote_log(segment(1, 15, 19))
-    assert deletion(log, log_start_offset=15, local_retention_bytes=0) == (2, True)
+    assert deletion(log, log_start_offset=15, local_retention_bytes=0) == (2, False)
 
 
 def test_empty_active_segment_is_not_closed() -> None:

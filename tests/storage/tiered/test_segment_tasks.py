@@ -1,5 +1,6 @@
 """Copying and deleting one segment, with failures at each step."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import pytest
@@ -50,6 +51,13 @@ def test_deletion_writes_deletes_and_writes() -> None:
     assert task.step(WRITTEN, 4) is None and task.state is TaskState.DONE
 
 
+def test_deletion_repeats_custom_metadata() -> None:
+    """Kafka's brokers replace what they know by what the record says, and may have to continue this deletion."""
+    task = SegmentDeletion(dataclasses.replace(SEGMENT, custom_metadata=b"x"))
+    for events, state in (((BEGUN,), DELETING), ((WRITTEN, REMOVED), DELETED)):
+        assert last_of(task, *events) == WriteMetadata(update(SEGMENT, state, 5)._replace(custom_metadata=b"x"))
+
+
 def test_objects_of_a_failed_copy_are_deleted() -> None:
     """But not while a thread may still write them, and not after they may have been read."""
     for events in ((STEP_FAILED,), (DEPOSED, COPIED), (DEPOSED, STEP_FAILED)):
@@ -74,7 +82,7 @@ def test_late_copy_does_not_finish() -> None:
     """Another leader may delete it as unfinished."""
     task = SegmentCopy(SEGMENT, 100)
     assert last_of(task, BEGUN, WRITTEN) == CopyObjects(SEGMENT)
-    assert task.step(COPIED, 101) == RemoveObjects(SEGMENT)
+    assert task.step(COPIED, 101, b"x") == RemoveObjects(dataclasses.replace(SEGMENT, custom_metadata=b"x"))
     task = SegmentCopy(SEGMENT, 100)
     assert last_of(task, BEGUN, WRITTEN, now_ms=101) is None and task.state is TaskState.FAILED
 

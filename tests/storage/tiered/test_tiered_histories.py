@@ -39,9 +39,9 @@ def readers_go_on_to_the_end_of_the_segment(plant: pytest.MonkeyPatch) -> None:
     right = epoch_lineage.locate
 
     def wrong(
-        log: RemotePartitionLog, lineage: epoch_lineage.Lineage, offset: int
+        log: RemotePartitionLog, lineage: epoch_lineage.Lineage, offset: int, end: int
     ) -> epoch_lineage.RemoteExtent | None:
-        found = right(log, lineage, offset)
+        found = right(log, lineage, offset, end)
         return None if found is None else found._replace(last=found.segment.end_offset)
 
     plant.setattr(epoch_lineage, "locate", wrong)

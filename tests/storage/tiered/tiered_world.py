@@ -65,9 +65,13 @@ class Replica:
         segments = [LocalSegment(base, end, end - base, 0) for base, end in zip(self.bases, ends, strict=True)]
         return TieredReplica(self.lineage, self.log_start, segments)
 
-    def append(self, epoch: int, content: int) -> None:
+    def begin_epoch(self, epoch: int) -> None:
         if not self.lineage or self.lineage[-1][0] < epoch:
+            self.lineage = [entry for entry in self.lineage if entry[1] < self.end]
             self.lineage.append((epoch, self.end))
+
+    def append(self, epoch: int, content: int) -> None:
+        self.begin_epoch(epoch)
         self.history.append((epoch, content))
 
     def roll(self) -> None:
@@ -92,9 +96,9 @@ class Replica:
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The response to OffsetForLeaderEpoch."""
         at = bisect_right(self.lineage, epoch, key=lambda entry: entry[0])
-        if not at:
-            return -1, -1
-        return self.lineage[at - 1][0], self.lineage[at][1] if at < len(self.lineage) else self.end
+        if at == len(self.lineage):
+            return (epoch, self.end) if self.lineage and self.lineage[-1][0] == epoch else (-1, -1)
+        return self.lineage[at - 1][0] if at else epoch, self.lineage[at][1]
 
     def restart(self, start: int, history: list[tuple[int, int]], lineage: list[tuple[int, int]]) -> None:
         self.history, self.lineage, self.bases, self.log_start = history[:start], lineage, [start], start
@@ -150,6 +154,8 @@ class TieredWorld:
             self.follower.roll()
         self.leader, self.follower = self.follower, self.leader
         leader = self.leader
+        if self.random.random() < 0.5:  # brokers of Kafka and ours do so, but may fail before the epoch is durable
+            leader.begin_epoch(self.epoch)
         leader.start_log_at(
             epoch_lineage.first_readable_offset(self.remote, leader.lineage, leader.log_start, leader.local_start)
         )
@@ -271,7 +277,7 @@ class TieredWorld:
             assert extent.first == offset, f"{offset} to {extent.first - 1} are lost"
             stored = self.objects.get(extent.segment.segment_id.id)
             assert stored is not None, f"the objects of {extent} are deleted"
-            found = epoch_lineage.locate(self.remote, replica.lineage, extent.first)
+            found = epoch_lineage.locate(self.remote, replica.lineage, extent.first, replica.end)
             assert found is not None and found.last >= extent.last
             for offset in range(extent.first, found.last + 1):
                 assert (replica.history[offset][1] if offset < replica.end else None) == stored[offset], (

@@ -115,7 +115,7 @@ def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
         ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl=true"),
         ({"rebalance.backoff.ms": "soon"}, "rebalance.backoff.ms: 'soon' is not a whole number"),
         ({"consumer.id": "a", "group.instance.id": "b"}, "remove consumer.id"),
-        ({"group.instance.id": "a/b"}, "group.instance.id: 'a/b' is no name"),
+        ({"group.instance.id": "a/b"}, "group.instance.id: 'a/b' becomes part of a znode's name"),
         ({"group.instance.id": "a"}, "group.instance.id has no effect under range alone: list sticky or cooperative"),
         (
             {"group.instance.id": "a", "partition.assignment.strategy": "roundrobin,range"},
