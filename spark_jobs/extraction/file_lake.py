@@ -99,8 +99,6 @@ class FileLake:
 
         ``table``: what the files of a table need, or why Spark's writer must write them; None if they need nothing.
         """
-        if self._extraction.is_backfill and not is_table(self._extraction.format):
-            self._folders.check_disjoint(manifest)
         self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
         staging = self._folders.staging(manifest)
         with JobProgress(self._spark, staging, tasks.sizes, self._progress):
@@ -135,6 +133,9 @@ class FileLake:
 
     def published(self, manifest: Manifest) -> str:
         return self._folders.published(manifest)
+
+    def check_disjoint(self, manifest: Manifest) -> None:
+        self._folders.check_disjoint(manifest)
 
     def is_published(self, manifest: Manifest) -> bool:
         return self._folders.is_published(manifest)

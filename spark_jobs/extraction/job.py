@@ -7,6 +7,7 @@
 A process may run any number of extractions. All state between runs is in ZooKeeper and in the target folder.
 """
 
+import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from kafka_zk.spark_jobs.errors import (
     WronglyAsked,
     ZooKeeperLost,
 )
-from kafka_zk.spark_jobs.extraction import dead_letters, decoding, file_sizes, keys, partitioning
+from kafka_zk.spark_jobs.extraction import backfills, dead_letters, decoding, file_sizes, keys, partitioning
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
@@ -41,7 +42,7 @@ from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Plannin
 from kafka_zk.spark_jobs.extraction.preflight import WITHOUT_CONNECT
 from kafka_zk.spark_jobs.extraction.progress import Progress, silent
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
-from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, has_begun, leftover
+from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
 from kafka_zk.spark_jobs.extraction.stores import check_store
 from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
@@ -110,6 +111,10 @@ class Lake(Protocol):
 
     def is_published(self, manifest: Manifest) -> bool: ...
 
+    def check_disjoint(self, manifest: Manifest) -> None:
+        """Raises ExtractionFailed if a range folder may have some of the records."""
+        ...
+
     def publish(self, manifest: Manifest) -> None: ...
 
     def discard(self, manifest: Manifest) -> None: ...
@@ -164,7 +169,7 @@ def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
         _check_keys_of_group(extraction, connections)
         hold = GroupHold(connections.zookeeper, extraction.progress_group, "")
         _check_keys(extraction, run_blocking(hold.read_manifest()))
-        planning = _planning(extraction, connections, hold, connections.partitions())
+        planning = _planning(extraction, connections, hold, connections.partitions(), note)
         ranges = planning.new_ranges()
     return replace(planning.report(ranges), seconds=monotonic_s() - started_s)
 
@@ -198,14 +203,16 @@ def _idle_report(extraction: Extraction, connections: Connections, note: Note) -
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
     _check_keys(extraction, manifest)
+    if extraction.is_backfill and manifest and backfills.may_have_another_target(manifest, extraction, os.getcwd()):
+        return None  # Spark names both targets, and the run compares them
     lost = _lost(extraction, run_blocking(hold.outdated(partitions)))
     if (manifest is not None and manifest.unfinished) or lost:
         return None
-    planning = _planning(extraction, connections, hold, partitions)
+    planning = _planning(extraction, connections, hold, partitions, note)
     if planning.new_ranges():
         return None
-    if extraction.is_backfill and manifest is not None:
-        note(f"this backfill is complete, in {manifest.target}")
+    if extraction.is_backfill:
+        note(backfills.nothing_found(manifest))
     return planning.report([])
 
 
@@ -239,11 +246,14 @@ def _check_keys(extraction: Extraction, last: Manifest | None) -> None:
 
 
 def _planning(
-    extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
+    extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition], note: Note
 ) -> Planning:
     """Plan from the current offsets, which other clients may change until the run owns them."""
     offsets = run_blocking(hold.offsets(partitions))
-    return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
+    planning = Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
+    if told := planning.beginnings_in_doubt():
+        note(told)
+    return planning
 
 
 def started(spark: Any, note: Note) -> tuple[Any, float]:
@@ -383,8 +393,8 @@ class ExtractionRun:
         manifest = await self._hold.read_manifest()
         _check_keys(self._extraction, manifest)
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
-        if self._extraction.is_backfill and manifest is not None and has_begun(manifest, in_table):
-            self._check_target_of_backfill(manifest)
+        if self._extraction.is_backfill and manifest is not None:
+            backfills.check_target(manifest, self._target, self._extraction.format, in_table)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
             is_asked_for = list(manifest.ranges) == planning.new_ranges()
@@ -401,14 +411,6 @@ class ExtractionRun:
         elif await self._drop(manifest):
             return manifest, Leftover.FOLLOW
         return manifest, left
-
-    def _check_target_of_backfill(self, last: Manifest) -> None:
-        """A backfill has one target; otherwise its records would be in two. Raises WronglyAsked."""
-        if (last.target, last.format) != (self._target, self._extraction.format):
-            raise WronglyAsked(
-                f"this backfill was begun into {last.target} ({last.format}): repeat it with that --to and --format, "
-                "or give another --group for a backfill of its own"
-            )
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
@@ -442,6 +444,8 @@ class ExtractionRun:
                 f"{self._lake.published(manifest)} already exists: the group's offsets were set back, or another "
                 "group has extracted this range: it would be there twice; choose another target or move the folder away"
             )
+        if self._extraction.is_backfill:
+            self._lake.check_disjoint(manifest)
         starts = {each.tp: each.from_offset for each in ranges}
         moves = {tp: start for tp, start in starts.items() if offsets[tp] != start}
         await self._hold.write_plan(manifest, moves)

@@ -52,6 +52,10 @@ class Lakes:
     def is_published(self, manifest: Manifest) -> bool:
         return self._of(manifest.format).is_published(manifest)
 
+    def check_disjoint(self, manifest: Manifest) -> None:
+        if manifest.format not in self._tables:
+            self._folders.check_disjoint(manifest)
+
     def publish(self, manifest: Manifest) -> None:
         self._of(manifest.format).publish(manifest)
 

@@ -84,6 +84,8 @@ class Extraction:
                 object.__setattr__(self, name, (given,))
         if not self.topics or not all(self.topics):
             raise WronglyAsked("--topic is missing")
+        if self.from_ms is not None and self.from_ms < 0:
+            raise WronglyAsked("--from must not be before 1970")
         if self.from_ms is not None and (self.until_ms is None or self.until_ms <= self.from_ms):
             raise WronglyAsked(
                 "--from needs --until with a later time: both times name the backfill that a later run continues"
@@ -217,7 +219,7 @@ class Planning:
         self.offsets = dict(offsets)
         self.earliest = brokers.offsets(dict.fromkeys(offsets, EARLIEST))
         self.latest = brokers.offsets(dict.fromkeys(offsets, LATEST))
-        self._beginnings = self.earliest
+        self._beginnings = self.earliest  # where partitions without an offset begin
         if extraction.from_ms is not None:
             self._beginnings = _first_at(brokers.offsets(dict.fromkeys(offsets, extraction.from_ms)), self.latest)
         beyond = [tp for tp, offset in offsets.items() if offset > self.latest[tp]]
@@ -248,11 +250,34 @@ class Planning:
         if earliest <= stored <= end:
             return stored
         if self._extraction.fail_on_data_loss:
-            raise DataLoss(
-                f"group {self._extraction.progress_group} is at offset {stored} of {tp}, whose log has {earliest} to "
-                f"{end} (--no-fail-on-data-loss continues at its beginning)"
-            )
-        return earliest
+            raise DataLoss(self._loss(tp))
+        return earliest if stored < earliest else self._beginnings[tp]
+
+    def _loss(self, tp: TopicPartition) -> str:
+        told = (
+            f"group {self._extraction.progress_group} is at offset {self.offsets[tp]} of {tp}, whose log has "
+            f"{self.earliest[tp]} to {self._log_ends[tp]}"
+        )
+        if self._extraction.is_backfill:
+            told += ", so it is unknown whether the backfill has all records to --until"
+        return f"{told} (--no-fail-on-data-loss continues at its beginning)"
+
+    def beginnings_in_doubt(self) -> str | None:
+        """A sentence if retention may have removed records of a backfill before it began."""
+        if not self._extraction.is_backfill:
+            return None
+        doubtful = [
+            tp
+            for tp, offset in sorted(self.offsets.items())
+            if offset < 0 and 0 < self.earliest[tp] == self._beginnings[tp]
+        ]
+        if not doubtful:
+            return None
+        more = f"; so do the logs of {len(doubtful) - 1:,} more partitions" if len(doubtful) > 1 else ""
+        return (
+            f"retention may have removed records of this backfill: the log of {doubtful[0]} begins at offset "
+            f"{self.earliest[doubtful[0]]}, not before --from{more}"
+        )
 
     def report(
         self, ranges: Sequence[OffsetRange], staged: Staged = NOTHING_STAGED, published: tuple[str, ...] = (),
@@ -277,7 +302,7 @@ class Planning:
         return sum(max(0, self._asked[TopicPartition(each.topic, each.partition)] - each.until_offset) for each in rows)
 
     def _position(self, tp: TopicPartition) -> int:
-        return self.offsets[tp] if self.offsets[tp] >= 0 else self._beginnings[tp]
+        return max(self.offsets[tp], self.earliest[tp]) if self.offsets[tp] >= 0 else self._beginnings[tp]
 
 
 def _first_at(found: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -143,8 +143,14 @@ class RangeFolders:
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
     def check_disjoint(self, manifest: Manifest) -> None:
-        """Raises ExtractionFailed if a folder of the target has some of the records already."""
-        described = {name: each for name, each in self.found(manifest.target).items() if each is not None}
+        """Raises ExtractionFailed if a folder of the target has some of the ranges, or does not say what it has."""
+        found = self.found(manifest.target)
+        if undescribed := [name for name, each in found.items() if each is None]:
+            raise ExtractionFailed(
+                f"{manifest.target}/{undescribed[0]} has no {inventories.FILE_NAME}, so it may have records of the "
+                "backfill: give another --to"
+            )
+        described = {name: each for name, each in found.items() if each is not None}
         if (overlap := inventories.first_overlap(described, manifest.ranges)) is not None:
             piece, name = overlap
             raise ExtractionFailed(

@@ -138,6 +138,9 @@ class MemoryLake:
     def is_published(self, manifest: Manifest) -> bool:
         return not is_table(manifest.format) and self._folders.is_published(manifest)
 
+    def check_disjoint(self, manifest: Manifest) -> None:
+        self._folders.check_disjoint(manifest)
+
     def publish(self, manifest: Manifest) -> None:
         if not is_table(manifest.format):
             self._folders.publish(manifest)

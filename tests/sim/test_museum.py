@@ -2,6 +2,7 @@
 
 import json
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -12,7 +13,7 @@ from kafka_zk.sim.museum.fates import Fate, fates
 from kafka_zk.sim.museum.replica_contents import changes
 from kafka_zk.sim.museum.side_by_side import LOG, Row, rows
 from kafka_zk.sim.replay.player import COMMAND, FACT, FOUND, HELD, Line
-from kafka_zk.sim.scenarios.scenario import OLD, OURS
+from kafka_zk.sim.scenarios.scenario import OLD, OURS, Statement
 from kafka_zk.sim.world.history import Acked, Fact, Found, HandedOut, Sent
 
 TP = TopicPartition("t", 0)
@@ -40,8 +41,9 @@ def test_the_fate_of_a_record_follows_from_the_history_and_the_log() -> None:
     facts: list[Fact] = [
         *map(sent, "abcdef"), sent("g", OTHER), acked("a", 0), acked("b", 1), acked("c", 2), acked("g", 0, OTHER),
         acked("f", 5), read("anna", "a", 0), read("ben", "a", 0), read("anna", "e", 4), read("anna", "f", 5),
+        sent("h"), read("anna", "h", 6), read("anna", "h", 6),
     ]  # fmt: skip
-    log = [Found(TP, offset, f"pia:{value}") for offset, value in enumerate("axddef")]
+    log = [Found(TP, offset, f"pia:{value}") for offset, value in enumerate("axddefh")]
     found = [(each.value, each.fate, each.said) for each in fates(facts, {TP: log}, {"t"})]
     assert found == [
         ("a", Fate.READ_TWICE, "by anna and ben"),
@@ -51,6 +53,7 @@ def test_the_fate_of_a_record_follows_from_the_history_and_the_log() -> None:
         ("e", Fate.KEPT, ""),
         ("f", Fate.KEPT, ""),
         ("g", Fate.LOST, "acknowledged at 0; no broker serves gone-0"),
+        ("h", Fate.READ_TWICE, "by anna"),
     ]
 
 
@@ -96,6 +99,12 @@ def test_each_exhibit_has_a_question_a_conclusion_and_sources() -> None:
         exhibit("deletion-at-failover-2")
 
 
+def test_both_plays_of_an_exhibit_have_the_same_actions() -> None:
+    for name in EXHIBITS:
+        limited = [each for each in exhibit(name).script if isinstance(each, Statement) and each.only]
+        assert limited and all(each.text.startswith(f"[{each.only}] expect ") for each in limited), name
+
+
 def test_the_replica_that_dropped_a_committed_record_is_seen(seen: Seen) -> None:
     assert [each.fate for each in seen.old.records] == [Fate.KEPT, Fate.LOST]
     assert seen.old.faults == {"b in orders-0"} and not seen.ours.faults
@@ -132,6 +141,16 @@ def test_the_command_as_json_says_which_records_a_rule_lost(monkeypatch: pytest.
     assert document["old_rule"] == "truncation_to_the_high_watermark"
     assert [each["is_fault"] for each in document["old"]["records"]] == [False, True]
     assert document["ours"]["violations"] == []
+
+
+def test_ctrl_c_at_the_question_ends_the_command(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise click.Abort
+
+    monkeypatch.setattr("kafka_zk.cli.cluster.museum._is_asked", lambda: True)
+    monkeypatch.setattr(click, "prompt", interrupted)
+    stopped = run(monkeypatch, seen, "truncation-by-watermark")
+    assert stopped.exit_code == 1 and "Question: " in stopped.output and "OLD RULE" not in stopped.output
 
 
 def test_an_unknown_exhibit_is_an_error_that_helps(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:

@@ -2,6 +2,7 @@
 
 import difflib
 import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -93,12 +94,17 @@ def _introduce(name: str, scenario: "Scenario") -> None:
 
     click.secho(f"{EXHIBITS.index(name) + 1} of {len(EXHIBITS)}: {scenario.title}", bold=True)
     click.echo()
-    for line in scenario.lesson:
-        say(line)
-    click.echo()
+    for paragraph in "\n".join(scenario.lesson).split("\n\n"):
+        say(paragraph.replace("\n", " "))
+        click.echo()
     say(f"Question: {scenario.told.question}")
-    click.pause("Press Enter to see what happens.")
+    if _is_asked():
+        click.prompt("Press Enter to see what happens.", "", show_default=False, prompt_suffix="")  # Ctrl+C ends it
     click.echo()
+
+
+def _is_asked() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _tell(name: str, seen: "Seen") -> None:
@@ -108,24 +114,26 @@ def _tell(name: str, seen: "Seen") -> None:
     columns = max(_MIN_COLUMNS, min(_MAX_COLUMNS, shutil.get_terminal_size().columns))
     width = (columns - len(_GAP)) // 2
     rule = OLD_RULES[seen.scenario.old_rule or ""].says
-    _beside([f"OLD RULE: {rule}"], ["OUR RULE: not so."], width, bold=True)
+    _beside([f"OLD RULE: {rule}"], ["OUR RULE: the same brokers and members with their safeguard."], width, bold=True)
     for row in rows(seen.lines):
-        if row.text:
-            click.secho(f"# {row.text}" if row.is_note else f"> {row.text}", fg="cyan" if row.is_note else None)
+        if row.is_note:
+            click.secho(textwrap.fill(f"# {row.text}", columns, subsequent_indent="# "), fg="cyan")
+        elif row.text:
+            click.echo(textwrap.fill(f"> {row.text}", columns, subsequent_indent="  "))
+        _beside(row.old, row.ours, width)
         for each in row.both:
             click.secho(textwrap.fill(each, columns), dim=True)
-        _beside(row.old, row.ours, width)
     click.echo()
     _records(seen, width)
     click.echo()
     for title, wing in (("With the old rule", seen.old), ("With our rule", seen.ours)):
         say(f"{title}, the judges find {len(wing.violations) or 'nothing'}{':' if wing.violations else '.'}")
         for each in wing.violations:
-            click.secho(f"  {each}", fg="red")
+            click.secho(textwrap.fill(each, columns, initial_indent="  ", subsequent_indent="  "), fg="red")
     click.echo()
     click.secho(textwrap.fill(f"Conclusion: {seen.scenario.told.conclusion}", columns), bold=True)
     for source in seen.scenario.told.sources:
-        click.echo(f"Source: {source}")
+        click.echo(textwrap.fill(f"Source: {source}", columns, break_long_words=False, break_on_hyphens=False))
     note(f"kafka-zk web {name} shows it in a browser, kafka-zk replay {name} every event.")
 
 
@@ -158,7 +166,7 @@ def _beside(
 
 
 def _styled(text: str, color: str | None, bold: bool) -> str:
-    return click.style(text, fg=color, bold=bold or None) if color or bold else text
+    return click.style(text, fg=color, bold=bold or None) if text.strip() and (color or bold) else text
 
 
 def _document(name: str, seen: "Seen") -> dict[str, Any]:

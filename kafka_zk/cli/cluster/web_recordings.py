@@ -1,9 +1,11 @@
 """The recordings that ``kafka-zk web`` opens, and what it makes of them: a file for a colleague, and a page."""
 
+import os
 from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.output import note
@@ -81,7 +83,7 @@ def export_page(name: str, directory: Path) -> Exported:
         raise CommandFailed(f"{target} cannot be written: {error.strerror}") from error
     finally:
         recording.close()
-    source = escape(f"{target.absolute().parent.name}/{target.name}#{page.moment}")
+    source = f"{quote(os.fsencode(directory.resolve().name))}/{target.name}#{page.moment}"
     iframe = f'<iframe src="{source}" title="{escape(described)}" {_FRAME}></iframe>'
     count = recording.entries.count - recording.entries.first + 1
     return Exported(str(target), count, len(page.content), page.data_bytes, page.moment, iframe)
@@ -101,8 +103,12 @@ def export_sentences(exported: Exported) -> str:
         f"wrote {exported.page}: {exported.entries:,} entries, {exported.page_bytes / 1000:,.0f} kB, of which "
         f"{exported.recording_bytes / 1000:,.0f} kB are the recording\n"
         "Open it in a browser, or put its directory on any web host; it asks no server for anything.\n"
-        f"A moment of it has an address, such as {exported.page}#{exported.moment}. To embed it:\n{exported.iframe}"
+        f"A moment of it has an address, such as {_address(exported)}. To embed it:\n{exported.iframe}"
     )
+
+
+def _address(exported: Exported) -> str:
+    return f"{Path(exported.page).absolute().as_uri()}#{exported.moment}"
 
 
 def _begin(path: Path) -> bytes:

@@ -15,7 +15,7 @@ from kafka_zk.base.clock import monotonic_s
 from kafka_zk.cli.spark.sink_options import sink_options, with_packages
 from kafka_zk.cli.spark.value_options import every_option, metrics_option, schema_text, value_options
 from kafka_zk.cli.terminal.command_config import command_config_option, security_properties
-from kafka_zk.cli.terminal.durations import parse_time_ms
+from kafka_zk.cli.terminal.durations import parse_time_ms, time_text
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table
@@ -106,7 +106,7 @@ def command(
     kafka-zk extract --zookeeper 127.0.0.1:2181 --group lake --topic flights --to ./lake
     kafka-zk extract ... --decode json --schema 'carrier STRING, dep_delay INT' --partition-by carrier
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
-    kafka-zk extract ... --from 2026-11-20 --until 2026-11-21 --to ./backfill
+    kafka-zk extract ... --from 2026-11-20T00:00Z --until 2026-11-21T00:00Z --to ./backfill
     """
     started_s = monotonic_s()
     packages = asked.pop("packages")
@@ -137,7 +137,7 @@ def command(
             return
         if metrics_port is not None:
             raise click.UsageError("--metrics-port is for --every")
-        report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
+        report = _run(extraction, master, config, dry_run)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
     except GroupBusy as error:
@@ -157,11 +157,16 @@ def _check_every(until: str, dry_run: bool) -> None:
         raise click.UsageError(f"--every runs until SIGTERM: {'--dry-run' if dry_run else '--until'} is for one run")
 
 
-def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":
+def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str], dry_run: bool) -> "Report":
     """Spark starts only if needed, and stops with the run."""
     from kafka_zk.spark_jobs.extraction import job
     from kafka_zk.spark_jobs.extraction.progress_display import progress_display
 
+    if extraction.from_ms is not None and extraction.until_ms is not None:
+        times = f"from {time_text(extraction.from_ms)} until {time_text(extraction.until_ms)}"
+        note(f"backfill {extraction.progress_group}, {times}")
+    if dry_run:
+        return job.plan(extraction, note=note)
     with ExitStack() as cleanup, ExitStack() as planning:
 
         def start_spark() -> object:

@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from kafka_zk.base.clock import wall_ms
 from kafka_zk.cli.terminal.command_config import command_config_option
-from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.durations import time_text
+from kafka_zk.cli.terminal.errors import CommandFailed, sentence
 from kafka_zk.cli.terminal.options import group_option, json_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table, say
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafka_zk.spark_jobs.extraction.status_metrics import StatusMetrics
 
 _COLUMNS = ("topic", "partition", "offset", "end_offset", "lag", "last_from", "last_until")
+_HOST = "127.0.0.1"
 _INTERVAL_S = 10
 _LISTEN_S = 10
 _TIMEOUT_MS = 30_000
@@ -39,11 +40,11 @@ class _Behind(CommandFailed):
     "--metrics-port", type=click.IntRange(0, 65535), help="Look every 10 s until Ctrl-C, and serve Prometheus metrics "
     "on it, at /metrics; 0 is a free port.",
 )  # fmt: skip
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve the metrics on.")
+@click.option("--metrics-host", help="The address to serve the metrics on; 0.0.0.0 for all.  [default: 127.0.0.1]")
 @json_option
 def command(
     zookeeper: str | None, group: str, topics: tuple[str, ...], max_lag: int | None, metrics_port: int | None,
-    metrics_host: str, as_json: bool,
+    metrics_host: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Show for each partition the offset that extract continues at, its lag, and its bounds in the last range; then
     when the last range was committed, how fast, and a plan that is not finished. It only reads, and starts no Spark.
@@ -59,10 +60,12 @@ def command(
     kafka-zk extract-status --zookeeper 127.0.0.1:2181 --group lake --max-lag 100000 --json
     kafka-zk extract-status --zookeeper 127.0.0.1:2181 --group lake --metrics-port 9405
     """
+    if metrics_host is not None and metrics_port is None:
+        raise click.UsageError("--metrics-host needs --metrics-port")
     if metrics_port is not None:
         if max_lag is not None:
             raise click.UsageError("--max-lag is for one look, not for --metrics-port: alert on the metric instead")
-        _serve(zookeeper, group, topics, _served(metrics_port, metrics_host), as_json)
+        _serve(zookeeper, group, topics, _served(metrics_port, metrics_host or _HOST), as_json)
     status = _look(zookeeper, group, topics)
     print_json(status.as_document()) if as_json else _show(status)
     if max_lag is not None:
@@ -83,11 +86,9 @@ def _judge(status: "GroupStatus", max_lag: int) -> None:
 
 def _serve(
     zookeeper: str | None, group: str, topics: tuple[str, ...], metrics: "StatusMetrics", as_json: bool
-) -> None:
+) -> NoReturn:
     """Look until the process ends; a look that fails is noted once."""
-    from kafka_zk.clients.connection.errors import KafkaError
     from kafka_zk.clients.connection.reactor_thread import reactor_thread
-    from kafka_zk.registry.client.errors import RegistryError
 
     failure = ""
     shown: GroupStatus | None = None
@@ -95,8 +96,8 @@ def _serve(
         status: GroupStatus | None = None
         try:
             status, told = _look(zookeeper, group, topics), ""
-        except (CommandFailed, KafkaError, RegistryError, OSError) as error:
-            told = str(error) or type(error).__name__
+        except Exception as error:
+            told = _told_failure(error)
         reactor_thread().tell(metrics.tell, status, wall_ms())
         if told and told != failure:
             note(f"the status is unknown: {told}")
@@ -104,6 +105,14 @@ def _serve(
             print_json(status.as_document())
         failure, shown = told, status
         time.sleep(_INTERVAL_S)
+
+
+def _told_failure(error: Exception) -> str:
+    """Raises the error if it is a bug."""
+    told = error.format_message() if isinstance(error, CommandFailed) else sentence(error)
+    if told is None:
+        raise error
+    return told
 
 
 def _served(port: int, host: str) -> "StatusMetrics":
@@ -148,6 +157,7 @@ def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]
     from kafka_zk.spark_jobs.extraction.status import Observed
 
     hold = GroupHold(client, group, "")
+    members = len(run_blocking(ConsumerRegistry(client, group).members()))  # first: a run leaves after its last write
     written = run_blocking(hold.written_manifest())
     registry = OffsetRegistry(client, group)
     known = set(run_blocking(registry.partitions()))
@@ -172,7 +182,7 @@ def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]
         log_ends={**ends, **gone},
         manifest=None if written is None else written.manifest,
         written_ms=0 if written is None else written.written_ms,
-        members=len(run_blocking(ConsumerRegistry(client, group).members())),
+        members=members,
     )
 
 
@@ -206,7 +216,7 @@ def _show(status: "GroupStatus") -> None:
         if each.problem is not None:
             note(f"{each.topic}-{each.partition}: {each.problem}")
     if status.last is not None:
-        say(f"last range: {_told(status.last)}, committed {_time(status.last.written_ms)}{_rate(status.last)}")
+        say(f"last range: {_told(status.last)}, committed {time_text(status.last.written_ms)}{_rate(status.last)}")
     if status.unfinished is not None:
         killed = "no live member: the next run finishes or drops it"
         by = f"live members: {status.members}" if status.members else killed
@@ -216,13 +226,9 @@ def _show(status: "GroupStatus") -> None:
 
 
 def _told(run: "RunStatus") -> str:
-    return f"{run.name} of {run.offsets:,} offsets into {run.target}, planned {_time(run.planned_ms)}"
+    return f"{run.name} of {run.offsets:,} offsets into {run.target}, planned {time_text(run.planned_ms)}"
 
 
 def _rate(run: "RunStatus") -> str:
     rate = run.offsets_per_second
     return "" if rate is None else f", {rate:,.0f} offsets/s"
-
-
-def _time(time_ms: int) -> str:
-    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

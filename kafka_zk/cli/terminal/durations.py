@@ -1,7 +1,7 @@
 """Durations and times in the formats of Kafka's tools: ISO 8601, ``P1DT2H30M``, ``PT0.5S``, ``2026-11-21T06:00Z``."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 import click
 
@@ -30,6 +30,15 @@ def parse_time_ms(text: str) -> int:
     if number is not None:
         return number
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise click.UsageError(f"{text!r} is neither milliseconds nor a time like 2026-11-21T06:00Z") from None
+
+
+def time_text(time_ms: int) -> str:
+    """A time as ``parse_time_ms`` reads it: ISO 8601 in UTC, without milliseconds; milliseconds after the year 9999."""
+    try:
+        time = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return str(time_ms)
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:const|function|async function|class) (\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export) .*", re.MULTILINE)
-_END = "</script"
+_ENDS = re.compile("</script|<script|<!--", re.IGNORECASE)
+"""What ends a script inside a page, or lets its end pass unnoticed."""
 
 
 def bundle(modules: Mapping[str, str], first: str) -> str:
@@ -22,8 +23,8 @@ def bundle(modules: Mapping[str, str], first: str) -> str:
     """
     parts = (_part(name, modules[name]) for name in _in_order(modules, first))
     script = "\n".join(('"use strict";', "const modules = {};", *parts))
-    if _END in script.lower():
-        raise ValueError(f"a module contains {_END}, which would end the script of the page")
+    if (found := _ENDS.search(script)) is not None:
+        raise ValueError(f"a module contains {found[0]}, which would end the script of the page")
     return script
 
 

@@ -37,15 +37,27 @@ def exported_page(recording: Recording, described: str) -> ExportedPage:
 
     Args:
         described: what was recorded.
-    Raises: NotExportable if the recording is empty or too long, with what to do; BadRequest if its lesson is damaged;
-        sqlite3.Error.
+    Raises: NotExportable if the recording is empty or too long, with what to do, or nested too deeply; BadRequest if
+        its lesson is damaged; sqlite3.Error.
     """
-    data = page_data(recording, described)
-    packed = base64.b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)).decode()
+    try:
+        data = page_data(recording, described)
+        text = _json(data)
+    except RecursionError:
+        raise NotExportable("a znode in it is nested too deeply for a page") from None
+    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
     content = _page_around(packed)
     if len(content) > MOST_BYTES:
         raise NotExportable(f"its page would have {_mb(len(content))}, and may have {_mb(MOST_BYTES)}: {SHORTER}")
     return ExportedPage(content, len(packed), _moment(data))
+
+
+def _json(data: Document) -> str:
+    """JSON that a browser can read: numbers such as NaN, which Python's JSON has, become text."""
+    try:
+        return json.dumps(data, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(data), parse_constant=str), separators=(",", ":"))
 
 
 def _mb(size_bytes: int) -> str:
@@ -61,9 +73,8 @@ def _moment(data: Document) -> str:
 
 def _page_around(data: str) -> bytes:
     """``data``: compressed, in base64."""
-    static = {
-        file.name: file.read_text() for file in resources.files("kafka_zk.recorder.web").joinpath("static").iterdir()
-    }
+    folder = resources.files("kafka_zk.recorder.web").joinpath("static")
+    static = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
     style, script = static["style.css"], bundle(static, "main.js")
     policy = (
         f"default-src 'none'; img-src data:; style-src {_hashed(style)}; script-src {_hashed(script)}; "

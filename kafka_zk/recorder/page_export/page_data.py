@@ -1,7 +1,8 @@
 """What an exported page contains of a recording: the answers of ``RecordingApi`` to whatever the page asks.
 
 What depends on a moment is computed here and becomes patches: the cluster, the znodes, ZooKeeper's health. What depends
-on an interval that the reader chooses (entries, lanes, samples) is cut from rows in the page, by ``exported.js``.
+on an interval that the reader chooses (entries, lanes, samples) is cut from rows in the page, by ``exported.js``. Lanes
+and their folds are those of the whole recording.
 
     recording, lesson, questions, episodes   answers, as they are
     first                                    number of the first entry
@@ -11,21 +12,35 @@ on an interval that the reader chooses (entries, lanes, samples) is cut from row
     at                                       [time_ms, the last entry until then]
     states, trees                            [number of an entry, patch]
     health                                   [time_ms, patch]
-    spans, places                            of lanes, sorted by lane, and their order of arrival
+    single, groups                           spans of processes; groups of lanes, each with its spans
     samples                                  {series: [[time_ms, value], …]}
+    summed, asking                           the series to draw, and constants of the questions to brokers
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kafka_zk.recorder.page_export.patches import patches
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.recording import Recording
-from kafka_zk.recorder.web.api import MOST_ENTRIES, MOST_ROWS, MOST_SPANS, MOST_ZNODES, RecordingApi
+from kafka_zk.recorder.recording.spans import Span
+from kafka_zk.recorder.web.api import (
+    INTERVAL_S,
+    MOST_ENTRIES,
+    MOST_LANE_GROUPS,
+    MOST_POINTS,
+    MOST_ROWS,
+    MOST_SPANS,
+    MOST_SUMS,
+    MOST_ZNODES,
+    SAMPLING_PAUSE_MS,
+    RecordingApi,
+)
 from kafka_zk.recorder.web.cluster_view import is_listed, series_of
+from kafka_zk.recorder.web.lanes import is_folded, silences, with_outages
 from kafka_zk.recorder.web.summary import summary
-from kafka_zk.recorder.web.zookeeper_view import NUMBERS
+from kafka_zk.recorder.web.zookeeper_view import MOST_SERVERS, NUMBERS, zookeeper_document
 
 MOST_SAMPLES = 100_000
 _EVER_MS = 1 << 62
@@ -58,7 +73,7 @@ class _PageData:
         self._times = times
 
     def document(self, described: str) -> Document:
-        spans = self._spans()
+        lanes = self._lanes()
         samples = self._samples()
         told = summary(self._recording, described)
         lesson = self._api.lesson({})
@@ -73,10 +88,11 @@ class _PageData:
             "at": [[time_ms, self._api.at({"time_ms": str(time_ms)})["seq"]] for time_ms in self._times],
             "states": list(patches(self._each_whole(self._state))),
             "trees": list(patches(self._each_whole(self._tree))),
-            "health": list(patches(self._healths(spans, samples))),
-            "spans": [row[1:] for row in spans],
-            "places": [row[0] for row in spans],
+            "health": list(patches(self._healths(lanes["single"], samples))),
+            **lanes,
             "samples": samples,
+            "summed": [name for each in ("ends ", "lag ") for name in self._recording.samples.names(each, MOST_SUMS)],
+            "asking": {"pause_ms": SAMPLING_PAUSE_MS, "round_ms": int(INTERVAL_S * 1000), "most_points": MOST_POINTS},
         }
 
     def _entry_rows(self) -> Document:
@@ -114,19 +130,31 @@ class _PageData:
         rows: list[Document] = told["znodes"]
         return rows
 
-    def _healths(self, spans: list[list[Any]], samples: Document) -> Iterator[tuple[int, Document]]:
+    def _healths(self, single: Sequence[Span], samples: Document) -> Iterator[tuple[int, Document]]:
         """At each time at which it may change; a span without a successor ends after its last millisecond."""
-        times = {0, *(point[0] for name, points in samples.items() if name.startswith(NUMBERS) for point in points)}
-        for _, kind, _, _, _, from_ms, to_ms in spans:
-            if kind in OF_ZOOKEEPER:
-                times |= {from_ms} if to_ms is None else {from_ms, to_ms, to_ms + 1}
-        for time_ms in sorted(times):
-            yield time_ms, self._api.health({"time_ms": str(time_ms)})
+        values: dict[int, dict[str, int]] = {0: {}}
+        for name, points in samples.items():
+            for time_ms, value in points if name.startswith(NUMBERS) else ():
+                values.setdefault(time_ms, {})[name] = value
+        own = [each for each in single if each.kind in OF_ZOOKEEPER]
+        begins, ends = {each.from_ms for each in own}, {each.to_ms for each in own if each.to_ms is not None}
+        measured: dict[str, int] = {}
+        for time_ms in sorted({*values, *begins, *ends, *(each + 1 for each in ends)}):
+            measured |= values.get(time_ms, {})
+            servers = self._recording.spans.at(OF_ZOOKEEPER, time_ms, MOST_SERVERS)
+            yield time_ms, {"zookeeper": zookeeper_document(servers, measured)}
 
-    def _spans(self) -> list[list[Any]]:
-        rows = [list(row) for row in self._recording.spans.rows(self._times[0], _EVER_MS)]
-        _check(len(rows), MOST_SPANS, "spans of partitions and processes")
-        return sorted(rows, key=lambda row: (row[1], row[2], row[5]))
+    def _lanes(self) -> Document:
+        first_ms, spans = self._times[0], self._recording.spans
+        _check(sum(1 for _ in spans.rows(first_ms, _EVER_MS)), MOST_SPANS, "spans of partitions and processes")
+        single = spans.single(first_ms, _EVER_MS, MOST_SPANS)
+        brokers = [each for each in single if each.kind == "broker"]
+        groups = []
+        for group in spans.groups(first_ms, _EVER_MS, MOST_LANE_GROUPS):
+            own = with_outages(spans.of_group(group, first_ms, _EVER_MS, MOST_SPANS), brokers)
+            silent = silences((each.from_ms, each.to_ms) for each in own if not each.holder)
+            groups.append({**group._asdict(), "folded": is_folded(group, (), ()), "silences": silent, "spans": own})
+        return {"single": single, "groups": groups}
 
     def _samples(self) -> Document:
         found: dict[str, list[Any]] = {}

@@ -86,7 +86,7 @@ def _fate(
     if not readers and tp.topic in to_be_read:
         return Fate.NOT_READ, "no member of the group has read it"
     if len(readers) > 1:
-        return Fate.READ_TWICE, f"by {' and '.join(readers)}"
+        return Fate.READ_TWICE, f"by {' and '.join(dict.fromkeys(readers))}"
     return Fate.KEPT, ""
 
 

@@ -1,7 +1,7 @@
 """Old rules: the product without one of its safeguards. Scenarios are played with and without such a rule.
 
-Each rule broke real clusters of Kafka or of other systems that stored state in ZooKeeper. A rule is patched into the
-product for one play.
+Such rules broke clusters of Kafka or of other systems that stored state in ZooKeeper, or are counter-examples of papers
+and issues; a scenario says which. A rule is patched into the product for one play.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping

@@ -58,6 +58,7 @@ class Stage:
         self.backup: ServerBackup | None = None
         self.to_be_read: set[str] = set()
         self.logs: dict[TopicPartition, list[Found]] = {}
+        self._reads_before = 0
         self._reads_allowed: int | None = None
         self._admin: Any = None
         self._tool: SimClient | None = None
@@ -177,7 +178,7 @@ class Stage:
     # -- judges ---------------------------------------------------------------------------------------------------
 
     def allow_reads(self, count: int) -> None:
-        self._reads_allowed = self._reads_of_registrations() + count
+        self._reads_before, self._reads_allowed = self._reads_of_registrations(), count
 
     def _reads_of_registrations(self) -> int:
         ids = znodes.ids_path(GROUP)
@@ -187,8 +188,10 @@ class Stage:
     def _too_many_reads(self) -> list[str]:
         if self._reads_allowed is None:
             return []
-        more = self._reads_of_registrations() - self._reads_allowed
-        return [f"the group read registrations {more} times more often than necessary"] if more > 0 else []
+        made = self._reads_of_registrations() - self._reads_before
+        if made <= self._reads_allowed:
+            return []
+        return [f"the group made {made} reads of registrations, where {self._reads_allowed} are enough"]
 
     def _ends(self) -> dict[TopicPartition, int]:
         """The ends of the partitions that must be read completely."""

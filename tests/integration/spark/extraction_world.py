@@ -67,6 +67,7 @@ class Disk:
         self.table: dict[tuple[str, int], list[tuple[TopicPartition, int]] | None] = {}
         self.staged: list[str] = []
         self.while_staging: Callable[[], None] = lambda: None
+        self.check_disjoint: Callable[[Manifest], None] = lambda _: None
         self.undecodable_count = 0
 
     def qualified(self, folder: str) -> str:

@@ -6,6 +6,9 @@ tests/soak/test_extraction_kill.py kills real ones.
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,8 +23,10 @@ from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import topic_path
 from kafka_zk.spark_jobs.errors import DataLoss, ExtractionFailed, ForeignCommit, GroupBusy, Undecodable, WronglyAsked
+from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA
@@ -83,6 +88,46 @@ def test_a_backfill_keeps_its_target(world: World) -> None:
     with pytest.raises(WronglyAsked, match=r"^this backfill was begun into file:/lake \(parquet\): repeat"):
         world.run(format=DELTA, **backfill)
     assert world.run(**backfill).records == 16
+
+
+def test_a_backfill_that_its_target_refuses_may_have_another(world: World) -> None:
+    """It is refused before its plan is written, so it has not begun."""
+    backfill: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
+
+    def refuse(_: Manifest) -> None:
+        raise ExtractionFailed("is already there")
+
+    world.run(max_records=4)
+    world.disk.check_disjoint = refuse
+    world.run(max_records=4)  # only backfills are checked
+    for most in (4, 6):
+        with pytest.raises(ExtractionFailed, match="is already there"):
+            world.run(max_records=most, **backfill)
+    world.disk.check_disjoint = lambda _: None
+    assert world.run(format=DELTA, **backfill).records == 20
+
+
+def test_a_complete_backfill_starts_spark_only_to_compare_targets(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    connections = SimpleNamespace(zookeeper=world.client, brokers=world.log, partitions=world.log.partitions)
+    monkeypatch.setattr(job, "Connections", lambda *_: nullcontext(connections))
+    times: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
+    backfill = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/lake", **times)
+
+    def start() -> None:
+        raise Killed
+
+    world.run(**times)
+    assert job.extract(start, backfill, note=told.append).records == 0
+    assert told == ["nothing is new for this backfill; its earlier runs extracted into file:/lake"]
+    for other in (replace(backfill, target="/other"), replace(backfill, format="json")):
+        with pytest.raises(Killed):
+            job.extract(start, other)
+    late = replace(backfill, from_ms=500, until_ms=600)
+    assert job.extract(start, late, note=told.append).lag_before == 0
+    assert told[1:] == ["the topics have no readable records from --from to --until"]
 
 
 def test_killed_in_the_middle_of_writing(world: World) -> None:

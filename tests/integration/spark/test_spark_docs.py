@@ -105,7 +105,7 @@ def test_the_status_of_a_group_that_has_extracted_nothing(
     running = started("spark-status", kafka_zk_cluster, tmp_path, more=f"--topic {topic}")
     out, told = running.communicate(timeout=TIMEOUT_S)
     assert running.returncode == 0, told
-    assert out.splitlines()[-1] == "lag 0"
+    assert out.splitlines()[-1] == "lag 0", told
 
 
 @pytest.mark.parametrize("name", ENDED_BY_SIGNALS)

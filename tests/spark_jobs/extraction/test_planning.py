@@ -16,13 +16,13 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Brokers:
-    """Logs from 10 to 100, and open transactions to 105; the record of time 50 has offset 60, none is later."""
+    """Logs from 10 to 100, and open transactions to 105; the record of time 4 has offset 10, that of 50 has 60."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {tp: {-2: 10, -1: 100, 50: 60}.get(spec, -1) for tp, spec in wanted.items()}
+        return {tp: {-2: 10, -1: 100, 4: 10, 50: 60}.get(spec, -1) for tp, spec in wanted.items()}
 
     def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {tp: {50: 60, 90: 102}.get(spec, -1) for tp, spec in wanted.items()}
+        return {tp: {4: 10, 50: 60, 90: 102}.get(spec, -1) for tp, spec in wanted.items()}
 
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(tps, 105)
@@ -50,6 +50,38 @@ def test_a_backfill_begins_at_its_time_and_goes_on_at_its_own_offset() -> None:
     later = planning({T0: -1}, from_ms=51, until_ms=999)
     assert later.new_ranges() == [], "no record is that late"
     assert later.report([]).partitions == (PartitionReport("t", 0, 100, 100, 0, 0),)
+
+
+def test_a_backfill_whose_offset_has_left_the_log_is_not_taken_for_complete() -> None:
+    times = {"from_ms": 50, "until_ms": 999}
+    with pytest.raises(DataLoss, match=r"offset 3 of t-0, whose log has 10 to 100, so it is unknown whether"):
+        planning({T0: 3}, **times).new_ranges()
+    goes_on = {**times, "fail_on_data_loss": False}
+    assert planning({T0: 3, T1: 106}, **goes_on).new_ranges() == [OffsetRange(*T0, 10, 100), OffsetRange(*T1, 60, 100)]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "from_ms", "told"),
+    [
+        ({T0: -1}, 50, None),
+        ({T0: 10}, 4, None),  # it has begun already
+        ({T0: -1, T1: 70}, 4, "the log of t-0 begins at offset 10, not before --from"),
+        ({T0: -1, T1: -1}, 4, "not before --from; so do the logs of 1 more partitions"),
+        ({T0: -1}, None, None),
+    ],
+)
+def test_a_backfill_may_come_too_late_for_its_first_records(
+    offsets: dict[TopicPartition, int], from_ms: int | None, told: str | None
+) -> None:
+    doubt = planning(offsets, from_ms=from_ms, until_ms=999).beginnings_in_doubt()
+    assert doubt is None if told is None else told in (doubt or "")
+
+
+def test_a_partition_that_retention_has_emptied_is_not_short() -> None:
+    """The group is at offset 3, and nothing is left before the time."""
+    plan = planning({T0: 3}, until_ms=4, fail_on_data_loss=False)
+    assert plan.new_ranges() == []
+    assert plan.report([]).short == 0
 
 
 def test_a_backfill_has_the_progress_of_its_topics_and_times() -> None:

@@ -159,6 +159,14 @@ def test_ranges_that_a_folder_has_are_refused() -> None:
         folders.check_disjoint(manifest)
 
 
+def test_a_folder_that_does_not_say_what_it_has_may_have_the_ranges() -> None:
+    store = ObjectStore()
+    folders, manifest = _staged(store)
+    store.objects[f"{TARGET}/range=old/part-0"] = b""
+    with pytest.raises(ExtractionFailed, match=r"range=old has no _kafka_zk_range\.json, so it may have records"):
+        folders.check_disjoint(manifest)
+
+
 def test_there_are_operations_enough_to_be_killed_at() -> None:
     for count in itertools.count():
         store = ObjectStore()

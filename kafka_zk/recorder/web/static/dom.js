@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 // Characters that turn the direction of text or cannot be seen are written out: a name must not pass as another one.
-const UNSEEN = /[\p{Default_Ignorable_Code_Point}\u2800]/gu;
+const UNSEEN = /[\p{Default_Ignorable_Code_Point}\u2028\u2029\u2800]/gu;
 const READ = new Set(["title", "aria-label"]);
 const visible = (text) => (typeof text === "string" ? text.replace(UNSEEN, writtenOut) : text);
 function writtenOut(character) {

@@ -1,15 +1,16 @@
 // The data of an exported page: what kafka-zk has computed for each moment, as patches, and rows from which any interval is cut.
 
-import { lanesBetween } from "./exported_lanes.js";
 import { ExportedSamples } from "./exported_samples.js";
 import { lastUntil, Replayed } from "./replayed.js";
 
+const LANE = 1, HOLDER = 2, FROM = 4; // of a span: [kind, lane, holder, note, from_ms, to_ms]
 const MOST_CHANGES = 10, CHANGES = new Set(["created", "changed", "deleted"]);
 
 // `packed`: the data (kafka_zk/recorder/page_export/page_data.py) as JSON, compressed, in base64.
 export function exported(packed) {
   const ready = unpacked(packed).then((data) => new ExportedAnswers(data));
   const ask = async (question, values = {}) => (await ready).answer(question, values);
+  addEventListener("hashchange", () => location.reload()); // another moment's address
   return { ask, post: null, kept: {}, missing: "", savingAddress: () => null, codeAddress: () => null,
     follow: (onNews, onSilence) => ask("recording").then(onNews, (error) => onSilence(`This page cannot be read: ${error.message ?? error}`)) };
 }
@@ -23,7 +24,7 @@ class ExportedAnswers {
   constructor(data) {
     Object.assign(this, { data, entries: data.entries, first: data.first, count: data.first + data.entries.length - 1 });
     this.byTime = this.entries.toSorted((a, b) => a.time_ms - b.time_ms || a.seq - b.seq);
-    this.samples = new ExportedSamples(data.samples);
+    this.samples = new ExportedSamples(data);
     for (const name of ["states", "trees", "health"]) this[name] = new Replayed(data[name]);
   }
 
@@ -40,7 +41,7 @@ class ExportedAnswers {
       case "tree": return this.tree(this.whole(seq), values.path ?? "", values.name ?? "");
       case "znode": return this.znode(this.whole(seq), values.path);
       case "health": return this.health.at(Number(values.time_ms));
-      case "spans": return lanesBetween(data.spans, data.places, from_ms, to_ms, names(values.open), names(values.close));
+      case "spans": return this.lanes(from_ms, to_ms, names(values.open), names(values.close));
       case "samples": return this.samples.sums(from_ms, to_ms);
       default: throw new Error(`this page has no answer to ${question}`);
     }
@@ -74,6 +75,20 @@ class ExportedAnswers {
     const { age_ms } = this.samples.asked(time_ms), heard = this.samples.values(this.samples.beginningWith("heard "), time_ms);
     const shown = age_ms === null ? {} : this.samples.values([...ends, ...grouped], time_ms);
     return { seq, cluster: { ...cluster, topics }, measured: { ...heard, ...shown }, age_ms };
+  }
+
+  // The spans of an interval, and the groups of which one had a holder then.
+  lanes(from_ms, to_ms, opened, closed) {
+    const isThen = ([begin, end]) => begin <= to_ms && (end === null || end >= from_ms), then = (spans) => spans.filter((span) => isThen(span.slice(FROM)));
+    const spans = then(this.data.single), groups = [];
+    for (const { spans: all, ...group } of this.data.groups) {
+      const own = then(all), name = `${group.kind} ${group.stem}`;
+      if (!own.some((span) => span[HOLDER])) continue;
+      const folded = closed.has(name) || (group.folded && !opened.has(name));
+      groups.push({ ...group, lane_count: new Set(own.map((span) => span[LANE])).size, folded, silences: folded ? group.silences.filter(isThen) : [] });
+      if (!folded) spans.push(...own);
+    }
+    return { spans, groups };
   }
 
   tree(seq, parent, name) {

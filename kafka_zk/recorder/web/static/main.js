@@ -22,7 +22,7 @@ const data = source(), ask = data.ask;
 
 const page = {
   recording: null,
-  seq: hash.has("seq") ? Number(hash.get("seq")) : null, // null: live
+  seq: Number(hash.get("seq")) || null, // null: live
   at: null, // the slider's time, after the entry: hearts and numbers change between two entries
   moment: 0,
   view: hash.get("view") ?? "cluster",

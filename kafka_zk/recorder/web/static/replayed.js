@@ -33,6 +33,9 @@ function patched(document, patch) {
   if (Array.isArray(patch)) return patch.length === 1 ? patch[0] : document.toSpliced(patch[0], patch[1], ...patch[2]);
   const changed = Array.isArray(document) ? [...document] : { ...document };
   for (const name of patch.removed ?? []) delete changed[name];
-  for (const [name, each] of Object.entries(patch.changed ?? {})) changed[name] = patched(document[name], each);
+  for (const [name, each] of Object.entries(patch.changed ?? {})) {
+    const value = patched(document[name], each); // defined, not assigned: "__proto__" may be the name of a znode
+    Object.defineProperty(changed, name, { value, writable: true, enumerable: true, configurable: true });
+  }
   return changed;
 }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.cli.cluster.web_recordings import export_page, open_recording, save_recording
+from kafka_zk.cli.cluster.web_recordings import export_page, export_sentences, open_recording, save_recording
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.recorder.recording.errors import NoRecording
 from kafka_zk.recorder.recording.recording import Recording
@@ -44,12 +44,13 @@ def test_an_empty_recording_is_not_saved(tmp_path: Path) -> None:
 
 def test_an_exported_page_does_not_replace_a_file(recorded: Path, tmp_path: Path) -> None:
     """The markup that embeds it names the directory and a moment, and gives it no rights in the page around it."""
-    exported = export_page(str(recorded), tmp_path / "new" / "outage")
-    assert (tmp_path / "new" / "outage" / "index.html").stat().st_size == exported.page_bytes > exported.recording_bytes
-    embedded = f'<iframe src="outage/index.html#{exported.moment}" title="recording recorded.sqlite" sandbox='
+    exported = export_page(str(recorded), tmp_path / "new" / "a #1")
+    assert (tmp_path / "new" / "a #1" / "index.html").stat().st_size == exported.page_bytes > exported.recording_bytes
+    embedded = f'<iframe src="a%20%231/index.html#{exported.moment}" title="recording recorded.sqlite" sandbox='
     assert exported.iframe.startswith(embedded)
+    assert f"such as file://{tmp_path}/new/a%20%231/index.html#{exported.moment}." in export_sentences(exported)
     with pytest.raises(CommandFailed, match="exists already"):
-        export_page(str(recorded), tmp_path / "new" / "outage")
+        export_page(str(recorded), tmp_path / "new" / "a #1")
     with pytest.raises(CommandFailed, match="cannot be written: Not a directory"):
         export_page(str(recorded), recorded / "page")
 

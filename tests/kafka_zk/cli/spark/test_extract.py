@@ -54,6 +54,7 @@ def test_without_spark_it_says_what_to_install(
         (["--max-records", "0"], "--max-records"),
         (["--from", "5"], "--from needs --until with a later time"),
         (["--from", "5", "--until", "5"], "--from needs --until with a later time"),
+        (["--from", "1969-12-31T00:00Z", "--until", "6"], "--from must not be before 1970"),
         (["--from", "5", "--until", "6", "--every", "30s"], "--until is for one run"),
         (["--master", "loca[2]"], "--master: Spark knows no 'loca[2]', only local"),
         (["--conf", "spark.master=mesos://h:5050"], "Spark knows no 'mesos://h:5050'"),

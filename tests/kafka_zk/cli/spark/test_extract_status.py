@@ -58,3 +58,8 @@ def test_text_names_the_last_range_a_killed_run_and_what_is_unknown(
 def test_metrics_have_no_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*ARGUMENTS, "--metrics-port", "0", "--max-lag", "1"]) == 2
     assert "alert on the metric instead" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_host_for_metrics_needs_their_port(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*ARGUMENTS, "--metrics-host", "0.0.0.0"]) == 2
+    assert "--metrics-host needs --metrics-port" in capsys.readouterr().err

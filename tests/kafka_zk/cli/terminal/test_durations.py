@@ -1,9 +1,9 @@
-"""Durations in the form that Kafka's tools take."""
+"""Durations and times in the form that Kafka's tools take."""
 
 import click
 import pytest
 
-from kafka_zk.cli.terminal.durations import parse_duration_ms
+from kafka_zk.cli.terminal.durations import parse_duration_ms, parse_time_ms, time_text
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,14 @@ def test_days_and_times(text: str, expected_ms: int) -> None:
 def test_anything_else_is_a_usage_error(text: str) -> None:
     with pytest.raises(click.UsageError, match="is not a duration"):
         parse_duration_ms(text)
+
+
+@pytest.mark.parametrize("time_ms", [0, 1_795_737_658_001, 1_795_737_658_123, 1_795_737_658_999])
+def test_a_time_is_exact_to_the_millisecond(time_ms: int) -> None:
+    seconds, ms = divmod(time_ms, 1000)
+    assert parse_time_ms(time_text(seconds * 1000).replace("Z", f".{ms:03}Z")) == time_ms
+
+
+def test_the_text_of_a_time() -> None:
+    assert time_text(5_000) == "1970-01-01T00:00:05Z"
+    assert time_text(10**18) == "1000000000000000000", "there is no such year"

@@ -27,6 +27,7 @@ def test_modules_keep_their_own_names() -> None:
         ({"a.js": "export default 1;"}, "a.js has a line that cannot be bundled: export"),
         ({"a.js": 'import { b } from "./b.js";', "b.js": 'import { a } from "./a.js";'}, "a.js imports itself"),
         ({"a.js": 'const end = "</SCRIPT>";'}, "would end the script"),
+        ({"a.js": 'const end = "<!--<script>";'}, "would end the script"),
     ],
 )
 def test_what_cannot_be_bundled_is_refused(modules: dict[str, str], reason: str) -> None:

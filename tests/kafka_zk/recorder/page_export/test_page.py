@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import zlib
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from kafka_zk.recorder.page_export.page_data import NotExportable
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, Step, encode
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
+from tests.kafka_zk.recorder.page_export.replay import replayed
 
 MOST_PAGE_BYTES = 2_000_000
 END = "</script><script>window.hacked=1</script>"
@@ -33,15 +35,39 @@ def test_it_is_one_small_file_whose_policy_allows_nothing_else(recording: Record
     assert END not in text, "names and data are only in the packed data"
     assert not re.search(r'(?:src|href)="(?!data:,")', text), "nothing is loaded"
     assert "default-src 'none'; img-src data:; style-src 'sha256-" in text
-    packed = re.search(r'id="exported">([^<]+)<', text)
-    assert packed is not None and len(packed[1]) == page.data_bytes
-    assert json.loads(zlib.decompress(base64.b64decode(packed[1])))["recording"]["source"] == END
+    assert _data(page.content)["recording"]["source"] == END
+
+
+def _data(page: bytes, *, strict: bool = False) -> Any:
+    packed = re.search(rb'id="exported">([^<]+)<', page)
+    assert packed is not None
+    text = zlib.decompress(base64.b64decode(packed[1]))
+    return json.loads(text, parse_constant=_refused if strict else None)
+
+
+def _refused(name: str) -> None:
+    raise AssertionError(f"{name} is not JSON")
 
 
 def test_a_lesson_begins_with_its_first_step(recording: Recording) -> None:
     assert exported_page(recording, "a test").moment == "seq=1"
     recording.note(KEY, encode(Lesson("t", "s", (Step("p", "note", "text", 1, 1, ()),))))
     assert exported_page(recording, "a test").moment == "step=1"
+
+
+def test_numbers_that_no_browser_reads_are_text(recording: Recording) -> None:
+    for number, data in enumerate((b'{"brokerid": NaN}', b'{"brokerid": -Infinity}'), 2):
+        recording.add([], [Transaction(number, 1_000 * number, 7, (Created("/controller", data, False),))])
+    data = _data(exported_page(recording, "a test").content, strict=True)
+    assert [replayed(data["states"], seq)["cluster"]["controller"]["broker"] for seq in (2, 3)] == ["NaN", "-Infinity"]
+
+
+def test_a_recording_that_is_nested_too_deeply_is_refused(recording: Recording) -> None:
+    for number, text in enumerate(("1", "2"), 2):
+        data = f'{{"brokerid": {"[" * 400}{text}{"]" * 400}}}'.encode()
+        recording.add([], [Transaction(number, 1_000 * number, 7, (Created("/controller", data, False),))])
+    with pytest.raises(NotExportable, match="nested too deeply"):
+        exported_page(recording, "a test")
 
 
 def test_a_page_that_becomes_too_large_is_refused(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:

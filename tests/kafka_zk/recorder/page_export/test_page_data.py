@@ -1,21 +1,30 @@
 """What an exported page contains is what the live page is answered, without secrets, and bounded."""
 
+import base64
 import json
+import shutil
+import subprocess
+import zlib
+from importlib import resources
 from random import Random
+from typing import Any
 
 import pytest
 
 from kafka_zk.recorder.page_export import page_data as module
+from kafka_zk.recorder.page_export.bundle import bundle
 from kafka_zk.recorder.page_export.page_data import NotExportable, page_data
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 from kafka_zk.recorder.zookeeper_health.events import EnsembleStateChanged, ServerStateChanged
+from tests.kafka_zk.recorder.page_export.questions import questions
 from tests.kafka_zk.recorder.page_export.replay import replayed
 from tests.kafka_zk.recorder.web.large_cluster import BEGIN_MS, large_cluster
 
-MOMENTS = 200
+MOMENTS, PAGE_MOMENTS = 200, 60
+NODE = shutil.which("node")
 BROKERS, TOPICS, PARTITIONS = 19, 2, 14
 
 
@@ -69,6 +78,45 @@ def test_its_entries_have_their_causes_and_effects(recording: Recording, data: D
         assert found["effects"] == [each["seq"] for each in live["effects"]]
         assert (found["title"], found["document"]) == (live["title"], live["document"])
         assert data["explanations"][live["kind"]] == live["explanation"]
+
+
+@pytest.mark.skipif(NODE is None, reason="needs Node")
+def test_the_page_answers_from_them_as_the_live_page(recording: Recording, data: Document) -> None:
+    """``exported.js``, which is written for browsers, without one."""
+    asked = questions(recording, PAGE_MOMENTS, 49)
+    found = _answers_of_page(data, [(name, values) for name, values, _ in asked])
+    for (name, values, expected), answer in zip(asked, found, strict=True):
+        assert json.dumps(answer) == expected, (name, values)
+
+
+@pytest.mark.skipif(NODE is None, reason="needs Node")
+def test_the_lanes_of_an_interval_are_those_of_the_live_page(recording: Recording, data: Document) -> None:
+    """A leader's span is cut where the broker's session ends; parts outside the interval are not sent."""
+    api, random = RecordingApi(recording), Random(49)
+    first_ms, last_ms = recording.entries.times() or (0, 0)
+    opened = "\n".join(f"{each['kind']} {each['stem']}" for each in data["groups"])
+    intervals = [sorted(random.randint(first_ms, last_ms) for _ in range(2)) for _ in range(20)]
+    asked = [("spans", {"from_ms": str(each[0]), "to_ms": str(each[1]), "open": opened}) for each in intervals]
+    for (_, values), (from_ms, to_ms), found in zip(asked, intervals, _answers_of_page(data, asked), strict=True):
+        live = json.loads(json.dumps(api.spans(values)))
+        expected = [each for each in live["spans"] if each[4] <= to_ms and (each[5] is None or each[5] >= from_ms)]
+        assert found["spans"] == expected
+        assert [each["lane_count"] for each in found["groups"]] == [each["lane_count"] for each in live["groups"]]
+
+
+def _answers_of_page(data: Document, asked: list[tuple[str, dict[str, str]]]) -> list[Any]:
+    folder = resources.files("kafka_zk.recorder.web").joinpath("static")
+    script = bundle({each.name: each.read_text(encoding="utf-8") for each in folder.iterdir()}, "exported.js")
+    packed = base64.b64encode(zlib.compress(json.dumps(data).encode())).decode()
+    script += f"""
+        globalThis.addEventListener = () => {{}};
+        const {{ ask }} = modules["exported.js"].exported({json.dumps(packed)});
+        const answer = ([name, values]) => ask(name, values).catch((error) => ({{ error: error.message }}));
+        Promise.all({json.dumps(asked)}.map(answer)).then((found) => console.log(JSON.stringify(found)));
+    """
+    done = subprocess.run([str(NODE)], input=script, capture_output=True, text=True, timeout=60, check=True)
+    found: list[Any] = json.loads(done.stdout)
+    return found
 
 
 def test_secrets_are_masked() -> None:

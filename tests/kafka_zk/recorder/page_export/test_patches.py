@@ -45,7 +45,8 @@ def test_the_page_replays_them_at_any_moment_in_any_order() -> None:
     told = list(patches((10 * number, document) for number, document in enumerate(documents)))
     keys = [random.randint(-1, 2_010) for _ in range(200)]
     module = resources.files("kafka_zk.recorder.web").joinpath("static", "replayed.js").read_text()
-    script = f"{module}\nconst [told, keys] = {json.dumps([told, keys])};\nconst found = new Replayed(told);\n"
+    told_as_text = json.dumps(json.dumps([told, keys]))  # in a script, "__proto__" would be no key
+    script = f"{module}\nconst [told, keys] = JSON.parse({told_as_text});\nconst found = new Replayed(told);\n"
     script += "console.log(JSON.stringify(keys.map((key) => found.at(key))));"
     command = [str(NODE), "--input-type=module"]
     done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=60, check=True)
@@ -58,4 +59,5 @@ def _random(random: Random, depth: int) -> Any:
         return random.randint(0, 3)
     if kind == "list":
         return [_random(random, depth - 1) for _ in range(random.randint(0, 5))]
-    return {name: _random(random, depth - 1) for name in random.sample("abcdef", random.randint(0, 6))}
+    names = ("a", "b", "c", "d", "__proto__", "constructor")
+    return {name: _random(random, depth - 1) for name in random.sample(names, random.randint(0, 6))}

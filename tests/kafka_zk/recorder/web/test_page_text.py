@@ -61,6 +61,6 @@ def test_a_large_value_is_shown_at_once() -> None:
 
 
 def test_characters_that_cannot_be_seen_are_written_out() -> None:
-    unseen = "\u00ad\u034f\u061c\u115f\u180e\u200b\u202e\u2060\u2800\u3164\ufe0f\ufeff\U000e0041"
+    unseen = "\u00ad\u034f\u061c\u115f\u180e\u200b\u2028\u2029\u202e\u2060\u2800\u3164\ufe0f\ufeff\U000e0041"
     found = run("dom.js", 'page.html("p", {}, text).text', [*unseen, "ä 漢\u0301 \U0001f600\n"])
     assert found == [*(f"\\u{ord(each):04x}" for each in unseen[:-1]), "\\u{e0041}", "ä 漢\u0301 \U0001f600\n"]
