@@ -39,6 +39,10 @@ class WronglyAsked(ExtractionFailed):
     """A schema, column, format or target is impossible. Nothing was done."""
 
 
+class ChangeRefused(ExtractionFailed):
+    """A change event has no key, no order or no known form, or a value out of its type's range."""
+
+
 class Undecodable(ExtractionFailed):
     """More values than allowed cannot be decoded. Nothing was published, and the offsets have not moved."""
 

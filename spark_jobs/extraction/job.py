@@ -37,6 +37,7 @@ from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
+from kafka_zk.spark_jobs.extraction.merge import cdc_options
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
 from kafka_zk.spark_jobs.extraction.preflight import WITHOUT_CONNECT
 from kafka_zk.spark_jobs.extraction.progress import Progress, silent
@@ -129,6 +130,9 @@ class Lake(Protocol):
 
 def check(extraction: Extraction) -> None:
     """Check what needs no other system. Raises WronglyAsked."""
+    if extraction.cdc is not None:
+        cdc_options.check(extraction)
+        extraction = cdc_options.staged_as(extraction)
     check_table(extraction.format, extraction.target, extraction.merge_schema)
     file_sizes.check(extraction.target_file_bytes, extraction.format)
     check_store(extraction.target)

@@ -9,6 +9,8 @@ from typing import Any
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.file_lake import FileLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.merge.cdc_options import staged_as
+from kafka_zk.spark_jobs.extraction.merge.delta_merge import MergedDeltaTables
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
@@ -20,9 +22,10 @@ from kafka_zk.spark_jobs.extraction.undecodable import Staged
 class Lakes:
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._asked = extraction.format
-        self._folders = FileLake(spark, extraction, progress)
+        self._folders = FileLake(spark, staged_as(extraction), progress)
+        delta = DeltaTables(spark) if extraction.cdc is None else MergedDeltaTables(spark, extraction)
         self._tables = {
-            DELTA: TableLake(self._folders, DeltaTables(spark), extraction),
+            DELTA: TableLake(self._folders, delta, extraction),
             ICEBERG: TableLake(self._folders, IcebergTables(spark), extraction),
         }
 

@@ -47,6 +47,7 @@ class Extraction:
     topics: tuple[str, ...]
     target: str
     format: str = "parquet"
+    cdc: str | None = None
     decode: str | None = None
     schema: str | None = None
     on_undecodable: str = FAIL

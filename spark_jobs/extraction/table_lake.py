@@ -149,7 +149,7 @@ def _beside(manifest: Manifest, location: str) -> Manifest:
     return replace(manifest, target=location, format=_STAGED_AS)
 
 
-def _note_of(manifest: Manifest, what: str) -> dict[str, Any]:
+def note_of(manifest: Manifest, what: str) -> dict[str, Any]:
     ranges = [[each.topic, each.partition, str(each.from_offset), str(each.until_offset)] for each in manifest.ranges]
     return {"writer": manifest.writer, "sequence": str(manifest.sequence), "what": what, "ranges": ranges}
 
@@ -199,8 +199,8 @@ class DeltaTables:
             frame = partitioning.with_columns(frame, extraction.partition_by)
             self._make(manifest.target, frame.limit(0), extraction)
         writer = self._writer(frame, extraction)
-        writer = writer.option("txnAppId", _application(manifest)).option("txnVersion", manifest.sequence)
-        writer = writer.option("userMetadata", json.dumps(_note_of(manifest, what)))
+        writer = writer.option("txnAppId", application_of(manifest)).option("txnVersion", manifest.sequence)
+        writer = writer.option("userMetadata", json.dumps(note_of(manifest, what)))
         if extraction.merge_schema:
             writer = writer.option("mergeSchema", "true")
         with session_settings.parquet_times_in_micros(self._spark):
@@ -221,8 +221,8 @@ class DeltaTables:
         empty = self._spark.createDataFrame([], written)
         self._make(manifest.target, partitioning.with_columns(empty, extraction.partition_by), extraction)
         delta_commit.DeltaCommit(self._spark, manifest.target).add(
-            files, _delta_columns(written, extraction), _application(manifest), manifest.sequence,
-            json.dumps(_note_of(manifest, RECORDS)),
+            files, _delta_columns(written, extraction), application_of(manifest), manifest.sequence,
+            json.dumps(note_of(manifest, RECORDS)),
         )  # fmt: skip
 
     def _make(self, target: str, empty: Any, extraction: Extraction) -> None:
@@ -245,7 +245,7 @@ class DeltaTables:
         return any(path.endswith((".json", ".parquet")) for path, _ in self._files.walk(f"{target}/_delta_log"))
 
 
-def _application(manifest: Manifest) -> str:
+def application_of(manifest: Manifest) -> str:
     return f"kafka-zk-{manifest.writer}"
 
 
@@ -351,7 +351,7 @@ class IcebergTables:
 
 def _summary_of(manifest: Manifest, what: str) -> dict[str, str]:
     """Properties of a snapshot."""
-    note = {**_note_of(manifest, what), "attempt": manifest.attempt}
+    note = {**note_of(manifest, what), "attempt": manifest.attempt}
     return {f"kafka-zk.{name}": text if isinstance(text, str) else json.dumps(text) for name, text in note.items()}
 
 

@@ -5,12 +5,19 @@ from typing import Any
 
 import click
 
+from kafka_zk.spark_jobs.cdc.changes import MODES
+
 packages_option = click.option(
     "--packages", metavar="GROUP:NAME:VERSION[,...]", help="Jars that Spark fetches from Maven Central."
 )
 _OPTIONS = (
     click.option(
         "--partition-by", multiple=True, metavar="TERM", help="A column, or days(COLUMN) and the like; may be repeated."
+    ),
+    click.option(
+        "--cdc",
+        type=click.Choice(MODES),
+        help="Merge upserts and deletes into a Delta table by key: Debezium's events, or rows and tombstones.",
     ),
     click.option("--merge-schema", is_flag=True, help="New columns are added to the table (delta, iceberg)."),
     click.option(
