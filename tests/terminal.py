@@ -37,8 +37,11 @@ LEADER = r"""
 import os, signal, subprocess, sys
 ended, end = map(int, sys.argv[1:3])
 signal.signal(signal.SIGINT, lambda *_: None)
-program = subprocess.Popen(sys.argv[3:])
+hang_up = {signal.SIGHUP}
+signal.pthread_sigmask(signal.SIG_BLOCK, hang_up)  # until it can be passed on
+program = subprocess.Popen(sys.argv[3:], preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, hang_up))
 signal.signal(signal.SIGHUP, lambda *_: program.send_signal(signal.SIGHUP))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, hang_up)
 code = program.wait()
 try:
     os.write(1, b"\033[999m")

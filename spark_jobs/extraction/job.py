@@ -31,25 +31,22 @@ from kafka_zk.spark_jobs.errors import (
     WronglyAsked,
     ZooKeeperLost,
 )
-from kafka_zk.spark_jobs.extraction import backfills, dead_letters, decoding, file_sizes, keys, partitioning
+from kafka_zk.spark_jobs.extraction import backfills, dead_letters, keys, options
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
-from kafka_zk.spark_jobs.extraction.merge import cdc_options
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
 from kafka_zk.spark_jobs.extraction.preflight import WITHOUT_CONNECT
 from kafka_zk.spark_jobs.extraction.progress import Progress, silent
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
-from kafka_zk.spark_jobs.extraction.stores import check_store
-from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
+from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
 from kafka_zk.spark_jobs.session import java_answers
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.source.options import security_of
-from kafka_zk.spark_jobs.values.packages import absent_value_packages
 from kafka_zk.spark_jobs.waiting import Note
 
 Observe = Callable[[Step, Phase], None]
@@ -128,42 +125,9 @@ class Lake(Protocol):
     def fence(self, manifest: Manifest) -> bool: ...
 
 
-def check(extraction: Extraction) -> None:
-    """Check what needs no other system. Raises WronglyAsked."""
-    if extraction.cdc is not None:
-        cdc_options.check(extraction)
-        extraction = cdc_options.staged_as(extraction)
-    check_table(extraction.format, extraction.target, extraction.merge_schema)
-    file_sizes.check(extraction.target_file_bytes, extraction.format)
-    check_store(extraction.target)
-    partitioning.check(extraction.partition_by, extraction.format)
-    decoding.check(
-        extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable, extraction.value_format,
-        extraction.key_format,
-    )  # fmt: skip
-    for value_format in (extraction.value_format, extraction.key_format):
-        if told := absent_value_packages(value_format):
-            raise WronglyAsked(told)
-    columns = _known_columns(extraction)
-    if columns is not None:
-        decoding.check_columns(columns, extraction.format, partitioning.plain(extraction.partition_by))
-        partitioning.check_columns(extraction.partition_by, columns)
-
-
-def _known_columns(extraction: Extraction) -> Any:
-    if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
-        return None
-    key_type = keys.known_type(extraction.keys_as, extraction.key_schema, extraction.schema_registry)
-    if key_type is None:
-        return None
-    return decoding.known_columns(
-        extraction.decode, extraction.schema, extraction.on_undecodable, key_type, extraction.metadata_prefix
-    )
-
-
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
     """What a run would extract now (``--dry-run``), without writing or joining the group."""
-    check(extraction)
+    options.check(extraction)
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
         _check_keys_of_group(extraction, connections)
@@ -185,7 +149,7 @@ def extract(
     Raises: WronglyAsked, GroupBusy, ForeignCommit, Undecodable, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss,
         FetchFailed, OptionError, RegistryError, and Spark's errors. After any of them the next run continues.
     """
-    check(extraction)
+    options.check(extraction)
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
         _check_keys_of_group(extraction, connections)

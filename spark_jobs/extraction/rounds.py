@@ -18,7 +18,7 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.spark_jobs.errors import DataLoss, JavaDied, SourceError, Undecodable, WronglyAsked
-from kafka_zk.spark_jobs.extraction import job
+from kafka_zk.spark_jobs.extraction import job, options
 from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
@@ -82,7 +82,7 @@ class Rounds:
         tell: Callable[[Round], None], note: Note = lambda _: None,
         clock: Callable[[], float] = monotonic_s,
     ) -> None:  # fmt: skip
-        job.check(extraction)
+        options.check(extraction)
         self._extraction = extraction
         self._start_spark = start_spark
         self._every_s = every_s

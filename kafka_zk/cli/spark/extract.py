@@ -112,7 +112,7 @@ def command(
     packages = asked.pop("packages")
     if told := absent_packages():
         raise CommandFailed(told)
-    from kafka_zk.spark_jobs.extraction import job, preflight
+    from kafka_zk.spark_jobs.extraction import options, preflight
     from kafka_zk.spark_jobs.extraction.planning import Extraction
 
     try:
@@ -123,7 +123,7 @@ def command(
             wait_ms=wait_s * 1000,
             kafka=security_properties(),
         )
-        job.check(extraction)
+        options.check(extraction)
         config = with_packages(dict(conf), packages)
         preflight.check_not_connect(master, config)
         if given_master := master or config.get("spark.master"):

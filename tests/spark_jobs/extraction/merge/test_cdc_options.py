@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction import job
+from kafka_zk.spark_jobs.extraction import options
 from kafka_zk.spark_jobs.extraction.merge.cdc_options import staged_as
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 
@@ -15,7 +15,7 @@ ASKED = Extraction(
 
 
 def test_a_schema_and_a_delta_table_are_enough() -> None:
-    job.check(ASKED)
+    options.check(ASKED)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_schema_and_a_delta_table_are_enough() -> None:
 )
 def test_what_a_merge_cannot_do_is_refused(asked: Extraction, told: str) -> None:
     with pytest.raises(WronglyAsked, match=told):
-        job.check(asked)
+        options.check(asked)
 
 
 def test_the_unchanged_records_are_staged_with_their_headers() -> None:
