@@ -2,6 +2,7 @@
 
 import signal
 import sqlite3
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,8 @@ def command(
 def _export(recording: str, directory: Path, as_json: bool) -> None:
     from kafka_zk.cli.cluster.web_recordings import export_page, export_sentences
 
-    exported = export_page(recording, directory)
+    with click.progressbar(length=100, label="exporting", file=sys.stderr) as bar:
+        exported = export_page(recording, directory, lambda share: bar.update(int(100 * share) - bar.pos))
     if as_json:
         print_json({"event": "exported", **exported._asdict()})
     else:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.recorder.page_export.page import exported_page
-from kafka_zk.recorder.page_export.page_data import NotExportable
+from kafka_zk.recorder.page_export.page_data import NotExportable, Progress, silent
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.recording.shared_file import is_shared_file, open_shared_file, save
 from kafka_zk.recorder.web.api import BadRequest
@@ -64,7 +64,7 @@ class Exported(NamedTuple):
     iframe: str
 
 
-def export_page(name: str, directory: Path) -> Exported:
+def export_page(name: str, directory: Path, progress: Progress = silent) -> Exported:
     """Write the page of a recording, which needs no server, as ``index.html`` of ``directory``.
 
     Raises: as ``open_recording``; CommandFailed also if the page exists, cannot be written, or would be too large.
@@ -74,7 +74,7 @@ def export_page(name: str, directory: Path) -> Exported:
     try:
         if target.exists():
             raise CommandFailed(f"{target} exists already: choose another directory, or delete it")
-        page = exported_page(recording, described)
+        page = exported_page(recording, described, progress)
         directory.mkdir(parents=True, exist_ok=True)
         _write_new(target, page.content)
     except (NotExportable, BadRequest) as error:

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from kafka_zk.recorder.page_export.bundle import bundle
-from kafka_zk.recorder.page_export.page_data import SHORTER, NotExportable, page_data
+from kafka_zk.recorder.page_export.page_data import SHORTER, NotExportable, Progress, page_data, silent
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.recording import Recording
 
@@ -32,7 +32,7 @@ class ExportedPage(NamedTuple):
     moment: str
 
 
-def exported_page(recording: Recording, described: str) -> ExportedPage:
+def exported_page(recording: Recording, described: str, progress: Progress = silent) -> ExportedPage:
     """The page of a whole recording, in which secrets are masked.
 
     Args:
@@ -41,7 +41,7 @@ def exported_page(recording: Recording, described: str) -> ExportedPage:
         its lesson is damaged; sqlite3.Error.
     """
     try:
-        data = page_data(recording, described)
+        data = page_data(recording, described, progress)
         text = _json(data)
     except RecursionError:
         raise NotExportable("a znode in it is nested too deeply for a page") from None

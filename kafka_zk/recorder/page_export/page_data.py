@@ -53,14 +53,24 @@ class NotExportable(Exception):
     """``str()`` gives the reason and what to do."""
 
 
-def page_data(recording: Recording, described: str) -> Document:
+Progress = Callable[[float], None]
+"""Called with the share that is done, from 0 to 1."""
+
+
+def silent(share: float) -> None:
+    """Show no progress."""
+
+
+def page_data(recording: Recording, described: str, progress: Progress = silent) -> Document:
     """``described``: what was recorded. Raises: NotExportable, BadRequest (a damaged lesson), sqlite3.Error."""
-    return _PageData(recording).document(described)
+    return _PageData(recording, progress).document(described)
 
 
 class _PageData:
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, progress: Progress) -> None:
         self._recording = recording
+        self._progress = progress
+        self._done = 0
         self._api = RecordingApi(recording)
         first, last = recording.entries.first, recording.entries.count
         if not last:
@@ -68,6 +78,7 @@ class _PageData:
         _check(last - first + 1, MOST_ENTRIES, "entries")
         self._entries = recording.entries.numbered(first, last, MOST_ENTRIES)
         self._wholes = [recording.entries.whole(each.seq) for each in self._entries]
+        self._steps = len(self._entries) + 2 * len(set(self._wholes))  # lines; states and trees, which take longest
         times = sorted({each.time_ms for each in self._entries})
         self._interval = {"from_ms": str(times[0]), "to_ms": str(times[-1])}
         self._times = times
@@ -103,10 +114,17 @@ class _PageData:
             details.append({name: document.pop(name) for name in ("title", "document", "reason")}
                            | {name: [each["seq"] for each in document.pop(name)] for name in ("why", "effects")})
             shorts.append(document)
+            self._step()
         return {"entries": shorts, "details": details, "explanations": explanations}
 
     def _each_whole(self, view: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
-        yield from ((seq, view(seq)) for seq in sorted(set(self._wholes)))
+        for seq in sorted(set(self._wholes)):
+            yield seq, view(seq)
+            self._step()
+
+    def _step(self) -> None:
+        self._done += 1
+        self._progress(self._done / self._steps)
 
     def _state(self, seq: int) -> Document:
         """The cluster with all partitions, the topics that are unfolded at first, the series of groups' partitions, and

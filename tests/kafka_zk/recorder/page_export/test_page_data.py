@@ -127,6 +127,14 @@ def test_secrets_are_masked() -> None:
     assert "alice" in text and "hunter2" not in text
 
 
+def test_its_progress_grows_to_the_end() -> None:
+    recording = Recording()
+    recording.add([], large_cluster(3, 1, 2))
+    shares: list[float] = []
+    page_data(recording, "a test", shares.append)
+    assert shares == sorted(shares) and shares[0] < 0.5 and shares[-1] == 1
+
+
 def test_what_is_too_long_is_refused_with_what_to_do(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, most, what in (
         ("MOST_ENTRIES", 10, "entries"), ("MOST_ZNODES", 3, "znodes"), ("MOST_SPANS", 2, "spans"),
