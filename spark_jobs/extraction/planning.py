@@ -116,6 +116,7 @@ class Extraction:
 
     @property
     def is_backfill(self) -> bool:
+        """True if it has a beginning in time: such an extraction leaves the offsets of ``group`` alone."""
         return self.from_ms is not None
 
     @property

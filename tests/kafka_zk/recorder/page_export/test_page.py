@@ -64,7 +64,7 @@ def test_numbers_that_no_browser_reads_are_text(recording: Recording) -> None:
 
 def test_a_recording_that_is_nested_too_deeply_is_refused(recording: Recording) -> None:
     for number, text in enumerate(("1", "2"), 2):
-        data = f'{{"brokerid": {"[" * 400}{text}{"]" * 400}}}'.encode()
+        data = f'{{"brokerid": {"[" * 900}{text}{"]" * 900}}}'.encode()
         recording.add([], [Transaction(number, 1_000 * number, 7, (Created("/controller", data, False),))])
     with pytest.raises(NotExportable, match="nested too deeply"):
         exported_page(recording, "a test")
