@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rounds", type=int, help=f"seeds per campaign (default {DEFAULT_ROUNDS})")
     group.addoption("--seed", type=int, default=0, help="first seed of every campaign (default %(default)s)")
     group.addoption("--first-parameters", action="store_true", help="run each test with its first parameters only")
+    group.addoption("--without-oracle", action="store_true", help="leave out Kafka's half of tests for both brokers")
     group.addoption("--from-commit", default="HEAD", help="what brokers are upgraded from (default %(default)s)")
 
 
