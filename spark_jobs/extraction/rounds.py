@@ -6,12 +6,10 @@ the round, and the next round tries again; any other error ends the rounds.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from queue import Empty, SimpleQueue
 from typing import Any
 
-from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.clock import monotonic_s, sleep
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.registry.client.errors import RegistryError
@@ -28,7 +26,7 @@ from kafka_zk.spark_jobs.waiting import Note
 
 _MAY_PASS = (SourceError, RegistryError, KafkaError)
 _STAYS = (WronglyAsked, Undecodable, DataLoss, JavaDied)
-_LONGEST_BLOCK_S = 1.0
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -46,29 +44,24 @@ class Round:
 
 
 class _Stop:
-    """A request to stop, which a signal handler may set during ``wait``.
+    """A request to stop, which a signal handler may set at any point of ``wait``.
 
-    ``threading.Event`` would deadlock: the handler would wait for the lock that the interrupted ``wait`` holds.
+    A flag needs no lock. With ``threading.Event`` the handler would wait for the lock that the interrupted ``wait``
+    holds. ``SimpleQueue.get`` waits forever if its thread stands still until the timeout is over (CPython 3.11).
     """
 
     def __init__(self) -> None:
         self.is_asked = False
-        self._asked: SimpleQueue[None] = SimpleQueue()  # reentrant: ``put`` may interrupt ``get``
 
     def ask(self) -> None:
         self.is_asked = True
-        self._asked.put(None)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until the stop is requested or the time is over.
-
-        A signal that arrives just before a blocking call is handled only when the call returns, so calls are short.
-        """
+        """Wait until the stop is requested or the time is over."""
         left_s = timeout_s
         while left_s > 0 and not self.is_asked:
-            with suppress(Empty):
-                self._asked.get(timeout=min(left_s, _LONGEST_BLOCK_S))
-            left_s -= _LONGEST_BLOCK_S
+            sleep(min(left_s, _LOOK_S))
+            left_s -= _LOOK_S
 
 
 class Rounds:

@@ -35,7 +35,7 @@ def test_a_cluster_is_secured_and_opened(
     where = zookeeper.connect_string
     assert run([COMMAND, "--zookeeper.acl", "secure", *options, "--enable.path.check", "--dry-run"]) == 0
     shown = capfd.readouterr().out.splitlines()
-    assert "/brokers/topics/t  the creator may do all, everybody may read" in shown
+    assert "/brokers/topics/t  the creator may do all, all others may read" in shown
     assert "/config/users  the creator may do all" in shown
     assert set(znode_acls(where, IDENTITY).values()) == {OPEN}
 
