@@ -92,7 +92,7 @@ class StepTeacher(Teacher):
 
     def finish(self) -> None:
         self._end_step()
-        self._keep(Lesson(TITLE, SAID, tuple(self._steps), finished=True))
+        self._keep(Lesson(TITLE, SAID, tuple(self._steps), finished=True, has_questions=True))
 
     def _begin_step(self, kind: str, text: str) -> None:
         seq = self._end_step()
@@ -106,7 +106,7 @@ class StepTeacher(Teacher):
             last = self._steps[-1]
             self._steps[-1] = last._replace(seq=seq, happened=(*last.happened, *self._meanings()))
             self._is_open = False
-            self._keep(Lesson(TITLE, SAID, tuple(self._steps), finished=False))
+            self._keep(Lesson(TITLE, SAID, tuple(self._steps), finished=False, has_questions=True))
         return seq
 
     def _meanings(self) -> Sequence[str]:

@@ -208,11 +208,12 @@ class RecordingApi:
 
     def question(self, query: Query) -> Document:
         """Ask about the effect of ``step``; the document contains the answer."""
-        steps = self._lesson().steps
+        lesson = self._lesson()
+        steps = lesson.steps
         number = _number(query, "step")
         if not 0 <= number < len(steps):
             raise BadRequest(f"there is no step {number}")
-        if any(each.question is not None for each in steps):
+        if lesson.has_questions:
             own = steps[number].question
             return {"question": None if own is None else own._asdict()}
         before = dict(self._recording.znodes.after(steps[number].from_seq).znodes)

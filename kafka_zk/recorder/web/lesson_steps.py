@@ -54,12 +54,15 @@ class Step(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """``said``: what the lesson teaches. ``finished``: no more steps follow."""
+    """``said``: what the lesson teaches. ``finished``: no more steps follow. ``has_questions``: it asks its own; the
+    first one may not have been recorded yet.
+    """
 
     title: str
     said: str
     steps: tuple[Step, ...]
     finished: bool = True
+    has_questions: bool = False
 
 
 def encode(lesson: Lesson) -> str:
@@ -77,7 +80,8 @@ def decode(text: str) -> Lesson:
     steps = tuple(
         Step(**{**each, **_lines(each), "question": _asked(each.get("question"))}) for each in document["steps"]
     )
-    return Lesson(document["title"], document["said"], steps, document.get("finished", True))
+    asks = document.get("has_questions", any(step.question is not None for step in steps))
+    return Lesson(document["title"], document["said"], steps, document.get("finished", True), asks)
 
 
 def _lines(step: Document) -> Document:

@@ -12,6 +12,7 @@ from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
 from kafka_zk.recorder.web import api as module
 from kafka_zk.recorder.web.api import BadRequest, RecordingApi
+from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, Step, encode
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, SessionCreated, Transaction
 from kafka_zk.registry.client.events import WatchArmed
 
@@ -26,6 +27,18 @@ def recorded(*created: tuple[str, bytes | None, bool]) -> RecordingApi:
     for zxid, (path, data, ephemeral) in enumerate(created, 1):
         recording.add([], [Transaction(zxid, zxid * 1_000, 7, (Created(path, data, ephemeral),))])
     return RecordingApi(recording)
+
+
+@pytest.mark.parametrize("has_questions", [False, True])
+def test_a_lesson_with_questions_asks_no_others_before_its_first_one(has_questions: bool) -> None:
+    recording = Recording()
+    made = Transaction(1, 1_000, 7, (Created("/controller", b'{"brokerid":1}', True),))
+    changed = Transaction(2, 2_000, 7, (DataSet("/controller", b'{"brokerid":2}', 1),))
+    recording.add([], [made, changed])
+    step = Step("1. One", "told", "the controller dies.", 1, 2, ())
+    recording.note(KEY, encode(Lesson("t", "s", (step,), finished=False, has_questions=has_questions)))
+    asked = RecordingApi(recording).question({"step": "0"})["question"]
+    assert (asked is None) == has_questions
 
 
 def test_the_cluster_is_what_its_znodes_say() -> None:
