@@ -35,7 +35,7 @@ ACTIONS = (KILL, KILL, STOP, PAUSE, LONG_PAUSE, CUT, LONG_CUT, ONE_WAY, ONE_WAY)
 ROLES = ("leader", "follower", "controller")
 
 _TWO_AT_ONCE = 0.25
-_END_S = 60
+_END_S = 120
 _CREATED_S = 10
 _SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
 """How many sessions something lasts: one survives the short ones, and ISRs shrink in the long ones."""
