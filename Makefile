@@ -99,7 +99,7 @@ test-power-slice: $(VENV)/.dev
 # Its tests wait for JVMs and for groups to rebalance.
 test-peers: WORKERS = $(PEERS_WORKERS)
 test-peers: peers-tools foreign-tools $(VENV)/.go
-	$(BIN)/python -m pytest -q $(BY_FILE) -m peers tests/peers $(PEERS_ARGS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(BY_FILE) -m "peers and not soak" tests/peers $(PEERS_ARGS) $(PYTEST_ARGS)
 
 test-kerberos: peers-tools foreign-tools $(VENV)/.go $(VENV)/.gssapi
 	$(BIN)/python -m pytest -q -m kerberos tests/peers $(PYTEST_ARGS)

@@ -33,6 +33,7 @@ def test_into_hdfs(
     killed_while_reading(IntoHdfs(kafka_zk_cluster, tmp_path, topic, hdfs, spark_cluster.master, **SMALL_EXECUTORS))
 
 
+@pytest.mark.soak  # an executor that dies is the same to every target
 def test_into_delta(
     kafka_zk_cluster: EmbeddedCluster, tables_cluster: StandaloneCluster, tmp_path: Path  # noqa: F811
 ) -> None:

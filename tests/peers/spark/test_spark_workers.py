@@ -58,6 +58,7 @@ def lake(zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathF
             yield Lake(brokers, spark, s3, address)
 
 
+@pytest.mark.soak  # test_spark_stores kills extractions into folders of S3, too
 def test_files(lake: Lake) -> None:
     with tempfile.TemporaryDirectory() as shared:  # only for the note that an executor was killed
         extraction = IntoS3(lake.brokers, Path(shared), "into-s3", lake.s3, lake.master, **lake.conf)
