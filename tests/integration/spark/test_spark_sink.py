@@ -15,6 +15,7 @@ from kafka_zk.spark_jobs.sink.topic_writer import TopicWriter, Written
 from kafka_zk.spark_jobs.sink.write_options import parse
 from kafka_zk.testing.plugin import MakeTopic
 from tests.documented import BOOTSTRAP, blocks
+from tests.integration.processes import wait_for
 from tests.integration.spark.sessions import spark  # noqa: F401
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -208,7 +209,11 @@ def test_a_task_that_fails_aborts_what_it_wrote(writer: TopicWriter, kafka_zk_cl
     assert topic is not None
     with pytest.raises(ValueError, match="a bad row"):
         writer.write(batches())
-    assert ends(kafka_zk_cluster, topic, "read_committed") == ends(kafka_zk_cluster, topic, "read_uncommitted")
+
+    def is_over() -> bool:  # the coordinator writes its markers after it has answered
+        return ends(kafka_zk_cluster, topic, "read_committed") == ends(kafka_zk_cluster, topic, "read_uncommitted")
+
+    wait_for(is_over, "the markers of the aborted transaction", 30)
     assert b"a" in values(kafka_zk_cluster, topic, "read_uncommitted") and values(kafka_zk_cluster, topic) == []
 
 
