@@ -252,8 +252,8 @@ class ReplicatedCluster:
         self._client = KazooClient(self._start_zookeeper(), command_retry={"max_tries": -1, "backoff": 1})
         try:
             self._client.start()
-            for broker_id, kind in enumerate(self._kinds):
-                self.brokers.append(Broker(self, broker_id, kind))
+            for kind in self._kinds:  # in turn: Kafka ends if it loses its session while many JVMs start
+                self.add(kind)
             wait_until(self._is_complete, START_S, "all brokers to register")
         except BaseException:
             self.__exit__()
