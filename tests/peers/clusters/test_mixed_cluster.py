@@ -32,7 +32,7 @@ CASES = [
 ]
 
 _PREFERRED_S = 60
-_READ_S = 60
+_READ_S = 120
 
 
 def _a_leader(cluster: ReplicatedCluster, kind: Kind) -> Broker:
