@@ -16,8 +16,9 @@ from kafka_zk.cli.migration.gathering import (
     sources,
 )
 from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.metrics_port import serve_metrics
 from kafka_zk.cli.terminal.options import json_option
-from kafka_zk.cli.terminal.output import note, print_json, say
+from kafka_zk.cli.terminal.output import print_json, say
 
 if TYPE_CHECKING:
     from kafka_zk.migration.facts import Fact, MigrationState, MigrationZnode
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 _INTERVAL_S = 2
-_LISTEN_S = 10
 
 
 @click.command("status", short_help="Show the phase of the migration, and what is safe to do.")
@@ -124,23 +124,10 @@ class _Look:
 
 def _served(port: int, host: str) -> "StatusMetrics":
     """Raises CommandFailed."""
-    from twisted.internet.error import CannotListenError
-
-    from kafka_zk.clients.connection.reactor_thread import reactor_thread
     from kafka_zk.migration.metrics import StatusMetrics
-    from kafka_zk.network import metrics_page
 
     metrics = StatusMetrics()
-    thread = reactor_thread()
-
-    async def listen() -> int:
-        return metrics_page.listen(thread.reactor, metrics.registry, port, host)
-
-    try:
-        listening = thread.call(listen, timeout_s=_LISTEN_S)
-    except CannotListenError as error:
-        raise CommandFailed(f"port {port} of {host} cannot be used; choose another one with --metrics-port") from error
-    note(f"metrics at http://{host}:{listening}/metrics")
+    serve_metrics(metrics.registry, port, host)
     return metrics
 
 

@@ -10,6 +10,7 @@ from kafka_zk.base.clock import wall_ms
 from kafka_zk.cli.terminal.command_config import command_config_option
 from kafka_zk.cli.terminal.durations import time_text
 from kafka_zk.cli.terminal.errors import CommandFailed, sentence
+from kafka_zk.cli.terminal.metrics_port import serve_metrics
 from kafka_zk.cli.terminal.options import group_option, json_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table, say
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _COLUMNS = ("topic", "partition", "offset", "end_offset", "lag", "last_from", "last_until")
 _HOST = "127.0.0.1"
 _INTERVAL_S = 10
-_LISTEN_S = 10
 _TIMEOUT_MS = 30_000
 
 
@@ -117,23 +117,10 @@ def _told_failure(error: Exception) -> str:
 
 def _served(port: int, host: str) -> "StatusMetrics":
     """Raises CommandFailed."""
-    from twisted.internet.error import CannotListenError
-
-    from kafka_zk.clients.connection.reactor_thread import reactor_thread
-    from kafka_zk.network import metrics_page
     from kafka_zk.spark_jobs.extraction.status_metrics import StatusMetrics
 
     metrics = StatusMetrics()
-    thread = reactor_thread()
-
-    async def listen() -> int:
-        return metrics_page.listen(thread.reactor, metrics.registry, port, host)
-
-    try:
-        listening = thread.call(listen, timeout_s=_LISTEN_S)
-    except CannotListenError as error:
-        raise CommandFailed(f"port {port} of {host} cannot be used; choose another one with --metrics-port") from error
-    note(f"metrics at http://{host}:{listening}/metrics")
+    serve_metrics(metrics.registry, port, host)
     return metrics
 
 

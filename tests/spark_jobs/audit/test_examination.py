@@ -40,7 +40,7 @@ class Log:
 
     def missing(self, tp: TopicPartition, gaps: Any, covered: Any) -> Any:
         pairs = list(zip(*gaps, strict=True))
-        assert all(high < self._bounds[tp].readable_end for _, high in pairs), "a fetch from there waits in vain"
+        assert all(high < self._bounds[tp].readable_end for _, high in pairs), "a fetch there would never return"
         asked = [offset for offset in self._records[tp] if any(low <= offset <= high for low, high in pairs)]
         return offset_runs.split(offset_runs.not_covered(np.array(asked, np.int64), covered))
 

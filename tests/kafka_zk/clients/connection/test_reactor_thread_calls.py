@@ -70,7 +70,7 @@ def test_a_call_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interrupt_while_a_call_is_handed_over_cancels_it() -> None:
-    """Its coroutine runs already, and nobody will wait for it."""
+    """The call is being handed over: its coroutine runs, and nothing would await it."""
     ended = threading.Event()
 
     class Interrupted(OtherThread):
