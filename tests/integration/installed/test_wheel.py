@@ -25,7 +25,7 @@ from tests.terminal import Shell
 pytestmark = pytest.mark.integration
 
 TIMEOUT_S = 60
-READS_README = ("embedded", "spark")
+READS_README = ("spark", "embedded")
 """The extras that README's blocks install."""
 STAYS_IN_THE_TREE = ("*.md", "*.so", "__pycache__/*", "rebalance/py.typed", "registry/py.typed", "spark_jobs/py.typed",
                      "storage/py.typed")  # fmt: skip
@@ -147,6 +147,7 @@ def test_every_help_works_with_each_extra(extra: str, tmp_path: Path, make_envir
     assert run(path / "kafka-zk", "--help", cwd=tmp_path).startswith("Usage: kafka-zk ")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.long
 @pytest.mark.parametrize("extra", READS_README)
 def test_readme_from_top_to_bottom(
