@@ -47,7 +47,9 @@ TEST_WORKERS ?= 4
 PEERS_WORKERS ?= 3
 # A test that hangs fails after so many seconds, so that it does not cost the whole run.
 export PYTEST_TIMEOUT = 420
-BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# `--slice` leaves out what only the weekly run needs: tests/slices.py.
+SLICE ?=
+BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(SLICE)
 BIN := $(VENV)/bin
 # Python compiles the few modules that are imported; pip would compile all of Spark's and pandas's.
 PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
@@ -88,24 +90,24 @@ test-spark: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) -m spark tests/integration $(PYTEST_ARGS)
 
 test-attack: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "attack and not soak" tests/attack $(PYTEST_ARGS) $(ATTACK_ARGS)
+	$(BIN)/python -m pytest -q -m "attack and not soak" tests/attack $(SLICE) $(PYTEST_ARGS) $(ATTACK_ARGS)
 
 test-power: $(VENV)/.dev
 	$(BIN)/python -m tests.power $(POWER_ARGS)
 
 test-power-slice: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -rs -m power tests/power $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -rs -m power tests/power $(SLICE) $(PYTEST_ARGS)
 
 # Its tests wait for JVMs and for groups to rebalance.
 test-peers: WORKERS = $(PEERS_WORKERS)
 test-peers: peers-tools foreign-tools $(VENV)/.go
-	$(BIN)/python -m pytest -q $(BY_FILE) -m "peers and not soak" tests/peers $(PEERS_ARGS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(BY_FILE) -m "peers and not soak" tests/peers $(PYTEST_ARGS)
 
 test-kerberos: peers-tools foreign-tools $(VENV)/.go $(VENV)/.gssapi
-	$(BIN)/python -m pytest -q -m kerberos tests/peers $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -m kerberos tests/peers $(SLICE) $(PYTEST_ARGS)
 
 test-containers: containers-tools $(VENV)/.dev
-	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run $(PYTEST_ARGS)
+	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run $(SLICE) $(PYTEST_ARGS)
 
 soak: export PYTEST_TIMEOUT = 0
 soak: peers-tools $(VENV)/.dev

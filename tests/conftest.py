@@ -34,7 +34,7 @@ SEED_FIXTURES = {"campaign_seed": 1, "process_campaign_seed": 10}
 """Fixture -> how many of ``--rounds`` make one of its own."""
 
 # Installed, the plugin comes by its entry point; from a bare checkout it is loaded here.
-pytest_plugins = ["tests.file_order"]
+pytest_plugins = ["tests.file_order", "tests.slices"]
 if not entry_points(group="pytest11", name="kafka_zk"):
     pytest_plugins += ["kafka_zk.testing.plugin"]
 
@@ -44,7 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rounds", type=int, help=f"seeds per campaign (default {DEFAULT_ROUNDS})")
     group.addoption("--seed", type=int, default=0, help="first seed of every campaign (default %(default)s)")
     group.addoption("--first-parameters", action="store_true", help="run each test with its first parameters only")
-    group.addoption("--without-oracle", action="store_true", help="leave out Kafka's half of tests for both brokers")
     group.addoption("--from-commit", default="HEAD", help="what brokers are upgraded from (default %(default)s)")
 
 

@@ -11,6 +11,7 @@ from tests.bench.large_cluster import LargeCluster
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("replication_factor", [1, 3])
 def test_every_step_comes_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replication_factor: int

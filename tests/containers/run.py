@@ -20,7 +20,7 @@ IN_CONTAINERS = (
 
 
 def main() -> int:
-    images.build_all()
+    images.build(is_slice="--slice" in sys.argv)
     zookeeper = images.zookeeper_image()
     given = sys.argv[1:]
     run = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--durations", "5"]

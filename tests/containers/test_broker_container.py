@@ -31,6 +31,7 @@ def test_alone_it_brings_its_zookeeper_and_keeps_its_data(zookeeper_image: str, 
             assert wait_for(lambda: reader.poll(1_000), "the record")[0].value == b"value"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("variant", ["sasl", "mtls"])
 def test_brokers_in_containers_are_let_in_and_protect_their_znodes(
     variant: Variant, zookeeper_image: str, broker_image: str, tmp_path_factory: pytest.TempPathFactory

@@ -114,6 +114,7 @@ def test_three_brokers_come_up_healthy_and_serve(up: Compose) -> None:
 PEERS = {"KAFKA_3_9_IMAGE": jars.ORACLE_VERSION, "KAFKA_4_IMAGE": jars.NEWEST_VERSION}
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("up", [("compose-peers.yml", PEERS)], indirect=True, ids=["compose-peers.yml"])
 def test_ours_answers_beside_apache_kafka_with_zookeeper_and_with_kraft(up: Compose) -> None:
     for port in (19092, 29092):

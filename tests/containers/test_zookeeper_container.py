@@ -47,6 +47,7 @@ async def read(client: KazooBlockingClient, path: str) -> bytes | None:
     return (await client.get(path))[0]
 
 
+@pytest.mark.one_in(images.ONE_IN)
 @pytest.mark.parametrize("version", images.ZOOKEEPER_VERSIONS)
 def test_every_version_carries_a_broker(version: str, tmp_path: Path) -> None:
     """From 3.4 on: session, multi, watches, ephemerals are what a broker needs of it."""
@@ -115,6 +116,7 @@ def test_a_server_that_ends_is_told_with_its_last_words(zookeeper_image: str) ->
         pass
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("variant", ["digest", "sasl", "mtls"])
 def test_complaint_24_znodes_are_protected_by_each_kind_of_identity(variant: Variant, zookeeper_image: str) -> None:
     with ZooKeeperContainer(zookeeper_image, variant=variant) as server:

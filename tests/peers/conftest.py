@@ -62,18 +62,6 @@ def running_target(
     assert not complaints, "\n".join(complaints)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ``--without-oracle``, a test that does the same on both kinds of brokers runs on ours only."""
-    if config.getoption("without_oracle"):
-        oracles = [item for item in items if _target_of(item) == targets.APACHE_KAFKA]
-        config.hook.pytest_deselected(items=oracles)
-        items[:] = [item for item in items if _target_of(item) != targets.APACHE_KAFKA]
-
-
-def _target_of(item: pytest.Item) -> object:
-    return item.callspec.params.get("target") if hasattr(item, "callspec") else None
-
-
 @pytest.fixture(scope="session", params=targets.NAMES)
 def target(request: pytest.FixtureRequest, running_target: Callable[[str], targets.Target]) -> targets.Target:
     """A running cluster: kafka-zk, then Apache Kafka 3.9.1 in ZooKeeper mode as the oracle of the same test."""

@@ -12,7 +12,8 @@ Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py, tests/kafka_zk/broker/handlers/configs/test_configs.py.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
@@ -112,6 +113,10 @@ class DynamicBrokerConfig:
             if _is_custom(key):
                 usable[key] = value
                 continue
+            problem = _problem(key, per_broker=per_broker)
+            if problem is not None:  # without an exception: there may be tens of thousands
+                problems.append(problem.sentence([key]))
+                continue
             try:
                 _check_keys({key: value}, per_broker=per_broker)
                 _check_security({key: value}, protocols)
@@ -122,8 +127,8 @@ class DynamicBrokerConfig:
             else:
                 usable[key] = value
         whom = "the broker" if per_broker else "all brokers"
-        for problem in problems[:TOLD_COUNT]:
-            _log.error("a dynamic configuration of {whom} is ignored: {error}", whom=whom, error=problem)
+        for sentence in problems[:TOLD_COUNT]:
+            _log.error("a dynamic configuration of {whom} is ignored: {error}", whom=whom, error=sentence)
         if len(problems) > TOLD_COUNT:
             _log.error(
                 "{count} more dynamic configurations of {whom} are ignored", count=len(problems) - TOLD_COUNT, whom=whom
@@ -236,35 +241,53 @@ def _is_custom(key: str) -> bool:
     return key not in ALL_KEYS and key.partition(".")[2] not in ALL_KEYS and store_key(key) is None
 
 
-def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
-    def refuse(problem: str, refused: list[str], collection: str = "Set") -> None:
-        if refused:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: {collection}({', '.join(refused)})")
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """Why keys must not be set. Source of the messages: DynamicBrokerConfig.scala@3.9."""
 
+    message: str
+    collection: str = "Set"
+
+    def sentence(self, keys: Sequence[str]) -> str:
+        return f"{self.message}: {self.collection}({', '.join(keys)})"
+
+
+_IS_STATIC = _Problem("Cannot update these configs dynamically")
+_IS_OF_LISTENERS = _Problem(
+    "These security configs can be dynamically updated only per-listener using the listener prefix", "HashSet"
+)
+_IS_NOT_BUILT = _Problem("Cannot update these configs dynamically")
+_IS_OF_ONE_BROKER = _Problem("Cannot update these configs at default cluster level, broker id must be specified")
+
+
+def _problem(key: str, *, per_broker: bool) -> _Problem | None:
+    """The first problem of a key that is not custom."""
+    row = BROKER_CONFIGS.get(key)
+    if row and not row.is_dynamic:
+        return _IS_STATIC
+    if row and row.update is Update.PER_LISTENER:
+        return _IS_OF_LISTENERS
+    is_of_listener = bool(key_of_some_listener(key))
+    is_changeable = row.is_changeable if row else not key.startswith(_REFUSED_PREFIXES)
+    if not is_changeable and not is_of_listener:
+        return _IS_NOT_BUILT
+    is_of_one_broker = is_of_listener or (row is not None and row.update is Update.PER_BROKER)
+    return _IS_OF_ONE_BROKER if is_of_one_broker and not per_broker else None
+
+
+def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
+    """Refuse the keys with the first problem in Kafka's order. Raises ApiError."""
     properties = {key: value for key, value in properties.items() if not _is_custom(key)}
-    rows = {key: BROKER_CONFIGS[key] for key in properties if key in BROKER_CONFIGS}
-    refuse("Cannot update these configs dynamically", [key for key, row in rows.items() if not row.is_dynamic])
-    refuse(
-        "These security configs can be dynamically updated only per-listener using the listener prefix",
-        [key for key, row in rows.items() if row.update is Update.PER_LISTENER],
-        "HashSet",
-    )
-    _check_security(properties, {})
-    of_listeners = dict.fromkeys(key for key in properties if key_of_some_listener(key))
-    refuse(
-        "Cannot update these configs dynamically",
-        [
-            key
-            for key in properties
-            if not (rows[key].is_changeable if key in rows else not key.startswith(_REFUSED_PREFIXES))
-            and key not in of_listeners
-        ],
-    )
-    if not per_broker:
-        refuse(
-            "Cannot update these configs at default cluster level, broker id must be specified",
-            [*(key for key, row in rows.items() if row.update is Update.PER_BROKER), *of_listeners],
-        )
+    found: dict[_Problem, list[str]] = {}
+    for key in properties:
+        problem = _problem(key, per_broker=per_broker)
+        if problem is not None:
+            found.setdefault(problem, []).append(key)
+    for problem in (_IS_STATIC, _IS_OF_LISTENERS, _IS_NOT_BUILT, _IS_OF_ONE_BROKER):
+        if problem is _IS_NOT_BUILT:
+            _check_security(properties, {})
+        if problem in found:
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem.sentence(found[problem]))
 
 
 def _check_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> None:

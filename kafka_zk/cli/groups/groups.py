@@ -15,7 +15,7 @@ from kafka_zk.cli.terminal.options import (
     json_option,
     zookeeper_option,
 )
-from kafka_zk.cli.terminal.output import note, print_json, print_rows, print_table
+from kafka_zk.cli.terminal.output import note, print_json, print_rows, print_table, say
 from kafka_zk.cli.terminal.text_file import TEXT_FILE, read_lines
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def delete(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
         for name, side in sides.items():
             side.delete(name)
             if not as_json:
-                click.echo(f"Deleted group {name} {side.kind.place}.")
+                say(f"Deleted group {name} {side.kind.place}.")
     if as_json:
         print_json([{"group": name, "type": side.kind} for name, side in sides.items()])
 

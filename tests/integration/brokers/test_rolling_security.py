@@ -229,6 +229,7 @@ def cluster(
     made.stop()
 
 
+@pytest.mark.one_in(2)
 def test_plaintext_becomes_sasl_ssl_and_no_record_is_lost(
     cluster: RollingCluster, request: pytest.FixtureRequest
 ) -> None:

@@ -76,6 +76,7 @@ def creator_of(variant: Variant, acls: Mapping[str, Acl]) -> str:
     return identity
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "variant", [*(pytest.param(each, marks=pytest.mark.long) for each in ("open", "digest", "tls")), "sasl", "mtls"]
 )

@@ -87,6 +87,7 @@ def _check_brokers(report: dict[str, Any]) -> None:
     assert logs["back"] == logs["leader"] and logs["epochs"]["0"] == 0
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chapter", range(1, 11))
 def test_a_chapter_in_a_pipe(chapter: int) -> None:
     """In words, one line per change."""

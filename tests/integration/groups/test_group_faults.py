@@ -114,6 +114,7 @@ def on_exit() -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.long
 @pytest.mark.parametrize("one_server_is_dead", [False, True])
 def test_a_group_of_processes_survives_whatever_happens(

@@ -144,6 +144,7 @@ def test_a_cluster_works_in_a_difficult_environment(tmp_path: Path) -> None:
     run(EVERYTHING, tmp_path)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.long
 @pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_a_cluster_works_in_each_environment(environment: Environment, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_a_program_that_dies_at_the_worst_moment(
     assert times == +Counter({0: lost, 1: COUNT - lost - twice, 2: twice})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("example", ["exactly_once.py", "exactly_once_zookeeper.py"])
 def test_exactly_once_under_kills(
     kafka_zk_cluster: EmbeddedCluster, names: tuple[str, str, str], tmp_path: Path, example: str

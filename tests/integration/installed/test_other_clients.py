@@ -61,6 +61,7 @@ if sys.version_info < (3, 12):  # it imports a module that was vendored with an 
     CLIENTS.append(("kafka-python==2.0.2", KAFKA_PYTHON))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("requirement", "test"), CLIENTS, ids=[requirement for requirement, _ in CLIENTS])
 def test_a_first_test_is_green_beside_another_client(
     requirement: str, test: str, tmp_path: Path, wheel: Path

@@ -41,3 +41,16 @@ def stop_shared() -> None:
 
     while _SHARED:
         stop(_SHARED.pop())
+
+
+def end_java() -> None:
+    """End the Java that this process's earlier sessions ran in: ``spark.jars`` reach the driver of a new one only."""
+    from pyspark import SparkContext
+
+    stop_shared()
+    gateway: Any = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None

@@ -9,6 +9,7 @@ from tests.notebooks import executed, printed
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 
+@pytest.mark.weekly
 def test_it_extracts_a_topic_twice(tmp_path: Path) -> None:
     text = printed(executed("extract.ipynb", tmp_path))
     assert "300 records are new" in text

@@ -104,6 +104,7 @@ def test_delays_per_carrier_and_hour_of_an_extraction(
     assert len(drawn) == sum(each.mean_delay is not None for each in found.values())
 
 
+@pytest.mark.weekly
 def test_a_row_for_each_route_and_day_of_a_topic_with_spark_submit(
     kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path
 ) -> None:

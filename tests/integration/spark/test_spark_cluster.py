@@ -52,6 +52,7 @@ def rows(frame: Any) -> list[tuple[int, int, int]]:
 WRITTEN = sorted((number % 2, number // 2, number) for number in range(RECORDS))
 
 
+@pytest.mark.weekly
 def test_a_read_by_two_executors(spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str) -> None:
     reader = spark.read.format("kafka_zk").option("kafka.bootstrap.servers", kafka_zk_cluster.bootstrap)
     assert rows(reader.option("subscribe", topic).load()) == WRITTEN

@@ -111,6 +111,7 @@ def test_each_record_by_its_own_schema_in_the_columns_of_the_newest(spark: Any, 
     assert [(row.offset, bytes(row.raw_value)) for row in kept.collect()] == [(4, UNKNOWN_ID)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("arrow", "where"), [("true", None), ("true", "true"), ("false", "true")])
 def test_avro_whose_logical_types_changed(
     spark: Any, orders: Orders, arrow: str, where: str | None  # noqa: F811
@@ -218,6 +219,7 @@ def test_other_columns_and_rows_by_sql(spark: Any, orders: Orders) -> None:  # n
     assert found == [(n, 10 * n, "CreateTime", n % 2, ["h", "i"]) for n in (3, 4, 5)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("how", "counts"),
     [

@@ -126,6 +126,7 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[Staged]:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES)
 def test_both_write_the_same(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path,  # noqa: F811

@@ -79,6 +79,7 @@ def _listening(port: int) -> socket.socket:
     return found
 
 
+@pytest.mark.weekly
 def test_a_rehearsal_reaches_its_end_and_not_the_cluster(
     peer_tools: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,7 @@ def run_flink(target: Target, source: str, results: str) -> None:
     java.run_to_its_end(command, timeout_s=_WAIT_S)
 
 
+@pytest.mark.weekly
 def test_flink_copies_a_topic_exactly_once(target: Target, admin: BlockingAdmin) -> None:
     """Its transactions are committed by checkpoints, the last one when the job has reached the end of its source."""
     source, results = (f"{each}-{uuid.uuid4().hex[:8]}" for each in ("lower", "upper"))

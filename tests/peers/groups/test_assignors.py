@@ -120,6 +120,7 @@ def test_golden_tables_are_what_kafka_decides(kafka: OldDriver, name: str, strat
         assert told == golden.assignment(strategy)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("strategy", _CLASSIC)
 def test_random_groups_are_dealt_alike(kafka: OldDriver, strategy: str, random_groups: dict[str, Members]) -> None:
     """Equal and different subscriptions, white and black lists, topics that are empty or do not exist."""

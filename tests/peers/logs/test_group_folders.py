@@ -81,6 +81,7 @@ def _generations(folder: Path) -> list[int]:
     return [int(part.partition(",")[0]) for part in parts]
 
 
+@pytest.mark.weekly
 def test_each_holder_goes_on_where_the_one_before_ended(peer_zookeeper: str, tmp_path: Path) -> None:
     """Every record is read once, and generations count on."""
     for number, (holder, end) in enumerate(_HOLDERS):

@@ -141,6 +141,7 @@ def with_module(login: Login, module: str) -> Login:
     return replace(login, java={**login.java, "sasl.jaas.config": module})
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "way"), CELLS)
 def test_a_client_writes_and_reads_a_record_and_is_refused_without_the_secret(
     kafka: SecuredKafka, delegation_token: tuple[str, str], round_trips: Mapping[str, RoundTrip], name: str, way: str

@@ -60,6 +60,7 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("release", [ORACLE_VERSION, NEWEST_VERSION])
 def test_everything_with_every_way_to_log_in(
@@ -75,6 +76,7 @@ def test_the_documentation_shows_what_works() -> None:
     assert table() in (ROOT / "docs" / "how-to" / "security.md").read_text()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_kafkas_own_tool_takes_the_same_file(kafka: SecuredKafka, way: str) -> None:
     arguments = ["--bootstrap-server", kafka.bootstrap(way), "--command-config", str(kafka.client_file(way)), "--list"]
@@ -93,6 +95,7 @@ def failed_logins(kafka: SecuredKafka) -> int:
 SCRAM = "SCRAM-SHA-256"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("way", "changed", "host", "told"),
     [

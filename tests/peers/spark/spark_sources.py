@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from kafka_zk.spark_jobs.session import spark_session
-from tests.integration.spark.sessions import LOCAL, SMALL, stop_shared
+from tests.integration.spark.sessions import LOCAL, SMALL, end_java
 from tests.peers import jars
 
 OURS, SPARKS = "kafka_zk", "kafka"
@@ -46,7 +46,7 @@ class Found(NamedTuple):
 def both_sources() -> Iterator[Any]:
     """A session of local[2] that has both."""
     os.environ.update(LOCAL)
-    stop_shared()
+    end_java()
     kafka_jars = ",".join(map(str, sorted(jars.jars(jars.SPARK_KAFKA).glob("*.jar"))))
     session = spark_session("differential", "local[2]", {**SMALL, "spark.jars": kafka_jars})
     session.sparkContext.setLogLevel("OFF")

@@ -34,6 +34,7 @@ def decoded(url: str, value_format: str, topic: str, value: bytes) -> Any:
     return value_decoder(value_format, SchemaRegistry(url), [topic], None).decode(value)
 
 
+@pytest.mark.weekly
 def test_schemas_are_registered_found_by_id_and_outlive_the_registry(
     kafka_zk_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def merged(kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathF
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("table", "database", "columns"), [
     ("documents", "postgres", ("id", "title")),
     ("cleared", "mariadb", ("id", "v")),
@@ -68,11 +69,13 @@ def test_a_round_whose_offsets_did_not_move_is_followed_and_merged_once(merged: 
     assert merged["documents"]["commits"] == created + rounds
 
 
+@pytest.mark.weekly
 def test_a_truncate_whose_round_died_between_its_merges_is_repeated(merged: dict[str, Any]) -> None:
     assert merged["cleared"]["recovered"][1] == "killed"
     assert [row["id"] for row in merged["cleared"]["rows"]] == [1]
 
 
+@pytest.mark.weekly
 def test_placeholders_have_the_values_of_the_old_key(merged: dict[str, Any]) -> None:
     rows = {row["id"]: row for row in merged["documents"]["rows"]}
     expected = {row["id"]: row for row in recordings.expected("postgres", "documents")}

@@ -47,6 +47,7 @@ def _begun(positions: list[Position]) -> dict[int, int]:
     return begun
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("version", jars.LEGACY_VERSIONS)
 def test_scala_consumer_and_extraction_take_turns(
     target: Target, spark_with_both_sources: Any, version: str, tmp_path: Path

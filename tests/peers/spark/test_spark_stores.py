@@ -34,6 +34,7 @@ def test_driver_is_killed_between_two_files(
     assert extraction.hidden() == [], "nothing is left of the staging"
 
 
+@pytest.mark.weekly
 def test_driver_is_killed_before_the_rename_in_hdfs(
     kafka_zk_cluster: EmbeddedCluster, hdfs: Hdfs, tmp_path: Path  # noqa: F811
 ) -> None:

@@ -46,6 +46,7 @@ WHY_SPARK = {
 FOLLOWS = "the table has its records, the offsets follow"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("table", [IntoDelta, IntoIceberg])
 def test_a_run_that_dies_between_the_table_and_zookeeper_is_followed(
     kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, table: type[IntoTable]
@@ -171,6 +172,7 @@ def check_fields_and_metrics(place: Path) -> None:
         assert file["readable_metrics"]["value"]["value_count"] == file["record_count"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", range(len(AT_ONCE)), ids=[each[1] for each in AT_ONCE])
 def test_of_two_writers_at_once_neither_loses_nor_doubles_a_record(told: Told, number: int) -> None:
     """Two groups meet when both have staged and neither has committed. Of two runs of one group the second waits for

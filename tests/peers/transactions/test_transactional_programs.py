@@ -210,6 +210,7 @@ def ask(port: int, path: str, document: Any = None) -> Any:
         return None
 
 
+@pytest.mark.weekly
 def test_connect_copies_a_file_exactly_once_under_kills(target: Target, tmp_path: Path, programs: Programs) -> None:
     """A distributed worker with exactly-once sources is killed while a file grows; another one goes on."""
     topic = create(target, "file", 1)

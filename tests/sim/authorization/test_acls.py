@@ -56,6 +56,7 @@ def data(*entries: dict[str, str]) -> bytes:
 # -- the product ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.integration  # seconds of work, if of no process
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
 def test_a_slice_of_seeds(first: int) -> None:

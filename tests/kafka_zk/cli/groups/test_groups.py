@@ -1,8 +1,16 @@
 """Names of groups that commands refuse before they ask ZooKeeper."""
 
+import contextlib
+from collections.abc import Iterator
+from unittest.mock import Mock
+
 import pytest
 
+from kafka_zk.cli.groups import group_access
+from kafka_zk.cli.groups.group_access import Where
+from kafka_zk.cli.groups.group_kinds import GroupKind
 from kafka_zk.cli.main import run
+from kafka_zk.cli.terminal import output
 
 NOWHERE = ("--zookeeper", "127.0.0.1:1")
 
@@ -38,3 +46,18 @@ def test_every_group_has_a_name(kind: str, capsys: pytest.CaptureFixture[str]) -
 def test_what_no_consumer_can_join_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["consume", *NOWHERE, "--topic", "t", "--group", name]) == 1
     assert capsys.readouterr().err.startswith(f"Error: group.id: {name!r} is not valid: use letters")
+
+
+def test_a_notice_of_the_wait_is_erased_before_a_deletion_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line of the notice ends without a line break."""
+
+    @contextlib.contextmanager
+    def waits_all_the_time(at: Where) -> Iterator[Mock]:
+        yield Mock(the_one=lambda name: Mock(kind=GroupKind.ZOOKEEPER))
+
+    monkeypatch.setattr(group_access, "group_access", waits_all_the_time)
+    monkeypatch.setattr(output, "told", lambda: print("erased"))
+    assert run(["groups", "delete", *NOWHERE, "--type", "zookeeper", "--group", "g"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["erased", "Deleted group g in ZooKeeper."]
