@@ -28,7 +28,7 @@ from kafka_zk.storage.manager.log_start import (
     StartProgress,
     StartReport,
     open_directory,
-    refuse_second_homes,
+    refuse_duplicate_logs,
 )
 from kafka_zk.storage.manager.log_upkeep import LogUpkeep
 
@@ -110,7 +110,7 @@ class LogManager:
         }
         found = self.moves.settle(found, are_all_here=not offline)
         try:
-            refuse_second_homes(found)
+            refuse_duplicate_logs(found)
         except InconsistentLogDir:
             self._close_dirs()
             raise

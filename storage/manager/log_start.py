@@ -181,12 +181,12 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
     return DirectoryOpening(partitions, load, how.helper_count)
 
 
-def refuse_second_homes(found: Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]) -> None:
+def refuse_duplicate_logs(found: Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]) -> None:
     """Raises: InconsistentLogDir for a partition in two directories."""
-    home_of: dict[TopicPartition, LogDir] = {}
+    log_dir_of: dict[TopicPartition, LogDir] = {}
     for log_dir, partitions in found.items():
         for tp, _ in partitions:
-            other = home_of.setdefault(tp, log_dir)
+            other = log_dir_of.setdefault(tp, log_dir)
             if other is not log_dir:
                 raise InconsistentLogDir(f"{tp} is in both {other.path} and {log_dir.path}")
 
