@@ -158,7 +158,7 @@ class TransactionCoordinator:
             if transaction is None and not self._manager.memory.has_room(ID_BYTES + len(transactional_id), peer):
                 self._manager.make_room()
                 return Result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            new_producer_id = self._producer_ids.at_hand()
+            new_producer_id = self._producer_ids.next_id_in_block()
             if new_producer_id is None:
                 error, (new_producer_id, _) = await self.new_producer_id()
                 if error is not ErrorCode.NONE:

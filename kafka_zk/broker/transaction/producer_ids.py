@@ -25,11 +25,11 @@ class ProducerIdManager:
 
     async def next_id(self) -> int:
         """Raises: RegistryError if a new block is needed and ZooKeeper is not available."""
-        while (producer_id := self.at_hand()) is None:
+        while (producer_id := self.next_id_in_block()) is None:
             await self._refill()
         return producer_id
 
-    def at_hand(self) -> int | None:
+    def next_id_in_block(self) -> int | None:
         """The next id; None if a new block is needed first."""
         if not self._block:
             return None
