@@ -63,7 +63,7 @@ class ReplayWork(NamedTuple):
         state.load(self.producers, -1)
         replayed = state.replay(segments, self.start_offset, self.end_offset)
         for segment in segments:
-            segment.rest()
+            segment.release_resources()
         return replayed
 
 

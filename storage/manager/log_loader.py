@@ -176,7 +176,7 @@ def load_log_steps(
     if recovered.has_gap:
         log.flush()  # so that the recovery point passes the gap
     for segment in segments:
-        segment.rest()
+        segment.release_resources()
     return log, recovered.dropped
 
 
