@@ -62,7 +62,7 @@ class Stream:
         while True:
             self._membership.check()
             self._load()
-            if records := self.handout.rest():
+            if records := self.handout.remaining():
                 self._pump()
                 return records
             if self._reactor.seconds() >= deadline_s:
