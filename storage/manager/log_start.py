@@ -109,7 +109,7 @@ class DirectoryOpening:
         """
         opened = []
         if self._helpers and self._helpers.is_busy:
-            for loading, answer in self._helpers.answers():
+            for loading, answer in self._helpers.results():
                 opened.append(self._go_on(loading, answer))
         if not opened and not self._all_begun:
             following = next(self._partitions, None)
