@@ -20,7 +20,7 @@ from kafka_zk.storage.log.large_snapshots import LargeSnapshots
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_id_budget import ProducerIdBudget
 from kafka_zk.storage.manager.log_dir import LogDir
-from kafka_zk.storage.manager.log_loader import Means, Scanner, create_log
+from kafka_zk.storage.manager.log_loader import LogDependencies, Scanner, create_log
 from kafka_zk.storage.segments.recovery import scan_segment
 
 
@@ -61,7 +61,7 @@ class HostedLogs:
         self.dirs = log_dirs
         self.live_dirs: list[LogDir] = []
         self.pool = FilePool(max_open_files)
-        self.means = Means(self.pool, surroundings.observe, surroundings.random, surroundings.scan)
+        self.dependencies = LogDependencies(self.pool, surroundings.observe, surroundings.random, surroundings.scan)
         self.clock_ms = clock_ms
         self.surroundings = surroundings
         self.is_started = False
@@ -92,7 +92,7 @@ class HostedLogs:
         """Create a log in a new folder, without adding it. Raises: OSError after taking the directory offline."""
         try:
             log_dir.forget_deleted(tp)
-            return create_log(tp, f"{log_dir.path}/{name}", config, self.means, self.clock_ms(), topic_id)
+            return create_log(tp, f"{log_dir.path}/{name}", config, self.dependencies, self.clock_ms(), topic_id)
         except OSError as error:
             self.take_offline(log_dir, error)
             raise

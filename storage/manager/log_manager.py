@@ -124,7 +124,7 @@ class LogManager:
                 raise error
 
         how = Opening(
-            configs, self.default_config, hosted.means, hosted.clock_ms, self._recovery_helper_count
+            configs, self.default_config, hosted.dependencies, hosted.clock_ms, self._recovery_helper_count
         )
         openings = {}
         for log_dir, partitions in found.items():

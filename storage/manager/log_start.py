@@ -14,7 +14,7 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import ScanWork, Steps, Work
 from kafka_zk.storage.manager.log_dir import LogDir
-from kafka_zk.storage.manager.log_loader import Dropped, Means, load_log_steps
+from kafka_zk.storage.manager.log_loader import Dropped, LogDependencies, load_log_steps
 from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
@@ -56,7 +56,7 @@ class Opening(NamedTuple):
 
     configs: Mapping[str, LogConfig]  # by topic
     default_config: LogConfig
-    means: Means
+    dependencies: LogDependencies
     clock_ms: Callable[[], int]
     helper_count: int  # per directory; 0: no helper processes
 
@@ -155,7 +155,7 @@ class DirectoryOpening:
 
 def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], how: Opening) -> DirectoryOpening:
     """Begin to open the logs of a directory according to its checkpoints."""
-    observe = how.means.observe
+    observe = how.dependencies.observe
     start_offsets = log_dir.read_log_start_offsets(observe)
     recovery_points = log_dir.read_recovery_points(observe)
     high_watermarks = log_dir.read_high_watermarks(observe)
@@ -167,7 +167,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
             tp,
             directory,
             how.configs.get(tp.topic, how.default_config),
-            how.means,
+            how.dependencies,
             how.clock_ms(),
             recovery_point=recovery_points.get(tp, 0),
             log_start_offset=start_offsets.get(tp, 0),

@@ -14,7 +14,7 @@ from kafka_zk.storage.files import files
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import run_here
-from kafka_zk.storage.manager.log_loader import Means, load_log_steps
+from kafka_zk.storage.manager.log_loader import LogDependencies, load_log_steps
 from tests.soak.power import JournaledDisk, Killed
 from tests.storage.compacted import History, check
 from tests.storage.helpers import TP
@@ -46,7 +46,7 @@ def load(history: History, directory: Path, recovery_point: int) -> Log:
             TP,
             str(directory),
             history.log.config,
-            Means(FilePool()),
+            LogDependencies(FilePool()),
             history.now_ms,
             recovery_point=recovery_point,
             log_start_offset=0,

@@ -22,7 +22,7 @@ from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import run_here
-from kafka_zk.storage.manager.log_loader import Means, load_log_steps
+from kafka_zk.storage.manager.log_loader import LogDependencies, load_log_steps
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, iter_entries, read_message_set, write_message_set
 from kafka_zk.storage.records.record_batch import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, read_header
@@ -148,7 +148,7 @@ def open_log(folder: Folder, now_ms: int) -> Log:
             folder.tp,
             str(folder.path),
             folder.log_config,
-            Means(FilePool()),
+            LogDependencies(FilePool()),
             now_ms,
             recovery_point=0,
             log_start_offset=0,

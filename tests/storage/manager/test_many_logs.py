@@ -13,7 +13,7 @@ from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
-from kafka_zk.storage.manager.log_loader import Means, create_log
+from kafka_zk.storage.manager.log_loader import LogDependencies, create_log
 from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.faults import FaultyFiles
 from tests.storage.helpers import TP, Clock, append, batch, max_timestamp_offset, offset_for_timestamp, present, reopen
@@ -149,7 +149,7 @@ def test_an_empty_log_that_does_not_begin_at_0_has_files(tmp_path: Path) -> None
 
 def test_an_empty_log_that_ends_later_begins_where_it_did(tmp_path: Path) -> None:
     """Such a log is the copy of a log from which compaction removed all records. It was not flushed."""
-    log = create_log(TP, str(tmp_path / "t-0"), LogConfig(cleanup_policy=("compact",)), Means(FilePool()), 0)
+    log = create_log(TP, str(tmp_path / "t-0"), LogConfig(cleanup_policy=("compact",)), LogDependencies(FilePool()), 0)
     log.extend_to(7, 0)
     assert log.recovery_point == 7
     log.segments.close_files()
