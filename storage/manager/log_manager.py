@@ -24,7 +24,7 @@ from kafka_zk.storage.manager.log_start import (
     HELPER_POLL_S,
     LogStart,
     OpenedLog,
-    Opening,
+    OpeningSettings,
     StartProgress,
     StartReport,
     open_directory,
@@ -123,7 +123,7 @@ class LogManager:
             if not hosted.live_dirs:
                 raise error
 
-        how = Opening(
+        how = OpeningSettings(
             configs, self.default_config, hosted.dependencies, hosted.clock_ms, self._recovery_helper_count
         )
         openings = {}

@@ -51,7 +51,7 @@ class OpenedLog(NamedTuple):
     dropped: Dropped | None
 
 
-class Opening(NamedTuple):
+class OpeningSettings(NamedTuple):
     """Settings for opening logs, the same for all directories of a broker."""
 
     configs: Mapping[str, LogConfig]  # by topic
@@ -153,9 +153,11 @@ class DirectoryOpening:
             self._helpers.close()
 
 
-def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], how: Opening) -> DirectoryOpening:
+def open_directory(
+    log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], settings: OpeningSettings
+) -> DirectoryOpening:
     """Begin to open the logs of a directory according to its checkpoints."""
-    observe = how.dependencies.observe
+    observe = settings.dependencies.observe
     start_offsets = log_dir.read_log_start_offsets(observe)
     recovery_points = log_dir.read_recovery_points(observe)
     high_watermarks = log_dir.read_high_watermarks(observe)
@@ -166,9 +168,9 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
         log, dropped = yield from load_log_steps(
             tp,
             directory,
-            how.configs.get(tp.topic, how.default_config),
-            how.dependencies,
-            how.clock_ms(),
+            settings.configs.get(tp.topic, settings.default_config),
+            settings.dependencies,
+            settings.clock_ms(),
             recovery_point=recovery_points.get(tp, 0),
             log_start_offset=start_offsets.get(tp, 0),
             clean_shutdown=clean,
@@ -178,7 +180,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
         log.update_high_watermark(high_watermarks.get(tp, 0))
         return log, dropped
 
-    return DirectoryOpening(partitions, load, how.helper_count)
+    return DirectoryOpening(partitions, load, settings.helper_count)
 
 
 def refuse_duplicate_logs(found: Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]) -> None:
