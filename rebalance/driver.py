@@ -31,7 +31,7 @@ from kafka_zk.rebalance.reporter import GroupReporter
 from kafka_zk.rebalance.watches import GroupWatches
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import BadVersion, RegistryError, RequestTooLarge, SessionLost
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import OffsetRefused
@@ -278,7 +278,7 @@ class GroupDriver:
         epoch = self._epoch
         czxid = await self._consumers.register(self.consumer_id, self._registration, self._sessions)
         if self._leaving:
-            await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
+            await retry_until_connected(self._client, lambda: self._consumers.unregister(self.consumer_id))
         if epoch != self._epoch or self._leaving or self._session is None:
             return
         self._take(inputs.Registered(self._session, czxid))
@@ -289,7 +289,7 @@ class GroupDriver:
 
     async def _unregister(self) -> None:
         with suppress(SessionLost):  # the end of the session also removes the registration
-            await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
+            await retry_until_connected(self._client, lambda: self._consumers.unregister(self.consumer_id))
         self._take(inputs.Unregistered())
 
     def _finish(self) -> None:
@@ -307,14 +307,14 @@ class GroupDriver:
             stands = inputs.AssignmentRead(effect.assignment, version)
             self._take_if(epoch, inputs.AssignmentSettled(stands, written=True))
         except BadVersion:
-            stands = inputs.AssignmentRead(*await until_answered(self._client, self._assignments.read))
+            stands = inputs.AssignmentRead(*await retry_until_connected(self._client, self._assignments.read))
             self._take_if(epoch, inputs.AssignmentSettled(stands, written=False))
         except RequestTooLarge as error:
             self._take_if(epoch, inputs.AssignmentSettled(None, written=False, error=str(error)))
 
     async def _read_owners(self, topics: frozenset[str]) -> None:
         epoch = self._epoch
-        owners = await until_answered(self._client, lambda: self._ownership.owners.owners(topics))
+        owners = await retry_until_connected(self._client, lambda: self._ownership.owners.owners(topics))
         self._take_if(epoch, inputs.OwnersRead(owners))
 
     async def _stop_delivery(self, stop_id: int, partitions: frozenset[TopicPartition]) -> None:

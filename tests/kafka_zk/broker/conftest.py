@@ -97,7 +97,7 @@ class FakeConfigs:
         stored = getattr(self, entity_type)
         return {name: stored.get(name, {}) for name in names if (entity_type, name) not in self.hidden}
 
-    async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+    async def synced_entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
         return await self.entities(entity_type, names)
 
     async def entity(self, entity_type: str, name: str) -> dict[str, str]:

@@ -175,7 +175,7 @@ def test_followers_fetch_on_while_zookeeper_does_not_answer(harness: Make, monke
     topic_id = broker.lead("t")
     replicas = broker.services.replicas
     answered: Deferred[Any] = Deferred()
-    monkeypatch.setattr(broker.configs, "entities_until_answered", lambda *args: answered)
+    monkeypatch.setattr(broker.configs, "synced_entities", lambda *args: answered)
     fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 1, "isr": [0], "replicas": [0]}
     broker.start(ApiKey.LEADER_AND_ISR, 7, leader_and_isr("t", topic_id, 1, fields))
     assert (replicas.state_changes.locked, replicas.role_changes.locked) == (True, False)
