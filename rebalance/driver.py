@@ -128,7 +128,7 @@ class GroupDriver:
         does not own the partition, or no longer owns it (then ``Delivery.drop`` was called).
         """
         epoch = self._epoch
-        self.lease.held_back()
+        self.lease.report_if_ended()
         outcomes = await self._ownership.commit(offsets, self.lease.may_write)
         lost = {tp for tp, refused in outcomes.items() if refused is not None and refused != IN_DOUBT}
         if epoch == self._epoch and lost:
