@@ -300,7 +300,7 @@ class ReplicationRounds:
         evidence = self._evidence()
         self._say(summary(evidence))
         found = [*self.late, *faults(evidence), *self._cluster.complaints()]
-        return [*found, self.story(), *self._cluster.last_words()] if found else []
+        return [*found, self.story(), *self._cluster.recent_output()] if found else []
 
     def _logs(self) -> dict[int, dict[int, bytes]]:
         """Of the brokers that have a replica."""
