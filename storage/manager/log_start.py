@@ -110,13 +110,13 @@ class DirectoryOpening:
         opened = []
         if self._helpers and self._helpers.is_busy:
             for loading, answer in self._helpers.results():
-                opened.append(self._go_on(loading, answer))
+                opened.append(self._resume(loading, answer))
         if not opened and not self._all_begun:
             following = next(self._partitions, None)
             if following is None:
                 self._all_begun = True
             else:
-                opened.append(self._go_on(_Loading(following[0], self._load(*following)), None))
+                opened.append(self._resume(_Loading(following[0], self._load(*following)), None))
         return [each for each in opened if each is not None]
 
     @property
@@ -124,7 +124,7 @@ class DirectoryOpening:
         """True if only helpers have work."""
         return self._all_begun and not self.is_done
 
-    def _go_on(self, loading: _Loading, answer: object) -> OpenedLog | None:
+    def _resume(self, loading: _Loading, answer: object) -> OpenedLog | None:
         """Resume a log with its helper's result; None if the log waits for a helper again."""
         steps = loading.steps
         try:
