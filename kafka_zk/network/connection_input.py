@@ -85,12 +85,12 @@ class ConnectionInput:
             self.memory.take_frame(size_bytes)
 
     def pause(self) -> None:
-        """Stop reading until ``go_on``."""
+        """Stop reading until ``resume``."""
         if self.state in _READING:
             self.state = PAUSE[self.state]
             self._transport.pauseProducing()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         if self.state not in _READING:
             self.state = GO_ON[self.state]
             self._transport.resumeProducing()
