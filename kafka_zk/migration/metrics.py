@@ -30,7 +30,7 @@ class StatusMetrics:
         self._mode.clear()
         for broker_id, mode in status.brokers.items():
             self._mode.labels(str(broker_id), "unknown" if isinstance(mode, Unknown) else mode.value).set(1)
-        for step, advice in (("continue", status.go_on), ("roll_back", status.roll_back)):
+        for step, advice in (("continue", status.proceed), ("roll_back", status.roll_back)):
             self._safe.labels(step).set(_number(advice))
         self._fits.set(math.nan if status.confirmation.fits is None else status.confirmation.fits)
         offset = znode.metadata_offset if isinstance(znode, MigrationZnode) else None

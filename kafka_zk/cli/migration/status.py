@@ -144,5 +144,5 @@ def _show(status: "Status") -> None:
     for broker_id, mode in status.brokers.items():
         said = f"unknown: {mode.reason}. Needed: {mode.remedy}" if isinstance(mode, Unknown) else f"{mode} mode"
         say(f"Broker {broker_id}: {said}")
-    say(f"Safe to continue: {status.go_on}")
+    say(f"Safe to continue: {status.proceed}")
     say(f"Safe to roll back: {status.roll_back}")
