@@ -180,7 +180,7 @@ class TransactionStateManager:
             self._note_state(owned, transaction)
             if transaction.pending is None:
                 now_ms = self._clock.wall_ms()
-                self.carry_out(owned, transaction, transaction.loaded(now_ms), now_ms)
+                self.carry_out(owned, transaction, transaction.complete_prepared(now_ms), now_ms)
             yield
 
     def _unload(self, number: int) -> None:

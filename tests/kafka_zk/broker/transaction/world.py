@@ -82,7 +82,7 @@ class Coordinator:
         self.transaction: Transaction | None = None
         if world.log:
             self.transaction = world.transaction_of(ID, world.log[-1])
-            self.carry_out(self.transaction.loaded(world.now_ms))
+            self.carry_out(self.transaction.complete_prepared(world.now_ms))
 
     def ask(self, reply: Reply, what: Callable[[Transaction], Iterable[Any]]) -> None:
         if not self.knows:
