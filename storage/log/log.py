@@ -53,7 +53,7 @@ from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
-MOST_TOGETHER = 50
+MAX_MARKERS_PER_WRITE = 50
 """Maximum number of markers per write."""
 
 
@@ -277,7 +277,7 @@ class Log(LocalLog):
         """Append transaction markers with one write, each as in ``append_as_leader``.
 
         Args:
-            batches: from different producers, with the same timestamp; at most MOST_TOGETHER.
+            batches: from different producers, with the same timestamp; at most MAX_MARKERS_PER_WRITE.
         Raises: RecordBatchTooLarge if they exceed ``segment.bytes`` together.
         """
         refused = self.producers.refused_markers(batches)
