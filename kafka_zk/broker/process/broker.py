@@ -51,7 +51,7 @@ from kafka_zk.registry.cluster_secret import cluster_secret
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 
 _log = Logger()
@@ -191,7 +191,7 @@ class Broker:
                 producer_id_expiration_ms=config.producer_id_expiration_ms,
                 recovery_helper_count=config.num_recovery_threads_per_data_dir,
             ),
-            surroundings=Surroundings(
+            callbacks=LogCallbacks(
                 self._run_blocking, tell_finding, self._directory_failed, random=self._machine.random
             ),
         )

@@ -54,7 +54,7 @@ from kafka_zk.registry.client.errors import NoAuth, RegistryError
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.sim.machine.scheduler import VirtualClock
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
@@ -327,7 +327,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         broker_id=0,
         cluster_id="cluster",
         clock_ms=lambda: 1_700_000_000_000,
-        surroundings=Surroundings(on_directory_failure=lambda directory, error, lost: replicas.directory_failed(lost)),
+        callbacks=LogCallbacks(on_directory_failure=lambda directory, error, lost: replicas.directory_failed(lost)),
     )  # fmt: skip
     logs.start({})
     purgatory = Purgatory(clock)

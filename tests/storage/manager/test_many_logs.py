@@ -11,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
 from kafka_zk.storage.manager.log_loader import LogDependencies, create_log
 from kafka_zk.storage.manager.log_manager import LogManager
@@ -117,7 +117,7 @@ def test_an_empty_log_is_read_and_opened_without_files(tmp_path: Path) -> None:
         broker_id=1,
         cluster_id="c",
         clock_ms=Clock(),
-        surroundings=Surroundings(observe=findings.append),
+        callbacks=LogCallbacks(observe=findings.append),
     )
     again.start({})
     other_id = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -281,7 +281,7 @@ def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None
             broker_id=1,
             cluster_id="c",
             clock_ms=Clock(),
-            surroundings=Surroundings(random=Random(7)),
+            callbacks=LogCallbacks(random=Random(7)),
         )
         logs.start({})
         lead(logs, 2)
@@ -298,7 +298,7 @@ def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None
             broker_id=1,
             cluster_id="c",
             clock_ms=Clock(),
-            surroundings=Surroundings(random=Random(8)),
+            callbacks=LogCallbacks(random=Random(8)),
         )
         again.start({})
         jitters.append(present(again.get(TopicPartition("t", 0))).segments.active.roll_jitter_ms)
