@@ -210,9 +210,9 @@ class Lives:
 
     def _clean(self, log: Log) -> None:
         log.flush(log.segments.active.base_offset if log.tp != PRODUCED else None)
-        if not self.cleaner.want_now(log.tp):
+        if not self.cleaner.clean_next(log.tp):
             return
-        for _ in self.cleaner.look_steps(T0):
+        for _ in self.cleaner.examine_steps(T0):
             pass
         cleaning = self.cleaner.grab(SMALL, T0)
         if cleaning is None:

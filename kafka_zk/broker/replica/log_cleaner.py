@@ -152,7 +152,7 @@ class LogCleaner:
 
     def clean_now(self, tp: TopicPartition) -> bool:
         """Clean a log soon, even if little of it is dirty. Returns False if it is not compacted, or uncleanable."""
-        is_wanted = bool(self._lanes) and self.manager.want_now(tp)
+        is_wanted = bool(self._lanes) and self.manager.clean_next(tp)
         for lane in self._lanes if is_wanted else ():
             lane.wake()
         return is_wanted
@@ -196,7 +196,7 @@ class _Lane:
         while not self._is_stopped:
             cleaner.forget_deleted()
             now_ms = cleaner.clock.wall_ms()
-            await in_slices(cleaner.clock, cleaner.manager.look_steps(now_ms))
+            await in_slices(cleaner.clock, cleaner.manager.examine_steps(now_ms))
             cleaning = None if self._is_stopped else cleaner.manager.grab(cleaner.settings.share, now_ms)
             if cleaning is None:
                 if self._helper is not None:
@@ -253,7 +253,7 @@ class _Lane:
         if not self._is_stopped:
             await cleaner.run_in_thread(lambda: helper.begin(cleaning.work))
         while not self._is_stopped:
-            if not cleaner.manager.wants(cleaning) or cleaner.standing_of(tp) != standing:
+            if not cleaner.manager.is_current(cleaning) or cleaner.standing_of(tp) != standing:
                 cleaner.manager.abort(tp)
                 return None
             if not await self._says_something(helper):
@@ -302,7 +302,7 @@ class _Lane:
         """The end of the clean part; None after a failure."""
         cleaner, log = self._cleaner, cleaning.log
         if kind == FAILED:
-            if cleaner.manager.wants(cleaning):  # otherwise the failure was expected
+            if cleaner.manager.is_current(cleaning):  # otherwise the failure was expected
                 if isinstance(content, StorageError):
                     cleaner.manager.mark_uncleanable(log, str(content))
                 elif is_shortage(content):
@@ -319,7 +319,7 @@ class _Lane:
 
     def _helper_lost(self, cleaning: Cleaning, error: Exception) -> None:
         cleaner, log = self._cleaner, cleaning.log
-        if self._is_stopped or not cleaner.manager.wants(cleaning):
+        if self._is_stopped or not cleaner.manager.is_current(cleaning):
             return
         deaths = cleaner.deaths[log] = cleaner.deaths.get(log, 0) + 1
         reason = f"the helper process that cleaned it ended: {error or 'it died'}"

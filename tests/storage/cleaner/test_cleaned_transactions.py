@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.cleaner.log_to_clean import look_at
+from kafka_zk.storage.cleaner.log_to_clean import examine
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
@@ -141,7 +141,7 @@ def test_a_transaction_may_end_beyond_what_is_cleaned(tmp_path: Path) -> None:
     made.end(7, commit=False)
     made.end(8, commit=True)
     made.log.flush()
-    assert look_at(made.log, T0).uncleanable_offset == 3
+    assert examine(made.log, T0).uncleanable_offset == 3
     made.clean()
     assert [record.value for record in records(made.log)][:3] == [b"1", b"1", b"open"]
 
