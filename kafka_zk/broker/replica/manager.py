@@ -30,7 +30,7 @@ from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.broker.replica.record_checks import RecordChecks
 from kafka_zk.broker.replica.remote_replicas import InSyncRule
 from kafka_zk.broker.replica.replication_quota import ReplicationQuotas
-from kafka_zk.broker.replica.role_listeners import RoleListeners, standing
+from kafka_zk.broker.replica.role_listeners import RoleListeners, role_state
 from kafka_zk.broker.replica.topic_ids import TopicIds
 from kafka_zk.broker.replica.transaction_verification import TransactionVerification
 from kafka_zk.protocol import uuids
@@ -390,7 +390,7 @@ class ReplicaManager:
         if partition.role is Role.OFFLINE:  # its log must not be created again
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
-            before = standing(partition)
+            before = role_state(partition)
             partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # producers now write to the other topic
             self.role_listeners.report_if_changed(partition, before, "LeaderAndIsr")
             self._wake(tp)
@@ -401,7 +401,7 @@ class ReplicaManager:
             return self._take_again(partition, wanted)
         if self.broker_id not in wanted.state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        before = standing(partition)
+        before = role_state(partition)
         partition.take_state(wanted.state)
         self.topic_ids.give(partition, wanted.topic_id)
         self.partitions[tp] = partition
@@ -419,15 +419,15 @@ class ReplicaManager:
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
         if not has_id:
             self.topic_ids.give(partition, wanted.topic_id)
-        before = standing(partition)
+        before = role_state(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
-        if not has_id and standing(partition) == before:
+        if not has_id and role_state(partition) == before:
             self.role_listeners.tell(partition)  # a follower fetches by id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
         """Apply another configuration, but keep the controller's decisions."""
-        before = standing(partition)
+        before = role_state(partition)
         partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
         self.role_listeners.report_if_changed(partition, before, cause)
         self._wake(partition.tp)
@@ -471,7 +471,7 @@ class ReplicaManager:
     def log_replaced(self, tp: TopicPartition) -> None:  # its log moved to another directory
         self._wake(tp)
 
-    def standing_of(self, tp: TopicPartition) -> object:
+    def role_state_of(self, tp: TopicPartition) -> object:
         """This broker's role and leader epoch, to compare with earlier ones; None if there is no such replica."""
         partition = self.partitions.get(tp)
         return None if partition is None else (partition.role, partition.leader_epoch)

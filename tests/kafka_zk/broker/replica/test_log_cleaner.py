@@ -50,8 +50,8 @@ class Broker:
         self.before: Callable[[int], object] = lambda number: None
         self.work_count = 0
         self.is_in_thread = False
-        self.standing: dict[TopicPartition, object] = {}
-        self.cleaner = LogCleaner(self.clock, self._run, readable, self.logs, settings, self.standing.get)
+        self.role_state: dict[TopicPartition, object] = {}
+        self.cleaner = LogCleaner(self.clock, self._run, readable, self.logs, settings, self.role_state.get)
 
     def _run(self, work: Callable[[], Any]) -> "Deferred[Any]":
         self.work_count += 1
@@ -254,7 +254,7 @@ def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str
                 broker.logs.delete(log.tp)
                 broker.log("t", 1, min_cleanable_dirty_ratio=1.0)
             case "led by another":
-                broker.standing[log.tp] = "another leader"
+                broker.role_state[log.tp] = "another leader"
                 log.update_config(LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=1.0))
             case "stopped":
                 broker.cleaner.stop()
