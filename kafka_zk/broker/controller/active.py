@@ -1,6 +1,6 @@
-"""One reign of the controller, from its election until the broker resigns or loses its session.
+"""One term of the controller, from its election until the broker resigns or loses its session.
 
-It owns its context, fenced store, channels to brokers and watches, so that no state reaches another reign.
+It owns its context, fenced store, channels to brokers and watches, so that no state reaches another term.
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
@@ -25,13 +25,13 @@ from kafka_zk.broker.controller.control_requests import (
     StopReplicaRequest,
     portions,
 )
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import Send, SendUpdateMetadata
 from kafka_zk.broker.controller.environment import Environment
 from kafka_zk.broker.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.broker.controller.leader_elections import LeaderElections
 from kafka_zk.broker.controller.reassignments import Reassignments
-from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import ControllerReporter
 from kafka_zk.broker.controller.request_batch import RequestBatch, Step
 from kafka_zk.broker.controller.state_changes import StateChanges
@@ -54,7 +54,7 @@ from kafka_zk.registry.znodes.topics import topic_path
 _log = Logger()
 
 BALANCE_AFTER_S = 5
-"""Delay until a reign's first check for imbalance, as in Kafka."""
+"""Delay until a term's first check for imbalance, as in Kafka."""
 
 RETRY_INTERVAL_S = 10
 """Interval between retries of elections for leaderless partitions and of deletions that a broker rejected."""
@@ -102,7 +102,7 @@ class ActiveController:
             config.unclean_leader_election_enable,
             self._turns,
         )
-        tools = ReignTools(self.context, self.store, self._changes, reporter, self._turns)
+        tools = ControllerTools(self.context, self.store, self._changes, reporter, self._turns)
         self._deletions = Deletions(tools, enabled=config.delete_topic_enable)
         self._isr_changes = IsrChanges(tools)
         self.elections = LeaderElections(tools, config.leader_imbalance_per_broker_percentage)

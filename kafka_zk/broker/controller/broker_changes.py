@@ -7,11 +7,11 @@ from kafka_zk.broker.controller import events, partition_state
 from kafka_zk.broker.controller.channels import Channels
 from kafka_zk.broker.controller.context import LiveBroker, Replica
 from kafka_zk.broker.controller.control_requests import Answer
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import SendUpdateMetadata, without_news_of
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reassignments import Reassignments
-from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -32,7 +32,7 @@ class BrokerChanges:
     def __init__(
         self,
         controller_id: int,
-        tools: ReignTools,
+        tools: ControllerTools,
         deletions: Deletions,
         reassignments: Reassignments,
         channels: Channels,

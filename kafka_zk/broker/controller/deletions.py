@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events, topic_deletion
 from kafka_zk.broker.controller.context import Replica
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.effects import SendUpdateMetadata
-from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent, ReplicaState
 from kafka_zk.broker.controller.turns import PARTITION_COST
@@ -17,7 +17,7 @@ from kafka_zk.registry.znodes import admin
 class Deletions:
     """Call ``run`` after any event that may unblock a deletion."""
 
-    def __init__(self, tools: ReignTools, *, enabled: bool) -> None:
+    def __init__(self, tools: ControllerTools, *, enabled: bool) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._enabled = enabled
 

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import preferred_leaders
 from kafka_zk.broker.controller.control_requests import portions
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError
@@ -19,7 +19,7 @@ ElectionOutcome = int | ApiError
 class LeaderElections:
     """``imbalance_percentage``: percentage of a broker's preferred partitions that other brokers may lead."""
 
-    def __init__(self, tools: ReignTools, imbalance_percentage: int) -> None:
+    def __init__(self, tools: ControllerTools, imbalance_percentage: int) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._imbalance_percentage = imbalance_percentage
 

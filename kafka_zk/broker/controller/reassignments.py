@@ -6,10 +6,10 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import reassignment, topic_deletion
 from kafka_zk.broker.controller.context import Replica, ReplicaAssignment
 from kafka_zk.broker.controller.control_requests import by_topic, portions
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import Send, SendLeaderAndIsr, SendUpdateMetadata
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 from kafka_zk.broker.controller.store import StoredTopic
@@ -26,7 +26,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 class Reassignments:
     """Call ``advance`` after any event that may unblock a reassignment."""
 
-    def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
+    def __init__(self, tools: ControllerTools, deletions: Deletions) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._deletions = deletions
 

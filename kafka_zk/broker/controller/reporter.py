@@ -59,8 +59,8 @@ class ControllerReporter:
             key: code for key, code in self._known_errors.items() if key[2] is None or key[2].topic not in gone
         }
 
-    def reign_over(self) -> None:
-        """Forget all reported problems, so that the next reign reports everything again."""
+    def forget_all(self) -> None:
+        """Forget all reported problems, so that the next term reports everything again."""
         self._refused.clear()
         self._known_errors.clear()
         self._unreachable.clear()

@@ -183,7 +183,7 @@ class StateChanges:
         return [*sends, *await self._elect_present(present)]
 
     async def _elect_present(self, partitions: Sequence[TopicPartition]) -> list[SendLeaderAndIsr]:
-        """Elect leaders of partitions that seemed New, because their topic or state was invalid when the reign
+        """Elect leaders of partitions that seemed New, because their topic or state was invalid when the term
         began."""
         states = await self._store.states(partitions)
         unknown = [tp for tp, info in states.items() if info is None]

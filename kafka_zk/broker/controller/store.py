@@ -1,9 +1,9 @@
-"""All reads and writes of one reign in ZooKeeper, pipelined.
+"""All reads and writes of one term in ZooKeeper, pipelined.
 
-Writes are fenced by the version of ``/controller_epoch`` that the reign wrote. A write begins only while the session's
+Writes are fenced by the version of ``/controller_epoch`` that the term wrote. A write begins only while the session's
 lease is held, and waits while the connection is suspended. After a connection loss, the store finds out which writes
 were applied, and repeats the others. So a caller sees a result, an expected refusal (NodeExists, NoNode, BadVersion,
-NotEmpty), or the reign's end: ControllerMoved, SessionLost.
+NotEmpty), or the term's end: ControllerMoved, SessionLost.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -379,7 +379,7 @@ class ControllerStore:
 
     def _require_reign(self) -> None:
         if self._closed:
-            raise ControllerMoved("this reign is over")
+            raise ControllerMoved("this term is over")
         if self._client.state is SessionState.LOST or self._client.session_id != self._session_id:
             raise SessionLost("the controller's session is over")
 

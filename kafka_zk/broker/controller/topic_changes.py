@@ -10,8 +10,8 @@ from random import Random
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import Replica, ReplicaAssignment, assignment_of
 from kafka_zk.broker.controller.control_requests import portions, whole_topics
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.broker.controller.store import StoredTopic
@@ -26,7 +26,7 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 class TopicChanges:
     """Keeps the context's topics equal to ZooKeeper's and creates new partitions."""
 
-    def __init__(self, tools: ReignTools, random: Random) -> None:
+    def __init__(self, tools: ControllerTools, random: Random) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._random = random
 

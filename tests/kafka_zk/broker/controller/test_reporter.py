@@ -100,7 +100,7 @@ def test_a_change_of_state_that_is_not_legal_is_reported(cluster: Cluster) -> No
     """Instead of an exception, which would end the controller's term."""
     cluster.create("t", {0: [0]})
     cluster.settle()
-    changes = cluster.controller._reign._changes  # type: ignore[union-attr]
+    changes = cluster.controller._active._changes  # type: ignore[union-attr]
     cluster.scheduler.run(changes.partitions([TP], PartitionEvent.DELETE))
     cluster.scheduler.run(changes.replicas([Replica(TP, 0)], ReplicaEvent.FORGET))
     (active,) = cluster.active

@@ -34,7 +34,7 @@ class Leader:
 
 
 def test_the_high_watermark_is_what_all_in_sync_have() -> None:
-    """Unknown before their first fetch in this reign."""
+    """Unknown before their first fetch in this term."""
     leader = Leader()
     assert leader.mark == -1
     leader.fetch(A, 8)
