@@ -91,7 +91,7 @@ class ActiveController:
         self._put = put
         self._reporter = reporter
         self._source = source = reporter.source
-        self._turns = Turns(clock, goes_on=True)
+        self._turns = Turns(clock, ignores_disconnect=True)
         self._batch = RequestBatch(self.context, broker_id, config.listener_name)
         self._changes = StateChanges(
             self.context,

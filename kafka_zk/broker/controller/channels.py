@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
-from kafka_zk.base.turns import after, worked_off
+from kafka_zk.base.turns import after, run_in_turns
 from kafka_zk.broker.config.inter_broker_protocol import ControlVersions
 from kafka_zk.broker.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
 from kafka_zk.broker.controller.turns import PARTITION_COST
@@ -219,9 +219,9 @@ class BrokerChannel:
         version = _common_version(request, self._versions, connection.versions)
         answers = []
         if isinstance(request, UpdateMetadataRequest):
-            await worked_off(self._clock, (count * PARTITION_COST for count in request.update.prepare()))
+            await run_in_turns(self._clock, (count * PARTITION_COST for count in request.update.prepare()))
         for message in request.messages(version):
-            body = await worked_off(self._clock, codec.encode_body_in_steps(message, request.api_key, version))
+            body = await run_in_turns(self._clock, codec.encode_body_in_steps(message, request.api_key, version))
             response = await connection.request_encoded(request.api_key, version, body)
             answers.append(request.answer(version, response))
         return answers

@@ -237,7 +237,7 @@ class Controller:
             self._put(event)
 
     async def _process(self) -> None:
-        turns = Turns(self._clock, goes_on=True)
+        turns = Turns(self._clock, ignores_disconnect=True)
         while self._queue:
             event = self._queue.popleft()
             self._waiting_once.discard((event.name, event.active))

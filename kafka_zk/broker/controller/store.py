@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
-from kafka_zk.base.turns import worked_off
+from kafka_zk.base.turns import run_in_turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import LeadershipInfo, LiveBroker
 from kafka_zk.protocol.topic_names import is_legal_name
@@ -157,7 +157,8 @@ class ControllerStore:
         """The assignment; empty if the znode is invalid. It is decoded in turns, because there may be tens of thousands
         of partitions."""
         try:
-            assignment: TopicAssignment = await worked_off(self._clock, topics.decode_assignment_in_steps(topic, data))
+            steps = topics.decode_assignment_in_steps(topic, data)
+            assignment: TopicAssignment = await run_in_turns(self._clock, steps)
         except InvalidZnode as error:
             self._faults.found(path, [str(error)])
             return TopicAssignment({})

@@ -158,7 +158,7 @@ class ReplicaManager:
             or batches[0][0].topic != batches[-1][0].topic
             or sum([len(records) for _, records in batches]) > _MANY_BYTES
         ):
-            turns = Turns(self._clock, goes_on=True)
+            turns = Turns(self._clock, ignores_disconnect=True)
         begun: list[Any] = []
         waits = False
         for tp, records in batches:
@@ -169,7 +169,7 @@ class ReplicaManager:
                 result = self._append(tp, records, required_acks, guard)
             except NotConformed as needed:
                 if turns is None:
-                    turns = Turns(self._clock, goes_on=True)
+                    turns = Turns(self._clock, ignores_disconnect=True)
                 result = self._conform_and_append(tp, records, needed, required_acks, turns, guard)
             except APPEND_ERRORS as error:
                 # The traceback refers to this frame and would keep the records until a garbage collection.

@@ -242,7 +242,7 @@ class AclAuthorizer(Authorizer):
                 raise
 
     async def _read(self, patterns: Collection[Pattern]) -> None:
-        turns = Turns(self._clock, goes_on=True)
+        turns = Turns(self._clock, ignores_disconnect=True)
         async for pattern, stored in self._registry.read(list(patterns)):
             self._put(pattern, stored)
             if turns.is_over:

@@ -139,7 +139,7 @@ async def leave(services: Services, context: RequestContext, header: RequestHead
 
 async def _leave_in_turns(services: Services, group_id: str, members: Sequence[Any]) -> LeaveResult:
     """Remove all members, even if the client disconnects."""
-    turns = Turns(services.clock, goes_on=True)
+    turns = Turns(services.clock, ignores_disconnect=True)
     left: list[tuple[MemberIdentity, ErrorCode]] = []
     for start in range(0, max(1, len(members)), AT_ONCE):  # once without members: the group may be elsewhere
         if turns.is_over:

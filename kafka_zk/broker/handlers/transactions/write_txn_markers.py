@@ -112,7 +112,7 @@ def _parts(
 
 async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
     """All appends begin before the first is awaited."""
-    turns = Turns(services.clock, goes_on=True)
+    turns = Turns(services.clock, ignores_disconnect=True)
     begun = []
     for tp, batches in parts:
         if turns.is_over:
