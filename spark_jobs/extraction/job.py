@@ -20,7 +20,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, SessionLost
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.registry.registration import max_leftover_ms
 from kafka_zk.spark_jobs.errors import (
     DataLoss,
     ExtractionFailed,
@@ -332,7 +332,7 @@ class ExtractionRun:
     async def _join(self) -> None:
         """Wait until all earlier members have left."""
         await self._hold.join(self._extraction.topics, self._machine.wall_ms())
-        patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
+        patience_ms = max(self._extraction.wait_ms, max_leftover_ms(self._client.session_timeout_ms))
         deadline_s = self._machine.seconds() + patience_ms / 1000
         waited_for: list[str] = []
         while elders := await self._hold.elders():

@@ -310,7 +310,7 @@ def test_of_two_runs_at_once_one_waits_for_the_other(world: World) -> None:
             client = world.new_client()
             extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/lake")
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("kafka_zk.spark_jobs.extraction.job.ghost_life_ms", lambda timeout_ms: 0)
+                patch.setattr("kafka_zk.spark_jobs.extraction.job.max_leftover_ms", lambda timeout_ms: 0)
                 with pytest.raises(GroupBusy):
                     run_blocking(ExtractionRun(extraction, client, world.log, world.disk, lambda *_: None).run())
             refused.append((step, phase))
