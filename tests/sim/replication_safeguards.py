@@ -123,7 +123,7 @@ def any_isr_is_written(patch: pytest.MonkeyPatch) -> None:
         )
         return WriteState(tp, wanted, ())
 
-    patch.setattr(alter_partition, "judge", granted)
+    patch.setattr(alter_partition, "validate", granted)
 
 
 def no_flush_of_followers(patch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ class IsrChanges:
             await self._turns.spend(len(portion) * PARTITION_COST)
             writes: list[WriteState] = []
             for tp, proposal in portion:
-                verdict = alter_partition.judge(self._context, broker_id, tp, proposal)
+                verdict = alter_partition.validate(self._context, broker_id, tp, proposal)
                 if isinstance(verdict, WriteState):
                     writes.append(verdict)
                 else:
