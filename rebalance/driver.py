@@ -102,9 +102,9 @@ class GroupDriver:
         Raises: FencedInstanceId or DuplicateConsumerId if a live member has the id; SessionLost if ``leave`` is called
             first.
         """
-        doubt = self._config.doubt(self._client.session_timeout_ms)
-        if doubt is not None:
-            self._reporter.event(events.SettingsDoubtful, doubt)
+        warning = self._config.warning(self._client.session_timeout_ms)
+        if warning is not None:
+            self._reporter.event(events.SettingsDoubtful, warning)
         self.lease.start()
         self._remove_listener = self._client.add_session_listener(self._session_changed)
         if self._client.state is SessionState.CONNECTED:
