@@ -181,8 +181,8 @@ class GroupDriver:
         self._ownership.forget()
 
     def _claims_of_a_session(self) -> Claims:
-        tell = partial(self._take_if, self._epoch)
-        return Claims(self._ownership, self._clock, self._reporter, self._spawn, tell)
+        on_input = partial(self._take_if, self._epoch)
+        return Claims(self._ownership, self._clock, self._reporter, self._spawn, on_input)
 
     def _take(self, event: Input) -> None:
         """Inputs caused by effects wait until all effects of the step have run."""
@@ -246,7 +246,7 @@ class GroupDriver:
             case effects.SetTimer(name, at_ms):
                 self._set_timer(name, at_ms)
             case effects.Note(event):  # stamped with the core's monotonic time
-                self._reporter.tell(replace(event, time_ms=self._clock.wall_ms()))
+                self._reporter.emit(replace(event, time_ms=self._clock.wall_ms()))
             case _:
                 self._run_on_partitions(effect)
 

@@ -24,15 +24,15 @@ class GroupWatches:
     """Created when the member is registered, closed when the session ends."""
 
     def __init__(
-        self, client: RegistryClient, group: str, tell: Callable[[Input], None], source: EventSource
+        self, client: RegistryClient, group: str, on_input: Callable[[Input], None], source: EventSource
     ) -> None:
-        self._topics = WatchedTopics(TopicRegistry(client, source), tell)
+        self._topics = WatchedTopics(TopicRegistry(client, source), on_input)
         self._watchers: list[Watcher] = [
-            ConsumerRegistry(client, group, None, source).watch(lambda members: tell(MembersRead(members))),
+            ConsumerRegistry(client, group, None, source).watch(lambda members: on_input(MembersRead(members))),
             GroupAssignmentRegistry(client, group, source).watch(
-                lambda assignment, version: tell(AssignmentRead(assignment, version))
+                lambda assignment, version: on_input(AssignmentRead(assignment, version))
             ),
-            ChildrenWatcher(client, BROKER_IDS, lambda names: tell(BrokersRead(_broker_ids(names))), source),
+            ChildrenWatcher(client, BROKER_IDS, lambda names: on_input(BrokersRead(_broker_ids(names))), source),
         ]
 
     def want(self, wanted: TopicsWanted) -> None:
@@ -52,9 +52,9 @@ class WatchedTopics:
     """Watches the partitions of wanted topics and the czxids of held ones, with one watch each. If the wanted topics
     include a filter, the names of all topics are watched, too."""
 
-    def __init__(self, registry: TopicRegistry, tell: Callable[[Input], None]) -> None:
+    def __init__(self, registry: TopicRegistry, on_input: Callable[[Input], None]) -> None:
         self._registry = registry
-        self._tell = tell
+        self._on_input = on_input
         self._wanted = NOTHING_WANTED
         self._held: frozenset[str] = frozenset()
         self._names: list[str] | None = None  # of all topics; None: not read yet
@@ -77,7 +77,7 @@ class WatchedTopics:
         self._held = topics
         self._watch()
         if known:
-            self._tell(TopicsSeen(known))
+            self._on_input(TopicsSeen(known))
 
     def _names_read(self, names: list[str]) -> None:
         if self._names_watcher is not None or self._wanted.filters:
@@ -104,7 +104,7 @@ class WatchedTopics:
         if czxid != UNKNOWN_CZXID:
             self._czxids[topic] = czxid
             if topic in self._held:
-                self._tell(TopicsSeen({topic: czxid}))
+                self._on_input(TopicsSeen({topic: czxid}))
         self._report()
 
     def _report(self) -> None:
@@ -113,7 +113,7 @@ class WatchedTopics:
             return
         wanted = self._wanted.of(self._names or ())
         if wanted <= self._partitions.keys():
-            self._tell(PartitionsRead(self._wanted, {topic: self._partitions[topic] for topic in sorted(wanted)}))
+            self._on_input(PartitionsRead(self._wanted, {topic: self._partitions[topic] for topic in sorted(wanted)}))
 
 
 def _broker_ids(names: Iterable[str]) -> frozenset[int]:

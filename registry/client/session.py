@@ -91,7 +91,7 @@ def add_listener(
     return remove
 
 
-def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
+def notify(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
     """Call each listener. A listener's exception is logged and does not affect the others."""
     for listener in list(listeners):
         try:
