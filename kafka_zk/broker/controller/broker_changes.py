@@ -147,7 +147,7 @@ class BrokerChanges:
         may be dead or paused, and are not awaited.
         """
         if elected:
-            await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
+            await self._channels.all_answered(LEADERS_WITHIN_S, self._controller_id)
 
     # -- log directories --
 

@@ -153,7 +153,7 @@ class BrokerChannel:
             self._running = True
             ensureDeferred(self._run())
 
-    def told(self) -> "Deferred[None]":
+    def all_answered(self) -> "Deferred[None]":
         """Fires when the broker has answered every request queued before this call, or is gone."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append((self._queued_count, waiting))
@@ -193,7 +193,7 @@ class BrokerChannel:
         self._queue.popleft()
         self._answered_count += 1
         for answer in answers:
-            self._tell(self._on_answer, request, answer)
+            self._notify(self._on_answer, request, answer)
         self._wake_waiting()
 
     def _wake_waiting(self) -> None:
@@ -203,10 +203,10 @@ class BrokerChannel:
     async def _failed(self, request: ControlRequest, error: Exception) -> None:
         if self._closed:
             return
-        self._tell(self._on_failure, request, error)
+        self._notify(self._on_failure, request, error)
         await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
-    def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
+    def _notify(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
         """Call a listener; its errors do not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
@@ -287,12 +287,12 @@ class Channels:
         if channel is not None:
             channel.send(request)
 
-    async def told(self, limit_s: float, broker_id: int | None = None) -> None:
+    async def all_answered(self, limit_s: float, broker_id: int | None = None) -> None:
         """Wait until all brokers (or one) have answered all requests so far or are gone, at most ``limit_s``."""
         over: Deferred[None] = Deferred()
         timer = self._clock.callLater(limit_s, over.callback, None)
         asked = [each for each in self._channels if broker_id in (None, each)]
-        waits = DeferredList([self._channels[each].told() for each in asked])
+        waits = DeferredList([self._channels[each].all_answered() for each in asked])
         waits.addCallback(lambda _: None if over.called else over.callback(None))
         try:
             await over

@@ -178,7 +178,7 @@ class Controller:
         active = self._active
         left = await self.carry_out(ControlledShutdown(broker_id, broker_epoch))
         assert active is not None  # carry_out raises NOT_CONTROLLER without a term
-        await active.channels.told(TOLD_WITHIN_S)
+        await active.channels.all_answered(TOLD_WITHIN_S)
         return left
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:

@@ -104,7 +104,7 @@ class BrokerParts:
         self._lead_followers(replicas, metadata)
         topics = TopicRegistry(base.client)
         coordinator = GroupCoordinator(
-            CoordinatorConfig.of(config), clock, replicas, metadata, machine.random, GroupReporter(base.events).tell
+            CoordinatorConfig.of(config), clock, replicas, metadata, machine.random, GroupReporter(base.events).report
         )
         self.replica_fetchers = self._new_fetchers(replicas)
         self._alter_log_dirs = ReplicaAlterLogDirsManager(

@@ -49,7 +49,7 @@ class BrokerTransactions:
             CoordinatorHost(
                 self._write_markers,
                 find_missing,
-                TransactionReporter(base.events).tell,
+                TransactionReporter(base.events).report,
                 end_of_turn(base.machine.reactor),
             ),
         )

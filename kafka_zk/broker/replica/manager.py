@@ -356,7 +356,7 @@ class ReplicaManager:
             partition = self.partitions[tp]
             partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
             partition.log = None
-            self.role_listeners.tell(partition)
+            self.role_listeners.notify(partition)
             self._wake(tp)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ class ReplicaManager:
         before = role_state(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
         if not has_id and role_state(partition) == before:
-            self.role_listeners.tell(partition)  # a follower fetches by id from now on
+            self.role_listeners.notify(partition)  # a follower fetches by id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
@@ -464,7 +464,7 @@ class ReplicaManager:
             self.topic_ids.forget(partition)
             self.quotas.forget(tp)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
-            self.role_listeners.tell(partition)
+            self.role_listeners.notify(partition)
         self._wake(tp)
         return ErrorCode.NONE
 

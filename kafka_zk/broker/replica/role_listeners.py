@@ -27,7 +27,7 @@ class RoleListeners(list[Callable[[Partition], None]]):
         super().__init__()
         self._events = events
 
-    def tell(self, partition: Partition) -> None:
+    def notify(self, partition: Partition) -> None:
         """An error is logged and does not affect other listeners."""
         for role_changed in self:
             try:
@@ -40,4 +40,4 @@ class RoleListeners(list[Callable[[Partition], None]]):
         now = role_state(partition)
         if now != before:
             self._events.emit(RoleChanged, partition.tp, *now, cause=cause)
-            self.tell(partition)
+            self.notify(partition)

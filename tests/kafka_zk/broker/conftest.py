@@ -340,7 +340,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
     configs, topics = FakeConfigs(), FakeTopics()
 
     coordinator = GroupCoordinator(
-        CoordinatorConfig.of(config), clock, replicas, metadata, tell=GroupReporter(events).tell
+        CoordinatorConfig.of(config), clock, replicas, metadata, report=GroupReporter(events).report
     )
     replicas.role_listeners.append(coordinator.role_changed)
     replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)

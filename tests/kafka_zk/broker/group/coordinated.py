@@ -65,7 +65,7 @@ class World:
         )
         source = EventSource("broker-0", self.events.append, self.clock.wall_ms)
         self.coordinator = GroupCoordinator(
-            self.config, self.clock, self.replicas, self.metadata, tell=GroupReporter(source).tell
+            self.config, self.clock, self.replicas, self.metadata, report=GroupReporter(source).report
         )
         self.replicas.role_listeners.append(self.coordinator.role_changed)
 

@@ -129,7 +129,7 @@ def test_a_static_member_returns(world: World) -> None:
 
 def test_nothing_is_read_for_nobody() -> None:
     """Assignments are not even looked at."""
-    GroupReporter(EventSource("broker-0")).tell("g", Happened(AssignmentCompleted, "", (1, None)))
+    GroupReporter(EventSource("broker-0")).report("g", Happened(AssignmentCompleted, "", (1, None)))
 
 
 def test_members_of_another_kind_have_no_partitions(world: World) -> None:
