@@ -22,7 +22,7 @@ class StatusMetrics:
         self._offset = self._gauge("zookeeper_offset", "The last offset of the metadata log that is in ZooKeeper.")
         self._seen = self._gauge("last_status_timestamp_seconds", "When the status was last read.")
 
-    def tell(self, status: Status, znode: Fact[MigrationZnode | None], read_ms: int | None) -> None:
+    def update(self, status: Status, znode: Fact[MigrationZnode | None], read_ms: int | None) -> None:
         """``read_ms``: since the epoch, None if the cluster could not be examined."""
         for phase in Phase:
             is_known = not isinstance(status.phase, Unknown)

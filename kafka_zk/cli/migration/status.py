@@ -68,7 +68,7 @@ def status(
         while True:
             found, znode, read_ms = look.again() if not watches and metrics is None else look.whatever_happens()
             if metrics is not None:
-                reactor_thread().tell(metrics.tell, found, znode, read_ms)
+                reactor_thread().run_soon(metrics.update, found, znode, read_ms)
             if found != shown:
                 shown = found
                 print_json(found.as_document()) if as_json else _show(found)
