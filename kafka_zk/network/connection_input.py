@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kafka_zk.network.connection_settings import ConnectionSettings
-from kafka_zk.network.connection_states import ASK, GO_ON, GRANT, PAUSE, Input
+from kafka_zk.network.connection_states import ASK, GRANT, PAUSE, UNPAUSE, Input
 from kafka_zk.network.memory_pool import FREE_BYTES
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.frame import FrameDecoder
@@ -92,7 +92,7 @@ class ConnectionInput:
 
     def resume(self) -> None:
         if self.state not in _READING:
-            self.state = GO_ON[self.state]
+            self.state = UNPAUSE[self.state]
             self._transport.resumeProducing()
 
     def ask(self, granted: Callable[[], None]) -> None:
