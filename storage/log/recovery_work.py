@@ -69,13 +69,3 @@ class ReplayWork(NamedTuple):
 
 Work = ScanWork | ReplayWork
 Steps = Generator[Work, Any, T]
-
-
-def run_here(steps: Steps[T]) -> T:
-    """Run all work of the generator in this process, and return its result."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
