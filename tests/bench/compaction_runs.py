@@ -218,7 +218,7 @@ class _Sender:
             return False
 
     def latencies_ms(self, goes_on: Callable[[], bool]) -> list[float]:
-        """In milliseconds, of so many records as are sent while ``goes_on``, which is asked now and then."""
+        """In milliseconds, of the records that are sent until ``goes_on`` returns False."""
         found: list[float] = []
         while len(found) < SAMPLES_MOST and (len(found) % 200 or goes_on()):
             began_s = time.perf_counter()
@@ -235,5 +235,5 @@ def _check(error: confluent_kafka.KafkaError | None, _message: confluent_kafka.M
 
 
 def at(values: Sequence[float], share: float) -> float:
-    """The value that so many are below; not a number if there are none."""
+    """The percentile ``share``; NaN if there are no values."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))] if values else float("nan")

@@ -51,7 +51,7 @@ class World:
         self.cluster.create(topic, assignment, f"{self.number:021d}Q")
 
     def watch(self, broker: Broker) -> None:
-        """As a broker does: whose config changed is read."""
+        """Like a broker: read the entities whose config changed."""
         configs = ConfigRegistry(broker.client)
 
         def changed(entity_type: str, entity_name: str) -> None:

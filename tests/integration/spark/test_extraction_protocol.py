@@ -367,7 +367,7 @@ def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -
 
 
 def test_values_that_cannot_be_decoded_publish_nothing_until_that_is_allowed(world: World) -> None:
-    """The next run plans anew: had it to repeat the range, one with bad values only could never be left behind."""
+    """The next run makes a new plan. If it repeated the range, one with only bad values would block the group."""
     world.disk.undecodable_count = 50
     for choice in ("fail", "null", "keep"):
         with pytest.raises(Undecodable, match=r"none of the 50 values is UTF-8 text .* at offset 0 of t-0"):

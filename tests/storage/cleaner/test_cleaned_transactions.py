@@ -205,7 +205,7 @@ def test_the_index_tells_the_aborted_transactions_whose_markers_are_there(tmp_pa
     known = AbortedTransaction(0, 7, 0, 2, 1)
     (made.log.directory / f"{0:020d}.txnindex").write_bytes(encode_transaction_index([known]))
     made.clean()
-    assert index_entries(made.log) == [known, AbortedTransaction(0, 8, 1, 3, 4)], "as it was, or made anew"
+    assert index_entries(made.log) == [known, AbortedTransaction(0, 8, 1, 3, 4)], "unchanged, or recreated"
     made.put(b"k", b"3", 7)
     made.end(7, commit=True)
     made.put(b"k", b"4", 8)

@@ -82,7 +82,7 @@ class World:
         self.turns()
 
     def turns(self, count: int = 200) -> None:
-        """Let the reactor turn, without time passing."""
+        """Let the reactor run pending calls; the clock does not advance."""
         for _ in range(count):
             self.clock.advance(0)
 

@@ -91,7 +91,7 @@ def test_the_others_are_told_by_their_heartbeats(world: World) -> None:
 
 
 def test_how_members_go(world: World) -> None:
-    """One leaves with a reason, one is not heard of, one does not join again."""
+    """One member leaves with a reason, one sends no heartbeat, one does not rejoin."""
     first = first_member(world)
     told(world)
     world.coordinator.leave("g", [MemberIdentity(first.member_id, None, "the consumer is closed")])

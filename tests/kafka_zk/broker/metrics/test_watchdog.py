@@ -26,7 +26,7 @@ class Machine:
         self.watchdog.start()
 
     def turn(self, seconds: float = CHECK_INTERVAL_S) -> None:
-        """The next turn begins after so many seconds."""
+        """The next turn begins after ``seconds``."""
         self.now_s += seconds
         self.reactor.advance(seconds)
 

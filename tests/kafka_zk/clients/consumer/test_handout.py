@@ -37,7 +37,7 @@ def test_asking_for_more_says_that_the_former_is_done() -> None:
 
 
 def test_a_batch_is_held_as_a_whole() -> None:
-    """poll: nothing of it is done before the next poll."""
+    """poll: its records count as processed at the next poll."""
     handout = make()
     assert handout.remaining() == RECORDS
     assert handout.undone_offsets() == {A: 5, B: 9} and handout.waiting_offsets() == {}

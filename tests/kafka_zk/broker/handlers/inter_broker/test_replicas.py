@@ -100,7 +100,7 @@ def test_a_replica_that_may_lie_on_a_failed_disk_is_not_deleted_either(two_disks
 
 
 def test_nothing_is_written_into_a_log_of_another_topic_of_the_same_name(harness: Make) -> None:
-    """The topic was made anew while this broker was away: what comes now is meant for the new one."""
+    """The topic was recreated while this broker was away: requests now concern the new one."""
     broker = harness()
     old = broker.lead("t", leader_epoch=5)
     assert broker.lead_again("t", uuids.random_topic_id(), leader_epoch=0) == ErrorCode.INCONSISTENT_TOPIC_ID
@@ -223,7 +223,7 @@ def test_a_topic_that_was_deleted_while_this_broker_was_away_takes_nothing_more(
 
 
 def test_a_partition_that_is_elsewhere_is_not_unknown(harness: Make) -> None:
-    """A client with old metadata shall look again, not give the topic up."""
+    """A client with old metadata refreshes them instead of giving up."""
     broker = harness()
     broker.lead("u")
     fields = {"controller_epoch": 1, "leader": 1, "leader_epoch": 0, "isr": [1], "replicas": [1]}
