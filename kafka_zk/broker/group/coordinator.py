@@ -213,7 +213,8 @@ class GroupCoordinator:
     def _has_room(self, group_id: str, request: JoinGroup) -> bool:
         size_bytes = protocols_bytes(request.protocols)
         live = self._manager.groups.get(group_id)
-        member = None if live is None else live.group.members.whose_place(request.member_id, request.group_instance_id)
+        ids = request.member_id, request.group_instance_id
+        member = None if live is None else live.group.members.member_to_update(*ids)
         size_bytes += MEMBER_BYTES if member is None else -protocols_bytes(member.protocols)
         return self._manager.memory.has_room(size_bytes)
 

@@ -181,7 +181,7 @@ class Group(GroupMetadata):
         for member in self.members:
             if member.deadline_ms is not None and member.deadline_ms <= now_ms:
                 member.deadline_ms = None
-                if not member.waits_for_the_group:
+                if not member.has_pending_request:
                     self._remove_and_rebalance(
                         Event.MEMBER_FAILED, member.member_id, "failed: no heartbeat", now
                     )

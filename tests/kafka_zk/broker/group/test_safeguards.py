@@ -47,7 +47,7 @@ SAFEGUARDS = {
         "if False:",
     ),
     "a member without heartbeats fails": (
-        "if not member.waits_for_the_group:",
+        "if not member.has_pending_request:",
         "if False:",
     ),
     "an id that was given and not used is not waited for": (
