@@ -163,7 +163,7 @@ class OwnerRegistry:
             if answer is not None
         }
 
-    async def not_ours(
+    async def watch_owned(
         self, partitions: Collection[TopicPartition], on_change: Callable[[TopicPartition, EventType], None]
     ) -> set[TopicPartition]:
         """The partitions whose owner znode is missing or belongs to another session.
