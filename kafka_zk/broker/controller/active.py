@@ -270,8 +270,8 @@ class ActiveController:
 
     async def _retry_due(self) -> None:
         """Retry failed elections and deletions: no watch reports that the cause of a failure is gone."""
-        if await self._changes.stuck():
-            self._put("election of what has no leader", self._changes.elect_stuck, once=True)
+        if await self._changes.electable():
+            self._put("election of what has no leader", self._changes.elect_electable, once=True)
         if topic_deletion.waiting(self.context):
             self._put("deletion of what was refused", self._deletions.try_refused, once=True)
 

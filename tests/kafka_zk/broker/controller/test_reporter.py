@@ -11,7 +11,7 @@ from kafka_zk.broker.controller.context import Replica
 from kafka_zk.broker.controller.control_requests import Answer
 from kafka_zk.broker.controller.effects import FailedChange
 from kafka_zk.broker.controller.events import ChangesRefused
-from kafka_zk.broker.controller.reporter import NAMED_COUNT, UNREACHABLE_COUNT, ControllerReporter, few
+from kafka_zk.broker.controller.reporter import NAMED_COUNT, UNREACHABLE_COUNT, ControllerReporter, shortened
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -111,6 +111,6 @@ def test_a_change_of_state_that_is_not_legal_is_reported(cluster: Cluster) -> No
 
 
 def test_a_line_names_a_few_and_counts_the_rest() -> None:
-    assert few([]) == "none"
-    assert few(range(NAMED_COUNT)) == "0, 1, 2, 3, 4"
-    assert few(range(NAMED_COUNT + 2)) == "0, 1, 2, 3, 4 and 2 more"
+    assert shortened([]) == "none"
+    assert shortened(range(NAMED_COUNT)) == "0, 1, 2, 3, 4"
+    assert shortened(range(NAMED_COUNT + 2)) == "0, 1, 2, 3, 4 and 2 more"
