@@ -23,7 +23,7 @@ class Claims:
 
     Args:
         spawn: runs a coroutine and ignores its SessionLost.
-        tell: receives the inputs; not called after ``close``.
+        on_input: receives the inputs; not called after ``close``.
     """
 
     def __init__(
@@ -32,13 +32,13 @@ class Claims:
         clock: Clock,
         reporter: GroupReporter,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        tell: Callable[[Input], None],
+        on_input: Callable[[Input], None],
     ) -> None:
         self._ownership = ownership
         self._clock = clock
         self._reporter = reporter
         self._spawn = spawn
-        self._tell = tell
+        self._on_input = on_input
         self._gone: set[TopicPartition] = set()  # other members' owner znodes deleted in this reactor turn
         self._changed: dict[TopicPartition, EventType] = {}  # our owner znodes changed in this turn
         self._is_closed = False
@@ -65,7 +65,7 @@ class Claims:
 
     def _tell_if_open(self, event: Input) -> None:
         if not self._is_closed:
-            self._tell(event)
+            self._on_input(event)
 
     async def _claiming(self, threads: Mapping[TopicPartition, str]) -> None:
         outcomes = await self._ownership.claim(threads, self._owner_gone)
@@ -100,7 +100,7 @@ class Claims:
         changed, self._changed = self._changed, {}
         removed = frozenset(tp for tp, change in changed.items() if change is EventType.DELETED)
         if removed:
-            self._tell(OwnershipLost(removed, _REMOVED))
+            self._on_input(OwnershipLost(removed, _REMOVED))
         if len(removed) < len(changed):
             self._spawn(self._watch(changed.keys() - removed))
 
@@ -109,7 +109,7 @@ class Claims:
         if not self._is_closed:
             committed = {tp: offset for tp, offset in offsets.items() if offset is not None and outcomes[tp]}
             self._reporter.commits("release", committed, dict.fromkeys(committed))
-            self._tell(ReleaseSettled(outcomes))
+            self._on_input(ReleaseSettled(outcomes))
 
     async def _watching(self, tp: TopicPartition) -> None:
         try:
@@ -129,4 +129,4 @@ class Claims:
     def _owners_gone(self) -> None:
         if not self._is_closed:
             gone, self._gone = frozenset(self._gone), set()
-            self._tell(OwnersGone(gone))
+            self._on_input(OwnersGone(gone))

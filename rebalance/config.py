@@ -21,14 +21,14 @@ class GroupConfig:
     exclude_internal_topics: bool = True
 
     @property
-    def patience_ms(self) -> int:
+    def claim_timeout_ms(self) -> int:
         return self.rebalance_backoff_ms * self.rebalance_max_retries
 
-    def doubt(self, session_timeout_ms: int) -> str | None:
+    def warning(self, session_timeout_ms: int) -> str | None:
         """A warning of one sentence; None if the settings are fine."""
-        if self.patience_ms > session_timeout_ms:
+        if self.claim_timeout_ms > session_timeout_ms:
             return None
         return (
-            f"rebalance.max.retries x rebalance.backoff.ms ({self.patience_ms} ms) is not above the session timeout"
-            f" ({session_timeout_ms} ms): Kafka's consumers would give up before a dead owner is gone"
+            f"rebalance.max.retries x rebalance.backoff.ms ({self.claim_timeout_ms} ms) is not above the session"
+            f" timeout ({session_timeout_ms} ms): Kafka's consumers would give up before a dead owner is gone"
         )

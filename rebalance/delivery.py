@@ -1,7 +1,7 @@
 """A group driver's interface to the consumer that delivers records.
 
 All calls come on the reactor thread and return immediately. Before it delivers a record, the consumer also calls
-``Lease.may_act``; while records wait for the lease, it calls ``Lease.held_back``.
+``Lease.may_act``; while records wait for the lease, it calls ``Lease.report_if_ended``.
 """
 
 from collections.abc import Awaitable, Mapping

@@ -31,7 +31,7 @@ from kafka_zk.rebalance.reporter import GroupReporter
 from kafka_zk.rebalance.watches import GroupWatches
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import BadVersion, RegistryError, RequestTooLarge, SessionLost
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import OffsetRefused
@@ -102,9 +102,9 @@ class GroupDriver:
         Raises: FencedInstanceId or DuplicateConsumerId if a live member has the id; SessionLost if ``leave`` is called
             first.
         """
-        doubt = self._config.doubt(self._client.session_timeout_ms)
-        if doubt is not None:
-            self._reporter.event(events.SettingsDoubtful, doubt)
+        warning = self._config.warning(self._client.session_timeout_ms)
+        if warning is not None:
+            self._reporter.event(events.SettingsDoubtful, warning)
         self.lease.start()
         self._remove_listener = self._client.add_session_listener(self._session_changed)
         if self._client.state is SessionState.CONNECTED:
@@ -128,7 +128,7 @@ class GroupDriver:
         does not own the partition, or no longer owns it (then ``Delivery.drop`` was called).
         """
         epoch = self._epoch
-        self.lease.held_back()
+        self.lease.report_if_ended()
         outcomes = await self._ownership.commit(offsets, self.lease.may_write)
         lost = {tp for tp, refused in outcomes.items() if refused is not None and refused != IN_DOUBT}
         if epoch == self._epoch and lost:
@@ -181,8 +181,8 @@ class GroupDriver:
         self._ownership.forget()
 
     def _claims_of_a_session(self) -> Claims:
-        tell = partial(self._take_if, self._epoch)
-        return Claims(self._ownership, self._clock, self._reporter, self._spawn, tell)
+        on_input = partial(self._take_if, self._epoch)
+        return Claims(self._ownership, self._clock, self._reporter, self._spawn, on_input)
 
     def _take(self, event: Input) -> None:
         """Inputs caused by effects wait until all effects of the step have run."""
@@ -235,10 +235,10 @@ class GroupDriver:
                 self._finish()
             case effects.WatchTopics(wanted):
                 if self._watches is not None:
-                    self._watches.want(wanted)
+                    self._watches.watch_partitions(wanted)
             case effects.HoldTopics(topics):
                 if self._watches is not None:
-                    self._watches.hold(topics)
+                    self._watches.watch_topics(topics)
             case effects.WriteAssignment():
                 self._spawn(self._write_assignment(effect))
             case effects.ReadOwners(topics):
@@ -246,7 +246,7 @@ class GroupDriver:
             case effects.SetTimer(name, at_ms):
                 self._set_timer(name, at_ms)
             case effects.Note(event):  # stamped with the core's monotonic time
-                self._reporter.tell(replace(event, time_ms=self._clock.wall_ms()))
+                self._reporter.emit(replace(event, time_ms=self._clock.wall_ms()))
             case _:
                 self._run_on_partitions(effect)
 
@@ -278,7 +278,7 @@ class GroupDriver:
         epoch = self._epoch
         czxid = await self._consumers.register(self.consumer_id, self._registration, self._sessions)
         if self._leaving:
-            await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
+            await retry_until_connected(self._client, lambda: self._consumers.unregister(self.consumer_id))
         if epoch != self._epoch or self._leaving or self._session is None:
             return
         self._take(inputs.Registered(self._session, czxid))
@@ -289,7 +289,7 @@ class GroupDriver:
 
     async def _unregister(self) -> None:
         with suppress(SessionLost):  # the end of the session also removes the registration
-            await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
+            await retry_until_connected(self._client, lambda: self._consumers.unregister(self.consumer_id))
         self._take(inputs.Unregistered())
 
     def _finish(self) -> None:
@@ -307,14 +307,14 @@ class GroupDriver:
             stands = inputs.AssignmentRead(effect.assignment, version)
             self._take_if(epoch, inputs.AssignmentSettled(stands, written=True))
         except BadVersion:
-            stands = inputs.AssignmentRead(*await until_answered(self._client, self._assignments.read))
+            stands = inputs.AssignmentRead(*await retry_until_connected(self._client, self._assignments.read))
             self._take_if(epoch, inputs.AssignmentSettled(stands, written=False))
         except RequestTooLarge as error:
             self._take_if(epoch, inputs.AssignmentSettled(None, written=False, error=str(error)))
 
     async def _read_owners(self, topics: frozenset[str]) -> None:
         epoch = self._epoch
-        owners = await until_answered(self._client, lambda: self._ownership.owners.owners(topics))
+        owners = await retry_until_connected(self._client, lambda: self._ownership.owners.owners(topics))
         self._take_if(epoch, inputs.OwnersRead(owners))
 
     async def _stop_delivery(self, stop_id: int, partitions: frozenset[TopicPartition]) -> None:

@@ -105,7 +105,7 @@ class _Flow:
                     moved = True
                     self._pass_along(search, source, target)
             if not moved:
-                search.move_away_what_was_not_reached()
+                search.raise_unreached_distances()
         for thread, held in self._count.items():
             for number, count in held.items():
                 if count:
@@ -122,14 +122,14 @@ class _Flow:
         kind, number = node
         distance = self._distance[node]
         if node == _HUB:
-            yield from (((_THREAD, thread), 1) for thread in search.unseen(distance, self._is_full))
+            yield from (((_THREAD, thread), 1) for thread in search.unvisited(distance, self._is_full))
         elif kind == _AUDIENCE:
             counts, had = self._count, self._had[number]
-            for thread in search.unseen(distance, self._lacks[number]):
+            for thread in search.unvisited(distance, self._lacks[number]):
                 yield (_THREAD, thread), had[thread] - counts[thread][number]
             yield from (
                 ((_THREAD, thread), _NO_LIMIT)
-                for thread in search.unseen(distance + 1, self._readers[number])
+                for thread in search.unvisited(distance + 1, self._readers[number])
                 if thread not in self._lacks[number]
             )
         else:
@@ -174,13 +174,13 @@ class _Flow:
 class _Search:
     def __init__(self, threads: Iterable[int], distance: dict[Node, int]) -> None:
         self._distance = distance
-        self._came_by: dict[Node, tuple[Node, int]] = {}
-        self._unseen: dict[int, set[int]] = {}  # distance -> threads
+        self._predecessors: dict[Node, tuple[Node, int]] = {}
+        self._unvisited: dict[int, set[int]] = {}  # distance -> threads
         for thread in threads:
-            self._unseen.setdefault(distance[_THREAD, thread], set()).add(thread)
+            self._unvisited.setdefault(distance[_THREAD, thread], set()).add(thread)
 
-    def unseen(self, distance: int, among: AbstractSet[int]) -> list[int]:
-        return sorted(self._unseen.get(distance, _NONE) & among)
+    def unvisited(self, distance: int, among: AbstractSet[int]) -> list[int]:
+        return sorted(self._unvisited.get(distance, _NONE) & among)
 
     def run(
         self,
@@ -189,14 +189,14 @@ class _Search:
         has_room: Callable[[Node], bool],
     ) -> Node | None:
         """Search breadth first for the next thread with room."""
-        if source in self._came_by:
+        if source in self._predecessors:
             return None
-        self._see(source, source, _NO_LIMIT)
+        self._visit(source, source, _NO_LIMIT)
         queue = [source]
         for node in queue:
             for following, limit in arcs(node, self):
-                if following not in self._came_by:
-                    self._see(following, node, limit)
+                if following not in self._predecessors:
+                    self._visit(following, node, limit)
                     if has_room(following):
                         return following
                     queue.append(following)
@@ -205,19 +205,19 @@ class _Search:
     def path(self, target: Node) -> list[tuple[Node, Node, int]]:
         """(From, to, capacity) of each step, the last step first."""
         steps = []
-        giver, limit = self._came_by[target]
+        giver, limit = self._predecessors[target]
         while giver != target:
             steps.append((giver, target, limit))
             target = giver
-            giver, limit = self._came_by[target]
+            giver, limit = self._predecessors[target]
         return steps
 
-    def move_away_what_was_not_reached(self) -> None:
-        for node in self._distance.keys() - self._came_by.keys():
+    def raise_unreached_distances(self) -> None:
+        for node in self._distance.keys() - self._predecessors.keys():
             self._distance[node] += 1
 
-    def _see(self, node: Node, giver: Node, limit: int) -> None:
-        self._came_by[node] = giver, limit
+    def _visit(self, node: Node, giver: Node, limit: int) -> None:
+        self._predecessors[node] = giver, limit
         kind, thread = node
         if kind == _THREAD:
-            self._unseen[self._distance[node]].remove(thread)
+            self._unvisited[self._distance[node]].remove(thread)

@@ -87,8 +87,8 @@ class GroupView:
         )
         return self._given(self.strategy.assignor.assign(snapshot))
 
-    def basis(self) -> object:
-        """The input of the assignment. When it changes, an eager group starts over. None for incremental strategies."""
+    def inputs(self) -> object:
+        """The inputs of the assignment; an eager group starts over when they change. None if incremental."""
         assert self.members is not None and self.strategy is not None
         if self.strategy.incremental:
             return None

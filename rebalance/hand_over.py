@@ -5,7 +5,7 @@ event.
     in the target, not owned       claim; if another thread owns it, claim again when that owner znode is deleted
     target unknown                 keep everything
 
-Eager strategies add one step: when the basis of the assignment changes, the member stops and releases everything, and
+Eager strategies add one step: when the inputs of the assignment change, the member stops and releases everything, and
 claims nothing before that is done. Every comparison uses the newest target, so bursts of changes need no queue and no
 change is lost. Pure; ``states`` has the states of a partition.
 """
@@ -35,13 +35,13 @@ from kafka_zk.rebalance.states import Event, HoldingState, PartitionTable
 from kafka_zk.registry.owners import Claimed, Taken
 from kafka_zk.registry.znodes.consumers import NO_OFFSET
 
-PATIENCE_TIMER = "patience"
+CLAIM_TIMER = "claims"
 
 _DELIVERED = (HoldingState.OWNED, HoldingState.STOPPING)
 
 
 class HandOver:
-    """Set the target with ``aim``, report events, and call ``reconcile`` after each."""
+    """Call ``set_target`` and report events; call ``reconcile`` after each."""
 
     def __init__(self, outbox: Outbox, config: GroupConfig) -> None:
         self._out = outbox
@@ -49,9 +49,9 @@ class HandOver:
         self._table = PartitionTable()
         self._target: Target | None = None  # None: unknown, keep everything
         self._incremental = False
-        self._basis: object = None  # of the last ``aim``
+        self._inputs: object = None  # of the last ``set_target``
         self._last_stop_id = 0
-        self._patience_running = False  # the timer of ``patience_ended`` is running
+        self._claim_timer_runs = False  # the timer of ``check_overdue_claims`` is running
         self._round: RoundReport | None = None  # of the rebalance in progress
         self._what = ("", 0)  # strategy and generation, for observers
         self._topics: frozenset[str] = frozenset()  # of all partitions in the table
@@ -66,13 +66,13 @@ class HandOver:
     def is_empty(self) -> bool:
         return not len(self._table)
 
-    def aim(self, target: Target, strategy: str = "", generation: int = 0, basis: object = None) -> None:
-        """``basis``: None for an incremental strategy; an eager one starts over when it changes."""
+    def set_target(self, target: Target, strategy: str = "", generation: int = 0, inputs: object = None) -> None:
+        """``inputs``: None for an incremental strategy; an eager one starts over when they change."""
         self._target = target
         self._what = (strategy, generation)
-        self._incremental = basis is None
-        before, self._basis = self._basis, basis
-        if basis is not None and basis != before:
+        self._incremental = inputs is None
+        before, self._inputs = self._inputs, inputs
+        if inputs is not None and inputs != before:
             self._stop(self._table.among(HoldingState.OWNED))
 
     def reconcile(self) -> None:
@@ -114,7 +114,7 @@ class HandOver:
             self._table.change(partition, Event.TAKEN).owner = owner
             self._out.note(events.ClaimWaits, partition, owner)
         if taken:
-            self._be_patient()
+            self._start_claim_timer()
         self._give_up_outdated(claimed)
 
     def topics_seen(self, czxids: Mapping[str, int]) -> None:
@@ -178,20 +178,20 @@ class HandOver:
                 self._table.change(partition, Event.SESSION_ENDED)
         if delivered:
             self._drop(delivered, Event.SESSION_ENDED)
-        self._target, self._basis, self._round = None, None, None
-        self._patience_running = False
+        self._target, self._inputs, self._round = None, None, None
+        self._claim_timer_runs = False
 
-    def patience_ended(self) -> None:
+    def check_overdue_claims(self) -> None:
         """Warn about overdue owners and keep waiting."""
-        self._patience_running = False
+        self._claim_timer_runs = False
         for partition in self._table.among(HoldingState.WAITING):
             entry = self._table[partition]
             waited_ms = int(self._out.now_ms - entry.since_ms)
-            if waited_ms >= self._config.patience_ms:
+            if waited_ms >= self._config.claim_timeout_ms:
                 cause = "the owner does not release it"
                 self._out.note(events.ClaimOverdue, partition, entry.owner, waited_ms, cause=cause)
         if self._table.among(HoldingState.WAITING):
-            self._be_patient()
+            self._start_claim_timer()
 
     def _wanted(self, partition: TopicPartition) -> bool:
         """True if the target still assigns the partition to this thread."""
@@ -276,7 +276,7 @@ class HandOver:
             finished, self._round = self._round.finished(owned, self._out.actor, self._out.now_ms), None
             self._out.do(Note(finished))
 
-    def _be_patient(self) -> None:
-        if not self._patience_running:
-            self._patience_running = True
-            self._out.do(SetTimer(PATIENCE_TIMER, self._out.now_ms + self._config.patience_ms))
+    def _start_claim_timer(self) -> None:
+        if not self._claim_timer_runs:
+            self._claim_timer_runs = True
+            self._out.do(SetTimer(CLAIM_TIMER, self._out.now_ms + self._config.claim_timeout_ms))

@@ -39,7 +39,7 @@ class Lease:
             self._end_was_reported = False
         return held and not self.in_doubt
 
-    def held_back(self) -> None:
+    def report_if_ended(self) -> None:
         """Records wait: report the end of the lease, once, if that is the reason."""
         if not self.in_doubt and not self._end_was_reported and not self.may_write():
             self._end_was_reported = True

@@ -21,7 +21,7 @@ from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.effects import Effect
 from kafka_zk.rebalance.group_strategy import choose
 from kafka_zk.rebalance.group_view import GroupView, Target
-from kafka_zk.rebalance.hand_over import PATIENCE_TIMER, HandOver
+from kafka_zk.rebalance.hand_over import CLAIM_TIMER, HandOver
 from kafka_zk.rebalance.inputs import Input
 from kafka_zk.rebalance.leadership import Leadership
 from kafka_zk.rebalance.outbox import Outbox
@@ -116,8 +116,8 @@ class GroupMember:
 
     @_handle.register
     def _timer_fired(self, event: inputs.TimerFired) -> None:
-        if event.name == PATIENCE_TIMER:
-            self._hand_over.patience_ended()
+        if event.name == CLAIM_TIMER:
+            self._hand_over.check_overdue_claims()
         else:
             self._view_changed = True
 
@@ -126,7 +126,7 @@ class GroupMember:
         if self._phase in (Phase.OUTSIDE, Phase.MEMBER):
             self._out.cause = "this member leaves"
             self._phase = Phase.LEAVING
-            self._hand_over.aim({})
+            self._hand_over.set_target({})
 
     @_handle.register
     def _unregistered(self, _: inputs.Unregistered) -> None:
@@ -138,7 +138,7 @@ class GroupMember:
         if self._phase is Phase.MEMBER and self.consumer_id not in event.members:
             self._out.cause = "this member's registration was removed"
             self._phase = Phase.OUTSIDE
-            self._hand_over.aim({})
+            self._hand_over.set_target({})
             self._out.do(effects.Register())
             return
         before = self._view.members
@@ -231,7 +231,7 @@ class GroupMember:
             return
         self._reported_problem = ""
         if target is not None and self._view.strategy is not None:
-            self._hand_over.aim(target, self._view.strategy.name, self._view.generation, self._view.basis())
+            self._hand_over.set_target(target, self._view.strategy.name, self._view.generation, self._view.inputs())
 
     def _watch_topics(self) -> None:
         wanted = self._view.topics_to_watch()

@@ -76,7 +76,7 @@ class Ownership:
             if held.get(tp) is watched[tp]:
                 on_change(tp, change)
 
-        gone = await self.owners.not_ours(watched, changed)
+        gone = await self.owners.watch_owned(watched, changed)
         return frozenset(tp for tp in gone if held.get(tp) is watched[tp])
 
     async def release(self, offsets: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, bool]:

@@ -30,17 +30,17 @@ class GroupReporter:
         self._source = source
         self._clock = clock
 
-    def tell(self, event: RebalanceEvent) -> None:
+    def emit(self, event: RebalanceEvent) -> None:
         if isinstance(event, _WARNINGS) or (isinstance(event, StrategyChosen) and event.warning):
             _log.warn("{member}: {event}", member=self._source.actor, event=event)
         elif isinstance(event, OffsetsOutdated):
             partitions = ", ".join(map(str, event.partitions))
             _log.warn("{cause}: {partitions} start as auto.offset.reset says", cause=event.cause, partitions=partitions)
-        self._source.tell(event)
+        self._source.emit_event(event)
 
     def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:
         """``fields``: the event's fields after the four that all events have."""
-        self.tell(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
+        self.emit(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
 
     def commits(
         self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, OffsetRefused | None]

@@ -32,7 +32,7 @@ class StickyAssignor:
         return {
             partition: threads[number]
             for audience, wanted in zip(audiences, counts, strict=True)
-            for partition, number in audience.shared_out(wanted).items()
+            for partition, number in audience.distribute(wanted).items()
         }
 
 
@@ -47,7 +47,7 @@ class _Audience:
     partitions: list[TopicPartition] = field(default_factory=list)
     had: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
-    def shared_out(self, wanted: Mapping[int, int]) -> dict[TopicPartition, int]:
+    def distribute(self, wanted: Mapping[int, int]) -> dict[TopicPartition, int]:
         owner_of = {
             partition: thread
             for thread, partitions in self.had.items()

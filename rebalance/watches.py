@@ -24,26 +24,26 @@ class GroupWatches:
     """Created when the member is registered, closed when the session ends."""
 
     def __init__(
-        self, client: RegistryClient, group: str, tell: Callable[[Input], None], source: EventSource
+        self, client: RegistryClient, group: str, on_input: Callable[[Input], None], source: EventSource
     ) -> None:
-        self._topics = WatchedTopics(TopicRegistry(client, source), tell)
+        self._topics = WatchedTopics(TopicRegistry(client, source), on_input)
         self._watchers: list[Watcher] = [
-            ConsumerRegistry(client, group, None, source).watch(lambda members: tell(MembersRead(members))),
+            ConsumerRegistry(client, group, None, source).watch(lambda members: on_input(MembersRead(members))),
             GroupAssignmentRegistry(client, group, source).watch(
-                lambda assignment, version: tell(AssignmentRead(assignment, version))
+                lambda assignment, version: on_input(AssignmentRead(assignment, version))
             ),
-            ChildrenWatcher(client, BROKER_IDS, lambda names: tell(BrokersRead(_broker_ids(names))), source),
+            ChildrenWatcher(client, BROKER_IDS, lambda names: on_input(BrokersRead(_broker_ids(names))), source),
         ]
 
-    def want(self, wanted: TopicsWanted) -> None:
-        self._topics.want(wanted)
+    def watch_partitions(self, wanted: TopicsWanted) -> None:
+        self._topics.watch_partitions(wanted)
 
-    def hold(self, topics: frozenset[str]) -> None:
-        self._topics.hold(topics)
+    def watch_topics(self, topics: frozenset[str]) -> None:
+        self._topics.watch_topics(topics)
 
     def close(self) -> None:
-        self._topics.hold(frozenset())
-        self._topics.want(NOTHING_WANTED)
+        self._topics.watch_topics(frozenset())
+        self._topics.watch_partitions(NOTHING_WANTED)
         for watcher in self._watchers:
             watcher.close()
 
@@ -52,9 +52,9 @@ class WatchedTopics:
     """Watches the partitions of wanted topics and the czxids of held ones, with one watch each. If the wanted topics
     include a filter, the names of all topics are watched, too."""
 
-    def __init__(self, registry: TopicRegistry, tell: Callable[[Input], None]) -> None:
+    def __init__(self, registry: TopicRegistry, on_input: Callable[[Input], None]) -> None:
         self._registry = registry
-        self._tell = tell
+        self._on_input = on_input
         self._wanted = NOTHING_WANTED
         self._held: frozenset[str] = frozenset()
         self._names: list[str] | None = None  # of all topics; None: not read yet
@@ -63,7 +63,7 @@ class WatchedTopics:
         self._partitions: dict[str, tuple[int, ...]] = {}  # of the topics read so far
         self._czxids: dict[str, int] = {}  # of the same topics
 
-    def want(self, wanted: TopicsWanted) -> None:
+    def watch_partitions(self, wanted: TopicsWanted) -> None:
         self._wanted = wanted
         if wanted.filters and self._names_watcher is None:
             self._names_watcher = self._registry.watch_names(self._names_read)
@@ -72,12 +72,12 @@ class WatchedTopics:
             self._names_watcher, self._names = None, None
         self._watch()
 
-    def hold(self, topics: frozenset[str]) -> None:
+    def watch_topics(self, topics: frozenset[str]) -> None:
         known = {topic: self._czxids[topic] for topic in topics - self._held if topic in self._czxids}
         self._held = topics
         self._watch()
         if known:
-            self._tell(TopicsSeen(known))
+            self._on_input(TopicsSeen(known))
 
     def _names_read(self, names: list[str]) -> None:
         if self._names_watcher is not None or self._wanted.filters:
@@ -104,7 +104,7 @@ class WatchedTopics:
         if czxid != UNKNOWN_CZXID:
             self._czxids[topic] = czxid
             if topic in self._held:
-                self._tell(TopicsSeen({topic: czxid}))
+                self._on_input(TopicsSeen({topic: czxid}))
         self._report()
 
     def _report(self) -> None:
@@ -113,7 +113,7 @@ class WatchedTopics:
             return
         wanted = self._wanted.of(self._names or ())
         if wanted <= self._partitions.keys():
-            self._tell(PartitionsRead(self._wanted, {topic: self._partitions[topic] for topic in sorted(wanted)}))
+            self._on_input(PartitionsRead(self._wanted, {topic: self._partitions[topic] for topic in sorted(wanted)}))
 
 
 def _broker_ids(names: Iterable[str]) -> frozenset[int]:

@@ -74,7 +74,7 @@ class AclRegistry:
     async def update(self, pattern: Pattern, change: Callable[[Acls], Acls], *, replace: bool = False) -> None:
         """Replace the ACLs by the result of ``change`` and notify brokers. ``change`` may be called several times.
 
-        The call can be repeated after a ConnectionLoss (``until_answered``).
+        The call can be repeated after a ConnectionLoss (``retry_until_connected``).
         Args:
             replace: if True, ACLs that cannot be parsed count as empty.
         Raises: InvalidZnode for ACLs that cannot be parsed, or a pattern that cannot have a znode; NoAuth; BadVersion

@@ -17,7 +17,7 @@ from kafka_zk.registry.client.client import Create, Operation, RegistryClient, S
 from kafka_zk.registry.client.errors import DuplicateBrokerId, InvalidZnode, NoAuth, NoNode
 from kafka_zk.registry.client.pipeline import readable
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher
-from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
+from kafka_zk.registry.registration import Holder, remove_own, take, wait_until_expired
 from kafka_zk.registry.unclean_starts import announcement
 from kafka_zk.registry.znodes import brokers as znodes
 from kafka_zk.registry.znodes.brokers import BrokerInfo
@@ -44,8 +44,8 @@ class BrokerRegistry:
     ) -> int:
         """Register in the client's session. Returns the broker epoch (the znode's czxid).
 
-        Waits up to ``ghost_life_ms`` for another session's znode to disappear, and retries after connection losses. In
-        the same session, another call rewrites the registration and keeps the epoch.
+        Waits up to ``max_leftover_ms`` for another session's znode to disappear, and retries after connection losses.
+        In the same session, another call rewrites the registration and keeps the epoch.
 
         Args:
             unclean_start: announce in the same multi that the previous shutdown was unclean. Set this only at a
@@ -69,7 +69,7 @@ class BrokerRegistry:
                     if len(news) < 2:  # with more, a controller has just deleted an earlier announcement
                         raise
 
-        return await outwait_ghost(
+        return await wait_until_expired(
             self._client, self._clock, path, attempt, partial(self._duplicate, info.broker_id)
         )
 

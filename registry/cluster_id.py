@@ -34,7 +34,7 @@ async def get_or_create(client: RegistryClient, proposed: str) -> str:
                 continue  # another broker created it
 
 
-def complaint(expected: str, data: bytes | None) -> str | None:
+def mismatch(expected: str, data: bytes | None) -> str | None:
     """The problem if ``data`` is not the id of cluster ``expected``.
 
     Kafka then raises InconsistentClusterIdException at the start. A running broker must check, too: from another

@@ -30,7 +30,7 @@ from kafka_zk.registry.client.pipeline import (
     read_all,
     readable,
 )
-from kafka_zk.registry.client.session import child_names, until_answered
+from kafka_zk.registry.client.session import child_names, retry_until_connected
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import config as znodes
 from kafka_zk.registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
@@ -83,7 +83,7 @@ class ConfigRegistry:
             configs[name] = config.values
         return configs
 
-    async def entities_until_answered(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
+    async def synced_entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
         """Like ``entities``, but retries after connection losses, and sees everything written before the call.
 
         Raises: SessionLost.
@@ -93,10 +93,10 @@ class ConfigRegistry:
             await self._client.sync()
             return await self.entities(entity_type, entity_names)
 
-        return await until_answered(self._client, read)
+        return await retry_until_connected(self._client, read)
 
     async def entity_names(self, entity_type: str) -> list[str]:
-        """All entities with a znode, sorted, as up to date as ``entities_until_answered``.
+        """All entities with a znode, sorted, as up to date as ``synced_entities``.
 
         Raises: SessionLost; NoAuth.
         """
@@ -109,7 +109,7 @@ class ConfigRegistry:
         users = await self.entity_names("users")
         for start in range(0, len(users), READS_AT_ONCE):
             window = users[start : start + READS_AT_ONCE]
-            found = await until_answered(self._client, partial(self._clients_of, window))
+            found = await retry_until_connected(self._client, partial(self._clients_of, window))
             for user, clients in zip(window, found, strict=True):
                 names += [f"{user}/clients/{client}" for client in clients]
         return names
@@ -137,8 +137,8 @@ class ConfigRegistry:
 
     async def change_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
         """Replace the entity's config and notify all brokers. Retries after connection losses. Raises SessionLost."""
-        await until_answered(self._client, lambda: self.set_entity(entity_type, entity_name, config_values))
-        await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
+        await retry_until_connected(self._client, lambda: self.set_entity(entity_type, entity_name, config_values))
+        await retry_until_connected(self._client, lambda: self.notify(entity_type, entity_name))
 
     async def update_entity(
         self,
@@ -154,7 +154,7 @@ class ConfigRegistry:
         the znode if nothing is left, as AdminZkClient@3.9 does.
         Raises: SessionLost, NoAuth, InvalidZnode, exceptions of ``change``.
         """
-        await until_answered(
+        await retry_until_connected(
             self._client, lambda: self._update(entity_type, entity_name, change, removes_empty=removes_empty)
         )
 

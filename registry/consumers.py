@@ -20,7 +20,7 @@ from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryC
 from kafka_zk.registry.client.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoAuth, NoNode
 from kafka_zk.registry.client.pipeline import Found, ensure_paths, readable
 from kafka_zk.registry.client.watches import Rereader, Watcher, Zxids, read_or_watch_creation
-from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
+from kafka_zk.registry.registration import Holder, remove_own, take, wait_until_expired
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
@@ -59,7 +59,7 @@ class ConsumerRegistry:
     ) -> int:
         """Register this member in the client's session. Returns the czxid.
 
-        Waits ``registration.ghost_life_ms`` for another session's znode to disappear; a connection loss restarts the
+        Waits ``registration.max_leftover_ms`` for another session's znode to disappear; a connection loss restarts the
         wait. In the same session, an equal registration stays; another replaces it.
         Raises: FencedInstanceId (static member) or DuplicateConsumerId if the other znode stays; SessionLost.
         """
@@ -87,7 +87,7 @@ class ConsumerRegistry:
                 except NoNode:  # a new group, or just deleted
                     await ensure_paths(self._client, [znodes.ids_path(self._group)])
 
-        return await outwait_ghost(self._client, self._clock, path, attempt, refusal)
+        return await wait_until_expired(self._client, self._clock, path, attempt, refusal)
 
     async def unregister(self, consumer_id: str) -> None:
         """Delete this member's registration if it belongs to the client's session."""

@@ -6,7 +6,7 @@ Source: KafkaController.elect in Kafka 3.9, which writes ``/controller_epoch`` b
 from twisted.internet.defer import DeferredLock
 
 from kafka_zk.registry.client.client import RegistryClient
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH, decode_epoch
 
 NO_EPOCH = -1
@@ -32,7 +32,7 @@ class ControllerEpochs:
             async with self._lock:
                 if epoch > self.newest and self._reads_begun == begun_before:
                     self._reads_begun += 1
-                    self.newest = max(self.newest, await until_answered(self._client, self._read))
+                    self.newest = max(self.newest, await retry_until_connected(self._client, self._read))
         return epoch <= self.newest
 
     async def _read(self) -> int:

@@ -14,7 +14,7 @@ from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient, SetData
 from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, MultiFailed, NoAuth, NodeExists, NoNode
 from kafka_zk.registry.client.pipeline import Found, ensure_paths, read_all
-from kafka_zk.registry.client.session import child_names, until_answered
+from kafka_zk.registry.client.session import child_names, retry_until_connected
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import delegation_token as znodes
 from kafka_zk.registry.znodes.delegation_token import TokenInformation
@@ -38,7 +38,7 @@ class DelegationTokenRegistry:
         self._faults = ZnodeFaults(lambda fault: _log.error("a token cannot be used: {fault}", fault=fault))
 
     async def ensure_paths(self) -> None:
-        await until_answered(self._client, lambda: ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES]))
+        await retry_until_connected(self._client, lambda: ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES]))
 
     async def token_ids(self) -> list[str]:
         """All token ids, including those that any client wrote before the call. Raises: NoAuth."""
@@ -66,7 +66,7 @@ class DelegationTokenRegistry:
             await self._client.sync()
             return await read_all(self._client, paths)
 
-        return await until_answered(self._client, read)
+        return await retry_until_connected(self._client, read)
 
     async def create(self, token: TokenInformation) -> None:
         """Write a new token. Raises: NoAuth."""
@@ -80,7 +80,7 @@ class DelegationTokenRegistry:
                 await ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES])
                 await write()
 
-        await until_answered(self._client, write)
+        await retry_until_connected(self._client, write)
 
     async def update(
         self, token_id: str, change: Callable[[TokenInformation], TokenInformation | None]
@@ -90,7 +90,7 @@ class DelegationTokenRegistry:
         After a concurrent write, ``change`` is called again.
         Raises: NoNode; InvalidZnode; NoAuth; exceptions of ``change``; BadVersion after MOST_ATTEMPTS.
         """
-        return await until_answered(self._client, lambda: self._update(token_id, change))
+        return await retry_until_connected(self._client, lambda: self._update(token_id, change))
 
     async def _update(
         self, token_id: str, change: Callable[[TokenInformation], TokenInformation | None]

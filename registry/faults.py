@@ -16,10 +16,10 @@ PATH_COUNT = 100
 
 
 class ZnodeFaults:
-    """Calls ``tell`` once with a sentence that names the znode, and again only after the faults have changed."""
+    """Calls ``report`` once with a sentence that names the znode, and again only after the faults have changed."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], object]) -> None:
+        self._report = report
         self._told: dict[str, tuple[str, ...]] = {}
         self._many_are_told = False
 
@@ -33,15 +33,15 @@ class ZnodeFaults:
                 self._tell_many()
                 return
             for fault in faults[:TOLD_COUNT]:
-                self._tell(fault if fault.startswith(path) else f"{path}: {fault}")
+                self._report(fault if fault.startswith(path) else f"{path}: {fault}")
             if len(faults) > TOLD_COUNT:
-                self._tell(f"{path}: and {len(faults) - TOLD_COUNT} more entries")
+                self._report(f"{path}: and {len(faults) - TOLD_COUNT} more entries")
 
     def _tell_many(self) -> None:
         """Report once that the limit is exceeded, until most of these znodes are valid or gone."""
         if not self._many_are_told:
             self._many_are_told = True
-            self._tell(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")
+            self._report(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
         """Hidden znodes become None, with a fault each."""

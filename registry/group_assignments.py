@@ -8,7 +8,7 @@ from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry.client.client import Create, RegistryClient, ZnodeStat
 from kafka_zk.registry.client.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode
 from kafka_zk.registry.client.pipeline import create_with_parents
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.client.watches import DataWatcher, Watcher
 from kafka_zk.registry.znodes import group_assignment as znodes
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
@@ -74,7 +74,7 @@ class GroupAssignmentRegistry:
 
     async def _present(self) -> tuple[bytes | None, int] | None:
         try:
-            data, stat = await until_answered(self._client, lambda: self._client.get(self._path))
+            data, stat = await retry_until_connected(self._client, lambda: self._client.get(self._path))
         except NoNode:
             return None
         return data, stat.version

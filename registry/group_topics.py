@@ -40,7 +40,7 @@ class GroupTopic(NamedTuple):
         return self.first_czxid is not None and self.first_czxid < self.czxid and offset.mzxid < self.czxid
 
 
-class TopicLook:
+class TopicsRead:
     """Reads several topics and interprets the results."""
 
     def __init__(self, registry: "GroupTopicRegistry", topics: Collection[str]) -> None:
@@ -74,9 +74,9 @@ class GroupTopicRegistry:
         self._group = group
         self.first: dict[str, int] = {}
 
-    def look(self, topics: Collection[str]) -> "TopicLook":
-        """Begin to read topics. Several looks may be in progress."""
-        return TopicLook(self, topics)
+    def begin_read(self, topics: Collection[str]) -> "TopicsRead":
+        """Begin to read topics. Several reads may be in progress."""
+        return TopicsRead(self, topics)
 
     async def remember(self, topics: Mapping[str, GroupTopic]) -> None:
         """Store czxids of topics that the group reads for the first time."""
@@ -116,9 +116,9 @@ class GroupTopicRegistry:
 async def outdated(client: RegistryClient, group: str, tps: Iterable[TopicPartition]) -> set[TopicPartition]:
     """The partitions whose stored offset belongs to an earlier topic of the same name."""
     listed = list(tps)
-    look = GroupTopicRegistry(client, group).look(sorted({tp.topic for tp in listed}))
-    reads = look.reads()
+    reading = GroupTopicRegistry(client, group).begin_read(sorted({tp.topic for tp in listed}))
+    reads = reading.reads()
     answers = await found([*reads, *(client.exists(offset_path(group, *tp)) for tp in listed)])
-    seen = look.seen(answers[: len(reads)])
+    seen = reading.seen(answers[: len(reads)])
     offsets = zip(listed, answers[len(reads) :], strict=True)
     return {tp for tp, stat in offsets if isinstance(stat, ZnodeStat) and seen[tp.topic].outdates(stat)}

@@ -31,7 +31,7 @@ from kafka_zk.registry.client.errors import (
 )
 from kafka_zk.registry.client.multis import settle
 from kafka_zk.registry.client.pipeline import ensure_paths, found, outcomes, readable
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
 
@@ -118,7 +118,7 @@ class OffsetRegistry:
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write unconditionally, as tools and brokers do, and create missing znodes and parents. Raises SessionLost."""
-        await until_answered(self._client, lambda: self._store(offsets))
+        await retry_until_connected(self._client, lambda: self._store(offsets))
 
     async def store_unchanged(self, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
         """Write each offset if its znode still has this version, or with NO_VERSION is still absent.

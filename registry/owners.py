@@ -76,7 +76,7 @@ class Release(NamedTuple):
     token: int
 
 
-class _Look(NamedTuple):
+class _ClaimRead(NamedTuple):
     """The znodes of one partition before a claim; None for those that do not exist."""
 
     owner: tuple[bytes | None, ZnodeStat] | None
@@ -163,7 +163,7 @@ class OwnerRegistry:
             if answer is not None
         }
 
-    async def not_ours(
+    async def watch_owned(
         self, partitions: Collection[TopicPartition], on_change: Callable[[TopicPartition, EventType], None]
     ) -> set[TopicPartition]:
         """The partitions whose owner znode is missing or belongs to another session.
@@ -218,54 +218,54 @@ class OwnerRegistry:
         watches: "_OwnerWatches | None",
     ) -> None:
         """Make one attempt; partitions that changed meanwhile stay unsettled."""
-        looks = await self._look(wanted, watches)
-        await self._ensure_parents(tp.topic for tp, look in looks.items() if look.stored is None)
-        await self._topics.remember({tp.topic: look.topic for tp, look in looks.items()})
+        reads = await self._read(wanted, watches)
+        await self._ensure_parents(tp.topic for tp, read in reads.items() if read.stored is None)
+        await self._topics.remember({tp.topic: read.topic for tp, read in reads.items()})
         multis: dict[TopicPartition, list[Operation]] = {}
         for tp, thread in wanted.items():
             path = self._path(tp)
-            look = looks[tp]
-            if look.owner is None:
+            read = reads[tp]
+            if read.owner is None:
                 own: Operation = Create(path, znodes.encode_owner(thread), ephemeral=True)
             else:
-                data, stat = look.owner
+                data, stat = read.owner
                 if stat.ephemeral_owner != self._client.session_id:
                     settled[tp] = Taken(_owner(path, data))
                     if watches is not None:
                         self._armed(path, stat)
                     continue
                 own = self._as_thread(tp, thread, data, stat.version)
-            multis[tp] = [own, self._fence(tp, look)]
-        refused = await self._settle_claims(multis, looks, settled)
+            multis[tp] = [own, self._fence(tp, read)]
+        refused = await self._settle_claims(multis, reads, settled)
         await self._ensure_parents(tp.topic for tp, failed in refused.items() if isinstance(failed.cause, NoNode))
 
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The stored offsets of earlier topics, which a claim would discard. Writes nothing."""
-        looks = await self._look(partitions, None)
-        return {tp: look.stored.offset for tp, look in looks.items() if look.stored is not None and look.is_outdated}
+        reads = await self._read(partitions, None)
+        return {tp: read.stored.offset for tp, read in reads.items() if read.stored is not None and read.is_outdated}
 
-    async def _look(
+    async def _read(
         self, partitions: Collection[TopicPartition], watches: "_OwnerWatches | None"
-    ) -> dict[TopicPartition, _Look]:
+    ) -> dict[TopicPartition, _ClaimRead]:
         """Read what claims depend on: owners first, so that a released partition's offset is complete; topics last, to
         recognise an earlier topic's offset."""
         topics = sorted({tp.topic for tp in partitions})
-        pending: list[Awaitable[Any]] = [self._owner_look(tp, watches) for tp in partitions]
+        pending: list[Awaitable[Any]] = [self._read_owner(tp, watches) for tp in partitions]
         pending += [self._client.get(znodes.offset_path(self._group, *tp)) for tp in partitions]
-        topic_look = self._topics.look(topics)
-        pending += topic_look.reads()
+        topics_read = self._topics.begin_read(topics)
+        pending += topics_read.reads()
         answers = await found(pending)
         count = len(partitions)
         offsets = dict(zip(partitions, answers[count : 2 * count], strict=True))
         stored = self._offsets.stored(offsets)
-        seen = topic_look.seen(answers[2 * count :])
-        looks = {}
+        seen = topics_read.seen(answers[2 * count :])
+        reads = {}
         for (tp, answer), owner in zip(offsets.items(), answers, strict=False):
             is_outdated = answer is not None and seen[tp.topic].outdates(answer[1]) and stored[tp].offset >= 0
-            looks[tp] = _Look(owner, stored.get(tp), seen[tp.topic], is_outdated)
-        return looks
+            reads[tp] = _ClaimRead(owner, stored.get(tp), seen[tp.topic], is_outdated)
+        return reads
 
-    def _owner_look(
+    def _read_owner(
         self, tp: TopicPartition, watches: "_OwnerWatches | None"
     ) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
         path = self._path(tp)
@@ -274,7 +274,7 @@ class OwnerRegistry:
     async def _settle_claims(
         self,
         multis: Mapping[TopicPartition, list[Operation]],
-        looks: Mapping[TopicPartition, _Look],
+        reads: Mapping[TopicPartition, _ClaimRead],
         settled: dict[TopicPartition, Claimed | Taken],
     ) -> dict[TopicPartition, MultiFailed]:
         """Returns the refused claims. Raises the first other error when all have completed."""
@@ -286,16 +286,16 @@ class OwnerRegistry:
             elif isinstance(outcome, RegistryError):
                 failure = outcome
             else:
-                settled[tp] = looks[tp].claimed(outcome[-1])
+                settled[tp] = reads[tp].claimed(outcome[-1])
         if failure is not None:
             raise failure
         return refused
 
-    def _fence(self, tp: TopicPartition, look: _Look) -> Operation:
+    def _fence(self, tp: TopicPartition, read: _ClaimRead) -> Operation:
         """Write the offset, or none if outdated: the new version invalidates older tokens."""
         path = znodes.offset_path(self._group, *tp)
-        data = znodes.encode_offset(look.offset())
-        return Create(path, data) if look.stored is None else SetData(path, data, look.stored.version)
+        data = znodes.encode_offset(read.offset())
+        return Create(path, data) if read.stored is None else SetData(path, data, read.stored.version)
 
     def _as_thread(self, tp: TopicPartition, thread_id: str, present: bytes | None, version: int) -> Operation:
         """Write the thread only if it differs from ``present``, because other members may watch the znode."""

@@ -1,10 +1,9 @@
-"""Registers an ephemeral under a fixed name, where a previous holder's znode (its ghost) may still be.
+"""Registers an ephemeral under a fixed name, where the znode of a previous session may still be.
 
-A killed process that restarts before its old session expires finds its own ghost, which looks like another live
-process's znode. So the process waits as long as a ghost can live, and then fails. A ghost's life is the session
-timeout, plus one tick (at most half of the timeout), after which ZooKeeper checks for expired sessions, plus one
-second. A restarted ZooKeeper or a new leader gives sessions their whole timeout again: a lost connection restarts the
-wait.
+A killed process that restarts before its old session expires finds its own znode, which looks like that of another
+live process. So the process waits as long as a leftover znode can exist, and then fails. That is the session timeout,
+plus one tick (at most half of the timeout), after which ZooKeeper checks for expired sessions, plus one second. A
+restarted ZooKeeper or a new leader gives sessions their whole timeout again: a lost connection restarts the wait.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -21,7 +20,7 @@ from kafka_zk.registry.client.session import fires_within
 GRACE_MS = 1000
 
 
-def ghost_life_ms(session_timeout_ms: int) -> float:
+def max_leftover_ms(session_timeout_ms: int) -> float:
     """How long a dead process's znode can remain; a tick is at most half a session timeout."""
     return session_timeout_ms * 1.5 + GRACE_MS
 
@@ -33,7 +32,7 @@ class Holder(NamedTuple):
     stat: ZnodeStat
 
 
-async def outwait_ghost(
+async def wait_until_expired(
     client: RegistryClient,
     clock: Timers,
     path: str,
@@ -42,7 +41,7 @@ async def outwait_ghost(
 ) -> int:
     """Call ``try_register`` until it returns a czxid; after a Holder, wait for ``path`` to disappear.
 
-    The wait lasts at most ``ghost_life_ms``; a connection loss restarts it. ``try_register`` must recognise its own
+    The wait lasts at most ``max_leftover_ms``; a connection loss restarts it. ``try_register`` must recognise its own
     znode: a response may have been lost.
     Raises: ``refusal`` of a holder that stays; SessionLost.
     """
@@ -61,7 +60,7 @@ async def outwait_ghost(
                     return holder
                 now_ms = clock.seconds() * 1000
                 if deadline_ms is None:
-                    deadline_ms = now_ms + ghost_life_ms(client.session_timeout_ms)
+                    deadline_ms = now_ms + max_leftover_ms(client.session_timeout_ms)
                 if now_ms >= deadline_ms:
                     raise refusal(holder)
                 gone: Deferred[None] = Deferred()

@@ -12,7 +12,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import Create, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
 from kafka_zk.registry.client.pipeline import create_with_parents, ensure_paths, found, results
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.znodes import admin, config
 from kafka_zk.registry.znodes import topics as znodes
@@ -120,7 +120,7 @@ class TopicRegistry:
         path = znodes.topic_path(name)
         in_doubt = False
         while True:
-            data, stat = await until_answered(self._client, lambda: self._client.get(path))
+            data, stat = await retry_until_connected(self._client, lambda: self._client.get(path))
             before = znodes.decode_assignment(name, data)
             if before.faults:
                 raise InvalidZnode(before.faults[0])
@@ -141,7 +141,7 @@ class TopicRegistry:
     async def request_deletion(self, name: str) -> None:
         """Request that the controller deletes the topic; idempotent. Raises SessionLost."""
         try:
-            await until_answered(
+            await retry_until_connected(
                 self._client, lambda: create_with_parents(self._client, Create(admin.delete_topic_path(name)))
             )
         except NodeExists:
@@ -150,7 +150,7 @@ class TopicRegistry:
     async def deletions(self) -> list[str]:
         """Topics whose deletion was requested and is not finished, sorted. Raises SessionLost."""
         try:
-            return (await until_answered(self._client, lambda: self._client.children(admin.DELETE_TOPICS)))[0]
+            return (await retry_until_connected(self._client, lambda: self._client.children(admin.DELETE_TOPICS)))[0]
         except NoNode:
             return []
 

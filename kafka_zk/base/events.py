@@ -66,9 +66,9 @@ class EventSource:
     def emit(self, kind: type[Event], *fields: Any, cause: str, zxid: int = 0) -> None:
         """``fields``: the fields of ``kind`` after the four that all events have."""
         if self.observed:
-            self.tell(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
+            self.emit_event(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
 
-    def tell(self, event: Event) -> None:
+    def emit_event(self, event: Event) -> None:
         """Report an event that already has its time."""
         self._observe(event)
 

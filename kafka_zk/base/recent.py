@@ -10,7 +10,7 @@ _NEVER_MS = -(2**62)
 _DROPPED_AT_ONCE = 4
 
 
-class Young(dict[K, V]):
+class YoungGeneration(dict[K, V]):
     """A lookup of a missing key returns ``find(key)``; until ``find`` is set, the lookup raises KeyError."""
 
     find: Callable[[K], V]
@@ -29,7 +29,7 @@ class Recent(Generic[K, V]):
     """
 
     def __init__(self, most: int, keep_ms: int) -> None:
-        self.young: Young[K, V] = Young()
+        self.young: YoungGeneration[K, V] = YoungGeneration()
         """The younger generation, always the same object, for fast lookups. Use ``find`` for missing keys."""
         self._old: dict[K, V] = {}
         self._dropped: dict[K, V] = {}  # freed step by step, because freeing thousands of values takes many ms
@@ -42,7 +42,7 @@ class Recent(Generic[K, V]):
 
     def find(self, key: K, now_ms: float) -> V | None:
         """The value of ``key``, which is marked as used; None if there is none."""
-        self.turn(now_ms)
+        self.drop_old(now_ms)
         value = self.young.get(key)
         if value is None:
             value = self._old.pop(key, None)
@@ -52,13 +52,13 @@ class Recent(Generic[K, V]):
 
     def put(self, key: K, value: V, now_ms: float) -> None:
         """``key`` must have no value yet."""
-        self.turn(now_ms)
+        self.drop_old(now_ms)
         self.young[key] = value
         for _ in range(min(_DROPPED_AT_ONCE, len(self._dropped))):
             self._dropped.popitem()
 
-    def turn(self, now_ms: float) -> None:
-        """Drop old entries. ``find`` and ``put`` do this, too; call ``turn`` occasionally in case neither is called."""
+    def drop_old(self, now_ms: float) -> None:
+        """Drop old entries. ``find`` and ``put`` do this, too. Call it occasionally in case neither is called."""
         if len(self.young) >= self._most or now_ms - self._since_ms >= self._keep_ms:
             self._dropped, self._old, self._since_ms = self._old, dict(self.young), now_ms
             self.young.clear()

@@ -78,13 +78,13 @@ def pause(clock: Timers, seconds: float) -> ClientWait[None]:
 class Turns:
     """Yields to other requests after SLICE_S, or after TURN_COST bytes that the handler copied, compressed or scanned.
 
-    One instance serves one request. ``clock``: the reactor. ``goes_on``: finish the request even if its client
-    disconnects.
+    One instance serves one request. ``clock``: the reactor. ``ignores_disconnect``: finish the request even if its
+    client disconnects.
     """
 
-    def __init__(self, clock: Timers, *, goes_on: bool = False) -> None:
+    def __init__(self, clock: Timers, *, ignores_disconnect: bool = False) -> None:
         self._clock = clock
-        self._goes_on = goes_on
+        self._ignores_disconnect = ignores_disconnect
         self._cost_left = TURN_COST
         self._end_s = clock.seconds() + SLICE_S
 
@@ -94,8 +94,8 @@ class Turns:
         return self._cost_left <= 0 or bool(self._clock.seconds() >= self._end_s)
 
     async def next(self) -> None:
-        """Wait for the next turn. Raises ClientGone if the client disconnects meanwhile, unless ``goes_on``."""
-        await (after(self._clock, 0) if self._goes_on else pause(self._clock, 0))
+        """Wait for the next turn. Raises ClientGone if the client disconnects, unless ``ignores_disconnect``."""
+        await (after(self._clock, 0) if self._ignores_disconnect else pause(self._clock, 0))
         self._cost_left = TURN_COST
         self._end_s = self._clock.seconds() + SLICE_S
 
@@ -106,12 +106,12 @@ class Turns:
         self._cost_left -= cost
 
 
-async def worked_off(clock: Timers, steps: Iterable[int]) -> Any:
+async def run_in_turns(clock: Timers, steps: Iterable[int]) -> Any:
     """Run ``steps`` to the end, even if the client disconnects. Each step yields its cost (see ``Turns``).
 
     Returns the return value of the generator.
     """
-    turns = Turns(clock, goes_on=True)
+    turns = Turns(clock, ignores_disconnect=True)
     remaining = iter(steps)
     while True:
         try:

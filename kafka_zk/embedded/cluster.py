@@ -311,7 +311,7 @@ class EmbeddedCluster:
                 broker.process.check_alive()
             if monotonic_s() > deadline:
                 named = "the partitions" if missing is None else ", ".join(map(str, sorted(missing)[:NAMED_COUNT]))
-                raise ProcessFailed(f"{named} had no leader that responded in time{running[0].process.last_words()}")
+                raise ProcessFailed(f"{named} had no leader that responded in time{running[0].process.recent_output()}")
             time.sleep(LEADERS_INTERVAL_S)
         return check.leaderless({broker.broker_id for broker in running})
 
@@ -444,5 +444,5 @@ def wait_ready(
             broker.process.check_alive()
         if monotonic_s() > deadline:
             late = waiting[ready.index(False)].process
-            raise ProcessFailed(f"{late.name} was not ready within {timeout_s:g} s{late.last_words()}")
+            raise ProcessFailed(f"{late.name} was not ready within {timeout_s:g} s{late.recent_output()}")
         time.sleep(POLL_INTERVAL_S)

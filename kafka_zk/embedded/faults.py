@@ -14,7 +14,7 @@ Faults never hit requests from brokers.
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypedDict, Unpack
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import EmbeddedError
@@ -236,66 +236,48 @@ def end_all(*, check: bool) -> None:
             handle.check_fired()
 
 
+class RequestFilters(TypedDict, total=False):
+    """A fault hits only requests that match all filters.
+
+    ``client_id``: of the request. ``topic``, ``group``: named in the request. ``broker``: id of the only broker that
+    applies the fault.
+    """
+
+    client_id: str | None
+    topic: str | None
+    group: str | None
+    broker: int | None
+
+
 class ClusterFaults:
     """The faults of a running cluster. A fault that cannot be carried out raises FaultRefused with the reason.
 
-    Args:
-        times: maximum number of requests that the fault hits at each broker; None: no limit.
-        client_id, topic, group: the fault hits only requests with this client id, or that name this topic or group.
-        broker: id of the only broker that applies the fault; None: all brokers.
+    ``times``: maximum number of requests that the fault hits at each broker; None: no limit. ``filters``: see
+    ``RequestFilters``.
     """
 
     def __init__(self, cluster: FaultyCluster) -> None:
         self._cluster = cluster
 
     def error(
-        self,
-        api: str,
-        code: str | int,
-        times: int | None = 1,
-        *,
-        client_id: str | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-        broker: int | None = None,
+        self, api: str, code: str | int, times: int | None = 1, **filters: Unpack[RequestFilters]
     ) -> FaultHandle:
         """Respond to requests with an error instead of handling them.
 
         ``api``, ``code``: Kafka's names or numbers, such as ``"JoinGroup"`` and ``"NOT_COORDINATOR"``.
         """
-        return self._begin(
-            "error", broker, api=api, code=code, times=times, client_id=client_id, topic=topic, group=group
-        )
+        return self._begin("error", api=api, code=code, times=times, **filters)
 
-    def drop_answer(
-        self,
-        api: str,
-        nth: int = 1,
-        *,
-        client_id: str | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-        broker: int | None = None,
-    ) -> FaultHandle:
+    def drop_answer(self, api: str, nth: int = 1, **filters: Unpack[RequestFilters]) -> FaultHandle:
         """Handle the ``nth`` request from now on, but close its connection instead of sending the response."""
-        return self._begin("drop_answer", broker, api=api, nth=nth, client_id=client_id, topic=topic, group=group)
+        return self._begin("drop_answer", api=api, nth=nth, **filters)
 
     def throttle(
-        self,
-        ms: int,
-        *,
-        api: str | None = None,
-        times: int | None = None,
-        client_id: str | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-        broker: int | None = None,
+        self, ms: int, *, api: str | None = None, times: int | None = None, **filters: Unpack[RequestFilters]
     ) -> FaultHandle:
         """Throttle the client for ``ms`` milliseconds after each request, as a quota does. ``api``: None for Produce
         and Fetch."""
-        return self._begin(
-            "throttle", broker, ms=ms, api=api, times=times, client_id=client_id, topic=topic, group=group
-        )
+        return self._begin("throttle", ms=ms, api=api, times=times, **filters)
 
     def slow_fetch(
         self,
@@ -307,7 +289,7 @@ class ClusterFaults:
         broker: int | None = None,
     ) -> FaultHandle:
         """Delay each Fetch by ``ms`` milliseconds, as a slow disk would."""
-        return self._begin("slow_fetch", broker, ms=ms, times=times, client_id=client_id, topic=topic)
+        return self._begin("slow_fetch", broker=broker, ms=ms, times=times, client_id=client_id, topic=topic)
 
     def intercept(
         self,
@@ -316,10 +298,7 @@ class ClusterFaults:
         *,
         api: str | None = None,
         times: int | None = None,
-        client_id: str | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-        broker: int | None = None,
+        **filters: Unpack[RequestFilters],
     ) -> FaultHandle:
         """Call a function of this process for each request, or for each response, which it may change.
 
@@ -332,10 +311,10 @@ class ClusterFaults:
         if on_request is None and on_response is None:
             raise EmbeddedError("intercept needs a function for requests or for responses")
         messages = None if on_request and on_response else "requests" if on_request else "responses"
-        filters = {"api": api, "times": times, "client_id": client_id, "topic": topic, "group": group}
+        brokers = self._brokers(filters.pop("broker", None))
         server = InterceptionServer(on_request, on_response)
-        handle = Interception(self._cluster, server, {"messages": messages, **filters})
-        return handle.begin(self._brokers(broker), at_one=False)
+        handle = Interception(self._cluster, server, {"messages": messages, "api": api, "times": times, **filters})
+        return handle.begin(brokers, at_one=False)
 
     def coordinator_moves(self, group: str | None = None) -> FaultHandle:
         """Move the coordinator of a group, or of all groups, to another broker. Returns when it has moved."""
@@ -347,7 +326,7 @@ class ClusterFaults:
 
     def rebalance_amid_commit(self, group: str, *, times: int = 1, client_id: str | None = None) -> FaultHandle:
         """Remove the committing member from its group before the commit is handled, so that the commit fails."""
-        return self._begin("rebalance_amid_commit", None, group=group, times=times, client_id=client_id)
+        return self._begin("rebalance_amid_commit", group=group, times=times, client_id=client_id)
 
     def fence(self, transactional_id: str) -> FaultHandle:
         """Fence the producer with this transactional id, as another producer with the same id would."""
@@ -357,23 +336,23 @@ class ClusterFaults:
         self, *, topic: str | None = None, times: int = 1, client_id: str | None = None
     ) -> FaultHandle:
         """Let a leader forget the last batch of an idempotent producer, so that the next batch is out of order."""
-        return self._begin("out_of_order_sequence", None, topic=topic, times=times, client_id=client_id)
+        return self._begin("out_of_order_sequence", topic=topic, times=times, client_id=client_id)
 
     def expire_session(self, broker: int = 0) -> FaultHandle:
         """End a broker's ZooKeeper session. The end of the fault waits until the broker is registered again."""
-        return self._begin("expire_session", broker)
+        return self._begin("expire_session", broker=broker)
 
     def disk_full(self, broker: int = 0) -> FaultHandle:
         """Let no file of a broker grow. At its next write, the broker takes its log directory offline. If it has no
         other directory, it exits, and the end of the fault starts it again."""
-        return self._begin("disk_full", broker)
+        return self._begin("disk_full", broker=broker)
 
     def clock_step(self, step_ms: int, broker: int | None = None) -> FaultHandle:
         """Move the wall clock of brokers by ``step_ms`` milliseconds, which may be negative, until the fault ends.
         ``fired`` counts how often the clock was read."""
-        return self._begin("clock_step", broker, step_ms=step_ms)
+        return self._begin("clock_step", broker=broker, step_ms=step_ms)
 
-    def _begin(self, kind: str, broker: int | None, **arguments: Any) -> FaultHandle:
+    def _begin(self, kind: str, *, broker: int | None = None, **arguments: Any) -> FaultHandle:
         return FaultHandle(self._cluster, kind, arguments).begin(self._brokers(broker), at_one=False)
 
     def _begin_at_one(self, kind: str, **arguments: Any) -> FaultHandle:

@@ -142,7 +142,7 @@ class ChildProcess:
         while not ready():
             self.check_alive()
             if monotonic_s() > deadline:
-                raise ProcessFailed(f"{self.name} did not {what} within {timeout_s:g} s{self.last_words()}")
+                raise ProcessFailed(f"{self.name} did not {what} within {timeout_s:g} s{self.recent_output()}")
             time.sleep(POLL_INTERVAL_S)
 
     def check_alive(self) -> None:
@@ -155,7 +155,7 @@ class ChildProcess:
     def describe_end(self) -> str:
         """One sentence with the last log lines and the log file."""
         now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
-        return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words(now_s - LAST_SECONDS_S)}"
+        return f"{self.name} ended with {describe_exit(self.exit_code)}{self.recent_output(now_s - LAST_SECONDS_S)}"
 
     def terminate(self) -> None:
         """Send SIGTERM, and resume the process if it is paused.
@@ -204,7 +204,7 @@ class ChildProcess:
             return log.read().decode(errors="replace")
         return ""
 
-    def last_words(self, since_s: float = 0) -> str:
+    def recent_output(self, since_s: float = 0) -> str:
         """The end of an error message: the last logged error, or else the last line, and the log file.
 
         Args:

@@ -22,7 +22,7 @@ class StatusMetrics:
         self._offset = self._gauge("zookeeper_offset", "The last offset of the metadata log that is in ZooKeeper.")
         self._seen = self._gauge("last_status_timestamp_seconds", "When the status was last read.")
 
-    def tell(self, status: Status, znode: Fact[MigrationZnode | None], read_ms: int | None) -> None:
+    def update(self, status: Status, znode: Fact[MigrationZnode | None], read_ms: int | None) -> None:
         """``read_ms``: since the epoch, None if the cluster could not be examined."""
         for phase in Phase:
             is_known = not isinstance(status.phase, Unknown)
@@ -30,7 +30,7 @@ class StatusMetrics:
         self._mode.clear()
         for broker_id, mode in status.brokers.items():
             self._mode.labels(str(broker_id), "unknown" if isinstance(mode, Unknown) else mode.value).set(1)
-        for step, advice in (("continue", status.go_on), ("roll_back", status.roll_back)):
+        for step, advice in (("continue", status.proceed), ("roll_back", status.roll_back)):
             self._safe.labels(step).set(_number(advice))
         self._fits.set(math.nan if status.confirmation.fits is None else status.confirmation.fits)
         offset = znode.metadata_offset if isinstance(znode, MigrationZnode) else None

@@ -68,7 +68,7 @@ class Status:
     sign: str
     confirmation: Confirmation
     brokers: Mapping[int, Fact[Mode]]
-    go_on: Advice
+    proceed: Advice
     roll_back: Advice
 
     def as_document(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Status:
                 str(broker_id): None if isinstance(mode, Unknown) else mode.value
                 for broker_id, mode in self.brokers.items()
             },
-            "continue": {"safe": self.go_on.is_safe, "text": self.go_on.text},
+            "continue": {"safe": self.proceed.is_safe, "text": self.proceed.text},
             "roll_back": {"safe": self.roll_back.is_safe, "text": self.roll_back.text},
         }
 

@@ -196,7 +196,7 @@ class BrokerConnection(TwistedProtocol):
         if self._decoder.needed_bytes:
             self._wait_for_memory()
         elif self._phase not in CLOSED_PHASES:
-            self._input.go_on()
+            self._input.resume()
 
     def _settle(self) -> None:
         self._input.settle(self._in_flight.kept_bytes, self._output.queued_memory_bytes)

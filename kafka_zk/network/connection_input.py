@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kafka_zk.network.connection_settings import ConnectionSettings
-from kafka_zk.network.connection_states import ASK, GO_ON, GRANT, PAUSE, Input
+from kafka_zk.network.connection_states import ASK, GRANT, PAUSE, UNPAUSE, Input
 from kafka_zk.network.memory_pool import FREE_BYTES
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.frame import FrameDecoder
@@ -85,14 +85,14 @@ class ConnectionInput:
             self.memory.take_frame(size_bytes)
 
     def pause(self) -> None:
-        """Stop reading until ``go_on``."""
+        """Stop reading until ``resume``."""
         if self.state in _READING:
             self.state = PAUSE[self.state]
             self._transport.pauseProducing()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         if self.state not in _READING:
-            self.state = GO_ON[self.state]
+            self.state = UNPAUSE[self.state]
             self._transport.resumeProducing()
 
     def ask(self, granted: Callable[[], None]) -> None:

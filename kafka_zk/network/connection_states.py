@@ -93,7 +93,7 @@ PAUSE: Mapping[Input, Input] = {
 }
 ASK: Mapping[Input, Input] = {Input.PAUSED: Input.ASKING}
 GRANT: Mapping[Input, Input] = {Input.ASKING: Input.PAUSED, Input.READING_ASKING: Input.READING}
-GO_ON: Mapping[Input, Input] = {Input.PAUSED: Input.READING, Input.ASKING: Input.READING_ASKING}
+UNPAUSE: Mapping[Input, Input] = {Input.PAUSED: Input.READING, Input.ASKING: Input.READING_ASKING}
 
 
 class Output(_State):

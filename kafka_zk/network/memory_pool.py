@@ -46,7 +46,7 @@ _BROKER, _SMALL, _BIG = range(3)  # kinds of requests
 
 
 class _Ask:
-    """What an account waits for, in the queue ``line``; asks are numbered in order."""
+    """An account's pending request, in the queue ``line``; requests are numbered in order."""
 
     __slots__ = ("account", "granted", "line", "number", "size_bytes")
 

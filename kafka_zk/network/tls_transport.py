@@ -187,7 +187,7 @@ class TlsFrameTransport(FrameTransport):
             self.stopWriting()
             return None
         ended = super().doWrite()
-        return self._last_words() if ended is main.CONNECTION_LOST else ended
+        return self._read_alert() if ended is main.CONNECTION_LOST else ended
 
     def _write_control(self) -> Exception | None:
         try:
@@ -195,10 +195,10 @@ class TlsFrameTransport(FrameTransport):
         except BlockingIOError:
             return None
         except OSError:
-            return self._last_words()
+            return self._read_alert()
         return None
 
-    def _last_words(self) -> Exception:
+    def _read_alert(self) -> Exception:
         """Read once more after the peer stopped receiving: its last message may be the alert."""
         reason: Any = self.doRead()
         return reason if isinstance(reason, Exception) else main.CONNECTION_LOST

@@ -76,15 +76,6 @@ class HeartbeatRequest(NamedTuple):
     group_instance_id: str | None
 
 
-def whole(steps: Steps[T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def read_join_group_request(version: int, body: memoryview) -> JoinGroupRequest:
     """``body``: the frame without its header."""
     try:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, ApiKey
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.memory import OBJECT_BYTES
@@ -75,24 +76,7 @@ class OffsetCommitRequest(NamedTuple):
 
 def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRequest:
     """The request in ``body`` (the frame without its header), for small requests. Raises ProtocolError."""
-    try:
-        request, topic_count, position = _read_front(version, body)
-        element_count = topic_count
-        for _ in range(topic_count):
-            name, row_count, position = _read_topic_front(version, body, position)
-            element_count += row_count
-            _check(element_count)
-            pieces: list[Rows] = []
-            request.topics.append((name, pieces))
-            while row_count > 0:
-                rows, position = _read_rows(version, body, position, row_count)
-                pieces.append(rows)
-                row_count -= _ROWS_AT_ONCE
-            position = _read_end(version, body, position)
-        _read_end(version, body, position)
-    except MALFORMED as error:
-        raise _malformed(version, error) from error
-    return request
+    return run_to_end(read_offset_commit_request_in_steps(version, body))
 
 
 def read_offset_commit_request_in_steps(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRequest]:

@@ -76,9 +76,9 @@ class ContainerProcess:
                 raise ProcessFailed(self.describe_end())
 
     def describe_end(self) -> str:
-        return f"{self.name} ended with exit code {self.exit_code}{self.last_words()}"
+        return f"{self.name} ended with exit code {self.exit_code}{self.recent_output()}"
 
-    def last_words(self) -> str:
+    def recent_output(self) -> str:
         return f", saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}"
 
     def output(self, since_s: float | None = None) -> str:

@@ -45,7 +45,7 @@ from kafka_zk.registry.client.kazoo_multi_read import found_or_none, start_multi
 from kafka_zk.registry.client.lease import Lease
 from kafka_zk.registry.client.pulse import Pulse
 from kafka_zk.registry.client.security import Security
-from kafka_zk.registry.client.session import add_listener, complete_when_connected, tell
+from kafka_zk.registry.client.session import add_listener, complete_when_connected, notify
 from kafka_zk.registry.client.tls import client_context
 
 
@@ -410,7 +410,7 @@ class KazooClientBase(ABC):
         if error is not None:
             self._fail_outstanding(error)  # after the state change: an immediate retry is not accepted
         if changed:
-            tell(self._listeners, state)
+            notify(self._listeners, state)
 
     def _connection_timeout(self) -> ConnectionTimeout:
         reason = self._session.failure if self._session is not None else None

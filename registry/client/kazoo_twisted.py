@@ -61,17 +61,17 @@ class KazooTwistedClient(KazooClientBase):
         self._starting: Deferred[None] | None = None
         self._heartbeat_due: Any = None
         self._missed_count = 0
-        self._complaint: tuple[str, Callable[[bytes | None], str | None]] | None = None
+        self._mismatch: tuple[str, Callable[[bytes | None], str | None]] | None = None
         self._suspended_since_s: float | None = None
         self._spare: KazooSession | None = None
         self._spare_due: Any = None  # replaces the session by the spare one
 
-    def recognise(self, path: str, complaint: Callable[[bytes | None], str | None]) -> None:
-        """Accept a connection only if ``complaint`` returns None for the data of ``path`` (None: no znode).
+    def recognise(self, path: str, mismatch: Callable[[bytes | None], str | None]) -> None:
+        """Accept a connection only if ``mismatch`` returns None for the data of ``path`` (None: no znode).
 
-        Otherwise the client repeatedly logs the complaint as an ERROR, writes nothing, and stays SUSPENDED or LOST.
+        Otherwise the client repeatedly logs the mismatch as an ERROR, writes nothing, and stays SUSPENDED or LOST.
         """
-        self._complaint = path, complaint
+        self._mismatch = path, mismatch
 
     async def start(self) -> None:
         """Connect, and create the chroot if it does not exist.
@@ -184,13 +184,13 @@ class KazooTwistedClient(KazooClientBase):
         self._missed_count = 0
 
     async def _recognise(self, connection_count: int) -> None:
-        while self._complaint is not None and connection_count == self._connection_count:
-            path, complaint = self._complaint
+        while self._mismatch is not None and connection_count == self._connection_count:
+            path, mismatch = self._mismatch
             try:
                 data = await self._send(path, self._get_data(path), lambda got: got[0])
             except NoNode:
                 data = None
-            said = complaint(data)
+            said = mismatch(data)
             if said is None:
                 return
             _log.error("{said}", said=said)

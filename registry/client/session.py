@@ -52,7 +52,7 @@ def complete_when_connected(client: _Sessions, waiting: Any) -> None:
     changed(client.state)
 
 
-async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable[T]]) -> T:
+async def retry_until_connected(client: RegistryClient, attempt: Callable[[], Awaitable[T]]) -> T:
     """Repeat ``attempt`` while it fails with ConnectionLoss.
 
     The operation must be safe to repeat. Raises: SessionLost.
@@ -73,7 +73,7 @@ async def child_names(client: RegistryClient, path: str) -> list[str]:
         return (await client.children(path))[0]
 
     try:
-        return await until_answered(client, read)
+        return await retry_until_connected(client, read)
     except NoNode:
         return []
 
@@ -91,7 +91,7 @@ def add_listener(
     return remove
 
 
-def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
+def notify(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
     """Call each listener. A listener's exception is logged and does not affect the others."""
     for listener in list(listeners):
         try:

@@ -90,12 +90,12 @@ class SessionPipe:
             session_id = client.session_id
             if state is SessionState.CONNECTED and session_id is not None and session_id != self._reported_id:
                 self._reported_id = session_id
-                self._tell(ReportedSession(os.getpid(), session_id, client.session_password))
+                self._send(ReportedSession(os.getpid(), session_id, client.session_password))
 
         client.add_session_listener(changed)
         changed(client.state)
 
-    def _tell(self, session: ReportedSession) -> None:
+    def _send(self, session: ReportedSession) -> None:
         """Write a line, which is short enough to be atomic. It is lost if the supervisor is dead or does not read."""
         with contextlib.suppress(OSError):
             os.write(self.descriptor, session.line())

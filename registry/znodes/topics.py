@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_zk.base.integers import INT8
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
 
@@ -124,13 +125,7 @@ def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
 
     Entries that cannot be parsed are in ``faults`` instead. Raises InvalidZnode, also without 'partitions'.
     """
-    steps = decode_assignment_in_steps(topic, data)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            assignment: TopicAssignment = end.value
-            return assignment
+    return run_to_end(decode_assignment_in_steps(topic, data))
 
 
 def decode_assignment_in_steps(topic: str, data: bytes | None) -> Generator[int, None, TopicAssignment]:

@@ -30,7 +30,7 @@ _MOST_DESCRIBED = 1_000
 """Findings of one kind that a report describes."""
 
 
-class Asked(NamedTuple):
+class AuditRequest(NamedTuple):
     """``topic``: empty for all topics in the table. ``from_earliest``: the table should begin where the topic does.
     ``read_all``: read the offsets of every file.
     """
@@ -42,26 +42,26 @@ class Asked(NamedTuple):
     read_all: bool = False
 
 
-def examine(asked: Asked, log: "TopicLog | None", for_each: ForEach = map) -> Report:
+def examine(request: AuditRequest, log: "TopicLog | None", for_each: ForEach = map) -> Report:
     """``for_each``: reads files. Raises AuditFailed, FetchFailed, AuthenticationError, OSError."""
-    stored = StoredFiles(asked.address)
-    table = opened(stored, asked)
-    if table.columns.topic is None and not asked.topic:
+    stored = StoredFiles(request.address)
+    table = opened(stored, request)
+    if table.columns.topic is None and not request.topic:
         raise AuditFailed("no column is known to hold the topic: give --topic-column, or the topic itself with --topic")
-    return _Examination(asked, stored, table, log, for_each).report()
+    return _Examination(request, stored, table, log, for_each).report()
 
 
-def opened(stored: StoredFiles, asked: Asked) -> Table:
+def opened(stored: StoredFiles, request: AuditRequest) -> Table:
     """Delta, Iceberg, or a folder of Parquet files, by what is there. A Delta table may have metadata for readers of
     Iceberg (UniForm), which follow it. Raises AuditFailed, OSError.
     """
-    with _understood(asked.address):
+    with _understood(request.address):
         if any(True for _ in stored.listed(f"{stored.root}/{LOG}")):
-            place = asked.address.partition("?")[0] if "://" in asked.address else stored.root
-            return DeltaTable(stored, asked.choice, place)
+            place = request.address.partition("?")[0] if "://" in request.address else stored.root
+            return DeltaTable(stored, request.choice, place)
         if (path := iceberg_table.metadata_file(stored)) is not None:
-            return IcebergTable(stored, path, asked.choice)
-        return ParquetFolder(stored, asked.choice)
+            return IcebergTable(stored, path, request.choice)
+        return ParquetFolder(stored, request.choice)
 
 
 @contextmanager
@@ -94,11 +94,11 @@ class _Gone:
 
 class _Examination:
     def __init__(
-        self, asked: Asked, stored: StoredFiles, table: Table, log: "TopicLog | None", for_each: ForEach
+        self, request: AuditRequest, stored: StoredFiles, table: Table, log: "TopicLog | None", for_each: ForEach
     ) -> None:  # fmt: skip
-        self._asked = asked
+        self._asked = request
         self._table = table
-        self._only_topic = asked.topic if table.columns.topic is None else None
+        self._only_topic = request.topic if table.columns.topic is None else None
         self._log = log
         self._servers = repairs.SERVERS if log is None else log.bootstrap_servers
         self._not_checked = list(table.not_checked)
@@ -107,12 +107,12 @@ class _Examination:
         self._lost: list[Removed] = []
         self._absent_topics: frozenset[str] = frozenset()
         there = self._intact(stored)
-        self._rows = TableRows(stored, table, there, asked.topic, asked.read_all, for_each)
+        self._rows = TableRows(stored, table, there, request.topic, request.read_all, for_each)
         for number, reason in sorted(self._rows.unreadable.items()):
             self._damaged(there[number], f"cannot be read: {reason}")
         self._history = History()
         if self._counts or any(each.overlaps or each.gaps.firsts.size for each in self._rows.judged.values()):
-            with _understood(asked.address):
+            with _understood(request.address):
                 self._history = table.history()
 
     def report(self) -> Report:
@@ -250,8 +250,8 @@ class _Examination:
         firsts, lasts = gaps.firsts, gaps.lasts
         self._unknowable(tp, gaps, bounds)
         within = (lasts >= bounds.start) & (firsts < bounds.readable_end)
-        asked = (np.maximum(firsts[within], bounds.start), np.minimum(lasts[within], bounds.readable_end - 1))
-        missing = self._log.missing(tp, asked, judged.covered)
+        request = (np.maximum(firsts[within], bounds.start), np.minimum(lasts[within], bounds.readable_end - 1))
+        missing = self._log.missing(tp, request, judged.covered)
         if self._asked.from_earliest and judged.first > bounds.start:
             self._before(tp, judged, bounds)
         self._told(tp, gaps, missing, "are records of the topic, and in no file")
@@ -298,8 +298,8 @@ class _Examination:
     def _before(self, tp: TopicPartition, judged: Judged, bounds: "LogBounds") -> None:
         assert self._log is not None
         until = min(judged.first, bounds.readable_end)
-        asked = np.array([bounds.start], np.int64), np.array([until - 1], np.int64)
-        firsts, lasts = self._log.missing(tp, asked, judged.covered)
+        request = np.array([bounds.start], np.int64), np.array([until - 1], np.int64)
+        firsts, lasts = self._log.missing(tp, request, judged.covered)
         if firsts.size:
             first, last, count = int(firsts[0]), int(lasts[-1]), int((lasts - firsts + 1).sum())
             said = f"{count:,} records of {tp}, {_offsets(first, last)}, are before the first row"

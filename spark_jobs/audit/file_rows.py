@@ -18,7 +18,7 @@ from kafka_zk.spark_jobs.errors import AuditFailed
 _ROWS_AT_ONCE = 1_000_000
 
 
-class Piece(NamedTuple):
+class FileRuns(NamedTuple):
     """Runs of one partition in one file. ``is_read``: all of these rows were read."""
 
     tp: TopicPartition
@@ -30,13 +30,13 @@ class Piece(NamedTuple):
 class FileRows(NamedTuple):
     """``without_place``: rows whose topic, partition or offset is null."""
 
-    pieces: list[Piece]
+    pieces: list[FileRuns]
     row_count: int
     without_place: int
 
 
-def of_run(tp: TopicPartition, first: int, last: int) -> Piece:
-    return Piece(tp, np.array([first], np.int64), np.array([last], np.int64), False)
+def of_run(tp: TopicPartition, first: int, last: int) -> FileRuns:
+    return FileRuns(tp, np.array([first], np.int64), np.array([last], np.int64), False)
 
 
 class FileUnreadable(AuditFailed):
@@ -91,13 +91,13 @@ def _read(
     return FileRows(_whole(pieces), footer.num_rows, without_place)
 
 
-def _whole(pieces: list[Piece]) -> list[Piece]:
+def _whole(pieces: list[FileRuns]) -> list[FileRuns]:
     """One of each partition. The batches of a file whose rows are in another order make many short runs."""
-    by_tp: dict[TopicPartition, list[Piece]] = {}
+    by_tp: dict[TopicPartition, list[FileRuns]] = {}
     for each in pieces:
         by_tp.setdefault(each.tp, []).append(each)
     return [
-        Piece(tp, *offset_runs.united([each[1:3] for each in found]), all(each.is_read for each in found))
+        FileRuns(tp, *offset_runs.united([each[1:3] for each in found]), all(each.is_read for each in found))
         for tp, found in by_tp.items()
     ]
 
@@ -123,7 +123,7 @@ def _bounds(column: Any) -> Bounds | None:
 
 def _of_batch(
     batch: pa.RecordBatch, wanted: Mapping[str, str], fixed: Mapping[str, Any], topic: str | None
-) -> tuple[list[Piece], int]:
+) -> tuple[list[FileRuns], int]:
     values = {name: _column(batch, path) for name, path in wanted.items()}
     offsets = values[OFFSET].cast(pa.int64())
     partitions = values[PARTITION].cast(pa.int64()) if PARTITION in values else None
@@ -139,7 +139,7 @@ def _of_batch(
     for index, number in _pairs(topics[is_known], numbers[is_known]):
         mask = is_known & (topics == index) & (numbers == number)
         tp = TopicPartition(str(names[index]), int(fixed.get(PARTITION, number)))
-        pieces.append(Piece(tp, *offset_runs.split(rows[mask]), True))
+        pieces.append(FileRuns(tp, *offset_runs.split(rows[mask]), True))
     return pieces, int(len(offsets) - is_known.sum())
 
 

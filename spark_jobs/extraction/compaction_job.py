@@ -6,7 +6,7 @@ from typing import Any
 from kafka_zk.base.clock import monotonic_s, wall_ms
 from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.registry.registration import max_leftover_ms
 from kafka_zk.spark_jobs.errors import ExtractionFailed, GroupBusy
 from kafka_zk.spark_jobs.extraction.compaction import Compacted, compact
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
@@ -48,7 +48,7 @@ def _check_member(hold: GroupHold, group: str) -> None:
 def _join(client: KazooBlockingClient, hold: GroupHold, group: str) -> None:
     """Raises GroupBusy if other members do not leave within a session timeout."""
     run_blocking(hold.join((), wall_ms()))
-    deadline_s = monotonic_s() + ghost_life_ms(client.session_timeout_ms) / 1000
+    deadline_s = monotonic_s() + max_leftover_ms(client.session_timeout_ms) / 1000
     while elders := run_blocking(hold.elders()):
         if monotonic_s() >= deadline_s:
             raise GroupBusy(f"{', '.join(elders)} is a live member of group {group}: compact while no extraction runs")

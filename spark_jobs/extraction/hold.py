@@ -10,7 +10,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import Check, Create, Operation, RegistryClient, SetData
 from kafka_zk.registry.client.errors import ConnectionLoss, MultiFailed, NoNode, SessionLost
 from kafka_zk.registry.client.pipeline import ensure_paths
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
@@ -124,7 +124,7 @@ class GroupHold:
         if not checks:
             return  # a reader owns nothing
         try:
-            await until_answered(self._client, lambda: self._client.multi(checks))
+            await retry_until_connected(self._client, lambda: self._client.multi(checks))
         except MultiFailed as failed:
             raise self._written_by_others(checks[failed.index]) from failed
 
@@ -156,7 +156,7 @@ class GroupHold:
     async def _written(self, data: bytes) -> bool:
         """True if a multi without response was applied: then the manifest names this run's attempt."""
         try:
-            present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
+            present, stat = await retry_until_connected(self._client, lambda: self._client.get(self._path))
         except NoNode:
             return False  # the group was removed
         return present == data and stat.version == self._manifest_version + 1

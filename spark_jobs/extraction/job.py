@@ -20,7 +20,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, SessionLost
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.registry.registration import max_leftover_ms
 from kafka_zk.spark_jobs.errors import (
     DataLoss,
     ExtractionFailed,
@@ -332,17 +332,17 @@ class ExtractionRun:
     async def _join(self) -> None:
         """Wait until all earlier members have left."""
         await self._hold.join(self._extraction.topics, self._machine.wall_ms())
-        patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
-        deadline_s = self._machine.seconds() + patience_ms / 1000
+        timeout_ms = max(self._extraction.wait_ms, max_leftover_ms(self._client.session_timeout_ms))
+        deadline_s = self._machine.seconds() + timeout_ms / 1000
         waited_for: list[str] = []
         while elders := await self._hold.elders():
             if self._machine.seconds() >= deadline_s:
                 raise GroupBusy(
                     f"{', '.join(elders)} is a live member of group {self._extraction.progress_group} "
-                    f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
+                    f"(waited {timeout_ms / 1000:.0f} s; --wait waits longer)"
                 )
             if elders != waited_for:
-                self._note(f"waiting up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
+                self._note(f"waiting up to {timeout_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
                 waited_for = elders
             await self._machine.wait(_POLL_MS)
 

@@ -31,7 +31,7 @@ class RoundMetrics:
         server, _ = start_http_server(port, registry=self.registry)
         return int(server.server_port)
 
-    def tell(self, done: Round) -> None:
+    def update(self, done: Round) -> None:
         self._rounds.labels(outcome_of(done)).inc()
         self._healthy.set(done.report is not None)
         if done.report is None:

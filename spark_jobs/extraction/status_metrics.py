@@ -25,7 +25,7 @@ class StatusMetrics:
         self._members = self._gauge("members", "Live members of the group; 0 between runs.", "group")
         self._seen = self._gauge("timestamp_seconds", "When the status was last read.", "group")
 
-    def tell(self, status: GroupStatus | None, read_ms: int) -> None:
+    def update(self, status: GroupStatus | None, read_ms: int) -> None:
         """``status``: None if it could not be read: only ``timestamp_seconds`` remains.
 
         ``read_ms``: since the epoch.

@@ -55,7 +55,7 @@ class LogToClean(NamedTuple):
         )
 
 
-def look_at(log: Log, now_ms: int) -> LogToClean:
+def examine(log: Log, now_ms: int) -> LogToClean:
     """The log's present state for compaction. Raises: OSError, CorruptRecord."""
     segments = log.segments
     first_dirty = _first_dirty_offset(log)

@@ -9,6 +9,7 @@ Source: UnifiedLog.scala@3.9.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.base.types import FetchIsolation, LoadedOffsets, LogAppendInfo, TopicPartition, Truncation, new_tuple
 from kafka_zk.storage.files.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.files.files import sync_path
@@ -17,7 +18,7 @@ from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.log.local_log import LocalLog
 from kafka_zk.storage.log.producer_reload import reload_producers
 from kafka_zk.storage.log.producer_state import MarkerRefusal, ProducerState
-from kafka_zk.storage.log.recovery_work import Steps, run_here
+from kafka_zk.storage.log.recovery_work import Steps
 from kafka_zk.storage.log.verification_state import VerificationStateEntry
 from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.records.log_validator import (
@@ -53,7 +54,7 @@ from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
-MOST_TOGETHER = 50
+MAX_MARKERS_PER_WRITE = 50
 """Maximum number of markers per write."""
 
 
@@ -277,7 +278,7 @@ class Log(LocalLog):
         """Append transaction markers with one write, each as in ``append_as_leader``.
 
         Args:
-            batches: from different producers, with the same timestamp; at most MOST_TOGETHER.
+            batches: from different producers, with the same timestamp; at most MAX_MARKERS_PER_WRITE.
         Raises: RecordBatchTooLarge if they exceed ``segment.bytes`` together.
         """
         refused = self.producers.refused_markers(batches)
@@ -432,7 +433,7 @@ class Log(LocalLog):
         if self._high_watermark is not None:
             self.update_high_watermark(self._high_watermark)
         self.leader_epochs.truncate_from_end(end_offset)
-        run_here(self.reload_producers_steps())
+        run_to_end(self.reload_producers_steps())
 
     def reload_producers_steps(self, rebuild_from: int | None = None) -> Steps[None]:
         return reload_producers(self.producers, self.segments, self.log_start_offset, self.log_end_offset, rebuild_from)

@@ -218,7 +218,7 @@ class ProducerState:
         if entry is None:
             entry = verifications[producer_id] = VerificationStateEntry(now_ms, sequence, producer_epoch)
         else:
-            entry.meet(sequence, producer_epoch)
+            entry.update_lowest_sequence(sequence, producer_epoch)
         return entry
 
     def _check_verified(

@@ -63,19 +63,9 @@ class ReplayWork(NamedTuple):
         state.load(self.producers, -1)
         replayed = state.replay(segments, self.start_offset, self.end_offset)
         for segment in segments:
-            segment.rest()
+            segment.release_resources()
         return replayed
 
 
 Work = ScanWork | ReplayWork
 Steps = Generator[Work, Any, T]
-
-
-def run_here(steps: Steps[T]) -> T:
-    """Run all work of the generator in this process, and return its result."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result

@@ -22,7 +22,7 @@ class VerificationStateEntry:
         self.lowest_sequence = sequence
         self.producer_epoch = producer_epoch
 
-    def meet(self, sequence: int, producer_epoch: int) -> None:
+    def update_lowest_sequence(self, sequence: int, producer_epoch: int) -> None:
         """Add another batch that waits for the verification."""
         if producer_epoch > self.producer_epoch or (
             producer_epoch == self.producer_epoch and sequence < self.lowest_sequence

@@ -20,11 +20,11 @@ from kafka_zk.storage.log.large_snapshots import LargeSnapshots
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_id_budget import ProducerIdBudget
 from kafka_zk.storage.manager.log_dir import LogDir
-from kafka_zk.storage.manager.log_loader import Means, Scanner, create_log
+from kafka_zk.storage.manager.log_loader import LogDependencies, Scanner, create_log
 from kafka_zk.storage.segments.recovery import scan_segment
 
 
-class Surroundings(NamedTuple):
+class LogCallbacks(NamedTuple):
     """Callbacks for all logs.
 
     ``observe``: receives findings about unusable files. ``on_directory_failure``: called, except during the start, with
@@ -38,7 +38,7 @@ class Surroundings(NamedTuple):
     scan: Scanner = scan_segment
 
 
-DEFAULT_SURROUNDINGS = Surroundings()
+DEFAULT_CALLBACKS = LogCallbacks()
 
 
 def _nothing(log_dir: LogDir, lost: Iterable[TopicPartition]) -> None: ...
@@ -56,21 +56,21 @@ class HostedLogs:
         log_dirs: Sequence[LogDir],
         max_open_files: int | None,
         clock_ms: Callable[[], int],
-        surroundings: Surroundings,
+        callbacks: LogCallbacks,
     ) -> None:
         self.dirs = log_dirs
         self.live_dirs: list[LogDir] = []
         self.pool = FilePool(max_open_files)
-        self.means = Means(self.pool, surroundings.observe, surroundings.random, surroundings.scan)
+        self.dependencies = LogDependencies(self.pool, callbacks.observe, callbacks.random, callbacks.scan)
         self.clock_ms = clock_ms
-        self.surroundings = surroundings
+        self.callbacks = callbacks
         self.is_started = False
         self.logs: dict[TopicPartition, Log] = {}
         self.dir_of: dict[TopicPartition, LogDir] = {}
         self.futures: dict[TopicPartition, LogDir] = {}
         self.dirty: dict[TopicPartition, None] = {}
         self.producer_ids = ProducerIdBudget()
-        self.large_snapshots = LargeSnapshots(surroundings.run_blocking)
+        self.large_snapshots = LargeSnapshots(callbacks.run_blocking)
         self.directory_lost: Callable[[LogDir, Iterable[TopicPartition]], None] = _nothing
 
     def add(self, tp: TopicPartition, log: Log, log_dir: LogDir) -> None:
@@ -92,7 +92,7 @@ class HostedLogs:
         """Create a log in a new folder, without adding it. Raises: OSError after taking the directory offline."""
         try:
             log_dir.forget_deleted(tp)
-            return create_log(tp, f"{log_dir.path}/{name}", config, self.means, self.clock_ms(), topic_id)
+            return create_log(tp, f"{log_dir.path}/{name}", config, self.dependencies, self.clock_ms(), topic_id)
         except OSError as error:
             self.take_offline(log_dir, error)
             raise
@@ -140,7 +140,7 @@ class HostedLogs:
             if error is not None:
                 failed(error)
 
-        self.surroundings.run_blocking(work, done)
+        self.callbacks.run_blocking(work, done)
 
     def fail_directory(self, log: Log, error: OSError) -> None:
         """Take the directory of ``log``, or of a ``future``, offline, unless the log was deleted."""
@@ -169,5 +169,5 @@ class HostedLogs:
             self.dir_of.pop(tp, None)
             self.dirty.pop(tp, None)
         self.directory_lost(log_dir, lost)
-        if self.surroundings.on_directory_failure is not None and self.is_started:
-            self.surroundings.on_directory_failure(Path(log_dir.path), error, lost)
+        if self.callbacks.on_directory_failure is not None and self.is_started:
+            self.callbacks.on_directory_failure(Path(log_dir.path), error, lost)

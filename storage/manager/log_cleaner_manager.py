@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.cleaner.cleaner import CleanedSegment, CleanerConfig
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, LogToClean, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, LogToClean, examine
 from kafka_zk.storage.files.errors import StorageError, is_shortage
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
@@ -18,18 +18,18 @@ Uncleanable = Callable[[TopicPartition, str], None]
 
 class LogCleanerManager:
     """``on_uncleanable``: called once with a log and the reason; the log is then ignored until a restart. The last
-    ``look_steps`` set ``dirtiest_ratio``, ``looked_ms`` (their time) and ``compaction_delay_ms`` (the longest)."""
+    ``examine_steps`` set ``dirtiest_ratio``, ``examined_ms`` (their time) and ``compaction_delay_ms`` (the longest)."""
 
     def __init__(self, logs: LogManager, on_uncleanable: Uncleanable) -> None:
         self._logs = logs
         self._on_uncleanable = on_uncleanable
         self._uncleanable: dict[TopicPartition, Log] = {}
         self._cleanings: dict[TopicPartition, Cleaning] = {}
-        self._wanted_now: set[TopicPartition] = set()
+        self._clean_next: set[TopicPartition] = set()
         self._candidates: list[LogToClean] = []
         self.dirtiest_ratio = 0.0
         self.compaction_delay_ms = 0
-        self.looked_ms = 0
+        self.examined_ms = 0
 
     @property
     def uncleanable(self) -> dict[TopicPartition, Log]:
@@ -38,7 +38,7 @@ class LogCleanerManager:
             del self._uncleanable[tp]
         return self._uncleanable
 
-    def want_now(self, tp: TopicPartition) -> bool:
+    def clean_next(self, tp: TopicPartition) -> bool:
         """Clean this log next, even if little of it is dirty. Returns False if it is uncleanable or not compacted.
 
         If the log must not be cleaned yet, it is cleaned later.
@@ -46,42 +46,42 @@ class LogCleanerManager:
         log = self._logs.get(tp)
         if log is None or not self._is_to_be_cleaned(log):
             return False
-        self._wanted_now.add(tp)
+        self._clean_next.add(tp)
         return True
 
     # -- choice -------------------------------------------------------------------------------------------------
 
-    def look_steps(self, now_ms: int) -> Iterator[None]:
+    def examine_steps(self, now_ms: int) -> Iterator[None]:
         """Examine every compacted log, one per step; ``grab`` then chooses."""
         found = []
         delays_ms = [0]
         for log in self._logs.all_logs():
             if self._is_to_be_cleaned(log) and log.tp not in self._cleanings:
-                to_clean = self._look_at(log, now_ms)
+                to_clean = self._examine(log, now_ms)
                 if to_clean is not None:
                     found.append(to_clean)
                     delays_ms.append(to_clean.compaction_delay_ms)
                 yield
         self.dirtiest_ratio = max((each.cleanable_ratio for each in found), default=0.0)
         self.compaction_delay_ms = max(delays_ms)
-        self.looked_ms = now_ms
+        self.examined_ms = now_ms
         self._candidates = sorted(
-            (each for each in found if each.is_due or each.log.tp in self._wanted_now),
-            key=lambda each: (each.log.tp in self._wanted_now, each.cleanable_ratio),
+            (each for each in found if each.is_due or each.log.tp in self._clean_next),
+            key=lambda each: (each.log.tp in self._clean_next, each.cleanable_ratio),
         )
         fulfilled = {each.log.tp for each in found if each.is_clean}
-        self._wanted_now = {
+        self._clean_next = {
             tp
-            for tp in self._wanted_now - fulfilled
+            for tp in self._clean_next - fulfilled
             if (wanted := self._logs.get(tp)) is not None and self._is_to_be_cleaned(wanted)
         }
 
     def _is_to_be_cleaned(self, log: Log) -> bool:
         return log.config.is_compacted and log.tp not in self.uncleanable
 
-    def _look_at(self, log: Log, now_ms: int) -> LogToClean | None:
+    def _examine(self, log: Log, now_ms: int) -> LogToClean | None:
         try:
-            return look_at(log, now_ms)
+            return examine(log, now_ms)
         except OSError as error:
             self.disk_failed(log, error)
         except StorageError as error:
@@ -92,10 +92,10 @@ class LogCleanerManager:
         """Begin to clean the dirtiest log; None if no cleaning is due. Call ``finish`` afterwards."""
         while self._candidates:
             log = self._candidates.pop().log
-            is_wanted = log.tp in self._wanted_now
+            is_wanted = log.tp in self._clean_next
             if self._logs.get(log.tp) is not log or log.is_being_cleaned:
                 continue
-            to_clean = self._look_at(log, now_ms)  # the log may have changed
+            to_clean = self._examine(log, now_ms)  # the log may have changed
             if to_clean is not None and to_clean.has_work and (to_clean.is_due or is_wanted):
                 cleaning = self._cleanings[log.tp] = Cleaning(to_clean, config, now_ms)
                 return cleaning
@@ -103,7 +103,7 @@ class LogCleanerManager:
 
     # -- a cleaning ---------------------------------------------------------------------------------------------
 
-    def wants(self, cleaning: Cleaning) -> bool:
+    def is_current(self, cleaning: Cleaning) -> bool:
         """True if the log still exists and was not truncated."""
         return self._logs.get(cleaning.log.tp) is cleaning.log and cleaning.is_wanted
 
@@ -118,18 +118,18 @@ class LogCleanerManager:
         First, the recovery point on disk moves to the cleaned part's end: gaps of compaction must be below it
         (docs/decisions/0018). Raises: OSError.
         """
-        if self.wants(cleaning):
+        if self.is_current(cleaning):
             proof = self._logs.hosted.prepare_recovery_point(cleaning.log, cleaning.to_clean.uncleanable_offset)
             if proof is not None:
                 yield proof
-        if self.wants(cleaning):
+        if self.is_current(cleaning):
             yield from cleaning.swap_steps(cleaned, now_ms)
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
         """End a cleaning; ``end_offset`` None: it was abandoned. Returns True if the log is cleaner."""
         log = cleaning.log
         self._cleanings.pop(log.tp, None)
-        is_cleaned = cleaning.finish(end_offset if self.wants(cleaning) else None)
+        is_cleaned = cleaning.finish(end_offset if self.is_current(cleaning) else None)
         if is_cleaned:
             self._logs.upkeep.checkpoint_cleaner_offsets()
         elif self._logs.get(log.tp) is log:

@@ -69,7 +69,7 @@ class Dropped(NamedTuple):
     kept_as: str | None  # folder with the dropped data; None if they contained no record
 
 
-class Means(NamedTuple):
+class LogDependencies(NamedTuple):
     """What opening a log needs.
 
     ``observe``: receives findings about unusable files, as long as the log exists. ``random``: for
@@ -83,18 +83,23 @@ class Means(NamedTuple):
 
 
 def create_log(
-    tp: TopicPartition, directory: str, config: LogConfig, means: Means, now_ms: int, topic_id: str | None = None
+    tp: TopicPartition,
+    directory: str,
+    config: LogConfig,
+    dependencies: LogDependencies,
+    now_ms: int,
+    topic_id: str | None = None,
 ) -> Log:
     """Create a partition's directory; the first record creates the log's files."""
     files.make_directory(directory)
-    first = _first_segment(directory, 0, config, means, now_ms)
+    first = _first_segment(directory, 0, config, dependencies, now_ms)
     log = Log(
         tp,
         config,
-        LogSegments(directory, means.pool, [first], means.random),
+        LogSegments(directory, dependencies.pool, [first], dependencies.random),
         LoadedOffsets(0, 0, 0),
         LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
-        ProducerState(means.observe),
+        ProducerState(dependencies.observe),
         None,
     )
     if topic_id is not None:
@@ -102,11 +107,20 @@ def create_log(
     return log
 
 
-def _first_segment(directory: str, base_offset: int, config: LogConfig, means: Means, now_ms: int) -> Segment:
+def _first_segment(
+    directory: str, base_offset: int, config: LogConfig, dependencies: LogDependencies, now_ms: int
+) -> Segment:
     """The first segment. Unless it begins at offset 0, its file is created now: the name may be the only record of the
     next offset."""
     first = open_segment(
-        directory, base_offset, config, means.pool, now_ms, size_bytes=None, random=means.random, is_first=True
+        directory,
+        base_offset,
+        config,
+        dependencies.pool,
+        now_ms,
+        size_bytes=None,
+        random=dependencies.random,
+        is_first=True,
     )
     if base_offset:
         sync_path(directory)
@@ -117,7 +131,7 @@ def load_log_steps(
     tp: TopicPartition,
     directory: str,
     config: LogConfig,
-    means: Means,
+    dependencies: LogDependencies,
     now_ms: int,
     *,
     recovery_point: int,
@@ -135,7 +149,7 @@ def load_log_steps(
             recovery point moves past it, as in Kafka.
     Returns: the log, and the data that recovery dropped, if any.
     """
-    pool, observe, random, scan = means
+    pool, observe, random, scan = dependencies
     names = finish_interrupted(directory, _file_names(directory, observe), observe)
     segments = [
         open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes, random=random)
@@ -157,7 +171,7 @@ def load_log_steps(
         epochs.clear()
     if not segments:
         end_offset = log_start_offset
-        segments.append(_first_segment(directory, end_offset, config, means, now_ms))
+        segments.append(_first_segment(directory, end_offset, config, dependencies, now_ms))
     epochs.truncate_from_end(end_offset)
     start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_start(start_offset)
@@ -176,7 +190,7 @@ def load_log_steps(
     if recovered.has_gap:
         log.flush()  # so that the recovery point passes the gap
     for segment in segments:
-        segment.rest()
+        segment.release_resources()
     return log, recovered.dropped
 
 

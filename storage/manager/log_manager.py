@@ -1,6 +1,6 @@
 """All logs of a broker: start, look up, create, delete, shut down.
 
-Single-threaded. When a directory fails (OSError), its logs leave the manager, and ``Surroundings.on_directory_failure``
+Single-threaded. When a directory fails (OSError), its logs leave the manager, and ``LogCallbacks.on_directory_failure``
 is called; during a start, the report names it instead.
 Source: LogManager.scala@3.9.
 """
@@ -17,18 +17,18 @@ from kafka_zk.storage.files.filenames import partition_dir
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_state import DEFAULT_EXPIRATION_MS
-from kafka_zk.storage.manager.hosted_logs import DEFAULT_SURROUNDINGS, HostedLogs, Surroundings
+from kafka_zk.storage.manager.hosted_logs import DEFAULT_CALLBACKS, HostedLogs, LogCallbacks
 from kafka_zk.storage.manager.log_dir import LogDir, Works
 from kafka_zk.storage.manager.log_moves import FoundLogs, LogMoves
 from kafka_zk.storage.manager.log_start import (
     HELPER_POLL_S,
     LogStart,
     OpenedLog,
-    Opening,
+    OpeningSettings,
     StartProgress,
     StartReport,
     open_directory,
-    refuse_second_homes,
+    refuse_duplicate_logs,
 )
 from kafka_zk.storage.manager.log_upkeep import LogUpkeep
 
@@ -56,14 +56,14 @@ class LogManager:
         cluster_id: str,
         clock_ms: Callable[[], int],
         settings: ManagerSettings = _DEFAULT_SETTINGS,
-        surroundings: Surroundings = DEFAULT_SURROUNDINGS,
+        callbacks: LogCallbacks = DEFAULT_CALLBACKS,
     ) -> None:
         self.default_config = default_config
         self._broker_id = broker_id
         self._cluster_id = cluster_id
         self._recovery_helper_count = settings.recovery_helper_count
-        dirs = [LogDir(os.fspath(path), surroundings.random) for path in log_dirs]
-        self.hosted = HostedLogs(dirs, settings.max_open_files, clock_ms, surroundings)
+        dirs = [LogDir(os.fspath(path), callbacks.random) for path in log_dirs]
+        self.hosted = HostedLogs(dirs, settings.max_open_files, clock_ms, callbacks)
         self.pool = self.hosted.pool
         self.producer_ids = self.hosted.producer_ids
         self.large_snapshots = self.hosted.large_snapshots
@@ -110,7 +110,7 @@ class LogManager:
         }
         found = self.moves.settle(found, are_all_here=not offline)
         try:
-            refuse_second_homes(found)
+            refuse_duplicate_logs(found)
         except InconsistentLogDir:
             self._close_dirs()
             raise
@@ -123,8 +123,8 @@ class LogManager:
             if not hosted.live_dirs:
                 raise error
 
-        how = Opening(
-            configs, self.default_config, hosted.means, hosted.clock_ms, self._recovery_helper_count
+        how = OpeningSettings(
+            configs, self.default_config, hosted.dependencies, hosted.clock_ms, self._recovery_helper_count
         )
         openings = {}
         for log_dir, partitions in found.items():
@@ -144,7 +144,7 @@ class LogManager:
     def _lock_dirs_steps(self) -> Generator[StartProgress, None, tuple[dict[str, str], FoundLogs]]:
         """Returns path -> reason for unusable directories, and the logs in the others."""
         offline: dict[str, str] = {}
-        observe = self.hosted.surroundings.observe
+        observe = self.hosted.callbacks.observe
         found = {}
         for log_dir in self.hosted.dirs:
             try:

@@ -85,7 +85,7 @@ class LogMoves:
         Raises: KeyError if ``directory`` is not live; ValueError for too long a topic name; OSError.
         """
         log, log_dir = self._hosted.logs[tp], self._live(directory)
-        name = future_dir(tp, self._hosted.surroundings.random)
+        name = future_dir(tp, self._hosted.callbacks.random)
         copy = self._hosted.new_log(tp, log_dir, name, log.config, log.topic_id)
         copy.update_high_watermark(0)
         log_dir.futures[tp] = copy

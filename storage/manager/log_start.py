@@ -14,7 +14,7 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import ScanWork, Steps, Work
 from kafka_zk.storage.manager.log_dir import LogDir
-from kafka_zk.storage.manager.log_loader import Dropped, Means, load_log_steps
+from kafka_zk.storage.manager.log_loader import Dropped, LogDependencies, load_log_steps
 from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
@@ -51,12 +51,12 @@ class OpenedLog(NamedTuple):
     dropped: Dropped | None
 
 
-class Opening(NamedTuple):
+class OpeningSettings(NamedTuple):
     """Settings for opening logs, the same for all directories of a broker."""
 
     configs: Mapping[str, LogConfig]  # by topic
     default_config: LogConfig
-    means: Means
+    dependencies: LogDependencies
     clock_ms: Callable[[], int]
     helper_count: int  # per directory; 0: no helper processes
 
@@ -109,14 +109,14 @@ class DirectoryOpening:
         """
         opened = []
         if self._helpers and self._helpers.is_busy:
-            for loading, answer in self._helpers.answers():
-                opened.append(self._go_on(loading, answer))
+            for loading, answer in self._helpers.results():
+                opened.append(self._resume(loading, answer))
         if not opened and not self._all_begun:
             following = next(self._partitions, None)
             if following is None:
                 self._all_begun = True
             else:
-                opened.append(self._go_on(_Loading(following[0], self._load(*following)), None))
+                opened.append(self._resume(_Loading(following[0], self._load(*following)), None))
         return [each for each in opened if each is not None]
 
     @property
@@ -124,7 +124,7 @@ class DirectoryOpening:
         """True if only helpers have work."""
         return self._all_begun and not self.is_done
 
-    def _go_on(self, loading: _Loading, answer: object) -> OpenedLog | None:
+    def _resume(self, loading: _Loading, answer: object) -> OpenedLog | None:
         """Resume a log with its helper's result; None if the log waits for a helper again."""
         steps = loading.steps
         try:
@@ -153,9 +153,11 @@ class DirectoryOpening:
             self._helpers.close()
 
 
-def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], how: Opening) -> DirectoryOpening:
+def open_directory(
+    log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], settings: OpeningSettings
+) -> DirectoryOpening:
     """Begin to open the logs of a directory according to its checkpoints."""
-    observe = how.means.observe
+    observe = settings.dependencies.observe
     start_offsets = log_dir.read_log_start_offsets(observe)
     recovery_points = log_dir.read_recovery_points(observe)
     high_watermarks = log_dir.read_high_watermarks(observe)
@@ -166,9 +168,9 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
         log, dropped = yield from load_log_steps(
             tp,
             directory,
-            how.configs.get(tp.topic, how.default_config),
-            how.means,
-            how.clock_ms(),
+            settings.configs.get(tp.topic, settings.default_config),
+            settings.dependencies,
+            settings.clock_ms(),
             recovery_point=recovery_points.get(tp, 0),
             log_start_offset=start_offsets.get(tp, 0),
             clean_shutdown=clean,
@@ -178,15 +180,15 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
         log.update_high_watermark(high_watermarks.get(tp, 0))
         return log, dropped
 
-    return DirectoryOpening(partitions, load, how.helper_count)
+    return DirectoryOpening(partitions, load, settings.helper_count)
 
 
-def refuse_second_homes(found: Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]) -> None:
+def refuse_duplicate_logs(found: Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]) -> None:
     """Raises: InconsistentLogDir for a partition in two directories."""
-    home_of: dict[TopicPartition, LogDir] = {}
+    log_dir_of: dict[TopicPartition, LogDir] = {}
     for log_dir, partitions in found.items():
         for tp, _ in partitions:
-            other = home_of.setdefault(tp, log_dir)
+            other = log_dir_of.setdefault(tp, log_dir)
             if other is not log_dir:
                 raise InconsistentLogDir(f"{tp} is in both {other.path} and {log_dir.path}")
 

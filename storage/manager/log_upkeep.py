@@ -1,6 +1,6 @@
 """Periodic work on all logs: flushes, retention, checkpoints, removal of files.
 
-Blocking calls run in ``Surroundings.run_blocking``. Between steps, logs may be added and deleted.
+Blocking calls run in ``LogCallbacks.run_blocking``. Between steps, logs may be added and deleted.
 Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -50,7 +50,7 @@ class LogUpkeep:
                 if log.is_dirty:  # newer records have not waited yet: to the end of the queue
                     self._hosted.log_became_dirty(log.tp)
 
-        self._hosted.surroundings.run_blocking(work, done)
+        self._hosted.callbacks.run_blocking(work, done)
 
     def cleanup(self, now_ms: int) -> int:
         """Apply retention. Returns the number of deleted segments."""

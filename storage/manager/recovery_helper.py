@@ -42,11 +42,11 @@ class HelperPool:
         return bool(self._queue or self._left) or any(helper.work for helper in self._helpers)
 
     def submit(self, token: Any, work: Work) -> None:
-        """Queue a work item. ``answers`` returns its result with ``token``."""
+        """Queue a work item. ``results`` returns its result with ``token``."""
         self._queue.append((token, work))
         self._hand_out()
 
-    def answers(self, timeout_s: float = 0) -> Iterator[tuple[Any, Any]]:
+    def results(self, timeout_s: float = 0) -> Iterator[tuple[Any, Any]]:
         """(Token, result); waits up to ``timeout_s`` for the first.
 
         A result may be the helper's OSError. None means that the helper died or could not be started.

@@ -112,7 +112,7 @@ class SegmentHandle:
             if self._close_on_unpin:
                 self.release_file()
 
-    def rest(self) -> None:
+    def release_resources(self) -> None:
         """Close the file of an idle log and free index entries, until the next use."""
         if self._descriptor >= 0 and not self._pins:
             self._pool.closed(self)

@@ -56,7 +56,7 @@ class Finding:
 
 
 class TopicFacts(NamedTuple):
-    """``is_tiered``: a text says why it is not known."""
+    """``is_tiered``: True, False, or the reason why it is unknown."""
 
     name: str
     is_tiered: bool | str

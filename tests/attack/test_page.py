@@ -77,7 +77,7 @@ def page(siege: Siege, tmp_path: Path) -> Iterator[Page]:
 
 
 def test_large_forms_and_other_users(siege: Siege, page: Page) -> None:
-    """Forms are refused before they are sent, and no question is answered without the token."""
+    """Forms are rejected before they are sent, and no request is answered without the token."""
     memory = MemoryWatch(lambda: page.pid, MEMORY_MB, lambda: None)
 
     def attack() -> None:

@@ -49,7 +49,7 @@ def until_closed(connections: list[socket.socket], deadline_s: float) -> None:
 
 
 def storm(broker: Secured) -> None:
-    """Make STORM handshakes and assert that each is let in."""
+    """Make STORM handshakes and assert that each succeeds."""
     context = broker.context()
 
     def shake_hands() -> int:

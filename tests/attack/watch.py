@@ -17,7 +17,7 @@ class MemoryWatch:
     every process in its session: a broker leads its session, so its helpers are found by it.
 
     Args:
-        pid: of the broker, asked anew for each sample.
+        pid: of the broker, read again for each sample.
         limit_mb, on_limit: the machine must survive: called once when the broker takes more.
     """
 

@@ -83,7 +83,7 @@ def _produce_by_kcat(workload: Workload, target: Target, topic: str, records: in
 
 
 def await_records(target: Target, topic: str, partitions: int, records: int) -> None:
-    """Wait until followers have so many, too: with acks=1 producers do not. Raises: BenchFailed."""
+    """Wait until followers have all ``records``: with acks=1, producers do not wait. Raises: BenchFailed."""
 
     def have_all() -> bool:
         return sum(target.end_offset(topic, number) for number in range(partitions)) == records

@@ -87,7 +87,7 @@ class ClusterLife:
         return topic
 
     def catch_up(self, size_mb: int) -> Measured:
-        """A broker stops, the others take so much, it starts again: from the start of its process until it is in every
+        """Stop a broker, write to the others, and start it again: from the start of its process until it is in every
         ISR, and the CPU time of all brokers for that. Raises: BenchFailed, ProcessFailed, TimeoutError.
         """
         topic = self._create(FILLING.partitions)
@@ -103,7 +103,7 @@ class ClusterLife:
         return {SECONDS: seconds, CPU_SECONDS: cpu_s}
 
     def memory(self) -> Measured:
-        """Resident, after a moment without work."""
+        """Resident memory, after an idle moment."""
         time.sleep(_SETTLE_S)
         return {MEMORY: float(sum(measure.memory(broker.pid).resident_bytes for broker in self._target.brokers))}
 

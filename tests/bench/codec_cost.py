@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec, group_membership, offset_commit, transactions
 from kafka_zk.protocol.api_keys import ApiKey
@@ -53,7 +54,6 @@ class Sample(NamedTuple):
 
 def samples() -> Iterator[Sample]:
     """The APIs of decision 0004 but for Produce and Fetch, whose records no table describes."""
-    whole = group_membership.whole
     join, joined = codec.request(ApiKey.JOIN_GROUP), codec.response(ApiKey.JOIN_GROUP)
     yield Sample(
         "JoinGroup", ApiKey.JOIN_GROUP, 9,
@@ -63,7 +63,7 @@ def samples() -> Iterator[Sample]:
             protocols=[join.JoinGroupRequestProtocol(name=name, metadata=bytes(50)) for name in ("range", "sticky")],
         ),
         group_membership.read_join_group_request,
-        lambda: whole(
+        lambda: run_to_end(
             group_membership.write_join_group_response(
                 9, 7, NONE, 1, ("consumer", "range"), "member", "member", [("member", None, bytes(50))] * PARTITIONS,
                 skip_assignment=False,
@@ -89,7 +89,7 @@ def samples() -> Iterator[Sample]:
                 for number in range(PARTITIONS)
             ],
         ),
-        lambda version, body: whole(group_membership.read_sync_group_request(version, body)),
+        lambda version, body: run_to_end(group_membership.read_sync_group_request(version, body)),
         lambda: group_membership.write_sync_group_response(5, 7, NONE, ("consumer", "range"), bytes(50)),
         lambda: synced(
             throttle_time_ms=0, error_code=0, protocol_type="consumer", protocol_name="range", assignment=bytes(50)

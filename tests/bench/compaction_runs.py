@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kafka_zk.native.loading import VARIABLE
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig, CleanWork
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, examine
 from tests.bench import measure
 from tests.peers.logs.compaction_brokers import is_clean, log_dir_of, start_on
 from tests.peers.logs.compaction_folders import Folder, copied, open_log
@@ -105,7 +105,7 @@ def clean_by_ours(copies: Sequence[Folder], name: str, choice: str) -> Cleaned:
 def _work(folder: Folder) -> CleanWork:
     now_ms = int(time.time() * 1000)
     log = open_log(folder, now_ms)
-    work = Cleaning(look_at(log, now_ms), CleanerConfig(dedupe_buffer_bytes=BUFFER_BYTES), now_ms).work
+    work = Cleaning(examine(log, now_ms), CleanerConfig(dedupe_buffer_bytes=BUFFER_BYTES), now_ms).work
     log.close()
     return work
 
@@ -218,7 +218,7 @@ class _Sender:
             return False
 
     def latencies_ms(self, goes_on: Callable[[], bool]) -> list[float]:
-        """In milliseconds, of so many records as are sent while ``goes_on``, which is asked now and then."""
+        """In milliseconds, of the records that are sent until ``goes_on`` returns False."""
         found: list[float] = []
         while len(found) < SAMPLES_MOST and (len(found) % 200 or goes_on()):
             began_s = time.perf_counter()
@@ -235,5 +235,5 @@ def _check(error: confluent_kafka.KafkaError | None, _message: confluent_kafka.M
 
 
 def at(values: Sequence[float], share: float) -> float:
-    """The value that so many are below; not a number if there are none."""
+    """The percentile ``share``; NaN if there are no values."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))] if values else float("nan")

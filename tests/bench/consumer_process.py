@@ -1,7 +1,7 @@
 """One Python consumer, or committer, under measurement, in a process of its own.
 
     read CLIENT BOOTSTRAP ZOOKEEPER TOPIC GROUP RECORDS      reads a topic from its beginning as the group's only member
-    commit CLIENT BOOTSTRAP ZOOKEEPER TOPIC GROUP PARTITIONS SECONDS     commits offsets of so many partitions at a time
+    commit CLIENT BOOTSTRAP ZOOKEEPER TOPIC GROUP PARTITIONS SECONDS     commits offsets of PARTITIONS at a time
 
 The answer is a JSON object: ``count`` of records or commits, ``seconds`` from the first record on, ``cpu_s``.
 """

@@ -38,8 +38,7 @@ _SETTLED_MS = 20_000
 
 
 class Cost(NamedTuple):
-    """``znodes`` that were written, with their ``znode_bytes`` (paths and data), by so many ``zookeeper_requests``,
-    reads included; ``control_requests`` of ``control_bytes`` to brokers."""
+    """``znode_bytes``: paths and data of the written ``znodes``. ``control_requests``: to brokers."""
 
     znodes: float
     znode_bytes: float

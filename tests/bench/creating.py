@@ -10,7 +10,7 @@ from tests.bench.workloads import BenchFailed
 from tests.peers.targets import Target
 
 TOPICS = 2_000
-#: So many in one request.
+#: Number of topics per request.
 _BATCH = 100
 _DELAY_S = 3.0
 _JOIN_TIMEOUT_S = 300

@@ -469,7 +469,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--record", action="store_true", help="write the figures of this Python to request_cost.json")
     parser.add_argument("--valgrind", action="store_true", help="count machine instructions, too (a minute)")
-    parser.add_argument("--turns", type=int, help="only handle so many requests of --kind, for a profiler")
+    parser.add_argument("--turns", type=int, help="only handle this many requests of --kind, for a profiler")
     parser.add_argument("--kind", choices=KINDS, default=KINDS[0])
     options = parser.parse_args()
     if options.turns is not None:

@@ -3,7 +3,7 @@
     python -m tests.bench.summary RAW.json docs/bench/bench.json
 
 Reads what a bench wrote with ``--json``. A list of numbers becomes its median and range; samples are grouped by what
-was measured (``_IDENTITY``) and each figure of a group is summarised likewise.
+was measured (``_IDENTITY``) and each figure of a group is summarised in the same way.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Workload:
 
     @property
     def comes_last(self) -> bool:
-        """It asks for another broker process, or leaves so much behind that it is measured once."""
+        """It needs another broker process, or its many files allow only one measurement."""
         return self.beside is not Beside.NOTHING
 
 

@@ -32,7 +32,7 @@ def framed(api_key: ApiKey, version: int, body: bytes | bytearray) -> bytes:
 
 
 def names(count: int) -> bytes:
-    """Metadata version 1 for so many topics without a name."""
+    """Metadata version 1 for ``count`` topics without a name."""
     return framed(ApiKey.METADATA, 1, struct.pack(">i", count) + bytes(2 * count))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ProtocolError
@@ -19,7 +20,6 @@ from kafka_zk.protocol.group_membership import (
     read_heartbeat_request,
     read_join_group_request,
     read_sync_group_request,
-    whole,
 )
 from kafka_zk.protocol.offset_commit import read_offset_commit_request
 from kafka_zk.protocol.produce import read_produce_request, read_produce_response
@@ -39,7 +39,7 @@ _BY_HAND: list[tuple[ApiKey, Callable[[int, memoryview], Any]]] = [
     (ApiKey.FETCH, read_fetch_response),
     (ApiKey.OFFSET_COMMIT, read_offset_commit_request),
     (ApiKey.JOIN_GROUP, read_join_group_request),
-    (ApiKey.SYNC_GROUP, lambda version, body: whole(read_sync_group_request(version, body))),
+    (ApiKey.SYNC_GROUP, lambda version, body: run_to_end(read_sync_group_request(version, body))),
     (ApiKey.HEARTBEAT, read_heartbeat_request),
 ]
 

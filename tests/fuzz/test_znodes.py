@@ -51,11 +51,11 @@ class World:
         self.cluster.create(topic, assignment, f"{self.number:021d}Q")
 
     def watch(self, broker: Broker) -> None:
-        """As a broker does: whose config changed is read."""
+        """Like a broker: read the entities whose config changed."""
         configs = ConfigRegistry(broker.client)
 
         def changed(entity_type: str, entity_name: str) -> None:
-            reading = ensureDeferred(configs.entities_until_answered(entity_type, [entity_name]))
+            reading = ensureDeferred(configs.synced_entities(entity_type, [entity_name]))
             reading.addErrback(lambda failure: failure.trap(RegistryError))
 
         configs.watch_changes(changed)
@@ -70,7 +70,7 @@ class World:
             ConsumerRegistry(client, "g").members(),
             offsets.fetch([TopicPartition(topic, 0) for topic in VICTIMS]),
             offsets.partitions(),
-            ConfigRegistry(client).entities_until_answered("topics", list(VICTIMS)),
+            ConfigRegistry(client).synced_entities("topics", list(VICTIMS)),
         ):
             try:
                 self.cluster.scheduler.run(work)

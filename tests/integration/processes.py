@@ -14,7 +14,7 @@ from tests.terminal import Terminal
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "kafka_zk"]
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-for _size in ("COLUMNS", "LINES"):  # the width of whoever runs the tests is not that of a pipe
+for _size in ("COLUMNS", "LINES"):  # a pipe does not have the width of the terminal that runs the tests
     ENVIRON.pop(_size, None)
 TIMEOUT_S = 60
 

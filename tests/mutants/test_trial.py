@@ -32,6 +32,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def as_it_is() -> Iterator[Copy]:
         yield Copy(tmp_path)
 
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # plugins take most of the time of dozens of runs
+    monkeypatch.setattr(trial, "PYTEST", [each for each in trial.PYTEST if "hypothesis" not in each])
     monkeypatch.setattr(trial, "ROOT", tmp_path)
     monkeypatch.setattr(command, "ROOT", tmp_path)
     monkeypatch.setattr(command, "copied", as_it_is)

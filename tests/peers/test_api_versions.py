@@ -13,7 +13,7 @@ pytestmark = pytest.mark.peers
 _FORWARDING = "forwarding to a KRaft controller (KIP-590), which a cluster with ZooKeeper has not"
 
 REASONS = {ApiKey.ENVELOPE: _FORWARDING}
-"""What Kafka's broker offers and ours may lack; whoever builds one of them takes its line away."""
+"""What Kafka's broker offers and ours may lack; when one of them is built, its line is removed."""
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def wait_for_leaders(process: BrokerProcess, topics: Sequence[str], timeout_s: f
         if not process.alive:
             raise NotServing(process.process.describe_end())
         if time.monotonic() > deadline_s:
-            raise NotServing(f"no leader within {timeout_s:g} s for {missing[:5]}{process.process.last_words()}")
+            raise NotServing(f"no leader within {timeout_s:g} s for {missing[:5]}{process.process.recent_output()}")
         time.sleep(_POLL_S)
         if process.view() is None:
             continue

@@ -16,7 +16,7 @@ from kafka_zk.rebalance.effects import (
     StartDelivery,
     StopDelivery,
 )
-from kafka_zk.rebalance.hand_over import PATIENCE_TIMER, HandOver
+from kafka_zk.rebalance.hand_over import CLAIM_TIMER, HandOver
 from kafka_zk.rebalance.outbox import Outbox
 from kafka_zk.registry.owners import Claimed, Taken
 
@@ -37,8 +37,8 @@ class Lab:
         self.hand_over.reconcile()
         return [effect.event for effect in self.out.take() if isinstance(effect, Note)]
 
-    def owning(self, *partitions: TopicPartition, basis: object = None) -> "Lab":
-        self.hand_over.aim(dict.fromkeys(partitions, 0), basis=basis)
+    def owning(self, *partitions: TopicPartition, inputs: object = None) -> "Lab":
+        self.hand_over.set_target(dict.fromkeys(partitions, 0), inputs=inputs)
         self.effects()
         self.hand_over.claim_settled({tp: Claimed(7, 1) for tp in partitions})
         self.effects()
@@ -47,7 +47,7 @@ class Lab:
 
 def test_a_claim_that_succeeds_starts_delivery_at_the_committed_offset() -> None:
     lab = Lab()
-    lab.hand_over.aim({T0: 1, T1: 0})
+    lab.hand_over.set_target({T0: 1, T1: 0})
     assert lab.effects() == [ClaimPartition({T0: "c-1", T1: "c-0"})]
     assert lab.effects() == []
     lab.hand_over.claim_settled({T0: Claimed(7, 1), T1: Claimed(-1, 0)})
@@ -57,10 +57,10 @@ def test_a_claim_that_succeeds_starts_delivery_at_the_committed_offset() -> None
 
 def test_a_claim_that_finds_an_owner_watches_it_and_claims_when_it_is_gone() -> None:
     lab = Lab()
-    lab.hand_over.aim({T0: 0})
+    lab.hand_over.set_target({T0: 0})
     lab.effects()
     lab.hand_over.claim_settled({T0: Taken("other-0")})
-    assert lab.effects() == [SetTimer(PATIENCE_TIMER, 300)]
+    assert lab.effects() == [SetTimer(CLAIM_TIMER, 300)]
     assert lab.effects() == []
     lab.hand_over.owners_gone([T0, T1])
     assert lab.effects() == [ClaimPartition({T0: "c-0"})]
@@ -68,7 +68,7 @@ def test_a_claim_that_finds_an_owner_watches_it_and_claims_when_it_is_gone() -> 
 
 def test_incremental_what_stays_is_not_touched_and_claims_do_not_wait() -> None:
     lab = Lab().owning(T0, T1)
-    lab.hand_over.aim({T1: 0, T2: 0})
+    lab.hand_over.set_target({T1: 0, T2: 0})
     assert lab.effects() == [StopDelivery(1, frozenset({T0})), ClaimPartition({T2: "c-0"})]
     lab.hand_over.delivery_stopped(1, {T0: 9})
     assert lab.effects() == [Release({T0: 9})]
@@ -79,8 +79,8 @@ def test_incremental_what_stays_is_not_touched_and_claims_do_not_wait() -> None:
 
 
 def test_eager_everything_stops_and_is_released_before_anything_is_claimed() -> None:
-    lab = Lab().owning(T0, T1, basis="two members")
-    lab.hand_over.aim({T1: 0, T2: 0}, basis="three members")
+    lab = Lab().owning(T0, T1, inputs="two members")
+    lab.hand_over.set_target({T1: 0, T2: 0}, inputs="three members")
     assert lab.effects() == [StopDelivery(1, frozenset({T0, T1}))]
     lab.hand_over.delivery_stopped(1, {T0: 9, T1: None})
     assert lab.effects() == [Release({T0: 9, T1: None})]
@@ -89,15 +89,15 @@ def test_eager_everything_stops_and_is_released_before_anything_is_claimed() -> 
 
 
 def test_eager_an_equal_basis_stops_nothing() -> None:
-    lab = Lab().owning(T0, basis=("range", {"a": 1}))
-    lab.hand_over.aim({T0: 0}, basis=("range", {"a": 1}))
+    lab = Lab().owning(T0, inputs=("range", {"a": 1}))
+    lab.hand_over.set_target({T0: 0}, inputs=("range", {"a": 1}))
     assert lab.effects() == []
 
 
 def test_changes_that_come_in_a_burst_end_at_the_newest() -> None:
-    lab = Lab().owning(T0, basis=1)
+    lab = Lab().owning(T0, inputs=1)
     for number, target in enumerate([{T1: 0}, {T2: 0}, {T0: 0, T1: 0}]):
-        lab.hand_over.aim(target, basis=10 + number)
+        lab.hand_over.set_target(target, inputs=10 + number)
         lab.effects()
     lab.hand_over.delivery_stopped(1, {T0: 4})
     lab.effects()
@@ -107,9 +107,9 @@ def test_changes_that_come_in_a_burst_end_at_the_newest() -> None:
 
 def test_what_is_claimed_in_vain_goes_back_at_once() -> None:
     lab = Lab()
-    lab.hand_over.aim({T0: 0, T1: 0})
+    lab.hand_over.set_target({T0: 0, T1: 0})
     lab.effects()
-    lab.hand_over.aim({})
+    lab.hand_over.set_target({})
     assert lab.effects() == []
     lab.hand_over.claim_settled({T0: Claimed(7, 1), T1: Taken("other-0")})
     assert lab.effects() == [Release({T0: None})]
@@ -119,7 +119,7 @@ def test_what_is_claimed_in_vain_goes_back_at_once() -> None:
 
 def test_a_partition_that_goes_to_another_thread_of_this_member_is_claimed_anew() -> None:
     lab = Lab().owning(T0)
-    lab.hand_over.aim({T0: 1})
+    lab.hand_over.set_target({T0: 1})
     assert lab.effects() == [StopDelivery(1, frozenset({T0}))]
     lab.hand_over.delivery_stopped(1, {T0: 8})
     lab.effects()
@@ -129,7 +129,7 @@ def test_a_partition_that_goes_to_another_thread_of_this_member_is_claimed_anew(
 
 def test_what_was_lost_while_it_stopped_is_not_released() -> None:
     lab = Lab().owning(T0, T1)
-    lab.hand_over.aim({})
+    lab.hand_over.set_target({})
     lab.effects()
     lab.hand_over.lost([T0], "somebody")
     assert lab.effects() == [DropDelivery(frozenset({T0}))]
@@ -139,10 +139,10 @@ def test_what_was_lost_while_it_stopped_is_not_released() -> None:
 
 def test_the_answer_to_a_former_stop_does_not_end_a_newer_one() -> None:
     lab = Lab().owning(T0)
-    lab.hand_over.aim({})
+    lab.hand_over.set_target({})
     lab.effects()
     lab.hand_over.lost([T0], "somebody")
-    lab.owning(T0).hand_over.aim({})
+    lab.owning(T0).hand_over.set_target({})
     assert lab.effects() == [StopDelivery(2, frozenset({T0}))]
     lab.hand_over.delivery_stopped(1, {T0: 3})
     assert lab.effects() == []
@@ -152,7 +152,7 @@ def test_the_answer_to_a_former_stop_does_not_end_a_newer_one() -> None:
 
 def test_an_ended_session_drops_what_is_delivered_and_forgets_the_rest() -> None:
     lab = Lab().owning(T0)
-    lab.hand_over.aim({T0: 0, T1: 0, T2: 0})
+    lab.hand_over.set_target({T0: 0, T1: 0, T2: 0})
     lab.effects()
     lab.hand_over.claim_settled({T1: Taken("other-0")})
     lab.effects()
@@ -167,7 +167,7 @@ def test_a_rebalance_is_told_from_its_start_to_its_end() -> None:
     lab = Lab().owning(T0, T1)
     lab.out.take()
     lab.out.now_ms, lab.out.cause = 100, "b came"
-    lab.hand_over.aim({T1: 0, T2: 0}, "cooperative-sticky", 4)
+    lab.hand_over.set_target({T1: 0, T2: 0}, "cooperative-sticky", 4)
     started, stopped = lab.notes()
     assert started == events.RebalanceStarted(100, "c", "b came", 0, "cooperative-sticky", 4)
     assert stopped.partitions == (T0,)
@@ -180,13 +180,13 @@ def test_a_rebalance_is_told_from_its_start_to_its_end() -> None:
 
 def test_a_wait_that_takes_longer_than_the_patience_is_warned_of_and_goes_on() -> None:
     lab = Lab()
-    lab.hand_over.aim({T0: 0})
+    lab.hand_over.set_target({T0: 0})
     lab.effects()
     lab.hand_over.claim_settled({T0: Taken("other-0")})
     lab.effects()
     lab.out.now_ms = 300
-    lab.hand_over.patience_ended()
+    lab.hand_over.check_overdue_claims()
     effects = lab.out.take()
     (overdue,) = [effect.event for effect in effects if isinstance(effect, Note)]
     assert isinstance(overdue, events.ClaimOverdue) and (overdue.owner, overdue.waited_ms) == ("other-0", 300)
-    assert effects[-1] == SetTimer(PATIENCE_TIMER, 600)
+    assert effects[-1] == SetTimer(CLAIM_TIMER, 600)

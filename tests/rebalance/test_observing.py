@@ -43,8 +43,8 @@ def test_a_member_with_records_to_deliver_reports_the_end_of_its_lease_once() ->
     asking.start()
     asking.join()
     assert answers == [False] and not member.suspended and not member.named(events.LeaseEnded)
-    member.driver.lease.held_back()
-    member.driver.lease.held_back()
+    member.driver.lease.report_if_ended()
+    member.driver.lease.report_if_ended()
     assert len(member.named(events.LeaseEnded)) == 1
     member.client.heal()
     group.settle(3000)

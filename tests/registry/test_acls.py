@@ -5,7 +5,7 @@ import pytest
 from kafka_zk.base.turns import after
 from kafka_zk.registry.acls import AclRegistry
 from kafka_zk.registry.client.errors import InvalidZnode
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.znodes import acl as znodes
 from kafka_zk.security.acl import Acl, Acls, Operation, Pattern, PatternType, Permission, ResourceType
 from tests.registry.world import World
@@ -49,7 +49,8 @@ def test_writers_do_not_undo_each_other() -> None:
     registries = [AclRegistry(client) for client in world.clients]
 
     async def add(number: int, added: Acls) -> None:
-        await until_answered(world.clients[number], lambda: registries[number].update(TOPIC, lambda was: was | added))
+        update = registries[number].update
+        await retry_until_connected(world.clients[number], lambda: update(TOPIC, lambda was: was | added))
 
     async def add_all(number: int) -> None:
         for user in range(200):

@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.registry.brokers import BrokerRegistry, LiveBrokers
 from kafka_zk.registry.client.client import Delete, SessionState
 from kafka_zk.registry.client.errors import DuplicateBrokerId, RegistryError, SessionLost
-from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.registry.registration import max_leftover_ms
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.sim.zookeeper.client import SimClient
@@ -116,7 +116,7 @@ def test_a_second_broker_with_the_same_id_is_refused_after_the_wait(world: World
     with pytest.raises(DuplicateBrokerId, match=r"broker id 0 is already .* live broker at 127.0.0.1:9092"):
         world.scheduler.run(second.register(broker_info(0, 9093)))
     waited_ms = world.scheduler.now_ms - began_ms
-    assert ghost_life_ms(6000) <= waited_ms < ghost_life_ms(6000) + 100
+    assert max_leftover_ms(6000) <= waited_ms < max_leftover_ms(6000) + 100
     assert world.scheduler.run(first.live())[0][0].port == 9092
 
 

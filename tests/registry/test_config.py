@@ -46,7 +46,7 @@ def test_one_that_cannot_be_understood_hides_no_other(world: World) -> None:
         await registry.set_entity("topics", "good", {"a": "1"})
         await registry.set_entity("topics", "bad", {})
         await world.clients[0].set("/config/topics/bad", b"?")
-        read = await registry.entities_until_answered("topics", ["bad", "good", "none"])
+        read = await registry.synced_entities("topics", ["bad", "good", "none"])
         assert read == {"bad": {}, "good": {"a": "1"}, "none": {}}
 
     world.scheduler.run(story())
@@ -89,7 +89,7 @@ def test_configs_are_read_over_a_lost_connection(world: World) -> None:
     """A change is announced only once, so a broker that gave up after a failed read would never learn of it."""
     writer, reader = world.clients
     world.scheduler.run(ConfigRegistry(writer).set_entity("topics", "t", {"a": "1"}))
-    read = ensureDeferred(ConfigRegistry(reader).entities_until_answered("topics", ["t"]))
+    read = ensureDeferred(ConfigRegistry(reader).synced_entities("topics", ["t"]))
     names = ensureDeferred(ConfigRegistry(reader).entity_names("topics"))
     reader.disconnect()
     world.scheduler.run_for(1000)
@@ -119,7 +119,7 @@ def test_a_server_that_lags_behind_is_brought_up_to_date(world: World) -> None:
 
     async def story() -> None:
         await ConfigRegistry(world.clients[1]).set_entity("topics", "t", {"min.insync.replicas": "2"})
-        assert await registry.entities_until_answered("topics", ["t"]) == {"t": {"min.insync.replicas": "2"}}
+        assert await registry.synced_entities("topics", ["t"]) == {"t": {"min.insync.replicas": "2"}}
 
     world.scheduler.run(story())
 

@@ -7,7 +7,7 @@ from kafka_zk.registry.client.client import Create, Delete, SessionState
 from kafka_zk.registry.client.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
 from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
-from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.registry.registration import max_leftover_ms
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.sim.zookeeper.client import SimClient
@@ -90,7 +90,7 @@ def test_two_live_members_cannot_have_one_instance_id() -> None:
     began_ms = world.scheduler.now_ms
     with pytest.raises(FencedInstanceId, match="instance id i1 of group g is held by another live consumer"):
         world.scheduler.run(simulated(world, 1).register("g_i1", STATIC))
-    assert ghost_life_ms(6000) <= world.scheduler.now_ms - began_ms < ghost_life_ms(6000) + 100
+    assert max_leftover_ms(6000) <= world.scheduler.now_ms - began_ms < max_leftover_ms(6000) + 100
     with pytest.raises(DuplicateConsumerId, match="consumer id g_i1 is already registered in group g"):
         world.scheduler.run(simulated(world, 1).register("g_i1", OURS))
 
@@ -122,7 +122,7 @@ def test_a_ghost_is_outwaited_anew_after_zookeeper_was_away(away_ms: float) -> N
     assert world.scheduler.run(joining[0]) > 0
     with pytest.raises(FencedInstanceId, match="instance id i1"):
         world.scheduler.run(joining[1])
-    assert ghost_life_ms(6000) <= world.scheduler.now_ms - began_ms < ghost_life_ms(6000) + 200
+    assert max_leftover_ms(6000) <= world.scheduler.now_ms - began_ms < max_leftover_ms(6000) + 200
 
 
 def test_a_group_that_is_removed_while_somebody_joins_is_made_again() -> None:

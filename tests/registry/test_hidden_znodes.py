@@ -48,7 +48,7 @@ def test_configs_leave_out_the_hidden_one_with_one_error_until_it_is_readable(wo
     hide(world, "/config/topics/locked")
 
     def read() -> dict[str, dict[str, str]]:
-        return world.scheduler.run(registry.entities_until_answered("topics", ["locked", "open", "none"]))
+        return world.scheduler.run(registry.synced_entities("topics", ["locked", "open", "none"]))
 
     with capturedLogs() as events:
         assert read() == read() == {"open": {"a": "open"}, "none": {}}

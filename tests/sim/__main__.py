@@ -164,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--transactional", action="store_true", help="the world of transactions")
     parser.add_argument("--extraction", action="store_true", help="the world of drivers that extract")
     parser.add_argument("--acls", action="store_true", help="the world of ACLs that change")
-    parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: so many processes, not one per core")
+    parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: processes (default: one per core)")
     parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")
     named = ", ".join(SAFEGUARDS)

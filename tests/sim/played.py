@@ -19,7 +19,7 @@ ASKED = "KAFKA_ZK_RECORD_ROUNDS"
 
 
 class Range(NamedTuple):
-    """Seeds from ``first`` to ``last``, of which so many failed."""
+    """Seeds from ``first`` to ``last``, and the number of failed ones."""
 
     kind: str
     commit: str

@@ -204,8 +204,8 @@ class KeyedLog(NamedTuple):
 
 
 def last_records(time_ms: float, tp: TopicPartition, logs: Sequence[KeyedLog]) -> list[str]:
-    """Of the last record of each key that one replica has, and another one calls committed, that one has it or a later
-    one, however each of them was compacted."""
+    """For each key: if a record of one replica is committed at another, that replica has it or a later one, in spite of
+    compaction."""
     broken = []
     for one in logs:
         for other in logs:

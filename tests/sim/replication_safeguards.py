@@ -94,7 +94,7 @@ def ends_are_told_before_they_are_known(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_epoch_check_of_leaders(patch: pytest.MonkeyPatch) -> None:
-    """Whoever asks in another leader epoch is served."""
+    """Requests in another leader epoch are served."""
     leader_log = Partition.leader_log
     patch.setattr(Partition, "leader_log", lambda self, current_leader_epoch=-1: leader_log(self))
 
@@ -123,7 +123,7 @@ def any_isr_is_written(patch: pytest.MonkeyPatch) -> None:
         )
         return WriteState(tp, wanted, ())
 
-    patch.setattr(alter_partition, "judge", granted)
+    patch.setattr(alter_partition, "validate", granted)
 
 
 def no_flush_of_followers(patch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def whoever_lost_power_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_of_the_isr_is_elected(patch: pytest.MonkeyPatch) -> None:
-    """Kafka's order, whoever started uncleanly."""
+    """Kafka's order, regardless of unclean starts."""
     most_trusted = election._most_trusted
     patch.setattr(
         election,
@@ -199,7 +199,7 @@ def recovery_keeps_every_gap(patch: pytest.MonkeyPatch) -> None:
 
 
 def compaction_goes_beyond_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
-    """Gaps are there before the recovery point on disk explains them."""
+    """Gaps exist before the recovery point on disk covers them."""
     patch.setattr(HostedLogs, "prepare_recovery_point", lambda self, log, offset: None)
 
 

@@ -101,7 +101,7 @@ def no_election_after_a_reconnect(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_check_of_the_generation(patch: pytest.MonkeyPatch) -> None:
-    """Whoever was a member of a group of the broker commits for ever."""
+    """A former member of a broker's group can still commit."""
     patch.setattr(Group, "commit_refusal", lambda self, *committer, transactional=False: ErrorCode.NONE)
 
 

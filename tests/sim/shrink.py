@@ -10,7 +10,7 @@ _SHORTEST_MS = 100
 
 
 def shrunk(outcome: Outcome, play: Play, tries: int = 60) -> Outcome:
-    """A run of the same seed that fails, too; at most so many are tried."""
+    """A shorter run of the same seed that also fails, after at most ``tries`` attempts."""
     left = tries
     smaller: Outcome | None = outcome
     while smaller is not None:

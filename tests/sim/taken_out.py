@@ -25,7 +25,7 @@ def play_without(take_out: TakeOut, play: Play, seed: int) -> Outcome:
 
 
 def find(module: str, safeguards: Mapping[str, TakeOut], play: Play, seeds: str) -> int:
-    """The command: ``seeds`` are those of whoever names none. Returns the exit code."""
+    """The command. ``seeds``: the default of --seeds. Returns the exit code."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=__doc__)
     parser.add_argument("name", choices=sorted(safeguards))
     parser.add_argument("--seeds", metavar="A-B", default=seeds)

@@ -48,7 +48,7 @@ def test_a_broker_may_lack_what_was_sent_before_its_power_loss() -> None:
 
 
 def test_a_dead_broker_whose_session_goes_on_may_be_elected() -> None:
-    """No controller can know."""
+    """No controller can detect this."""
     losses = led_by(2)
     losses.power_lost(LOST_MS, 1)
     assert losses.written(LATER_MS, TP, 1, (1, 3), LONG_AGO) == []

@@ -1,6 +1,6 @@
 """Scenarios: the built-in ones are played as they were when they were written; what a file can say, and its errors.
 
-With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment the traces are written anew. Commit that only if you understand the
+With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment the traces are rewritten. Commit that only if you understand the
 difference.
 """
 

@@ -37,7 +37,7 @@ def test_what_a_killed_process_awaited_does_not_go_on_when_it_is_collected() -> 
 
 
 def test_what_ends_after_a_world_is_no_failure_of_it() -> None:
-    """Whoever reads its failures a little later reads the same, whether the collector has run meanwhile or not."""
+    """Its failures do not depend on whether the garbage collector has run before they are read."""
 
     async def later(signal: "Deferred[None]") -> None:
         await signal

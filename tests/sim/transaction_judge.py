@@ -25,7 +25,7 @@ class Outcome(Enum):
 
 
 class Append(NamedTuple):
-    """``acknowledged_ns`` is ``NEVER``, and ``offset`` -1, if nobody heard of it."""
+    """``acknowledged_ns`` is ``NEVER``, and ``offset`` -1, if no client received the response."""
 
     partition: int
     value: str
@@ -45,7 +45,7 @@ class Poll(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """``commit_ns``: when the client first asked for the commit; ``ended_ns``: when it heard of the end."""
+    """``commit_ns``: when the client first asked for the commit; ``ended_ns``: when it received the response."""
 
     name: str
     producer: str

@@ -50,14 +50,14 @@ def markers_of_all_but_one(patch: pytest.MonkeyPatch) -> None:
 def commits_become_aborts(patch: pytest.MonkeyPatch) -> None:
     """A coordinator that takes over ends what was being committed as if nobody had committed it."""
 
-    def loaded(transaction: Transaction, now_ms: int) -> Any:
+    def complete_prepared(transaction: Transaction, now_ms: int) -> Any:
         effects = []
         for effect in take_over(transaction, now_ms):
             effects.append(effect._replace(commit=False) if isinstance(effect, SendMarkers) else effect)
         return effects
 
-    take_over = Transaction.loaded
-    patch.setattr(Transaction, "loaded", loaded)
+    take_over = Transaction.complete_prepared
+    patch.setattr(Transaction, "complete_prepared", complete_prepared)
 
 
 def offsets_count_at_once(patch: pytest.MonkeyPatch) -> None:

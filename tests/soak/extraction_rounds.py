@@ -33,7 +33,7 @@ PRODUCERS = {"e0": "ours", "e1": "ours", "e2": "librdkafka", "e3": "librdkafka"}
 TOPIC = "transactions-to-parquet"
 NOTHING, KILL, ZOMBIE = "nothing", "is killed", "stands still, and a successor begins"
 _RECORDS = 20
-"""At least so many are committed between two extractions."""
+"""Minimum number of records committed between two extractions."""
 _END_S = 90
 
 

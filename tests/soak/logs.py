@@ -9,7 +9,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 from tests.storage.helpers import T0, Clock, append, batch, read_values
 
@@ -40,7 +40,7 @@ class RandomLogs:
             cluster_id="c",
             clock_ms=Clock(),
             settings=ManagerSettings(recovery_helper_count=helper_count),
-            surroundings=Surroundings(observe=self.findings.append),
+            callbacks=LogCallbacks(observe=self.findings.append),
         )
         self.appended: dict[TopicPartition, Values] = {}
         self.acknowledged: dict[TopicPartition, int] = {}

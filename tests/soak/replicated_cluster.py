@@ -367,7 +367,7 @@ class ReplicatedCluster:
                 found.append(f"broker {broker.broker_id} logged a traceback:\n{output[max(0, place - 300) :][:3000]}")
         return found
 
-    def last_words(self) -> list[str]:
+    def recent_output(self) -> list[str]:
         """The end of each broker's log, which explains why a client got no response."""
         found = []
         for broker in self.brokers:

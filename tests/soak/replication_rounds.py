@@ -167,7 +167,7 @@ class ReplicationRounds:
         return sum(len(sender.acknowledged) for sender in self.senders)
 
     def wait_acknowledged(self, count: int, timeout_s: float = _END_S) -> None:
-        """So many more."""
+        """Wait for ``count`` more."""
         wanted = self.acknowledged_count + count
         wait_until(lambda: self.acknowledged_count >= wanted, timeout_s, f"{count} more acknowledgements")
 
@@ -300,7 +300,7 @@ class ReplicationRounds:
         evidence = self._evidence()
         self._say(summary(evidence))
         found = [*self.late, *faults(evidence), *self._cluster.complaints()]
-        return [*found, self.story(), *self._cluster.last_words()] if found else []
+        return [*found, self.story(), *self._cluster.recent_output()] if found else []
 
     def _logs(self) -> dict[int, dict[int, bytes]]:
         """Of the brokers that have a replica."""
@@ -346,7 +346,7 @@ class ReplicationRounds:
 
 
 def play_campaign(make: Callable[[Cluster], ReplicationRounds], rounds: int, cluster: Cluster) -> None:
-    """New brokers, so many rounds on them, and the verdict.
+    """Start new brokers, run ``rounds`` rounds on them, and return the verdict.
 
     With KAFKA_ZK_RECORD_ROUNDS=1 in the environment the rounds are recorded in tests/sim/played.txt.
 

@@ -1,5 +1,5 @@
 """Power goes at a random moment: only what was not flushed may be lost, and with ``flush.messages=1`` nothing that was
-acknowledged. Several lives in a row, since what one start leaves must carry the next.
+acknowledged. The machine restarts several times, because each start depends on the files of the previous one.
 """
 
 import dataclasses

@@ -12,7 +12,7 @@ from tests.soak.replication_rounds import ReplicationRounds, play_campaign
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 FIVE_EVERY = 4
-"""So many seeds have one with five brokers."""
+"""This number of seeds has a round with five brokers."""
 ROUNDS = 10
 """Of one seed at most: then the next one begins with new brokers."""
 

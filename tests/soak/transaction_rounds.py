@@ -63,7 +63,7 @@ class TransactionRounds(ReplicationRounds):
         return min(len(reader.observed) for reader in self.observers)
 
     def wait_acknowledged(self, count: int, timeout_s: float = _END_S) -> None:
-        """So many more; a program that was fenced meanwhile has a successor."""
+        """Wait for ``count`` more; a fenced program gets a successor."""
         wanted = self.acknowledged_count + count
 
         def is_acknowledged() -> bool:

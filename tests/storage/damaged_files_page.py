@@ -1,6 +1,6 @@
 """``docs/reference/damaged-files.md``, made of the results.
 
-``python -m tests.storage.damaged_files_page`` finds out anew what our storage makes of damaged files, and writes both.
+``python -m tests.storage.damaged_files_page`` runs our storage on damaged files again, and writes both.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from kafka_zk.base.types import TimestampOffset
 from kafka_zk.storage.cleaner.cleaner import CleanedSegment, CleanerConfig
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, examine
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.conversion import down_convert_batch
 from kafka_zk.storage.records.record_batch import MAX_UNCOMPRESSED_BYTES, Buffer, iter_batches
@@ -21,7 +21,7 @@ def clean_here(log: Log, config: CleanerConfig, now_ms: int) -> Cleaning | None:
 
     Raises: as ``CleanWork.run``, OSError.
     """
-    to_clean = look_at(log, now_ms)
+    to_clean = examine(log, now_ms)
     if not to_clean.has_work:
         return None
     cleaning = Cleaning(to_clean, config, now_ms)

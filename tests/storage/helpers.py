@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.base.types import LogAppendInfo, TimestampOffset, TopicPartition
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.log.recovery_work import run_here
-from kafka_zk.storage.manager.log_loader import Dropped, Means, create_log, load_log_steps
+from kafka_zk.storage.manager.log_loader import Dropped, LogDependencies, create_log, load_log_steps
 from kafka_zk.storage.records.log_validator import NotConformed, conform, validate_batch
 from kafka_zk.storage.records.record_batch import Header, RecordBatchBuilder, iter_batches
 from kafka_zk.storage.records.record_decoder import decode_records
@@ -87,7 +87,7 @@ def store(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0)
 
 def new_log(tmp_path: Path, pool: FilePool | None = None, **config: Any) -> Log:
     """An empty log in ``tmp_path``."""
-    return create_log(TP, str(tmp_path / "events-0"), LogConfig(**config), Means(pool or FilePool()), T0)
+    return create_log(TP, str(tmp_path / "events-0"), LogConfig(**config), LogDependencies(pool or FilePool()), T0)
 
 
 def reopen(
@@ -100,12 +100,12 @@ def reopen(
     now_ms: int = T0,
 ) -> tuple[Log, Dropped | None]:
     """Load the log's directory as the next start would; without ``clean`` as after a crash."""
-    return run_here(
+    return run_to_end(
         load_log_steps(
             TP,
             str(log.directory),
             log.config,
-            Means(FilePool()),
+            LogDependencies(FilePool()),
             now_ms,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,

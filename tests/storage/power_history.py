@@ -20,7 +20,7 @@ from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.large_snapshots import WRITTEN_AT_ONCE
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_cleaner_manager import LogCleanerManager
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import iter_batches
@@ -93,7 +93,7 @@ class Lives:
             broker_id=0,
             cluster_id="c",
             clock_ms=Clock(),
-            surroundings=Surroundings(observe=self.findings.append, random=self.random),
+            callbacks=LogCallbacks(observe=self.findings.append, random=self.random),
         )
         self.dropped_count += len(self.logs.start({}).dropped)
         self.cleaner = LogCleanerManager(self.logs, lambda tp, reason: None)
@@ -210,9 +210,9 @@ class Lives:
 
     def _clean(self, log: Log) -> None:
         log.flush(log.segments.active.base_offset if log.tp != PRODUCED else None)
-        if not self.cleaner.want_now(log.tp):
+        if not self.cleaner.clean_next(log.tp):
             return
-        for _ in self.cleaner.look_steps(T0):
+        for _ in self.cleaner.examine_steps(T0):
             pass
         cleaning = self.cleaner.grab(SMALL, T0)
         if cleaning is None:

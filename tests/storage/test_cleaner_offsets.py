@@ -11,7 +11,7 @@ from kafka_zk.storage.files.checkpoints import write_offsets
 from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.compacted import SMALL
 from tests.storage.done_here import clean_here
@@ -30,7 +30,7 @@ def started(path: Path, told: list[Finding] | None = None) -> LogManager:
         broker_id=1,
         cluster_id="c",
         clock_ms=Clock(),
-        surroundings=Surroundings(observe=told.append),
+        callbacks=LogCallbacks(observe=told.append),
     )
     logs.start({})
     return logs

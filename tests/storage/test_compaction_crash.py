@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.log.recovery_work import run_here
-from kafka_zk.storage.manager.log_loader import Means, load_log_steps
+from kafka_zk.storage.manager.log_loader import LogDependencies, load_log_steps
 from tests.soak.power import JournaledDisk, Killed
 from tests.storage.compacted import History, check
 from tests.storage.helpers import TP
@@ -41,12 +41,12 @@ def make_history(path: Path, seed: int) -> History:
 
 
 def load(history: History, directory: Path, recovery_point: int) -> Log:
-    log, dropped = run_here(
+    log, dropped = run_to_end(
         load_log_steps(
             TP,
             str(directory),
             history.log.config,
-            Means(FilePool()),
+            LogDependencies(FilePool()),
             history.now_ms,
             recovery_point=recovery_point,
             log_start_offset=0,

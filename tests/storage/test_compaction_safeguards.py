@@ -10,6 +10,7 @@ import pytest
 from kafka_zk.native.loading import Implementation
 from kafka_zk.storage.cleaner import cleaned_transactions, cleaner, log_to_clean, offset_map, record_filter
 from kafka_zk.storage.segments import log_segments, segment_swap
+from tests.changed_source import compiled
 from tests.storage.cleaner import test_log_to_clean, test_record_filter
 from tests.storage.cleaner.test_cleaner_model import run_history
 from tests.storage.test_compaction_crash import crash_everywhere
@@ -162,9 +163,7 @@ def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     module, text, replacement, _ = SAFEGUARDS[safeguard]
     source = inspect.getsource(module)
     assert source.count(text) == 1, f"the source has no single {text!r}"
-    changed = ModuleType(module.__name__)
-    exec(compile(source.replace(text, replacement), f"<{module.__name__} changed>", "exec"), changed.__dict__)
-    others = functions(changed)
+    others = functions(compiled(module, source.replace(text, replacement)))
     for name, function in functions(module).items():
         if name in others and function.__module__ == module.__name__:
             patch.setattr(function, "__code__", others[name].__code__)

@@ -18,7 +18,7 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_snapshot import SnapshotUnderWay
 from kafka_zk.storage.log.producer_state import ProducerState
-from kafka_zk.storage.manager.hosted_logs import HostedLogs, Surroundings
+from kafka_zk.storage.manager.hosted_logs import HostedLogs, LogCallbacks
 from kafka_zk.storage.manager.log_dir import LogDir
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.manager.log_start import StartReport
@@ -168,8 +168,8 @@ CONFIG = LogConfig(cleanup_policy=("compact",), segment_bytes=250)
 
 def manager(path: Path, **options: Any) -> LogManager:
     directories = [path / "a", path / "b"]
-    surroundings = Surroundings(**options)
-    return LogManager(directories, CONFIG, broker_id=0, cluster_id="c", clock_ms=Clock(), surroundings=surroundings)
+    callbacks = LogCallbacks(**options)
+    return LogManager(directories, CONFIG, broker_id=0, cluster_id="c", clock_ms=Clock(), callbacks=callbacks)
 
 
 def crash(logs: LogManager) -> None:

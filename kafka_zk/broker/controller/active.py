@@ -1,6 +1,6 @@
-"""One reign of the controller, from its election until the broker resigns or loses its session.
+"""One term of the controller, from its election until the broker resigns or loses its session.
 
-It owns its context, fenced store, channels to brokers and watches, so that no state reaches another reign.
+It owns its context, fenced store, channels to brokers and watches, so that no state reaches another term.
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
@@ -25,13 +25,13 @@ from kafka_zk.broker.controller.control_requests import (
     StopReplicaRequest,
     portions,
 )
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import Send, SendUpdateMetadata
 from kafka_zk.broker.controller.environment import Environment
 from kafka_zk.broker.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.broker.controller.leader_elections import LeaderElections
 from kafka_zk.broker.controller.reassignments import Reassignments
-from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import ControllerReporter
 from kafka_zk.broker.controller.request_batch import RequestBatch, Step
 from kafka_zk.broker.controller.state_changes import StateChanges
@@ -54,7 +54,7 @@ from kafka_zk.registry.znodes.topics import topic_path
 _log = Logger()
 
 BALANCE_AFTER_S = 5
-"""Delay until a reign's first check for imbalance, as in Kafka."""
+"""Delay until a term's first check for imbalance, as in Kafka."""
 
 RETRY_INTERVAL_S = 10
 """Interval between retries of elections for leaderless partitions and of deletions that a broker rejected."""
@@ -91,7 +91,7 @@ class ActiveController:
         self._put = put
         self._reporter = reporter
         self._source = source = reporter.source
-        self._turns = Turns(clock, goes_on=True)
+        self._turns = Turns(clock, ignores_disconnect=True)
         self._batch = RequestBatch(self.context, broker_id, config.listener_name)
         self._changes = StateChanges(
             self.context,
@@ -102,7 +102,7 @@ class ActiveController:
             config.unclean_leader_election_enable,
             self._turns,
         )
-        tools = ReignTools(self.context, self.store, self._changes, reporter, self._turns)
+        tools = ControllerTools(self.context, self.store, self._changes, reporter, self._turns)
         self._deletions = Deletions(tools, enabled=config.delete_topic_enable)
         self._isr_changes = IsrChanges(tools)
         self.elections = LeaderElections(tools, config.leader_imbalance_per_broker_percentage)
@@ -270,8 +270,8 @@ class ActiveController:
 
     async def _retry_due(self) -> None:
         """Retry failed elections and deletions: no watch reports that the cause of a failure is gone."""
-        if await self._changes.stuck():
-            self._put("election of what has no leader", self._changes.elect_stuck, once=True)
+        if await self._changes.electable():
+            self._put("election of what has no leader", self._changes.elect_electable, once=True)
         if topic_deletion.waiting(self.context):
             self._put("deletion of what was refused", self._deletions.try_refused, once=True)
 

@@ -35,7 +35,7 @@ Verdict = WriteState | LeadershipInfo | ErrorCode
 """The state to write; the current state if it already equals the proposal; or the reason for the rejection."""
 
 
-def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Proposal) -> Verdict:
+def validate(context: Context, broker_id: int, tp: TopicPartition, proposal: Proposal) -> Verdict:
     """Judge a proposal from a registered broker."""
     info = context.leadership.get(tp)
     if info is None:

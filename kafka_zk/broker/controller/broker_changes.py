@@ -7,12 +7,12 @@ from kafka_zk.broker.controller import events, partition_state
 from kafka_zk.broker.controller.channels import Channels
 from kafka_zk.broker.controller.context import LiveBroker, Replica
 from kafka_zk.broker.controller.control_requests import Answer
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.deletions import Deletions
-from kafka_zk.broker.controller.effects import SendUpdateMetadata, without_news_of
+from kafka_zk.broker.controller.effects import SendUpdateMetadata, without_updates_of
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reassignments import Reassignments
-from kafka_zk.broker.controller.reign_tools import ReignTools
-from kafka_zk.broker.controller.reporter import few
+from kafka_zk.broker.controller.reporter import shortened
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import isr
@@ -32,7 +32,7 @@ class BrokerChanges:
     def __init__(
         self,
         controller_id: int,
-        tools: ReignTools,
+        tools: ControllerTools,
         deletions: Deletions,
         reassignments: Reassignments,
         channels: Channels,
@@ -69,7 +69,7 @@ class BrokerChanges:
         if not (started or failed or bounced or updated):
             return
         self._reporter.event(events.BrokersChanged, *(tuple(ids) for ids in (started, failed, bounced, updated)))
-        shown = [few(ids) for ids in (started, failed, bounced, updated)]
+        shown = [shortened(ids) for ids in (started, failed, bounced, updated)]
         self._reporter.info("brokers started: %s; failed: %s; bounced: %s; updated: %s", *shown)
         for broker_id in (*bounced, *failed):
             self._channels.remove(broker_id)
@@ -135,7 +135,7 @@ class BrokerChanges:
         elected = await self._changes.elect_waiting()
         await self.leaders_lead(elected)
         shrunk = await self._changes.move_replicas(others, ReplicaEvent.TAKE_OFFLINE)
-        await self._changes.send(without_news_of(shrunk, elected))
+        await self._changes.send(without_updates_of(shrunk, elected))
         await self._deletions.replicas_failed(deleting)
         if not others and not elected:
             await self._changes.send([SendUpdateMetadata(None)])
@@ -147,7 +147,7 @@ class BrokerChanges:
         may be dead or paused, and are not awaited.
         """
         if elected:
-            await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
+            await self._channels.all_answered(LEADERS_WITHIN_S, self._controller_id)
 
     # -- log directories --
 

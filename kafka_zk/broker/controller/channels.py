@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
-from kafka_zk.base.turns import after, worked_off
+from kafka_zk.base.turns import after, run_in_turns
 from kafka_zk.broker.config.inter_broker_protocol import ControlVersions
 from kafka_zk.broker.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
 from kafka_zk.broker.controller.turns import PARTITION_COST
@@ -153,7 +153,7 @@ class BrokerChannel:
             self._running = True
             ensureDeferred(self._run())
 
-    def told(self) -> "Deferred[None]":
+    def all_answered(self) -> "Deferred[None]":
         """Fires when the broker has answered every request queued before this call, or is gone."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append((self._queued_count, waiting))
@@ -193,7 +193,7 @@ class BrokerChannel:
         self._queue.popleft()
         self._answered_count += 1
         for answer in answers:
-            self._tell(self._on_answer, request, answer)
+            self._notify(self._on_answer, request, answer)
         self._wake_waiting()
 
     def _wake_waiting(self) -> None:
@@ -203,10 +203,10 @@ class BrokerChannel:
     async def _failed(self, request: ControlRequest, error: Exception) -> None:
         if self._closed:
             return
-        self._tell(self._on_failure, request, error)
+        self._notify(self._on_failure, request, error)
         await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
-    def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
+    def _notify(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
         """Call a listener; its errors do not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
@@ -219,9 +219,9 @@ class BrokerChannel:
         version = _common_version(request, self._versions, connection.versions)
         answers = []
         if isinstance(request, UpdateMetadataRequest):
-            await worked_off(self._clock, (count * PARTITION_COST for count in request.update.prepare()))
+            await run_in_turns(self._clock, (count * PARTITION_COST for count in request.update.prepare()))
         for message in request.messages(version):
-            body = await worked_off(self._clock, codec.encode_body_in_steps(message, request.api_key, version))
+            body = await run_in_turns(self._clock, codec.encode_body_in_steps(message, request.api_key, version))
             response = await connection.request_encoded(request.api_key, version, body)
             answers.append(request.answer(version, response))
         return answers
@@ -287,12 +287,12 @@ class Channels:
         if channel is not None:
             channel.send(request)
 
-    async def told(self, limit_s: float, broker_id: int | None = None) -> None:
+    async def all_answered(self, limit_s: float, broker_id: int | None = None) -> None:
         """Wait until all brokers (or one) have answered all requests so far or are gone, at most ``limit_s``."""
         over: Deferred[None] = Deferred()
         timer = self._clock.callLater(limit_s, over.callback, None)
         asked = [each for each in self._channels if broker_id in (None, each)]
-        waits = DeferredList([self._channels[each].told() for each in asked])
+        waits = DeferredList([self._channels[each].all_answered() for each in asked])
         waits.addCallback(lambda _: None if over.called else over.callback(None))
         try:
             await over

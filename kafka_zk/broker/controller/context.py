@@ -99,11 +99,11 @@ def assignment_of(topic: TopicAssignment, partition: int) -> ReplicaAssignment:
 
 
 class Context:
-    """One reign's state; except for the epochs, the failover fills it."""
+    """One term's state; except for the epochs, the failover fills it."""
 
     def __init__(self, epoch: int = 0, epoch_zk_version: int = 0) -> None:
         self.epoch = epoch
-        """The controller epoch of the reign, constant; greater than that of any earlier reign."""
+        """The controller epoch of the term, constant; greater than that of any earlier term."""
         self.epoch_zk_version = epoch_zk_version
         """Version of ``/controller_epoch`` after the election, constant; every write requires it (fencing)."""
         self.brokers: dict[int, LiveBroker] = {}

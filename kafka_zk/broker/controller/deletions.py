@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events, topic_deletion
 from kafka_zk.broker.controller.context import Replica
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.effects import SendUpdateMetadata
-from kafka_zk.broker.controller.reign_tools import ReignTools
-from kafka_zk.broker.controller.reporter import few
+from kafka_zk.broker.controller.reporter import shortened
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent, ReplicaState
 from kafka_zk.broker.controller.turns import PARTITION_COST
 from kafka_zk.protocol.errors import ErrorCode
@@ -17,7 +17,7 @@ from kafka_zk.registry.znodes import admin
 class Deletions:
     """Call ``run`` after any event that may unblock a deletion."""
 
-    def __init__(self, tools: ReignTools, *, enabled: bool) -> None:
+    def __init__(self, tools: ControllerTools, *, enabled: bool) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._enabled = enabled
 
@@ -30,7 +30,7 @@ class Deletions:
         """``/admin/delete_topics`` has changed."""
         ordered = await self._known_orders()
         if ordered:
-            self._reporter.info("deletion ordered: %s", few(ordered))
+            self._reporter.info("deletion ordered: %s", shortened(ordered))
             topic_deletion.enqueue(self._context, ordered)
             await self.run()
 
@@ -115,4 +115,4 @@ class Deletions:
             self._reporter.event(events.TopicDeleted, topic)
         self._reporter.forget(topics)
         self._store.forget(topics)
-        self._reporter.info("deleted topics %s", few(topics))
+        self._reporter.info("deleted topics %s", shortened(topics))

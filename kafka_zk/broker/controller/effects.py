@@ -55,7 +55,7 @@ class SendUpdateMetadata(NamedTuple):
 Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
 
 
-def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
+def without_updates_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
     """The effects without UpdateMetadata for ``tps``, which every broker has just received."""
     kept: list[Send] = []
     for effect in effects:

@@ -38,7 +38,7 @@ class Absences(NamedTuple):
     away: Collection[int] = ()
     unclean: Collection[int] = ()
 
-    def doubt(self, broker_id: int) -> int:
+    def rank(self, broker_id: int) -> int:
         """0: never away; 1: was away; 2: started uncleanly."""
         return 2 if broker_id in self.unclean else int(broker_id in self.away)
 
@@ -88,8 +88,8 @@ def must_be_elected_again(
     if leader in absences.away and leader in absences.unclean:
         return True
     others = [member for member in isr if member != leader]
-    doubt = absences.doubt(leader)
-    return any(member in absences.unclean or (member in live and absences.doubt(member) < doubt) for member in others)
+    rank = absences.rank(leader)
+    return any(member in absences.unclean or (member in live and absences.rank(member) < rank) for member in others)
 
 
 def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
@@ -123,7 +123,7 @@ def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
     """The most trusted candidate, the first among equals. Other unclean members leave the ISR."""
-    leader = min((each for each in candidates if each in live and each in isr), key=absences.doubt, default=None)
+    leader = min((each for each in candidates if each in live and each in isr), key=absences.rank, default=None)
     if leader is None:
         return None
     kept = [member for member in isr if member in live]

@@ -10,8 +10,8 @@ from kafka_zk.broker.controller import alter_partition
 from kafka_zk.broker.controller.alter_partition import Proposal
 from kafka_zk.broker.controller.context import LeadershipInfo, Replica
 from kafka_zk.broker.controller.control_requests import portions
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.effects import SendUpdateMetadata, WriteState
-from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -25,7 +25,7 @@ Outcome = Granted | ErrorCode
 class IsrChanges:
     """Keeps the context's ISRs equal to ZooKeeper's."""
 
-    def __init__(self, tools: ReignTools) -> None:
+    def __init__(self, tools: ControllerTools) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
 
     async def alter(
@@ -43,7 +43,7 @@ class IsrChanges:
             await self._turns.spend(len(portion) * PARTITION_COST)
             writes: list[WriteState] = []
             for tp, proposal in portion:
-                verdict = alter_partition.judge(self._context, broker_id, tp, proposal)
+                verdict = alter_partition.validate(self._context, broker_id, tp, proposal)
                 if isinstance(verdict, WriteState):
                     writes.append(verdict)
                 else:

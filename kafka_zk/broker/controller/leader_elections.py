@@ -5,9 +5,9 @@ from collections.abc import Collection
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import preferred_leaders
 from kafka_zk.broker.controller.control_requests import portions
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reign_tools import ReignTools
-from kafka_zk.broker.controller.reporter import few
+from kafka_zk.broker.controller.reporter import shortened
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.znodes import admin
@@ -19,7 +19,7 @@ ElectionOutcome = int | ApiError
 class LeaderElections:
     """``imbalance_percentage``: percentage of a broker's preferred partitions that other brokers may lead."""
 
-    def __init__(self, tools: ReignTools, imbalance_percentage: int) -> None:
+    def __init__(self, tools: ControllerTools, imbalance_percentage: int) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._imbalance_percentage = imbalance_percentage
 
@@ -45,7 +45,8 @@ class LeaderElections:
             return
         outcomes = await self.elect(sorted(ordered), unclean=False)
         refused = [f"{tp} {error.code.name}" for tp, error in outcomes.items() if isinstance(error, ApiError)]
-        self._reporter.info("preferred leaders requested for %d partitions; refused: %s", len(ordered), few(refused))
+        count, shown = len(ordered), shortened(refused)
+        self._reporter.info("preferred leaders requested for %d partitions; refused: %s", count, shown)
         await self._store.delete_all([admin.PREFERRED_REPLICA_ELECTION])
 
     async def balance(self) -> None:
@@ -56,5 +57,5 @@ class LeaderElections:
             imbalance.add(portion)
         to_elect = imbalance.to_elect()
         if to_elect:
-            self._reporter.info("leaders are balanced: %s", few(to_elect))
+            self._reporter.info("leaders are balanced: %s", shortened(to_elect))
             await self._changes.bring_online(to_elect, ElectionStrategy.PREFERRED)

@@ -2,17 +2,17 @@
 
 Every occurrence (the election znode, brokers or topics changed; a broker answered) becomes an event in one queue. One
 coroutine processes them in order and waits for each event's writes, so no event sees a partial result. The end of a
-reign bypasses the queue: if the session is lost, or a write fails because another controller was elected, the reign
+term bypasses the queue: if the session is lost, or a write fails because another controller was elected, the term
 ends now and its events are dropped.
 
     start             watch /controller; if it is absent: elect
-    elected           a reign begins: the failover of ``active``, then its events
-    session LOST      the reign ends; the broker registers again and calls ``session_renewed``: elect
-    ControllerMoved   the reign ends; a later controller exists
-    failover fails    the reign ends and deletes /controller; after a pause elect
+    elected           a term begins: the failover of ``active``, then its events
+    session LOST      the term ends; the broker registers again and calls ``session_renewed``: elect
+    ControllerMoved   the term ends; a later controller exists
+    failover fails    the term ends and deletes /controller; after a pause elect
     InvalidZnode      no broker can be elected; retried after a pause, and when /controller_epoch changes
     NoAuth            this broker cannot be elected; retried in the same way
-    a KRaft claim     the cluster migrates to KRaft: the reign ends, no broker is elected, ``on_kraft`` is called
+    a KRaft claim     the cluster migrates to KRaft: the term ends, no broker is elected, ``on_kraft`` is called
 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9.
 """
@@ -69,7 +69,7 @@ TOLD_WITHIN_S = 3.0
 class _Event(NamedTuple):
     name: str
     work: Work
-    reign: ActiveController | None  # None for events of the election
+    active: ActiveController | None  # None for events of the election
     dropped: Callable[[], None] | None = None
 
 
@@ -105,7 +105,7 @@ class Controller:
         source = EventSource(self._actor, harmless(observe), clock.wall_ms)
         self._reporter = ControllerReporter(source)
         self._registry = ControllerRegistry(client, source, clock.wall_ms)
-        self._reign: ActiveController | None = None
+        self._active: ActiveController | None = None
         self._queue: deque[_Event] = deque()
         self._waiting_once: set[tuple[str, ActiveController | None]] = set()
         self._working: Deferred[None] | None = None
@@ -123,17 +123,17 @@ class Controller:
     @property
     def is_active(self) -> bool:
         """True if this broker is the controller, to its knowledge."""
-        return self._reign is not None and self.controller_id == self.broker_id
+        return self._active is not None and self.controller_id == self.broker_id
 
     @property
     def controller_epoch(self) -> int:
-        """The epoch of this broker's reign; -1 if it is not the controller."""
-        return -1 if self._reign is None else self._reign.context.epoch
+        """The epoch of this broker's term; -1 if it is not the controller."""
+        return -1 if self._active is None else self._active.context.epoch
 
     @property
     def context(self) -> Context:
-        """The controller's state, read-only; empty without a reign."""
-        return Context() if self._reign is None else self._reign.context
+        """The controller's state, read-only; empty without a term."""
+        return Context() if self._active is None else self._active.context
 
     def on_controller_change(self, callback: Callable[[int], None]) -> None:
         self._listeners.append(callback)
@@ -160,13 +160,13 @@ class Controller:
         if self._election_due is not None:
             self._election_due.cancel()
             self._election_due = None
-        reign = self._reign
+        active = self._active
         self._end_reign("shutdown")
         self._drop(lambda event: True)
         if self._working is not None:
             await self._working
-        if reign is not None and self._client.state is SessionState.CONNECTED:
-            await self._delete_claim(reign.context.epoch_zk_version)
+        if active is not None and self._client.state is SessionState.CONNECTED:
+            await self._delete_claim(active.context.epoch_zk_version)
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         """Move a stopping broker's leaderships away, and return what it still leads.
@@ -175,32 +175,32 @@ class Controller:
 
         Raises: ApiError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
         """
-        reign = self._reign
+        active = self._active
         left = await self.carry_out(ControlledShutdown(broker_id, broker_epoch))
-        assert reign is not None  # carry_out raises NOT_CONTROLLER without a reign
-        await reign.channels.told(TOLD_WITHIN_S)
+        assert active is not None  # carry_out raises NOT_CONTROLLER without a term
+        await active.channels.all_answered(TOLD_WITHIN_S)
         return left
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         """Apply a change of a topic's ``unclean.leader.election.enable``, or of the default to ``by_default``."""
         self._config = replace(self._config, unclean_leader_election_enable=by_default)
-        if self._reign is not None:
-            self._reign.allow_unclean_elections(by_default=by_default)
+        if self._active is not None:
+            self._active.allow_unclean_elections(by_default=by_default)
 
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
         """Run an operation in the queue.
 
         Raises: the operation's ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller, or its
-        reign ends before the operation is done.
+        term ends before the operation is done.
         """
-        reign = self._reign
-        if reign is None or not self.is_active:
+        active = self._active
+        if active is None or not self.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         answer: Deferred[T] = Deferred()
 
         async def answered() -> None:
             try:
-                result = await operation.carry_out(reign)
+                result = await operation.carry_out(active)
             except ApiError as error:
                 answer.errback(error)
             except RegistryError:
@@ -215,14 +215,14 @@ class Controller:
         def dropped() -> None:
             answer.errback(ApiError(ErrorCode.NOT_CONTROLLER))
 
-        self._put(_Event(operation.name, answered, reign, dropped))
+        self._put(_Event(operation.name, answered, active, dropped))
         return await answer
 
     # -- the queue --
 
     def _put(self, event: _Event) -> None:
-        if self._stopped or (event.reign is not None and event.reign is not self._reign):
-            self._waiting_once.discard((event.name, event.reign))
+        if self._stopped or (event.active is not None and event.active is not self._active):
+            self._waiting_once.discard((event.name, event.active))
             if event.dropped is not None:
                 event.dropped()
             return
@@ -232,20 +232,20 @@ class Controller:
             ensureDeferred(self._process())
 
     def _put_once(self, event: _Event) -> None:
-        if (event.name, event.reign) not in self._waiting_once:
-            self._waiting_once.add((event.name, event.reign))
+        if (event.name, event.active) not in self._waiting_once:
+            self._waiting_once.add((event.name, event.active))
             self._put(event)
 
     async def _process(self) -> None:
-        turns = Turns(self._clock, goes_on=True)
+        turns = Turns(self._clock, ignores_disconnect=True)
         while self._queue:
             event = self._queue.popleft()
-            self._waiting_once.discard((event.name, event.reign))
+            self._waiting_once.discard((event.name, event.active))
             self._reporter.cause = event.name
             try:
                 await self._run(event)
             except ControllerMoved as moved:
-                if event.reign in (None, self._reign):  # None: an event of the election, also the failover
+                if event.active in (None, self._active):  # None: an event of the election, also the failover
                     self._end_reign(str(moved))
                 self._put_election()
             except SessionLost as lost:
@@ -261,10 +261,10 @@ class Controller:
             working.callback(None)
 
     async def _run(self, event: _Event) -> None:
-        """Process an event; before one of a reign, make sure that the session is alive."""
-        if event.reign is not None:
+        """Process an event; before one of a term, make sure that the session is alive."""
+        if event.active is not None:
             try:
-                await event.reign.store.ready()
+                await event.active.store.ready()
             except RegistryError:
                 if event.dropped is not None:
                     event.dropped()
@@ -275,7 +275,7 @@ class Controller:
         dropped = [event for event in self._queue if which(event)]
         self._queue = deque(event for event in self._queue if not which(event))
         for event in dropped:
-            self._waiting_once.discard((event.name, event.reign))
+            self._waiting_once.discard((event.name, event.active))
             if event.dropped is not None:
                 event.dropped()
 
@@ -322,7 +322,7 @@ class Controller:
         if claim != self.broker_id:
             self._end_reign(f"{CONTROLLER} names {'no broker' if claim is None else f'broker {claim}'}")
         may_stand = self._registered and not self._resting and not self._stopped
-        if self._reign is None and may_stand and claim in (None, self.broker_id):
+        if self._active is None and may_stand and claim in (None, self.broker_id):
             outcome = await self._answer(lambda: self._registry.elect(self.broker_id, self._known_epoch()))
             if isinstance(outcome, Elected):
                 await self._begin_reign(outcome)
@@ -330,7 +330,7 @@ class Controller:
                 self._set_controller_id(outcome.controller_id)
 
     def _keep_out(self, kraft: ControlledByKRaft) -> None:
-        """Yield to a KRaft controller: its claim has raised the controller epoch, so a reign could not write."""
+        """Yield to a KRaft controller: its claim has raised the controller epoch, so a term could not write."""
         self._set_controller_id(-1)
         self._end_reign(str(kraft))
         if not self.is_kraft:
@@ -338,13 +338,13 @@ class Controller:
             self._on_kraft(kraft)
 
     async def _begin_reign(self, elected: Elected) -> None:
-        reign = self._reign = self._new_reign(elected)
+        active = self._active = self._new_active_controller(elected)
         try:
-            await reign.store.ready()  # the process may have been paused and its session lost since the election
+            await active.store.ready()  # the process may have been paused and its session lost since the election
             self._set_controller_id(self.broker_id)
             self._reporter.event(events.ControllerElected, elected.epoch)
             self._reporter.info("elected, epoch %d", elected.epoch)
-            await reign.take_over()
+            await active.take_over()
         except (ControllerMoved, SessionLost):
             raise
         except Exception:
@@ -357,25 +357,25 @@ class Controller:
         self._reporter.event(events.ControllerReady, elected.epoch)
         self._reporter.info("ready, epoch %d", elected.epoch)
 
-    def _new_reign(self, elected: Elected) -> ActiveController:
+    def _new_active_controller(self, elected: Elected) -> ActiveController:
         def put(name: str, work: Work, *, once: bool = False) -> None:
-            (self._put_once if once else self._put)(_Event(name, work, reign))
+            (self._put_once if once else self._put)(_Event(name, work, active))
 
-        reign = ActiveController(
+        active = ActiveController(
             self._environment, elected, self._registry, self._config, put, self._reporter
         )
-        return reign
+        return active
 
     def _end_reign(self, cause: str) -> None:
-        """End the reign: work in progress fails, and queued events are dropped."""
-        reign, self._reign = self._reign, None
-        if reign is None:
+        """End the term: work in progress fails, and queued events are dropped."""
+        active, self._active = self._active, None
+        if active is None:
             return
-        reign.end()
-        self._drop(lambda event: event.reign is reign)
-        self._reporter.event(events.ControllerResigned, reign.context.epoch, cause=cause)
-        self._reporter.reign_over()
-        self._reporter.info("resigned, epoch %d: %s", reign.context.epoch, cause)
+        active.end()
+        self._drop(lambda event: event.active is active)
+        self._reporter.event(events.ControllerResigned, active.context.epoch, cause=cause)
+        self._reporter.forget_all()
+        self._reporter.info("resigned, epoch %d: %s", active.context.epoch, cause)
 
     def _rested(self) -> None:
         self._resting = False

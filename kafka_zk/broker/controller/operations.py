@@ -36,7 +36,7 @@ class ControllerOperation(ABC, Generic[T_co]):
         return type(self).__name__
 
     @abstractmethod
-    async def carry_out(self, reign: ActiveController) -> T_co:
+    async def carry_out(self, active: ActiveController) -> T_co:
         """Raises ApiError."""
 
 
@@ -61,8 +61,8 @@ class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
     def name(self) -> str:
         return f"controlled shutdown of {self.broker_id}"
 
-    async def carry_out(self, reign: ActiveController) -> list[TopicPartition]:
-        return await reign.brokers.controlled_shutdown(self.broker_id, self.broker_epoch)
+    async def carry_out(self, active: ActiveController) -> list[TopicPartition]:
+        return await active.brokers.controlled_shutdown(self.broker_id, self.broker_epoch)
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,15 @@ class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
     def name(self) -> str:
         return f"AlterPartition of {self.broker_id}"
 
-    async def carry_out(self, reign: ActiveController) -> dict[PartitionKey, Outcome]:
+    async def carry_out(self, active: ActiveController) -> dict[PartitionKey, Outcome]:
         proposals = self.proposals
-        names = _names_of(reign.context, {key.topic for key in proposals if isinstance(key.topic, uuid.UUID)})
+        names = _names_of(active.context, {key.topic for key in proposals if isinstance(key.topic, uuid.UUID)})
         tps = {
             key: TopicPartition(key.topic if isinstance(key.topic, str) else names[key.topic], key.partition)
             for key in proposals
             if isinstance(key.topic, str) or key.topic in names
         }
-        outcomes = await reign.alter_isrs(
+        outcomes = await active.alter_isrs(
             self.broker_id, self.broker_epoch, {tp: proposals[key] for key, tp in tps.items()}
         )
         return {key: outcomes[tps[key]] if key in tps else ErrorCode.UNKNOWN_TOPIC_ID for key in proposals}
@@ -122,14 +122,14 @@ class AllocateProducerIds(ControllerOperation[range]):
     def name(self) -> str:
         return f"AllocateProducerIds of {self.broker_id}"
 
-    async def carry_out(self, reign: ActiveController) -> range:
-        broker = reign.context.brokers.get(self.broker_id)
+    async def carry_out(self, active: ActiveController) -> range:
+        broker = active.context.brokers.get(self.broker_id)
         if broker is None:
             raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)
         if broker.epoch != self.broker_epoch:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
         try:
-            return await reign.store.repeated(lambda: producer_ids.allocate_block(reign.client, self.broker_id))
+            return await active.store.repeated(lambda: producer_ids.allocate_block(active.client, self.broker_id))
         except (InvalidZnode, TooManyProducerIds) as error:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
 
@@ -141,9 +141,9 @@ class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
     updates: Collection[FeatureUpdate]
     validate_only: bool
 
-    async def carry_out(self, reign: ActiveController) -> dict[str, ApiError | None]:
+    async def carry_out(self, active: ActiveController) -> dict[str, ApiError | None]:
         try:
-            present = await reign.store.repeated(lambda: read_features(reign.client))
+            present = await active.store.repeated(lambda: read_features(active.client))
         except InvalidZnode as error:
             raise ApiError(ErrorCode.FEATURE_UPDATE_FAILED, str(error)) from None
         known = FinalizedFeatures() if present is None else present[0]
@@ -151,7 +151,7 @@ class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
         operation = write_operation(present, replace(known, features=target))
         if operation is None or target == known.features or self.validate_only:
             return outcomes
-        (written,) = await reign.store.write([operation])
+        (written,) = await active.store.write([operation])
         if isinstance(written, RegistryError):
             failed = ApiError(ErrorCode.FEATURE_UPDATE_FAILED)
             return {feature: error or failed for feature, error in outcomes.items()}
@@ -165,8 +165,8 @@ class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]
     tps: Collection[TopicPartition]
     unclean: bool
 
-    async def carry_out(self, reign: ActiveController) -> Mapping[TopicPartition, ElectionOutcome]:
-        return await reign.elections.elect(self.tps, unclean=self.unclean)
+    async def carry_out(self, active: ActiveController) -> Mapping[TopicPartition, ElectionOutcome]:
+        return await active.elections.elect(self.tps, unclean=self.unclean)
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiEr
 
     targets: Mapping[TopicPartition, Sequence[int] | None]
 
-    async def carry_out(self, reign: ActiveController) -> dict[TopicPartition, ApiError | None]:
-        return await reign.reassignments.alter(self.targets)
+    async def carry_out(self, active: ActiveController) -> dict[TopicPartition, ApiError | None]:
+        return await active.reassignments.alter(self.targets)
 
 
 @dataclass(frozen=True)
@@ -188,5 +188,5 @@ class ListPartitionReassignments(ControllerOperation[dict[TopicPartition, Replic
 
     tps: Collection[TopicPartition] | None
 
-    async def carry_out(self, reign: ActiveController) -> dict[TopicPartition, ReplicaAssignment]:
-        return reign.reassignments.listed(self.tps)
+    async def carry_out(self, active: ActiveController) -> dict[TopicPartition, ReplicaAssignment]:
+        return active.reassignments.listed(self.tps)

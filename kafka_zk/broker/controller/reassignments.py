@@ -6,11 +6,11 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import reassignment, topic_deletion
 from kafka_zk.broker.controller.context import Replica, ReplicaAssignment
 from kafka_zk.broker.controller.control_requests import by_topic, portions
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import Send, SendLeaderAndIsr, SendUpdateMetadata
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reign_tools import ReignTools
-from kafka_zk.broker.controller.reporter import few
+from kafka_zk.broker.controller.reporter import shortened
 from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 from kafka_zk.broker.controller.store import StoredTopic
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
@@ -26,7 +26,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 class Reassignments:
     """Call ``advance`` after any event that may unblock a reassignment."""
 
-    def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
+    def __init__(self, tools: ControllerTools, deletions: Deletions) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._deletions = deletions
 
@@ -64,7 +64,7 @@ class Reassignments:
         begun = await self._begin(planned)
         refused.update({tp: ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned.keys() - begun})
         if refused:
-            self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
+            self._reporter.info("not reassigned: %s", shortened([f"{tp} {error}" for tp, error in refused.items()]))
         # Partitions whose replicas do not change are done, even without a leader.
         settled = [tp for tp in begun if not planned[tp].is_being_reassigned]
         over = {tp: orders[tp] for tp in (*refused, *settled)}
@@ -106,7 +106,7 @@ class Reassignments:
         if not planned:
             return set()
         written = await self._write_assignments(planned)
-        self._reporter.info("reassigned: %s", few([f"{tp} to {list(planned[tp].target)}" for tp in written]))
+        self._reporter.info("reassigned: %s", shortened([f"{tp} to {list(planned[tp].target)}" for tp in written]))
         unneeded: list[Replica] = []
         for tp in written:
             left = reassignment.unneeded(self._context.assignment(tp), planned[tp])
@@ -163,7 +163,7 @@ class Reassignments:
         final = {tp: list(context.replicas(tp)) for tp in done}
         await self._forget_orders(lambda tp, target: final.get(tp) == list(target))
         await self._changes.send([SendUpdateMetadata(None, done)])
-        self._reporter.info("reassignment done: %s", few([f"{tp} {final[tp]}" for tp in done]))
+        self._reporter.info("reassignment done: %s", shortened([f"{tp} {final[tp]}" for tp in done]))
         still = {tp.topic for tp in context.partitions_being_reassigned()}
         await self._deletions.resume({tp.topic for tp in done} - still)
 

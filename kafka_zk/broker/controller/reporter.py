@@ -59,8 +59,8 @@ class ControllerReporter:
             key: code for key, code in self._known_errors.items() if key[2] is None or key[2].topic not in gone
         }
 
-    def reign_over(self) -> None:
-        """Forget all reported problems, so that the next reign reports everything again."""
+    def forget_all(self) -> None:
+        """Forget all reported problems, so that the next term reports everything again."""
         self._refused.clear()
         self._known_errors.clear()
         self._unreachable.clear()
@@ -77,12 +77,12 @@ class ControllerReporter:
             self._refused.pop((tp, PartitionState.ONLINE.value), None)
         if leadership:
             self.event(events.LeadersElected, tuple(leadership.items()))
-            self.info("elected leaders (%s): %s", strategy.value, few(leadership))
+            self.info("elected leaders (%s): %s", strategy.value, shortened(leadership))
 
     def isrs_changed(self, leadership: Mapping[TopicPartition, LeadershipInfo]) -> None:
         if leadership:
             self.event(events.IsrsChanged, tuple(leadership.items()))
-            self.info("ISRs: %s", few([f"{tp} {info.isr}" for tp, info in leadership.items()]))
+            self.info("ISRs: %s", shortened([f"{tp} {info.isr}" for tp, info in leadership.items()]))
 
     def proposals_refused(self, broker_id: int, refused: Mapping[TopicPartition, ErrorCode]) -> None:
         """Report rejected proposals. Depending on the code, the leader retries or waits for LeaderAndIsr."""
@@ -90,7 +90,7 @@ class ControllerReporter:
             self.info(
                 "ISRs that broker %d proposed are refused: %s",
                 broker_id,
-                few([f"{tp} {code.name}" for tp, code in refused.items()]),
+                shortened([f"{tp} {code.name}" for tp, code in refused.items()]),
             )
 
     def refused(self, refused: Collection[FailedChange], target: str) -> None:
@@ -111,7 +111,7 @@ class ControllerReporter:
                 "[{actor}] cannot go to {target}: {partitions}, because {reason}{others}",
                 actor=self._actor,
                 target=target,
-                partitions=few([change.partition for change in changes]),
+                partitions=shortened([change.partition for change in changes]),
                 reason=reason,
                 others=f"; {others} of them for other reasons" if others else "",
             )
@@ -180,7 +180,7 @@ class ControllerReporter:
         return not known
 
 
-def few(things: Collection[object]) -> str:
+def shortened(things: Collection[object]) -> str:
     """The first NAMED_COUNT items and the number of further ones."""
     names = [str(thing) for _, thing in zip(range(NAMED_COUNT), things, strict=False)]
     more = len(things) - len(names)

@@ -112,10 +112,10 @@ class StateChanges:
             returned += partition_state.returned(self._context, portion)
         return await self.bring_online(returned, ElectionStrategy.RETURNED) if returned else {}
 
-    async def elect_stuck(self) -> None:
-        await self.bring_online(await self.stuck(), ElectionStrategy.OFFLINE)
+    async def elect_electable(self) -> None:
+        await self.bring_online(await self.electable(), ElectionStrategy.OFFLINE)
 
-    async def stuck(self) -> list[TopicPartition]:
+    async def electable(self) -> list[TopicPartition]:
         """Leaderless partitions with a live candidate, whose obstacle may have disappeared."""
         found: list[TopicPartition] = []
         for portion in portions(partition_state.electable(self._context), PARTITIONS_A_TURN):
@@ -183,7 +183,7 @@ class StateChanges:
         return [*sends, *await self._elect_present(present)]
 
     async def _elect_present(self, partitions: Sequence[TopicPartition]) -> list[SendLeaderAndIsr]:
-        """Elect leaders of partitions that seemed New, because their topic or state was invalid when the reign
+        """Elect leaders of partitions that seemed New, because their topic or state was invalid when the term
         began."""
         states = await self._store.states(partitions)
         unknown = [tp for tp, info in states.items() if info is None]

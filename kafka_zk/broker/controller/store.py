@@ -1,9 +1,9 @@
-"""All reads and writes of one reign in ZooKeeper, pipelined.
+"""All reads and writes of one term in ZooKeeper, pipelined.
 
-Writes are fenced by the version of ``/controller_epoch`` that the reign wrote. A write begins only while the session's
+Writes are fenced by the version of ``/controller_epoch`` that the term wrote. A write begins only while the session's
 lease is held, and waits while the connection is suspended. After a connection loss, the store finds out which writes
 were applied, and repeats the others. So a caller sees a result, an expected refusal (NodeExists, NoNode, BadVersion,
-NotEmpty), or the reign's end: ControllerMoved, SessionLost.
+NotEmpty), or the term's end: ControllerMoved, SessionLost.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
-from kafka_zk.base.turns import worked_off
+from kafka_zk.base.turns import run_in_turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import LeadershipInfo, LiveBroker
 from kafka_zk.protocol.topic_names import is_legal_name
@@ -157,7 +157,8 @@ class ControllerStore:
         """The assignment; empty if the znode is invalid. It is decoded in turns, because there may be tens of thousands
         of partitions."""
         try:
-            assignment: TopicAssignment = await worked_off(self._clock, topics.decode_assignment_in_steps(topic, data))
+            steps = topics.decode_assignment_in_steps(topic, data)
+            assignment: TopicAssignment = await run_in_turns(self._clock, steps)
         except InvalidZnode as error:
             self._faults.found(path, [str(error)])
             return TopicAssignment({})
@@ -379,7 +380,7 @@ class ControllerStore:
 
     def _require_reign(self) -> None:
         if self._closed:
-            raise ControllerMoved("this reign is over")
+            raise ControllerMoved("this term is over")
         if self._client.state is SessionState.LOST or self._client.session_id != self._session_id:
             raise SessionLost("the controller's session is over")
 

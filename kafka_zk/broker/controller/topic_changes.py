@@ -10,9 +10,9 @@ from random import Random
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import Replica, ReplicaAssignment, assignment_of
 from kafka_zk.broker.controller.control_requests import portions, whole_topics
+from kafka_zk.broker.controller.controller_tools import ControllerTools
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reign_tools import ReignTools
-from kafka_zk.broker.controller.reporter import few
+from kafka_zk.broker.controller.reporter import shortened
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.broker.controller.store import StoredTopic
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
@@ -26,7 +26,7 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 class TopicChanges:
     """Keeps the context's topics equal to ZooKeeper's and creates new partitions."""
 
-    def __init__(self, tools: ReignTools, random: Random) -> None:
+    def __init__(self, tools: ControllerTools, random: Random) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._random = random
 
@@ -51,7 +51,7 @@ class TopicChanges:
         context.topics = names
         partitions = await self._adopt(await self._read(added))
         if added or removed:
-            self._reporter.info("topics added: %s; removed: %s", few(added), few(removed))
+            self._reporter.info("topics added: %s; removed: %s", shortened(added), shortened(removed))
         await self._make(partitions)
         return added, removed
 
@@ -66,7 +66,7 @@ class TopicChanges:
         known = self._context.assignments.get(topic, {})
         added = sorted(stored.assignment.partitions.keys() - known.keys())
         if added and topic in self._context.topics_to_delete:
-            self._reporter.info("%s is being deleted: partitions %s are not added", topic, few(added))
+            self._reporter.info("%s is being deleted: partitions %s are not added", topic, shortened(added))
             await self._write_assignment(topic, self._stored_form(topic, known), stored.zk_version)
         elif added:
             await self._assign(topic, added, stored.assignment)

@@ -82,16 +82,16 @@ class InternalTopic:
             await topic_creation.create(planned, self._topics)
         except ApiError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                self._tell(error)
+                self._report(error)
         except RegistryError as error:
-            self._tell(error)
+            self._report(error)
         else:
             self._fault = ""
             self._warn_of_few_replicas(planned.replication_factor)
         finally:
             self._is_creating = False
 
-    def _tell(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         if str(error) != self._fault:
             self._fault = str(error)
             _log.error("{topic} cannot be created: {error}", topic=self._settings.name, error=error)

@@ -61,7 +61,7 @@ class LogReading:
                     self._skip(base_offset, str(error))
             yield
 
-    def tell(self, tp: TopicPartition, what: str) -> None:
+    def log_result(self, tp: TopicPartition, what: str) -> None:
         """Log the loaded items, for example ``3 groups``, and the number of skipped records."""
         if self.skipped_count:
             _log.error(

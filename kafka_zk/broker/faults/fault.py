@@ -84,7 +84,7 @@ class Fault:
         self.fired += 1
         return True
 
-    def told(self) -> dict[str, Any]:
+    def as_document(self) -> dict[str, Any]:
         """The fault as JSON."""
         return {"id": self.number, "fault": self.kind, "fired": self.fired, **_as_json(self.arguments)}
 

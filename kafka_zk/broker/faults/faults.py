@@ -118,9 +118,9 @@ class Faults:
         self._apply(*fault.apis)
         return fault
 
-    def told(self, fault: Fault) -> dict[str, Any]:
+    def as_document(self, fault: Fault) -> dict[str, Any]:
         """The fault as JSON, with its current count."""
-        return self._count_of(fault).told()
+        return self._count_of(fault).as_document()
 
     def _count_of(self, fault: Fault) -> Fault:
         if fault.number in self._counters:

@@ -51,16 +51,16 @@ class FaultsApi:
     async def _answer(self, method: str, path: list[str], body: bytes) -> Reply:
         faults = self._faults
         if path == ["faults"] and method == "POST":
-            return 201, faults.told(await faults.begin(_document(body)))
+            return 201, faults.as_document(await faults.begin(_document(body)))
         if path == ["faults"] and method == "GET":
-            return 200, {"faults": [faults.told(fault) for fault in faults.open.values()]}
+            return 200, {"faults": [faults.as_document(fault) for fault in faults.open.values()]}
         number = int(path[1]) if len(path) > 1 and path[0] == "faults" and _NUMBER.fullmatch(path[1]) else 0
         if number not in faults.open:
             raise _NotFound
         if len(path) == 2 and method == "GET":
-            return 200, faults.told(faults.open[number])
+            return 200, faults.as_document(faults.open[number])
         if len(path) == 3 and method == "POST" and path[2] == "end":
-            return 200, faults.told(faults.end(number))
+            return 200, faults.as_document(faults.end(number))
         raise _NotFound
 
 

@@ -37,7 +37,7 @@ _OF_SESSIONS = frozenset(
 """A Fetch response has these codes at the top level, and all other codes in its partitions."""
 
 
-class Asked(NamedTuple):
+class InterceptedRequest(NamedTuple):
     """One request. ``handler``: the API's usual handler, or one that another fault wraps."""
 
     services: Services
@@ -56,8 +56,8 @@ class RequestSeam(NamedTuple):
     """``act``: handles a request for which the fault fires. ``applies``: True if the fault can act on the request,
     before filters are considered."""
 
-    act: Callable[[Fault, Asked], Awaitable[Response]]
-    applies: Callable[[Asked], bool] = lambda asked: True
+    act: Callable[[Fault, InterceptedRequest], Awaitable[Response]]
+    applies: Callable[[InterceptedRequest], bool] = lambda intercepted: True
 
 
 def around(fault: Fault, seam: RequestSeam) -> Wrap:
@@ -68,81 +68,82 @@ def around(fault: Fault, seam: RequestSeam) -> Wrap:
             services: Services, context: RequestContext, header: RequestHeader, body: memoryview
         ) -> Response:
             request = codec.decode_request(header.api_key, header.api_version, body)
-            asked = Asked(services, context, header, body, request, handler)
-            if is_of_broker(services, header, request) or not seam.applies(asked):
-                return await asked.handle()
+            intercepted = InterceptedRequest(services, context, header, body, request, handler)
+            if is_of_broker(services, header, request) or not seam.applies(intercepted):
+                return await intercepted.handle()
             if not fault.hits(names_in(services, header, body, request)):
-                return await asked.handle()
-            return await seam.act(fault, asked)
+                return await intercepted.handle()
+            return await seam.act(fault, intercepted)
 
         return handle
 
     return wrap
 
 
-async def _error(fault: Fault, asked: Asked) -> Response:
+async def _error(fault: Fault, intercepted: InterceptedRequest) -> Response:
     """Respond with an error, without handling the request."""
-    header, code = asked.header, fault.arguments["code"]
+    header, code = intercepted.header, fault.arguments["code"]
     if header.api_key == ApiKey.FETCH:
-        return write_fetch_response(header.api_version, header.correlation_id, _failed_fetch(asked, code))
-    response = error_response(header.api_key, header.api_version, asked.request, code, _REASON)
+        return write_fetch_response(header.api_version, header.correlation_id, _failed_fetch(intercepted, code))
+    response = error_response(header.api_key, header.api_version, intercepted.request, code, _REASON)
     return None if response is None else [codec.encode_response(*header[:3], response)]
 
 
-def _failed_fetch(asked: Asked, code: ErrorCode) -> FetchResponse:
+def _failed_fetch(intercepted: InterceptedRequest, code: ErrorCode) -> FetchResponse:
     """A Fetch response without a session, so the client begins a new one."""
     if code in _OF_SESSIONS:
         return FetchResponse([], error_code=code)
-    wanted = asked.services.fetch_sessions.peek(read_fetch_request(asked.header.api_version, asked.body))
+    request = read_fetch_request(intercepted.header.api_version, intercepted.body)
+    wanted = intercepted.services.fetch_sessions.peek(request)
     return FetchContext(wanted, None, False).response(
         [(topic, FetchedPartition(partition, code)) for topic, partition in wanted]
     )
 
 
-async def _drop_answer(fault: Fault, asked: Asked) -> Response:
+async def _drop_answer(fault: Fault, intercepted: InterceptedRequest) -> Response:
     """Let the request take effect, but close the connection instead of responding."""
-    await asked.handle()
+    await intercepted.handle()
     raise ClientGone
 
 
-async def _throttle(fault: Fault, asked: Asked) -> Response:
+async def _throttle(fault: Fault, intercepted: InterceptedRequest) -> Response:
     """Respond as a quota does: with a throttle time, for which the broker does not read the connection."""
-    parts = await asked.handle()
+    parts = await intercepted.handle()
     return None if parts is None else ThrottledAnswer(parts, fault.arguments["ms"])
 
 
-async def _slow_fetch(fault: Fault, asked: Asked) -> Response:
+async def _slow_fetch(fault: Fault, intercepted: InterceptedRequest) -> Response:
     """Delay the read, as a slow disk would."""
-    await pause(asked.services.clock, fault.arguments["ms"] / 1000)
-    return await asked.handle()
+    await pause(intercepted.services.clock, fault.arguments["ms"] / 1000)
+    return await intercepted.handle()
 
 
-async def _rebalance_amid_commit(fault: Fault, asked: Asked) -> Response:
+async def _rebalance_amid_commit(fault: Fault, intercepted: InterceptedRequest) -> Response:
     """Remove the member from its group before its commit is handled, as the session timeout would."""
-    request = asked.request
+    request = intercepted.request
     member = MemberIdentity(request.member_id, request.group_instance_id, _REASON)
-    asked.services.coordinator.leave(request.group_id, [member])
-    return await asked.handle()
+    intercepted.services.coordinator.leave(request.group_id, [member])
+    return await intercepted.handle()
 
 
-async def _out_of_order_sequence(fault: Fault, asked: Asked) -> Response:
+async def _out_of_order_sequence(fault: Fault, intercepted: InterceptedRequest) -> Response:
     """Forget the producer's last batch before its next one is checked, like a leader that does not have that batch."""
-    entry = next(_continued(asked))
+    entry = next(_continued(intercepted))
     batches = entry.batches[:-1]
     entry.forget_batches()
     for batch in batches:
         entry.add(batch)
-    return await asked.handle()
+    return await intercepted.handle()
 
 
-def _continued(asked: Asked) -> Iterator[ProducerEntry]:
+def _continued(intercepted: InterceptedRequest) -> Iterator[ProducerEntry]:
     """The state of each idempotent producer whose next expected batch is in the request."""
-    for topic in asked.request.topic_data:
+    for topic in intercepted.request.topic_data:
         for data in topic.partition_data:
             if data.records is None or len(data.records) < HEADER_SIZE:
                 continue
             header = read_header(data.records)
-            partition = asked.services.replicas.partitions.get(TopicPartition(topic.name, data.index))
+            partition = intercepted.services.replicas.partitions.get(TopicPartition(topic.name, data.index))
             if header.producer_id == NO_PRODUCER_ID or partition is None or partition.log is None:
                 continue
             entry = partition.log.producers.producers.get(header.producer_id)
@@ -150,9 +151,9 @@ def _continued(asked: Asked) -> Iterator[ProducerEntry]:
                 yield entry
 
 
-def is_answered(asked: Asked) -> bool:
+def is_answered(intercepted: InterceptedRequest) -> bool:
     """False for a Produce request without acknowledgement."""
-    return bool(asked.header.api_key != ApiKey.PRODUCE or asked.request.acks != 0)
+    return bool(intercepted.header.api_key != ApiKey.PRODUCE or intercepted.request.acks != 0)
 
 
 REQUEST_FAULTS: Mapping[str, RequestSeam] = {
@@ -160,6 +161,6 @@ REQUEST_FAULTS: Mapping[str, RequestSeam] = {
     "drop_answer": RequestSeam(_drop_answer, is_answered),
     "throttle": RequestSeam(_throttle, is_answered),
     "slow_fetch": RequestSeam(_slow_fetch),
-    "rebalance_amid_commit": RequestSeam(_rebalance_amid_commit, lambda asked: bool(asked.request.member_id)),
-    "out_of_order_sequence": RequestSeam(_out_of_order_sequence, lambda asked: any(_continued(asked))),
+    "rebalance_amid_commit": RequestSeam(_rebalance_amid_commit, lambda commit: bool(commit.request.member_id)),
+    "out_of_order_sequence": RequestSeam(_out_of_order_sequence, lambda intercepted: any(_continued(intercepted))),
 }

@@ -26,7 +26,7 @@ from kafka_zk.broker.group.events import (
     RebalancePrepared,
 )
 from kafka_zk.broker.group.group import Group
-from kafka_zk.broker.group.live_group import Tell, now_of
+from kafka_zk.broker.group.live_group import Report, now_of
 from kafka_zk.broker.group.members import MEMBER_BYTES, Member, protocols_bytes
 from kafka_zk.broker.group.metadata_manager import GroupMetadataManager
 from kafka_zk.broker.group.offset_manager import OffsetManager
@@ -93,7 +93,7 @@ class GroupDescription(NamedTuple):
 class GroupCoordinator:
     """``offsets``: handles committed offsets; ``transactional_commits``: handles commits in transactions.
 
-    ``tell``: called with each group event after it is logged.
+    ``report``: called with each group event after it is logged.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class GroupCoordinator:
         replicas: ReplicaManager,
         metadata: MetadataCache,
         random: Random = SYSTEM_RANDOM,
-        tell: Tell = lambda group_id, event: None,
+        report: Report = lambda group_id, event: None,
     ) -> None:
         self._config = config
         self._clock = clock
         self._random = random
-        self._tell = tell
+        self._report = report
         self._manager = GroupMetadataManager(config, clock, replicas, metadata, self._happened)
         self.offsets = OffsetManager(config, clock, self._manager)
         self.transactional_commits = TransactionalCommits(config, clock, replicas, self._manager)
@@ -153,7 +153,7 @@ class GroupCoordinator:
         live.carry_out(live.group.join(request, reply, now_of(self._clock)))
         result: JoinResult = await waiting
         if result.error is ErrorCode.MEMBER_ID_REQUIRED:
-            self._tell(group_id, Happened(MemberIdAssigned, "a new member needs an id", (result.member_id,)))
+            self._report(group_id, Happened(MemberIdAssigned, "a new member needs an id", (result.member_id,)))
         return result
 
     async def sync(self, group_id: str, request: SyncGroup) -> SyncResult:
@@ -171,7 +171,7 @@ class GroupCoordinator:
             if not self._manager.memory.has_room(size_bytes):
                 return SyncResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if request.member_id in live.group.members:
-            self._tell(group_id, Happened(MemberSynced, "SyncGroup", (request.member_id,)))
+            self._report(group_id, Happened(MemberSynced, "SyncGroup", (request.member_id,)))
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
         del request  # frees assignments from a member that does not lead
@@ -192,7 +192,7 @@ class GroupCoordinator:
         error = live.group.heartbeat(member_id, group_instance_id, generation_id, now_of(self._clock))
         live.wake_in_time()
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._tell(group_id, Happened(MemberToldToRejoin, "rebalance in progress", (member_id,)))
+            self._report(group_id, Happened(MemberToldToRejoin, "rebalance in progress", (member_id,)))
         return error
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity]) -> LeaveResult:
@@ -213,7 +213,8 @@ class GroupCoordinator:
     def _has_room(self, group_id: str, request: JoinGroup) -> bool:
         size_bytes = protocols_bytes(request.protocols)
         live = self._manager.groups.get(group_id)
-        member = None if live is None else live.group.members.whose_place(request.member_id, request.group_instance_id)
+        ids = request.member_id, request.group_instance_id
+        member = None if live is None else live.group.members.member_to_update(*ids)
         size_bytes += MEMBER_BYTES if member is None else -protocols_bytes(member.protocols)
         return self._manager.memory.has_room(size_bytes)
 
@@ -287,7 +288,7 @@ class GroupCoordinator:
                 "member {member} of group {group} is removed: {reason}",
                 member=fields[0], group=group_id, reason=cause,
             )  # fmt: skip
-        self._tell(group_id, event)
+        self._report(group_id, event)
 
 
 def _is_storable(request: JoinGroup) -> bool:

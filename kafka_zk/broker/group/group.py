@@ -181,7 +181,7 @@ class Group(GroupMetadata):
         for member in self.members:
             if member.deadline_ms is not None and member.deadline_ms <= now_ms:
                 member.deadline_ms = None
-                if not member.waits_for_the_group:
+                if not member.has_pending_request:
                     self._remove_and_rebalance(
                         Event.MEMBER_FAILED, member.member_id, "failed: no heartbeat", now
                     )
@@ -266,7 +266,7 @@ class Group(GroupMetadata):
     def _tell_of_join(self, member: Member, *, is_new: bool) -> None:
         metadata = member.protocols[0][1]
         cause = "joins" if is_new else "joins again"
-        self._tell(MemberJoined, cause, member.member_id, is_new, member.group_instance_id, metadata)
+        self._report(MemberJoined, cause, member.member_id, is_new, member.group_instance_id, metadata)
 
     def _static_member_returns(self, request: JoinGroup, instance_id: str, reply: Reply, now: Now) -> None:
         old_member_id = self.members.static[instance_id]
@@ -277,7 +277,7 @@ class Group(GroupMetadata):
         )  # fmt: skip
         self._fence(old)
         member = self._rename_static(instance_id, request.new_member_id)
-        self._tell(StaticMemberReturned, "static member returns", instance_id, old_member_id, member.member_id)
+        self._report(StaticMemberReturned, "static member returns", instance_id, old_member_id, member.member_id)
         self._update(member, request, reply)
         self._expect(member, member.session_timeout_ms, now)
         reason = f"static member {instance_id} came back"
@@ -344,7 +344,7 @@ class Group(GroupMetadata):
         else:
             self._join = DelayedJoin(now.monotonic_ms + timeout_ms)
         self._wake_at(self._join.deadline_ms)
-        self._tell(RebalancePrepared, reason, self.generation_id)
+        self._report(RebalancePrepared, reason, self.generation_id)
 
     def _complete_join_if_all_came(self, now: Now) -> None:
         if self.state is not _PREPARING or self._join is None:
@@ -377,7 +377,7 @@ class Group(GroupMetadata):
         self.begin_generation()
         self.enter(Event.MEMBERS_JOINED if len(self.members) else Event.NO_MEMBER_JOINED, now)
         generation = self.generation_id, self.protocol_name or "", self.members.leader or "", self.members.ids
-        self._tell(JoinCompleted, "all members joined, or the time limit passed", *generation)
+        self._report(JoinCompleted, "all members joined, or the time limit passed", *generation)
         if self.state is _EMPTY:
             self._store({}, EmptyStored(self.generation_id))
         else:
@@ -420,7 +420,7 @@ class Group(GroupMetadata):
             return
         self._propagate(then.assignments, ErrorCode.NONE, now)
         self.enter(Event.ASSIGNMENT_STORED, now)
-        self._tell(AssignmentCompleted, "the leader assigned", self.generation_id, then.assignments)
+        self._report(AssignmentCompleted, "the leader assigned", self.generation_id, then.assignments)
 
     def _propagate(self, assignments: Mapping[str, bytes], error: ErrorCode, now: Now) -> None:
         for member in self.members:
@@ -454,7 +454,7 @@ class Group(GroupMetadata):
             self._refuse_join(member.joining, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
         if member.syncing is not None:
             self._effects.append(AnswerSync(member.syncing, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)))
-        self._tell(MemberDeparted, reason, member_id, departure)
+        self._report(MemberDeparted, reason, member_id, departure)
 
     def _expect(self, member: Member, within_ms: int, now: Now) -> None:
         member.deadline_ms = now.monotonic_ms + within_ms
@@ -478,7 +478,7 @@ class Group(GroupMetadata):
             deadlines.append(self._sync_deadline_ms)
         return deadlines
 
-    def _tell(self, kind: type[CoordinatorEvent], cause: str, *fields: object) -> None:
+    def _report(self, kind: type[CoordinatorEvent], cause: str, *fields: object) -> None:
         self._effects.append(Happened(kind, cause, fields))
 
     def _take_effects(self) -> list[Effect]:

@@ -18,7 +18,7 @@ _ANSWERS = (AnswerJoin, AnswerSync)
 Store = Callable[["LiveGroup", StoreGroup], None]
 """Writes the record, then calls ``Group.stored``."""
 
-Tell = Callable[[str, Happened], None]
+Report = Callable[[str, Happened], None]
 """Called with a group id and its event."""
 
 Changed = Callable[["LiveGroup"], None]
@@ -41,7 +41,7 @@ class LiveGroup:
         clock: Clock,
         replies: Replies,
         store: Store,
-        tell: Tell,
+        report: Report,
         changed: Changed = lambda live: None,
     ) -> None:
         self.group = group
@@ -51,7 +51,7 @@ class LiveGroup:
         self._clock = clock
         self._replies = replies
         self._store = store
-        self._tell = tell
+        self._report = report
         self._changed = changed
         self._effects: deque[Effect] = deque()
         self._is_busy = False
@@ -100,4 +100,4 @@ class LiveGroup:
         elif isinstance(effect, StoreGroup):
             self._store(self, effect)
         else:
-            self._tell(self.group.group_id, effect)
+            self._report(self.group.group_id, effect)

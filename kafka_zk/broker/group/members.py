@@ -69,7 +69,7 @@ class Member:
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
-    def waits_for_the_group(self) -> bool:
+    def has_pending_request(self) -> bool:
         """True if a request of the member waits, which prevents heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
@@ -110,7 +110,7 @@ class Members:
     def get(self, member_id: str) -> Member | None:
         return self._members.get(member_id)
 
-    def whose_place(self, member_id: str, group_instance_id: str | None) -> Member | None:
+    def member_to_update(self, member_id: str, group_instance_id: str | None) -> Member | None:
         """The member that a JoinGroup with these ids would update or, if static, replace."""
         if member_id == UNKNOWN_MEMBER_ID and group_instance_id is not None:
             member_id = self.static.get(group_instance_id, UNKNOWN_MEMBER_ID)

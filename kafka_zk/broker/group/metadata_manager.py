@@ -19,7 +19,7 @@ from kafka_zk.broker.coordinator.replies import Replies
 from kafka_zk.broker.group.appends import Appends
 from kafka_zk.broker.group.config import CoordinatorConfig
 from kafka_zk.broker.group.group import Group
-from kafka_zk.broker.group.live_group import LiveGroup, Tell, now_of
+from kafka_zk.broker.group.live_group import LiveGroup, Report, now_of
 from kafka_zk.broker.group.loading import LoadedPartition
 from kafka_zk.broker.group.memory import GROUP_BYTES, growth_bytes, held_bytes, offsets_bytes
 from kafka_zk.broker.group.offsets import OFFSET_BYTES, Offsets
@@ -43,7 +43,7 @@ class GroupMetadataManager:
     """The groups by id, from partitions that this broker leads and has loaded."""
 
     def __init__(
-        self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, metadata: MetadataCache, tell: Tell
+        self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, metadata: MetadataCache, report: Report
     ) -> None:
         self.groups: dict[str, LiveGroup] = {}
         self._kept: dict[str, None] = {}  # in the order of their creation
@@ -56,7 +56,7 @@ class GroupMetadataManager:
         self._config = config
         self._clock = clock
         self._replicas = replicas
-        self._tell = tell
+        self._report = report
         self._is_active = True
         self._owned: set[int] = set()
         self._loading: dict[int, LoadedPartition] = {}
@@ -151,7 +151,7 @@ class GroupMetadataManager:
             return  # unloaded in between
         del self._loading[partition]
         self._owned.add(partition)
-        loaded.tell(TopicPartition(OFFSETS_TOPIC, partition), f"{loaded.group_count} groups")
+        loaded.log_result(TopicPartition(OFFSETS_TOPIC, partition), f"{loaded.group_count} groups")
 
     def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
         """Load groups one by one; each group is available once it is loaded."""
@@ -221,7 +221,7 @@ class GroupMetadataManager:
     # Storage.
 
     def _live(self, group: Group, partition: int) -> LiveGroup:
-        return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell, self._changed)
+        return LiveGroup(group, partition, self._clock, self.replies, self._store, self._report, self._changed)
 
     def _changed(self, live: LiveGroup) -> None:
         group = live.group
@@ -249,9 +249,9 @@ class GroupMetadataManager:
             live.counted_offsets_bytes = size_bytes
 
     def _store(self, live: LiveGroup, effect: StoreGroup) -> None:
-        ensureDeferred(self._store_and_tell(live, effect)).addErrback(_log_bug)
+        ensureDeferred(self._store_and_continue(live, effect)).addErrback(_log_bug)
 
-    async def _store_and_tell(self, live: LiveGroup, effect: StoreGroup) -> None:
+    async def _store_and_continue(self, live: LiveGroup, effect: StoreGroup) -> None:
         group = live.group
         error = await self.appends.store_group(live.partition, group.group_id, effect.value)
         if error is not ErrorCode.NONE:

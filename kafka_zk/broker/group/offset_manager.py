@@ -72,7 +72,8 @@ class OffsetManager:
         live = self._live_group(group_id, committer)
         written = self._manager.appends.store_offsets(live.partition, batch)
         if not isinstance(written, OffsetsWritten):
-            return await to_completion(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
+            turns = Turns(self._clock, ignores_disconnect=True)
+            return await to_completion(self._written_later(turns, live, batch, written))
         if written.error is _NONE:
             live.group.offsets.stored(batch.offsets, written.record_offset, batch.metadata_bytes)
             self._manager.count_offsets(live)
@@ -104,7 +105,7 @@ class OffsetManager:
         return live
 
     async def _store_in_turns(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
-        turns = Turns(self._clock, goes_on=True)
+        turns = Turns(self._clock, ignores_disconnect=True)
         batch = self._new_batch(group_id)
         for part in _parts(offsets.items()):
             if turns.is_over:

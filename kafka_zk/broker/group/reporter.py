@@ -9,12 +9,12 @@ from kafka_zk.protocol.errors import ProtocolError
 
 
 class GroupReporter:
-    """Pass ``tell`` to a ``GroupCoordinator``. Without observers, a call costs almost nothing."""
+    """Pass ``report`` to a ``GroupCoordinator``. Without observers, a call costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
 
-    def tell(self, group_id: str, happened: Happened) -> None:
+    def report(self, group_id: str, happened: Happened) -> None:
         """Report an event; decodes the partitions in the clients' bytes."""
         if not self._source.observed:
             return

@@ -29,7 +29,7 @@ def log_cleaner_metrics(cleaner: Any, now_ms: int) -> Iterator[Metric]:
     yield _gauge(_CLEANER + "deadthreadcount", "Threads that ended because of an error.", cleaner.dead_thread_count)
     dirty = int(100 * manager.dirtiest_ratio)
     yield _gauge(_MANAGER + "max_dirty_percent", "Dirty percentage of the dirtiest log.", dirty)
-    since_ms = now_ms - manager.looked_ms if manager.looked_ms else 0
+    since_ms = now_ms - manager.examined_ms if manager.examined_ms else 0
     yield _gauge(_MANAGER + "time_since_last_run_ms", "Time since the last search for dirty logs.", since_ms)
     yield _uncleanable(cleaner)
 

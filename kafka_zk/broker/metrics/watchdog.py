@@ -75,9 +75,9 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._stopped.wait(CHECK_INTERVAL_S):
-            self.look()
+            self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Log a turn that is too long, once. Runs in the watchdog's thread."""
         ran_s = self._ran_s
         for_s = self._seconds() - ran_s

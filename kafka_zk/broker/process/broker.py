@@ -46,12 +46,12 @@ from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.events import observe_session
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.cluster_secret import cluster_secret
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 
 _log = Logger()
@@ -122,7 +122,7 @@ class Broker:
             stopped meanwhile.
         """
         client, machine = self._client, self._machine
-        cluster_id, self.broker_id = await until_answered(
+        cluster_id, self.broker_id = await retry_until_connected(
             client, lambda: identify(self._config, client, machine.random)
         )
         events = EventSource(f"broker-{self.broker_id}", harmless(self._observe), machine.clock.wall_ms)
@@ -149,7 +149,7 @@ class Broker:
         )  # fmt: skip
         await parts.client_quotas.load()
         counts = (parts.services.coordinator.partition_count, parts.services.transactions.partition_count)
-        await until_answered(client, lambda: count_in_zookeeper(TopicRegistry(client), counts))
+        await retry_until_connected(client, lambda: count_in_zookeeper(TopicRegistry(client), counts))
         if self._stopping:
             raise StartAbandoned
         live_config = self._live_config = self._bind(parts)
@@ -175,7 +175,7 @@ class Broker:
 
     async def _load_credentials(self, credentials: ScramCredentials, configs: ConfigRegistry) -> None:
         credentials.invent_from(
-            await until_answered(self._client, lambda: cluster_secret(self._client, self._machine.random))
+            await retry_until_connected(self._client, lambda: cluster_secret(self._client, self._machine.random))
         )
         await credentials.load(configs)
 
@@ -191,7 +191,7 @@ class Broker:
                 producer_id_expiration_ms=config.producer_id_expiration_ms,
                 recovery_helper_count=config.num_recovery_threads_per_data_dir,
             ),
-            surroundings=Surroundings(
+            callbacks=LogCallbacks(
                 self._run_blocking, tell_finding, self._directory_failed, random=self._machine.random
             ),
         )
@@ -288,7 +288,7 @@ class Broker:
     async def _tell_of_failure(self) -> None:
         """Notify the controller, which then asks for each replica, as after a new session."""
         try:
-            await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
+            await retry_until_connected(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
             _log.warn("the controller could not be informed of the failed log directory: {error}", error=told)
 

@@ -41,13 +41,13 @@ class ClientReport:
 
     def start(self) -> None:
         if self._periodic is None:
-            self._periodic = Periodic(self._clock, INTERVAL_MS, self.tell)
+            self._periodic = Periodic(self._clock, INTERVAL_MS, self.report)
 
     def stop(self) -> None:
         if self._periodic is not None:
             self._periodic.stop()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Emit an event if anything has changed, or after REPEAT_S."""
         connections = list(chain.from_iterable(each.connections for each in self._listeners))
         contexts = (each.context for each in connections[:MOST_CONNECTIONS])

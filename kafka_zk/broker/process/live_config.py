@@ -35,7 +35,7 @@ async def read_broker_config(
         security and ``starting``: a running broker logs that.
     """
     own = str(broker_id)
-    stored = await configs.entities_until_answered("brokers", [DEFAULT_ENTITY, own])
+    stored = await configs.synced_entities("brokers", [DEFAULT_ENTITY, own])
     for name in (DEFAULT_ENTITY, own):
         if name not in stored:
             raise NoAuth(f"{entity_path('brokers', name)}: its ACL does not let this broker read its configuration")
@@ -164,7 +164,7 @@ class LiveConfig:
     async def _reload_topics(self, topics: list[str]) -> None:
         replicas = self._services.replicas
         async with replicas.state_changes:
-            stored = await self._services.configs.entities_until_answered("topics", topics)
+            stored = await self._services.configs.synced_entities("topics", topics)
             await in_slices(self._services.clock, replicas.update_topic_configs(stored))
         if any(_UNCLEAN in properties for properties in stored.values()):
             self._allow_unclean_elections()

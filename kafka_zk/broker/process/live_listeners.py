@@ -230,7 +230,7 @@ class LiveListeners:
                 await listener.move(wanted.host, wanted.port)
             except CannotListenError as error:
                 stays = "stays where it is" if listener.is_bound else "is closed, as its old address is taken, too"
-                self._tell(wanted.name, f"the listener {stays}: {_cannot_bind(wanted, error)}")
+                self._report(wanted.name, f"the listener {stays}: {_cannot_bind(wanted, error)}")
             else:
                 _log.info("{name}: the listener moved to another address", name=wanted.name)
 
@@ -256,12 +256,12 @@ class LiveListeners:
         except (InvalidSecurity, InvalidZnode, NoAuth, CannotListenError) as error:
             self._forget(wanted.name)
             problem = _cannot_bind(wanted, error) if isinstance(error, CannotListenError) else str(error)
-            self._tell(wanted.name, f"the listener {wanted.name} is not added: {problem}")
+            self._report(wanted.name, f"the listener {wanted.name} is not added: {problem}")
         else:
             self._by_name[wanted.name].start_accepting()
             _log.info("{name}: the listener is added", name=wanted.name)
 
-    def _tell(self, name: str, problem: str) -> None:
+    def _report(self, name: str, problem: str) -> None:
         """Log a problem, but not again after each attempt."""
         if self._problems.get(name) != problem:
             _log.error("{problem}; the broker tries again", problem=problem)

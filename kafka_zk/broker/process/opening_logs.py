@@ -32,7 +32,7 @@ async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[s
     configuration is known.
     """
     topics = await configs.entity_names("topics")
-    stored = await configs.entities_until_answered("topics", topics)
+    stored = await configs.synced_entities("topics", topics)
     usable: dict[str, dict[str, str]] = {topic: DELETES_NOTHING for topic in topics if topic not in stored}
     for topic, properties in stored.items():
         try:

@@ -104,7 +104,7 @@ class BrokerParts:
         self._lead_followers(replicas, metadata)
         topics = TopicRegistry(base.client)
         coordinator = GroupCoordinator(
-            CoordinatorConfig.of(config), clock, replicas, metadata, machine.random, GroupReporter(base.events).tell
+            CoordinatorConfig.of(config), clock, replicas, metadata, machine.random, GroupReporter(base.events).report
         )
         self.replica_fetchers = self._new_fetchers(replicas)
         self._alter_log_dirs = ReplicaAlterLogDirsManager(
@@ -120,7 +120,7 @@ class BrokerParts:
         self._transactions = BrokerTransactions(base, replicas, metadata, self.peers.connect_to, topics.missing)
         self.log_cleaner = LogCleaner(
             clock, machine.run_in_thread, machine.when_readable, base.logs, LogCleanerSettings.of(config),
-            replicas.standing_of, machine.start_helper,
+            replicas.role_state_of, machine.start_helper,
         )  # fmt: skip
         self.services = self._new_services(replicas, metadata, topics, coordinator)
         self.dispatcher = Dispatcher(self.services)

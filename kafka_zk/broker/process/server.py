@@ -134,7 +134,7 @@ class _Process:
             take_faults = partial(self._take_faults, machine, client)
             self._broker = Broker(machine, config, client, self._fatal, stats, self._observe, take_faults)
             await self._broker.start()
-            client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
+            client.recognise(CLUSTER_ID, partial(cluster_id.mismatch, self._broker.services.cluster_id))
             if stats is not None and self._metrics_address is not None:
                 from kafka_zk.broker.metrics import endpoint
 

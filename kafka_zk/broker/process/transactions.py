@@ -17,7 +17,7 @@ from kafka_zk.broker.transaction.marker_client import MarkerClient
 from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
 from kafka_zk.network.client import KafkaConnection
 from kafka_zk.registry import producer_ids
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 
 
 class BrokerTransactions:
@@ -36,7 +36,7 @@ class BrokerTransactions:
 
         async def allocate_block() -> range:
             """Allocate a block, even twice if the connection is lost: unused ids do no harm."""
-            return await until_answered(
+            return await retry_until_connected(
                 base.client, lambda: producer_ids.allocate_block(base.client, base.broker_id)
             )
 
@@ -49,7 +49,7 @@ class BrokerTransactions:
             CoordinatorHost(
                 self._write_markers,
                 find_missing,
-                TransactionReporter(base.events).tell,
+                TransactionReporter(base.events).report,
                 end_of_turn(base.machine.reactor),
             ),
         )

@@ -137,9 +137,9 @@ class ClientQuotas:
 
     def forget_idle(self, now_ms: float) -> None:
         """Call this periodically."""
-        self.clients.turn(now_ms)
+        self.clients.drop_old(now_ms)
         for buckets in self._buckets.values():
-            buckets.turn(now_ms)
+            buckets.drop_old(now_ms)
 
     @property
     def client_count(self) -> int:

@@ -166,7 +166,7 @@ class Enforcement:
                 raise
             else:
                 del body
-                parts, began_s = await _go_on(handling, awaited, began_s, seconds, bucket)
+                parts, began_s = await _continue(handling, awaited, began_s, seconds, bucket)
             now_s = seconds()
             now_ms = now_s * 1000
             total = bucket.total + (now_s - began_s) * 100
@@ -238,7 +238,7 @@ def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBuc
 
 
 @coroutine
-def _go_on(
+def _continue(
     handling: Coroutine[Any, Any, Response],
     awaited: Any,
     began_s: float,

@@ -62,7 +62,7 @@ class QuotaConfigs:
         async with self._reads[entity_type]:
             for start in range(0, len(names), READS_AT_ONCE):  # lets other work run
                 some = names[start : start + READS_AT_ONCE]
-                for name, properties in (await self._configs.entities_until_answered(entity_type, some)).items():
+                for name, properties in (await self._configs.synced_entities(entity_type, some)).items():
                     await self._set(entity_type, name, properties)
                 self._enforcement.changed()
 

@@ -79,7 +79,7 @@ class LogCleanerSettings(NamedTuple):
 class LogCleaner:
     """Runs on the reactor thread.
 
-    ``standing_of``: this broker's role and leader epoch; a change aborts a cleaning. ``last_stats``: of each lane's
+    ``role_state_of``: this broker's role and leader epoch; a change aborts a cleaning. ``last_stats``: of each lane's
     last cleaning.
     """
 
@@ -90,7 +90,7 @@ class LogCleaner:
         when_readable: WhenReadable,
         logs: LogManager,
         settings: LogCleanerSettings,
-        standing_of: Callable[[TopicPartition], object] = lambda tp: None,
+        role_state_of: Callable[[TopicPartition], object] = lambda tp: None,
         start_helper: StartHelper = Helper,
     ) -> None:
         self.clock = clock
@@ -98,7 +98,7 @@ class LogCleaner:
         self.when_readable = when_readable
         self.logs = logs
         self.settings = settings
-        self.standing_of = standing_of
+        self.role_state_of = role_state_of
         self.start_helper = start_helper
         self.manager = LogCleanerManager(logs, _tell_uncleanable)
         self.deaths: dict[Log, int] = {}  # since the log was last cleaned
@@ -152,7 +152,7 @@ class LogCleaner:
 
     def clean_now(self, tp: TopicPartition) -> bool:
         """Clean a log soon, even if little of it is dirty. Returns False if it is not compacted, or uncleanable."""
-        is_wanted = bool(self._lanes) and self.manager.want_now(tp)
+        is_wanted = bool(self._lanes) and self.manager.clean_next(tp)
         for lane in self._lanes if is_wanted else ():
             lane.wake()
         return is_wanted
@@ -196,7 +196,7 @@ class _Lane:
         while not self._is_stopped:
             cleaner.forget_deleted()
             now_ms = cleaner.clock.wall_ms()
-            await in_slices(cleaner.clock, cleaner.manager.look_steps(now_ms))
+            await in_slices(cleaner.clock, cleaner.manager.examine_steps(now_ms))
             cleaning = None if self._is_stopped else cleaner.manager.grab(cleaner.settings.share, now_ms)
             if cleaning is None:
                 if self._helper is not None:
@@ -224,7 +224,7 @@ class _Lane:
     async def _clean(self, cleaning: Cleaning) -> bool:
         """Returns whether the log is cleaner than before."""
         cleaner = self._cleaner
-        standing = cleaner.standing_of(cleaning.log.tp)
+        role_state = cleaner.role_state_of(cleaning.log.tp)
         end_offset = None
         try:
             helper = await cleaner.run_in_thread(lambda: self._ready_helper(cleaning))
@@ -232,7 +232,7 @@ class _Lane:
             cleaner.log_shortage(f"no helper process can be started: {error}")
         else:
             try:
-                end_offset = await self._clean_by(helper, cleaning, standing)
+                end_offset = await self._clean_by(helper, cleaning, role_state)
             except (EOFError, OSError) as error:  # the connection failed; disk errors are responses
                 self._helper_lost(cleaning, error)
         if end_offset is None:
@@ -247,13 +247,13 @@ class _Lane:
             self._helper = self._cleaner.start_helper(memory_bytes, NICENESS, self._cleaner.logs.directory_locks)
         return self._helper
 
-    async def _clean_by(self, helper: Helper, cleaning: Cleaning, standing: object) -> int | None:
+    async def _clean_by(self, helper: Helper, cleaning: Cleaning, role_state: object) -> int | None:
         """The end of the clean part; None if the cleaning was aborted. Raises EOFError, OSError if the helper died."""
         cleaner, tp = self._cleaner, cleaning.log.tp
         if not self._is_stopped:
             await cleaner.run_in_thread(lambda: helper.begin(cleaning.work))
         while not self._is_stopped:
-            if not cleaner.manager.wants(cleaning) or cleaner.standing_of(tp) != standing:
+            if not cleaner.manager.is_current(cleaning) or cleaner.role_state_of(tp) != role_state:
                 cleaner.manager.abort(tp)
                 return None
             if not await self._says_something(helper):
@@ -261,7 +261,7 @@ class _Lane:
             kind, content = await cleaner.run_in_thread(helper.receive)
             if kind != PROGRESS:
                 return self._ended(cleaning, kind, content)
-            if cleaner.standing_of(tp) == standing and not self._is_stopped:
+            if cleaner.role_state_of(tp) == role_state and not self._is_stopped:
                 await self._swap(cleaning, content)
         return None
 
@@ -302,7 +302,7 @@ class _Lane:
         """The end of the clean part; None after a failure."""
         cleaner, log = self._cleaner, cleaning.log
         if kind == FAILED:
-            if cleaner.manager.wants(cleaning):  # otherwise the failure was expected
+            if cleaner.manager.is_current(cleaning):  # otherwise the failure was expected
                 if isinstance(content, StorageError):
                     cleaner.manager.mark_uncleanable(log, str(content))
                 elif is_shortage(content):
@@ -319,7 +319,7 @@ class _Lane:
 
     def _helper_lost(self, cleaning: Cleaning, error: Exception) -> None:
         cleaner, log = self._cleaner, cleaning.log
-        if self._is_stopped or not cleaner.manager.wants(cleaning):
+        if self._is_stopped or not cleaner.manager.is_current(cleaning):
             return
         deaths = cleaner.deaths[log] = cleaner.deaths.get(log, 0) + 1
         reason = f"the helper process that cleaned it ended: {error or 'it died'}"

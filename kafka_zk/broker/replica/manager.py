@@ -30,7 +30,7 @@ from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.broker.replica.record_checks import RecordChecks
 from kafka_zk.broker.replica.remote_replicas import InSyncRule
 from kafka_zk.broker.replica.replication_quota import ReplicationQuotas
-from kafka_zk.broker.replica.role_listeners import RoleListeners, standing
+from kafka_zk.broker.replica.role_listeners import RoleListeners, role_state
 from kafka_zk.broker.replica.topic_ids import TopicIds
 from kafka_zk.broker.replica.transaction_verification import TransactionVerification
 from kafka_zk.protocol import uuids
@@ -158,7 +158,7 @@ class ReplicaManager:
             or batches[0][0].topic != batches[-1][0].topic
             or sum([len(records) for _, records in batches]) > _MANY_BYTES
         ):
-            turns = Turns(self._clock, goes_on=True)
+            turns = Turns(self._clock, ignores_disconnect=True)
         begun: list[Any] = []
         waits = False
         for tp, records in batches:
@@ -169,7 +169,7 @@ class ReplicaManager:
                 result = self._append(tp, records, required_acks, guard)
             except NotConformed as needed:
                 if turns is None:
-                    turns = Turns(self._clock, goes_on=True)
+                    turns = Turns(self._clock, ignores_disconnect=True)
                 result = self._conform_and_append(tp, records, needed, required_acks, turns, guard)
             except APPEND_ERRORS as error:
                 # The traceback refers to this frame and would keep the records until a garbage collection.
@@ -356,7 +356,7 @@ class ReplicaManager:
             partition = self.partitions[tp]
             partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
             partition.log = None
-            self.role_listeners.tell(partition)
+            self.role_listeners.notify(partition)
             self._wake(tp)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ class ReplicaManager:
         if partition.role is Role.OFFLINE:  # its log must not be created again
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
-            before = standing(partition)
+            before = role_state(partition)
             partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # producers now write to the other topic
             self.role_listeners.report_if_changed(partition, before, "LeaderAndIsr")
             self._wake(tp)
@@ -401,7 +401,7 @@ class ReplicaManager:
             return self._take_again(partition, wanted)
         if self.broker_id not in wanted.state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        before = standing(partition)
+        before = role_state(partition)
         partition.take_state(wanted.state)
         self.topic_ids.give(partition, wanted.topic_id)
         self.partitions[tp] = partition
@@ -419,15 +419,15 @@ class ReplicaManager:
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
         if not has_id:
             self.topic_ids.give(partition, wanted.topic_id)
-        before = standing(partition)
+        before = role_state(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
-        if not has_id and standing(partition) == before:
-            self.role_listeners.tell(partition)  # a follower fetches by id from now on
+        if not has_id and role_state(partition) == before:
+            self.role_listeners.notify(partition)  # a follower fetches by id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
         """Apply another configuration, but keep the controller's decisions."""
-        before = standing(partition)
+        before = role_state(partition)
         partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
         self.role_listeners.report_if_changed(partition, before, cause)
         self._wake(partition.tp)
@@ -464,14 +464,14 @@ class ReplicaManager:
             self.topic_ids.forget(partition)
             self.quotas.forget(tp)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
-            self.role_listeners.tell(partition)
+            self.role_listeners.notify(partition)
         self._wake(tp)
         return ErrorCode.NONE
 
     def log_replaced(self, tp: TopicPartition) -> None:  # its log moved to another directory
         self._wake(tp)
 
-    def standing_of(self, tp: TopicPartition) -> object:
+    def role_state_of(self, tp: TopicPartition) -> object:
         """This broker's role and leader epoch, to compare with earlier ones; None if there is no such replica."""
         partition = self.partitions.get(tp)
         return None if partition is None else (partition.role, partition.leader_epoch)

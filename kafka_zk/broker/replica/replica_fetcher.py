@@ -296,7 +296,7 @@ class ReplicaFetcher:
     # -- responses ----------------------------------------------------------------------------------------------------
 
     async def _take(self, response: FetchResponse) -> None:
-        turns = Turns(self._clock, goes_on=True)
+        turns = Turns(self._clock, ignores_disconnect=True)
         out_of_range = []
         for topic, topic_id, partitions in response.topics:
             for fetched in partitions:

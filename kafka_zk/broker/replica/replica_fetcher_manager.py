@@ -74,7 +74,7 @@ class ReplicaFetcherManager:
 
     @property
     def max_lag(self) -> int:
-        """Number of records that the most lagging replica lacks."""
+        """The largest lag of a replica, in records."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     @property

@@ -10,13 +10,13 @@ from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.protocol.errors import ErrorCode
 
-Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
+RoleState: TypeAlias = tuple[Role, int, ErrorCode | None]
 """Role, leader epoch, and the error that rejects requests."""
 
 _log = Logger()
 
 
-def standing(partition: Partition) -> Standing:
+def role_state(partition: Partition) -> RoleState:
     return partition.role, partition.leader_epoch, partition.refusal
 
 
@@ -27,7 +27,7 @@ class RoleListeners(list[Callable[[Partition], None]]):
         super().__init__()
         self._events = events
 
-    def tell(self, partition: Partition) -> None:
+    def notify(self, partition: Partition) -> None:
         """An error is logged and does not affect other listeners."""
         for role_changed in self:
             try:
@@ -35,9 +35,9 @@ class RoleListeners(list[Callable[[Partition], None]]):
             except Exception:
                 _log.failure("a listener failed on the new role of {tp}", tp=partition.tp)
 
-    def report_if_changed(self, partition: Partition, before: Standing, cause: str) -> None:
-        """Emit RoleChanged and call the listeners if the standing has changed."""
-        now = standing(partition)
+    def report_if_changed(self, partition: Partition, before: RoleState, cause: str) -> None:
+        """Emit RoleChanged and call the listeners if the role state has changed."""
+        now = role_state(partition)
         if now != before:
             self._events.emit(RoleChanged, partition.tp, *now, cause=cause)
-            self.tell(partition)
+            self.notify(partition)

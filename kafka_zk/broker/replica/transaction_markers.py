@@ -53,7 +53,7 @@ class MarkersAppended(NamedTuple):
 def append_markers(
     replicas: ReplicaManager, tp: TopicPartition, batches: Sequence[MarkerBatch], now_ms: int, timeout_ms: int
 ) -> MarkersAppended:
-    """Append markers of different producers, at most MOST_TOGETHER, in one write."""
+    """Append markers of different producers, at most MAX_MARKERS_PER_WRITE, in one write."""
     try:
         partition = replicas.partitions.get(tp) or replicas.partition(tp)
         log = partition.leader_log()

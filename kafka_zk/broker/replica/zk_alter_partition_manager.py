@@ -17,7 +17,7 @@ from kafka_zk.broker.replica.isr_state import WrittenIsr
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoNode, RegistryError
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.isr import notify_isr_change
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, encode_state, state_path
 
@@ -69,7 +69,7 @@ class ZkAlterPartitionManager:
         )
         data = encode_state(state)
         try:
-            stat = await until_answered(
+            stat = await retry_until_connected(
                 self._client, lambda: self._client.set(path, data, change.partition_epoch)
             )
         except BadVersion:
@@ -81,7 +81,7 @@ class ZkAlterPartitionManager:
     async def _found(self, path: str, change: IsrChange) -> Answer:
         """After BadVersion, find out whether another client wrote the state or only the response was lost."""
         try:
-            data, stat = await until_answered(self._client, lambda: self._client.get(path))
+            data, stat = await retry_until_connected(self._client, lambda: self._client.get(path))
         except NoNode:
             return ErrorCode.INVALID_UPDATE_VERSION
         found = decode_state(*change.tp, data, stat.version)

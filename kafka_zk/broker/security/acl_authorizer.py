@@ -23,7 +23,7 @@ from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import ConnectionLoss, RegistryError, SessionLost
 from kafka_zk.registry.client.security import Security
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern, ResourceType, named
 
 _log = Logger()
@@ -152,9 +152,9 @@ class AclAuthorizer(Authorizer):
 
     async def start(self) -> None:
         """Read all and follow changes. Raises SessionLost, NoAuth."""
-        await until_answered(self._client, self._registry.ensure_paths)
+        await retry_until_connected(self._client, self._registry.ensure_paths)
         self._watchers = self._registry.watch_changes(self._changed)
-        await until_answered(self._client, self._load_all)
+        await retry_until_connected(self._client, self._load_all)
         self._remove_listener = self._client.add_session_listener(self._session_changed)
         self._session_changed(self._client.state)
 
@@ -242,7 +242,7 @@ class AclAuthorizer(Authorizer):
                 raise
 
     async def _read(self, patterns: Collection[Pattern]) -> None:
-        turns = Turns(self._clock, goes_on=True)
+        turns = Turns(self._clock, ignores_disconnect=True)
         async for pattern, stored in self._registry.read(list(patterns)):
             self._put(pattern, stored)
             if turns.is_over:
@@ -284,5 +284,5 @@ class AclAuthorizer(Authorizer):
         return frozenset(removed)
 
     async def _update(self, pattern: Pattern, change: Callable[[Acls], Acls]) -> None:
-        await until_answered(self._client, lambda: self._registry.update(pattern, change))
-        await until_answered(self._client, lambda: self._load([pattern]))
+        await retry_until_connected(self._client, lambda: self._registry.update(pattern, change))
+        await retry_until_connected(self._client, lambda: self._load([pattern]))

@@ -79,7 +79,7 @@ class Denials:
             self._repeats[kind] = 0
             _log.info("{denial}", denial=str(kind))
             if len(self._repeats) <= MOST_TOLD:
-                self._tell((kind, 1))
+                self._report((kind, 1))
             if operation is Operation.CLUSTER_ACTION:
                 self._tell_of_strange_broker(context)
         return False
@@ -101,7 +101,7 @@ class Denials:
         repeats, self._repeats = self._repeats, {}
         not_told, self._not_told = self._not_told, 0
         told = [each for each in list(repeats.items())[:MOST_TOLD] if each[1]]
-        ensureDeferred(in_slices(self._clock, map(self._tell, told)))
+        ensureDeferred(in_slices(self._clock, map(self._report, told)))
         for kind, times in repeats.items():
             if times:
                 text = "{denial}, {times} more times in {seconds} s"
@@ -109,7 +109,7 @@ class Denials:
         if not_told:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
-    def _tell(self, denied: tuple[_Kind, int]) -> None:
+    def _report(self, denied: tuple[_Kind, int]) -> None:
         """Report a denial to observers. Explaining takes milliseconds if a resource has thousands of ACLs."""
         if not self._events.observed:
             return

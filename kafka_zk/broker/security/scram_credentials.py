@@ -74,7 +74,7 @@ async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str
     found = {}
     for start in range(0, len(wanted), READS_AT_ONCE):  # lets other work run; a credential takes about 10 µs
         some = wanted[start : start + READS_AT_ONCE]
-        stored = await configs.entities_until_answered("users", some)
+        stored = await configs.synced_entities("users", some)
         found.update({desanitize(name): credentials(name, stored.get(name, {})) for name in some})
     return found
 

@@ -21,7 +21,7 @@ from kafka_zk.broker.transaction.metadata import TransactionMetadata
 from kafka_zk.broker.transaction.partitions import CoordinatedPartition
 from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
 from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch, Result
-from kafka_zk.broker.transaction.state_manager import Tell, TransactionStateManager
+from kafka_zk.broker.transaction.state_manager import Report, TransactionStateManager
 from kafka_zk.broker.transaction.states import STATES_BY_NAME
 from kafka_zk.broker.transaction.transaction import Transaction
 from kafka_zk.protocol.errors import ErrorCode
@@ -61,13 +61,13 @@ class CoordinatorHost(NamedTuple):
     Attributes:
         write_markers: makes a broker, possibly this one, write markers.
         find_missing: the topics that are not in ZooKeeper.
-        tell: called when a transaction's new state is in the log.
+        report: called when a transaction's new state is in the log.
         at_end_of_turn: the reactor's; markers of one turn are sent together.
     """
 
     write_markers: WriteMarkers
     find_missing: FindMissing
-    tell: Tell = lambda transaction: None
+    report: Report = lambda transaction: None
     at_end_of_turn: AtEndOfTurn = at_once
 
 
@@ -85,7 +85,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._producer_ids = producer_ids
         self._manager = TransactionStateManager(
-            config, clock, replicas, metadata, lambda ending: self.markers.send(ending), host.tell
+            config, clock, replicas, metadata, lambda ending: self.markers.send(ending), host.report
         )
         self.markers = TransactionMarkerChannels(
             clock, metadata, host.write_markers, self._manager.markers_written, host.find_missing, host.at_end_of_turn
@@ -158,7 +158,7 @@ class TransactionCoordinator:
             if transaction is None and not self._manager.memory.has_room(ID_BYTES + len(transactional_id), peer):
                 self._manager.make_room()
                 return Result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            new_producer_id = self._producer_ids.at_hand()
+            new_producer_id = self._producer_ids.next_id_in_block()
             if new_producer_id is None:
                 error, (new_producer_id, _) = await self.new_producer_id()
                 if error is not ErrorCode.NONE:

@@ -29,12 +29,12 @@ class TransactionChanged(Event):
 
 
 class TransactionReporter:
-    """``tell`` is the callback for a ``TransactionCoordinator``. If there is no observer, it costs almost nothing."""
+    """``report`` is the callback for a ``TransactionCoordinator``. If there is no observer, it costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
 
-    def tell(self, transaction: Transaction) -> None:
+    def report(self, transaction: Transaction) -> None:
         if not self._source.observed:
             return
         metadata = transaction.metadata

@@ -151,7 +151,7 @@ class TransactionMarkerChannels:
         for leader, its in by_leader.items():
             self._enqueue(leader, ending if len(its) == len(tps) else ending.for_leader(its))
         if gone:
-            self._tell(ending, gone)
+            self._notify(ending, gone)
 
     @property
     def _is_settled(self) -> bool:
@@ -187,11 +187,11 @@ class TransactionMarkerChannels:
                 continue
             gone = {tp for tp in ending.markers.tps if tp.topic in missing}
             if gone:
-                self._tell(ending, gone)
+                self._notify(ending, gone)
             if others := ending.markers.tps - gone:
                 self._retry_later(ending.for_leader(others))
 
-    def _tell(self, ending: MarkersToSend, tps: Collection[TopicPartition]) -> None:
+    def _notify(self, ending: MarkersToSend, tps: Collection[TopicPartition]) -> None:
         """An error in one transaction must not affect others."""
         try:
             self._on_written(ending.owned, ending.transaction, tps)
@@ -266,7 +266,7 @@ class TransactionMarkerChannels:
     def _answered(self, leader: int, ending: MarkersToSend, codes: Mapping[TopicPartition, ErrorCode]) -> None:
         tps = ending.markers.tps
         if len(codes) == len(tps) == [*codes.values()].count(_NONE) and codes.keys() == tps:
-            self._tell(ending, tps)
+            self._notify(ending, tps)
             return
         found = {tp: codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR) for tp in tps}
         done = [tp for tp, code in found.items() if code in _WRITTEN]
@@ -280,7 +280,7 @@ class TransactionMarkerChannels:
         elif again:
             self._retry_later(ending.for_leader(again))
         if done:
-            self._tell(ending, done)
+            self._notify(ending, done)
 
     def _retry_later(self, ending: MarkersToSend) -> None:
         if self._is_closed:

@@ -25,11 +25,11 @@ class ProducerIdManager:
 
     async def next_id(self) -> int:
         """Raises: RegistryError if a new block is needed and ZooKeeper is not available."""
-        while (producer_id := self.at_hand()) is None:
+        while (producer_id := self.next_id_in_block()) is None:
             await self._refill()
         return producer_id
 
-    def at_hand(self) -> int | None:
+    def next_id_in_block(self) -> int | None:
         """The next id; None if a new block is needed first."""
         if not self._block:
             return None
@@ -50,7 +50,7 @@ class ProducerIdManager:
             self._fault = ""
         except Exception as failed:
             error = failed
-            self._tell(failed)
+            self._report(failed)
         self._refilling = False
         woken, self._waiting = self._waiting, []
         for waiting in woken:
@@ -58,7 +58,7 @@ class ProducerIdManager:
         if error is not None:
             raise error
 
-    def _tell(self, failed: Exception) -> None:
+    def _report(self, failed: Exception) -> None:
         """Log an error for the operator once, because producers retry."""
         if isinstance(failed, InvalidZnode | TooManyProducerIds) and str(failed) != self._fault:
             self._fault = str(failed)

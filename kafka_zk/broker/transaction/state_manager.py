@@ -44,7 +44,7 @@ _AT_ONCE = 64
 _MOST_RECENT = 1024
 _NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING
 
-Tell = Callable[[Transaction], None]
+Report = Callable[[Transaction], None]
 """A transaction's new state is in the log."""
 
 
@@ -58,7 +58,7 @@ class TransactionStateManager:
         replicas: ReplicaManager,
         metadata: MetadataCache,
         send_markers: Callable[[MarkersToSend], None],
-        tell: Tell = lambda transaction: None,
+        report: Report = lambda transaction: None,
     ) -> None:
         self.partitions: dict[int, CoordinatedPartition] = {}
         self.replies = Replies()
@@ -71,7 +71,7 @@ class TransactionStateManager:
         self._clock = clock
         self._replicas = replicas
         self._send_markers = send_markers
-        self._tell = tell
+        self._report = report
         self._loading: dict[int, CoordinatedPartition] = {}
         self._loads = DeferredLock()
         self._makes_room = False
@@ -157,7 +157,7 @@ class TransactionStateManager:
             return
         del self._loading[owned.number]
         self.partitions[owned.number] = owned
-        loaded.tell(owned.tp, f"{len(owned.transactions)} transactional ids")
+        loaded.log_result(owned.tp, f"{len(owned.transactions)} transactional ids")
         await in_slices(self._clock, self._go_on_steps(owned))
 
     def _load_steps(self, owned: CoordinatedPartition, loaded: LoadedPartition) -> Iterator[None]:
@@ -180,7 +180,7 @@ class TransactionStateManager:
             self._note_state(owned, transaction)
             if transaction.pending is None:
                 now_ms = self._clock.wall_ms()
-                self.carry_out(owned, transaction, transaction.loaded(now_ms), now_ms)
+                self.carry_out(owned, transaction, transaction.complete_prepared(now_ms), now_ms)
             yield
 
     def _unload(self, number: int) -> None:
@@ -240,7 +240,7 @@ class TransactionStateManager:
         effects = transaction.appended(error, now_ms)
         if error is _NONE:
             self._note_state(owned, transaction)
-            self._tell(transaction)
+            self._report(transaction)
             self._count(transaction)
             return effects
         _log.warn("transactional id {id} cannot be stored: {error}", id=transaction.transactional_id, error=error.name)

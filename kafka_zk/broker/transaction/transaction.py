@@ -92,7 +92,7 @@ class Transaction:
         """True if the next InitProducerId may need a new producer id."""
         return self.metadata.is_epoch_exhausted
 
-    def loaded(self, now_ms: int) -> list[Effect]:
+    def complete_prepared(self, now_ms: int) -> list[Effect]:
         """Continue a transaction that was ending when it was stored."""
         return self._complete(now_ms) if self.metadata.state in _PREPARED else []
 

@@ -156,7 +156,7 @@ def _size(recording: "Recording") -> str:
 
 
 def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> "tuple[Cluster | None, str]":
-    """Record what the logs have now. From there on the transaction log is followed."""
+    """Record the current content of the logs, then follow the transaction log."""
     from kafka_zk.recorder.web.heartbeats import Heartbeats
     from kafka_zk.recorder.web.service import Cluster
     from kafka_zk.recorder.zookeeper_health.poller import HealthPoller

@@ -64,11 +64,11 @@ def status(
     metrics = None if metrics_port is None else _served(metrics_port, metrics_host)
     shown: Status | None = None
     with given.opened() as client:
-        look = _Look(given, controller_log_dir, client)
+        reader = _StatusReader(given, controller_log_dir, client)
         while True:
-            found, znode, read_ms = look.again() if not watches and metrics is None else look.whatever_happens()
+            found, znode, read_ms = reader.read() if not watches and metrics is None else reader.read_or_unknown()
             if metrics is not None:
-                reactor_thread().tell(metrics.tell, found, znode, read_ms)
+                reactor_thread().run_soon(metrics.update, found, znode, read_ms)
             if found != shown:
                 shown = found
                 print_json(found.as_document()) if as_json else _show(found)
@@ -77,10 +77,10 @@ def status(
             time.sleep(_INTERVAL_S)
 
 
-class _Look:
+class _StatusReader:
     """Reads the metadata log only when its state may have changed or does not confirm the phase: the log may be long.
 
-    A look is the status, ``/migration``, and when they were read, in ms since the epoch.
+    A read returns the status, ``/migration``, and when they were read, in ms since the epoch.
     """
 
     def __init__(self, given: Sources, folder: Path | None, client: "KazooBlockingClient | None") -> None:
@@ -90,20 +90,20 @@ class _Look:
         self._signs: tuple[object, ...] = ()
         self._state: Fact[MigrationState] | None = None
 
-    def whatever_happens(self) -> "tuple[Status, Fact[MigrationZnode | None], int | None]":
-        """Like ``again``. The status is unknown while the cluster cannot be examined."""
+    def read_or_unknown(self) -> "tuple[Status, Fact[MigrationZnode | None], int | None]":
+        """Like ``read``. The status is unknown while the cluster cannot be examined."""
         from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.migration.facts import Unknown
         from kafka_zk.migration.phase import unknown_status
         from kafka_zk.registry.client.errors import RegistryError
 
         try:
-            return self.again()
+            return self.read()
         except (CommandFailed, KafkaError, RegistryError, OSError) as error:
             unknown = Unknown(str(error) or type(error).__name__, "a cluster that responds")
             return unknown_status(unknown), unknown, None
 
-    def again(self) -> "tuple[Status, Fact[MigrationZnode | None], int]":
+    def read(self) -> "tuple[Status, Fact[MigrationZnode | None], int]":
         """Raises CommandFailed, RegistryError, KafkaError."""
         from kafka_zk.migration.facts import LOG_NOT_READ, Unknown
         from kafka_zk.migration.nodes import ready_controllers
@@ -144,5 +144,5 @@ def _show(status: "Status") -> None:
     for broker_id, mode in status.brokers.items():
         said = f"unknown: {mode.reason}. Needed: {mode.remedy}" if isinstance(mode, Unknown) else f"{mode} mode"
         say(f"Broker {broker_id}: {said}")
-    say(f"Safe to continue: {status.go_on}")
+    say(f"Safe to continue: {status.proceed}")
     say(f"Safe to roll back: {status.roll_back}")

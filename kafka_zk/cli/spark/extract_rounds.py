@@ -21,7 +21,7 @@ def run_rounds(
     metrics = RoundMetrics()
 
     def tell(done: Round) -> None:
-        metrics.tell(done)
+        metrics.update(done)
         (_print if as_json else _say)(done)
 
     with ExitStack() as cleanup:

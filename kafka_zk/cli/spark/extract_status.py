@@ -98,7 +98,7 @@ def _serve(
             status, told = _look(zookeeper, group, topics), ""
         except Exception as error:
             told = _told_failure(error)
-        reactor_thread().tell(metrics.tell, status, wall_ms())
+        reactor_thread().run_soon(metrics.update, status, wall_ms())
         if told and told != failure:
             note(f"the status is unknown: {told}")
         if as_json and status is not None and status != shown:

@@ -72,7 +72,7 @@ def audit(
     """
     if absent := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
         raise CommandFailed(f"lake audit needs {', '.join(absent)}: pip install 'kafka-zk[spark]'")
-    from kafka_zk.spark_jobs.audit.examination import Asked, examine, exit_code
+    from kafka_zk.spark_jobs.audit.examination import AuditRequest, examine, exit_code
     from kafka_zk.spark_jobs.audit.table import ColumnChoice
 
     servers = _servers(zookeeper, bootstrap)
@@ -84,7 +84,7 @@ def audit(
         nullcontext() if servers is None else _topic_log(servers) as log,
         ThreadPoolExecutor(FILES_AT_ONCE) as pool,
     ):
-        report = examine(Asked(table, choice, topic, from_earliest, read_all), log, pool.map)
+        report = examine(AuditRequest(table, choice, topic, from_earliest, read_all), log, pool.map)
     if as_json:
         print_json(report.as_document())
     else:

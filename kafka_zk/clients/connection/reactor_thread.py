@@ -74,7 +74,7 @@ class ReactorThread:
             self.reactor.callFromThread(cancel)
             raise
 
-    def tell(self, function: Callable[..., object], *args: Any) -> None:
+    def run_soon(self, function: Callable[..., object], *args: Any) -> None:
         """Run ``function`` on the reactor thread: immediately if called on that thread, otherwise before later
         ``call``s."""
         if threadable.isInIOThread():

@@ -68,7 +68,7 @@ class BlockingStream:
         deadline_s = monotonic_s() + timeout_ms / 1000
         left_ms = timeout_ms
         while self._thread.call(self._stream.wait, left_ms):
-            if records := handout.rest():
+            if records := handout.remaining():
                 return records
             left_ms = max(0, int((deadline_s - monotonic_s()) * 1000))  # all records were revoked meanwhile
         return []

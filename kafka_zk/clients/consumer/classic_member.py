@@ -134,20 +134,20 @@ class ClassicMember:
     def start(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
         self._topics = tuple(sorted(topics))
         self._lose_coordinator()
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def subscribe(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
         """Handle a change of the topics that the regular expression matches."""
         self._topics = tuple(sorted(topics))
         if self.state is MemberState.STABLE and self._topics != self._joined.topics:
             self._rejoin("the subscription changed")
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def partitions_changed(self, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
         """The leader rejoins if a count has changed."""
         if any(counts.get(topic, 0) != count for topic, count in self.watched_topics.items()):
             self._rejoin("the number of partitions changed")
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def close(self) -> None:
         """Accept no new partitions from now on, so that the user can process the last records.
@@ -177,21 +177,21 @@ class ClassicMember:
         if self.state is MemberState.AWAY:
             self._happened(Event.CAME_BACK)
             self._requests.retry_ms = now_ms
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     # --- from the driver ---
 
     def coordinator_found(self, now_ms: int) -> list[Effect]:
         self._requests.is_coordinator_known = True
         self._requests.heartbeat_due_ms = now_ms
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def stopped(self, number: int, now_ms: int) -> list[Effect]:
         """The partitions of the effect ``Stop`` are committed and no longer owned."""
         self._partitions.stopped(number)
         if self.state is MemberState.STOPPING and not self.stopping:
             self._happened(Event.STOPPED)
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def partitions_counted(self, number: int, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
         """The result of ``CountPartitions``; a topic that does not exist has no partitions."""
@@ -210,7 +210,7 @@ class ClassicMember:
         return self._take()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def next_due_ms(self) -> int | None:
         """None while a response is awaited."""
@@ -236,7 +236,7 @@ class ClassicMember:
             self._take_generation(answer, now_ms)
         else:
             self._join_refused(answer.code, now_ms)
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def sync_answered(self, number: int, code: ErrorCode, assignment: bytes, now_ms: int) -> list[Effect]:
         if not self._requests.is_answered(number, SendSync):
@@ -246,7 +246,7 @@ class ClassicMember:
             self._take_assignment(assignment, now_ms)
         else:
             self._sync_refused(code, now_ms)
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def heartbeat_answered(self, number: int, code: ErrorCode, sent_ms: int, now_ms: int) -> list[Effect]:
         sent = self._requests.heartbeat
@@ -254,7 +254,7 @@ class ClassicMember:
             return []
         self._requests.heartbeat = None
         if sent.member_id != self.member_id or sent.generation_id != self.generation_id:
-            return self._go_on(now_ms)
+            return self._advance(now_ms)
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self._lease.renew(sent_ms, is_calm=code is ErrorCode.NONE)
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -262,7 +262,7 @@ class ClassicMember:
                 self._rejoin("the group rebalances")
         elif code is not ErrorCode.NONE:
             self._refused(code, now_ms, "a heartbeat")
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     def commit_refused(self, member_id: str, generation_id: int, code: ErrorCode, now_ms: int) -> list[Effect]:
         if self.state is MemberState.LEFT or (member_id, generation_id) != (self.member_id, self.generation_id):
@@ -274,7 +274,7 @@ class ClassicMember:
             self._refused(code, now_ms, "a commit")
         elif code in _COORDINATOR_GONE:
             self._lose_coordinator()
-        return self._go_on(now_ms)
+        return self._advance(now_ms)
 
     # --- joining ---
 
@@ -282,7 +282,7 @@ class ClassicMember:
     def _wants_to_join(self) -> bool:
         return self.state is MemberState.UNJOINED and (bool(self.owned) or not self._is_closing)
 
-    def _go_on(self, now_ms: int) -> list[Effect]:
+    def _advance(self, now_ms: int) -> list[Effect]:
         if self.state is MemberState.STABLE and self._must_rejoin and not (self.stopping or self._is_closing):
             self._begin_joining()
         due_ms = self.next_due_ms()

@@ -109,7 +109,7 @@ class ConsumerCoordinator:
     def may_act(self) -> bool:
         return self._member.may_act(self._now_ms())
 
-    def held_back(self) -> None:
+    def report_if_ended(self) -> None:
         """Records wait for the lease; the coordinator's next response renews it."""
 
     @property

@@ -48,7 +48,7 @@ class Handout:
             self._records = records
             self._done_count = self._given_count = 0
 
-    def rest(self) -> list[ConsumerRecord]:
+    def remaining(self) -> list[ConsumerRecord]:
         """All waiting records; none if ``may_act`` returns False."""
         with self._lock:
             if self._given_count == len(self._records) or not self._may_act():

@@ -12,7 +12,7 @@ class Lease(Protocol):
     def may_act(self) -> bool:
         """True if the owned partitions are certainly still owned."""
 
-    def held_back(self) -> None:
+    def report_if_ended(self) -> None:
         """Records wait that must not be delivered now."""
 
 
@@ -32,9 +32,9 @@ class Membership:
         """False before ``begin``."""
         return not self.suspended and self._lease is not None and self._lease.may_act()
 
-    def held_back(self) -> None:
+    def report_if_ended(self) -> None:
         if self._lease is not None:
-            self._lease.held_back()
+            self._lease.report_if_ended()
 
     def check(self) -> None:
         """Raises ClientClosed or this member's failure."""

@@ -62,7 +62,7 @@ class Stream:
         while True:
             self._membership.check()
             self._load()
-            if records := self.handout.rest():
+            if records := self.handout.remaining():
                 self._pump()
                 return records
             if self._reactor.seconds() >= deadline_s:
@@ -97,7 +97,7 @@ class Stream:
     async def _wait_until(self, deadline_s: float) -> None:
         if self.handout.has_waiting or self._state.has_records_of(self.partitions):
             # Records must not be delivered now, but the lease may be renewed at any moment.
-            self._membership.held_back()
+            self._membership.report_if_ended()
             deadline_s = min(deadline_s, self._reactor.seconds() + _LEASE_RECHECK_S)
         self.waiting_count += 1
         try:

@@ -52,7 +52,7 @@ class ZookeeperGroup:
             )
         self._driver = make_driver(self._offsets_in_kafka or delivery)
         self.may_act = self._driver.lease.may_act
-        self.held_back = self._driver.lease.held_back
+        self.report_if_ended = self._driver.lease.report_if_ended
 
     async def start(self) -> None:
         """Raises FencedInstanceId or DuplicateConsumerId if another live member has the id."""

@@ -69,7 +69,7 @@ class BlockingProducer(BlockingClient[Producer]):
             return self._wait_and_send(taken, topic, record, begun_count)
         except KafkaError as error:
             if self.config.transactional_id is not None:
-                self._thread.tell(self._client.not_taken, error, begun_count)
+                self._thread.run_soon(self._client.not_taken, error, begun_count)
             raise
 
     def flush(self, timeout_s: float | None = None) -> None:

@@ -78,14 +78,14 @@ class TransactionManager:
             done = await self._new_epoch(lambda: self._reactor.seconds() < deadline_s)
         finally:
             self.state.initialization_failed()
-            self._tell()
+            self._notify()
         if not done:
             raise self.state.error or self._timeout("init_transactions", "try again")
 
     def begin(self) -> None:
         self.state.begin()
         self._timed_out = None
-        self._tell()
+        self._notify()
 
     async def commit(self) -> None:
         if self._ended_behind_a_timeout(State.COMMITTING):
@@ -97,7 +97,7 @@ class TransactionManager:
             try:
                 self.state.begin_commit()
             finally:
-                self._tell()
+                self._notify()
             run(self._end(is_committed=True))
         await self._until_ended("commit_transaction", State.COMMITTING, deadline_s)
 
@@ -108,7 +108,7 @@ class TransactionManager:
             try:
                 self.state.prepare()
             finally:
-                self._tell()
+                self._notify()
         return PreparedTransaction(*self._identity) if self.state.state is State.PREPARED else None
 
     async def abort(self) -> None:
@@ -117,7 +117,7 @@ class TransactionManager:
         if self.state.state is not State.ABORTING:
             self.state.begin_abort()
             self._timed_out = None
-            self._tell()
+            self._notify()
             self._batches.drop_unsent()
             run(self._end(is_committed=False))
         await self._until_ended("abort_transaction", State.ABORTING, self._deadline_s())
@@ -135,7 +135,7 @@ class TransactionManager:
             doing = f"the consumer is in no generation of group {group.group_id} now"
             error = broker_error(ErrorCode.ILLEGAL_GENERATION, doing)
             self.state.fail(Outcome.ABORTABLE, error)
-            self._tell()
+            self._notify()
             self.state.check_in_transaction()
         deadline_s = self._deadline_s()
 
@@ -166,12 +166,12 @@ class TransactionManager:
 
     def failed(self, error: KafkaError) -> None:
         self.state.batch_failed(error)
-        self._tell()
+        self._notify()
 
     def not_sent(self, error: KafkaError) -> None:
         """A record was not added to a batch."""
         self.state.fail(Outcome.ABORTABLE, error)
-        self._tell()
+        self._notify()
 
     def close(self) -> None:
         self._closed = True
@@ -217,7 +217,7 @@ class TransactionManager:
             return
         if self.state.state is ending:
             self.state.ended()
-        self._tell()
+        self._notify()
 
     @property
     def _is_forgotten(self) -> bool:
@@ -267,7 +267,7 @@ class TransactionManager:
             self.state.id_refused(error)
         else:
             self.state.fail(outcome, error)
-        self._tell()
+        self._notify()
 
     async def _attempt(self, coordinator: KeyCoordinator, request: Request) -> tuple[ErrorCode, Any]:
         try:
@@ -304,7 +304,7 @@ class TransactionManager:
         self._timed_out = None
         return True
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._batches.state_changed()
         self._changed.fire()
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.base.turns import worked_off
+from kafka_zk.base.turns import run_in_turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.store import ControllerStore
@@ -136,7 +136,7 @@ def one_bad_znode_fails_all(patch: Patch) -> None:
         return decode()
 
     async def strict_assignment(self: ControllerStore, topic: str, path: str, data: bytes | None) -> TopicAssignment:
-        assignment: TopicAssignment = await worked_off(self._clock, decode_assignment_in_steps(topic, data))
+        assignment: TopicAssignment = await run_in_turns(self._clock, decode_assignment_in_steps(topic, data))
         return assignment
 
     patch.setattr(ControllerStore, "_understood", strict)

@@ -23,7 +23,7 @@ from kafka_zk.registry.client.client import (
 )
 from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.client.lease import Lease
-from kafka_zk.registry.client.session import add_listener, cancellable, complete_when_connected, tell
+from kafka_zk.registry.client.session import add_listener, cancellable, complete_when_connected, notify
 from kafka_zk.sim.zookeeper.server import Answer, Link, Request, Server, Session
 
 _RECONNECT_DELAY_MS = (5.0, 50.0)
@@ -362,7 +362,7 @@ class SimClient:
         if error is not None:
             self._fail_outstanding(error)  # after the state: an immediate retry must fail, too
         if changed:
-            tell(self._listeners, state)
+            notify(self._listeners, state)
 
     def _fail_outstanding(self, error: type[RegistryError]) -> None:
         outstanding, self._outstanding = self._outstanding, {}

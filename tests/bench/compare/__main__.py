@@ -112,7 +112,7 @@ class Comparison:
         self._progress = progress
 
     def round(self, number: int, partitions: int, steps: Sequence[str]) -> None:
-        """Each system once with so many partitions, unless that round of it is kept already."""
+        """Run each system once with ``partitions``, unless that round was recorded earlier."""
         for name in self._names if number % 2 == 0 else reversed(self._names):
             if self._kept.rounds(name, partitions) > number:
                 continue

@@ -140,7 +140,7 @@ class System(ABC):
 
     @abstractmethod
     def fenced_at(self, broker_id: int, killed_at: float) -> float | None:
-        """When the cluster took a broker that was killed for dead (``time.time``); None: not yet."""
+        """When the cluster detected that the killed broker is dead (``time.time``); None: not yet."""
 
     @abstractmethod
     def written(self) -> Written:

@@ -34,9 +34,9 @@ _OVERRIDES = {"offsets.topic.num.partitions": "1", "auto.create.topics.enable": 
 @click.option("--method", "chosen", type=click.Choice(_NAMES), multiple=True, help="Only these kinds of groups.")
 @click.option("--part", "parts", type=click.Choice(["changes", "herd"]), multiple=True, help="Only this part.")
 @click.option(
-    "--partitions", "counts", type=click.IntRange(3), multiple=True, help="Only topics of so many partitions."
+    "--partitions", "counts", type=click.IntRange(3), multiple=True, help="Only topics with this number of partitions."
 )
-@click.option("--members", "sizes", type=click.IntRange(2), multiple=True, help="Only herds of so many members.")
+@click.option("--members", "sizes", type=click.IntRange(2), multiple=True, help="Only herds of this size.")
 @click.option("--rounds", type=click.IntRange(1), help=f"Rounds of join, leave, join, kill, restart [{_FULL_ROUNDS}].")
 @click.option("--rate", type=click.IntRange(1), default=100, show_default=True, help="Records/s and partition.")
 @click.option("--quick", is_flag=True, help="One round, 12 partitions, small herds: a smoke test, no proof.")

@@ -149,7 +149,7 @@ class _Trial:
         while True:
             time.sleep(_POLL_INTERVAL_S)
             deliveries = self._reader.read()
-            now_ns = time.monotonic_ns()  # not before: whoever was delivered meanwhile counts as settled
+            now_ns = time.monotonic_ns()  # not before: members that received records meanwhile count as settled
             since_ns = now_ns - int(_RECENT_S * 1e9)
             if since_ns >= begun_ns and settled(deliveries, self._partitions, since_ns, set(self._members)):
                 return now_ns

@@ -34,8 +34,7 @@ _TIMEOUT_S = 240
 class Herd:
     """One join into a group that then has ``members`` members.
 
-    ``owned``: partitions with an owner afterwards; ``expired``: sessions that ended meanwhile, on a machine that is too
-    slow for so many members.
+    ``owned``: partitions with an owner afterwards; ``expired``: sessions that ended because the machine is too slow.
     """
 
     method: str
@@ -94,7 +93,7 @@ def run(
 
 
 def topic(partitions: int) -> str:
-    """The name of the empty topic with so many partitions."""
+    """The name of the empty topic with this number of partitions."""
     return f"herd-{partitions}"
 
 

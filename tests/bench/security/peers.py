@@ -27,7 +27,7 @@ _NEW_BY = ["-new", "-tls1_3"]
 
 
 def handshakes(port: int, authority: Path, seconds: int, *, resumed: bool) -> int:
-    """How many handshakes ``openssl s_time`` finishes in about so many seconds. Raises: Refused."""
+    """Number of handshakes that ``openssl s_time`` finishes in about ``seconds``. Raises: Refused."""
     command = ["openssl", "s_time", "-connect", f"127.0.0.1:{port}", "-CAfile", str(authority), "-verify", "1",
                "-time", str(seconds), *(_RESUMED_BY if resumed else _NEW_BY)]  # fmt: skip
     running = [
@@ -45,7 +45,7 @@ def handshakes(port: int, authority: Path, seconds: int, *, resumed: bool) -> in
 
 
 def logins(port: int, seconds: float) -> int:
-    """How many logins by SCRAM succeed in so many seconds. Clients know the salted password already, so that they cost
+    """Number of SCRAM logins that succeed within ``seconds``. Clients know the salted password already, so they cost
     little. Raises: Refused, OSError."""
     ends_s = time.monotonic() + seconds
     counts, failures = list[int](), list[Exception]()
@@ -107,7 +107,7 @@ def _string(value: str) -> bytes:
 
 
 def connections(stack: ExitStack, port: int, authority: Path, count: int) -> list[ssl.SSLSocket]:
-    """So many connections over TLS, which ``stack`` closes; each has asked what the broker offers."""
+    """``count`` TLS connections, which ``stack`` closes; each has sent ApiVersions."""
     context = ssl.create_default_context(cafile=str(authority))
     asked = struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, 0, -1)
     made = []

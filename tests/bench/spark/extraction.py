@@ -130,7 +130,7 @@ def _status(pid: int, key: str) -> str:
 
 
 def rounds(target: Target, folder: Path, counts: Sequence[int], each: int, master: str) -> Iterator[RoundCost]:
-    """Of one session: for each count so many rounds; the first one of all starts Spark and is left out."""
+    """The rounds of one session, for each count; the very first one starts Spark and is left out."""
     topic = "rounds"
     target.create_topic(topic, partitions=_PARTITIONS_OF_ROUNDS)
     with _extracting(target, topic, folder / topic, master, subprocess.PIPE, "--every", "1s") as process:

@@ -66,7 +66,7 @@ class Wires:
 
 
 def batch(producer_id: int, producer_epoch: int, count: int) -> bytearray:
-    """A transactional batch of so many records of 100 bytes; its sequence number is set when it is sent."""
+    """A transactional batch of ``count`` records of 100 bytes; its sequence number is set when it is sent."""
     builder = RecordBatchBuilder(transactional=True)
     for _ in range(count):
         builder.append(int(time.time() * 1000), None, _VALUE)
@@ -165,7 +165,7 @@ class TransactionalProducer:
 
 
 def transact(producers: Sequence[TransactionalProducer], times: int) -> list[float]:
-    """Let each of them commit so many transactions, all at the same pace; returns how long each took, in seconds."""
+    """Let each producer commit ``times`` transactions at the same pace; returns the duration of each in seconds."""
     took_s: list[float] = []
     for _ in range(times):
         begun_s = time.perf_counter()

@@ -162,7 +162,8 @@ def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(one: 
     twin.start()
     wait_for(lambda: not twin.alive, "the refusal")
     assert twin.process.exit_code == 1
-    assert f"broker id 0 is already registered by a live broker at 127.0.0.1:{first.port}" in twin.process.last_words()
+    refusal = f"broker id 0 is already registered by a live broker at 127.0.0.1:{first.port}"
+    assert refusal in twin.process.recent_output()
     assert one.registration(0) == before
     _write_and_read(one.cluster, topic, partitions=1)
 
@@ -198,7 +199,7 @@ def test_a_second_broker_on_the_same_folder_is_refused(one: Watched, make_topic:
     squatter.start()
     wait_for(lambda: not squatter.alive, "the refusal")
     assert squatter.process.exit_code == 1
-    assert "in use by another process" in squatter.process.last_words()
+    assert "in use by another process" in squatter.process.recent_output()
     _write_and_read(one.cluster, topic, partitions=1)
 
 

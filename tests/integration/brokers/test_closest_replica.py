@@ -49,7 +49,7 @@ def consumer(cluster: RackCluster, topic: str, rack: str) -> Consumer:
 
 
 def read(reader: Consumer, count: int) -> list[int]:
-    """The offsets of so many records."""
+    """The offsets of ``count`` records."""
     offsets: list[int] = []
 
     def has_all() -> bool:

@@ -47,7 +47,7 @@ def log_of(cluster: EmbeddedCluster) -> str:
 
 
 def restart(cluster: EmbeddedCluster) -> None:
-    """Everything anew, until it says that it is ready."""
+    """Restart everything, until the broker reports that it is ready."""
     for broker in cluster.brokers:
         assert broker.stop() == 0
     for broker in cluster.brokers:

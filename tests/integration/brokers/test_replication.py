@@ -130,7 +130,7 @@ class Load:
         return sum(map(len, self.acknowledged.values()))
 
     def wait_for_more(self, count: int = 50) -> None:
-        """So many more acknowledgements."""
+        """Wait for ``count`` more acknowledgements."""
         wanted = self.acknowledged_count + count
         wait_for(lambda: self.acknowledged_count >= wanted, "more acknowledgements", 30)
 
@@ -141,7 +141,7 @@ class Load:
         assert self.failed == []
 
     def check(self, cluster: EmbeddedCluster) -> None:
-        """Each record is where its acknowledgement said, none is there twice, all in the order they were sent in."""
+        """Each record is at its acknowledged offset, once, and in the order of sending."""
         wait_for_equal_replicas(cluster, self._topic, self._partitions)
         for partition in range(self._partitions):
             found = records(cluster.brokers[0], self._topic, partition)

@@ -190,7 +190,7 @@ def test_a_restart_under_the_same_id_does_not_wait_for_the_session(three: Watche
 
 
 def test_a_broker_that_is_paused_is_waited_for(three: Watched) -> None:
-    """It may go on at any moment: only the end of its session says that it cannot act."""
+    """It may resume at any moment: only the end of its session proves that it cannot act."""
     cluster = three.cluster
     paused = (cluster.controller_id() + 1) % 3
     begun_s = time.monotonic()

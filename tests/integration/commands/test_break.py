@@ -46,7 +46,7 @@ class Cluster:
         return event
 
     def broken(self, *words: str) -> str:
-        """What ``break`` says."""
+        """The output of ``break``."""
         done = kafka_zk("break", *words, "--data", self.data)
         assert (done.returncode, done.stderr) == (0, ""), done
         return done.stdout.strip()

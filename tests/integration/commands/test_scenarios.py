@@ -1,6 +1,6 @@
 """What commands print, to the letter, on a terminal of 80 columns and in a pipe: the transcripts of tests/scenarios.
 
-With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment they are written anew. Commit that only if you understand the
+With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment they are rewritten. Commit that only if you understand the
 difference.
 """
 

@@ -164,7 +164,7 @@ def test_a_cluster_that_commands_do_not_find_by_default_says_what_helps(tmp_path
 
 
 def _up_beside_another(folder: Path) -> Up:
-    """Whoever it is that has the port: this test, or another one or somebody's cluster, which may just be ending."""
+    """Another test or another cluster, which may just be ending, can hold the port, too."""
     while True:
         port = free_ports(1)[0]
         with _taken(2181):

@@ -1,7 +1,6 @@
 """What commands print, kept under tests/scenarios and compared: what differs from run to run is replaced first.
 
-``pytest`` with the environment variable ``KAFKA_ZK_REWRITE_SCENARIOS=1`` writes them anew; commit that only if every
-change is meant.
+``pytest`` with the environment variable ``KAFKA_ZK_REWRITE_SCENARIOS=1`` rewrites them; commit only intended changes.
 """
 
 import os

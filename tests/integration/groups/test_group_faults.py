@@ -156,7 +156,7 @@ def test_a_group_of_processes_survives_whatever_happens(
         lab.until_consumed()
     for process, _ in lab.members.values():
         if process.alive:
-            assert process.stop() == 0, process.last_words()
+            assert process.stop() == 0, process.recent_output()
     wait_for(lambda: lab.owners() == set(), "the group left in order")
     assert violations(lab.facts(), dict.fromkeys(lab.partitions, lab.written)) == []
 

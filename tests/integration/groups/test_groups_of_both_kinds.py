@@ -191,7 +191,7 @@ def test_members_that_own_nothing_have_a_line(lab: Lab, join: Join) -> None:
 
 
 def test_brokers_alone_are_enough(lab: Lab) -> None:
-    """Whoever names brokers and no ZooKeeper means their groups; nobody asks a ZooKeeper."""
+    """With brokers and without ZooKeeper, the command means the brokers' groups and connects to no ZooKeeper."""
     lab.store_in_zookeeper("g", {0: 4})
     lab.commit_at_broker("g", {0: 7})
     at_brokers = ("--bootstrap-server", lab.cluster.bootstrap)

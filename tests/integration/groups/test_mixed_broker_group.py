@@ -78,7 +78,7 @@ def cluster(make_cluster: MakeCluster) -> Iterator[EmbeddedCluster]:
 
 
 def is_settled(admin: AdminClient, group: str, count: int) -> bool:
-    """Whether the group has so many members, and they have all partitions, each once. Asked again if not answered."""
+    """True if the group has ``count`` members, which own each partition once. Repeats a request without a response."""
     try:
         asked = admin.describe_consumer_groups([group], request_timeout=ASKED_S)
         found = asked[group].result(TIMEOUT_S)

@@ -50,7 +50,7 @@ def group() -> str:
 
 
 def read(cluster: EmbeddedCluster, group: str, topic: str, count: int, **options: Any) -> list[str]:
-    """Consume so many records and leave."""
+    """Consume ``count`` records and leave."""
     values: list[str] = []
     with BlockingZookeeperConsumer(
         [topic], group_id=group, zookeeper_connect=cluster.zookeeper_connect, auto_offset_reset="smallest",

@@ -53,7 +53,7 @@ class Writer(threading.Thread):
                 self.count += 10
 
     def finish(self) -> int:
-        """How many there are now."""
+        """The current number."""
         self._enough.set()
         self.join()
         return self.count

@@ -30,7 +30,7 @@ from tests.spark_jobs.extraction.points import POINTS
 PARTITIONS = 2
 TIMEOUT_S = 600
 RUNS = 5
-"""So many in a row may lose ZooKeeper."""
+"""Number of consecutive runs that may lose ZooKeeper."""
 ONE_ATTEMPT, THREE_ATTEMPTS = "local[1]", "local[1,3]"
 """Masters by how often Spark tries a task."""
 ZOOKEEPER_LOST = "Error: the connection to ZooKeeper broke"

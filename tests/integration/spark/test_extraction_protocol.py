@@ -310,7 +310,7 @@ def test_of_two_runs_at_once_one_waits_for_the_other(world: World) -> None:
             client = world.new_client()
             extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/lake")
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("kafka_zk.spark_jobs.extraction.job.ghost_life_ms", lambda timeout_ms: 0)
+                patch.setattr("kafka_zk.spark_jobs.extraction.job.max_leftover_ms", lambda timeout_ms: 0)
                 with pytest.raises(GroupBusy):
                     run_blocking(ExtractionRun(extraction, client, world.log, world.disk, lambda *_: None).run())
             refused.append((step, phase))
@@ -367,7 +367,7 @@ def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -
 
 
 def test_values_that_cannot_be_decoded_publish_nothing_until_that_is_allowed(world: World) -> None:
-    """The next run plans anew: had it to repeat the range, one with bad values only could never be left behind."""
+    """The next run makes a new plan. If it repeated the range, one with only bad values would block the group."""
     world.disk.undecodable_count = 50
     for choice in ("fail", "null", "keep"):
         with pytest.raises(Undecodable, match=r"none of the 50 values is UTF-8 text .* at offset 0 of t-0"):

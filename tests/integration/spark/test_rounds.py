@@ -51,7 +51,7 @@ class World:
                 producer.send(self.topic, b"v%d" % number, partition=number % 2)
 
     def rounds(self, spark: Any, actions: list[Callable[[Rounds], object]]) -> Rounds:  # noqa: F811
-        """After each round the next of ``actions`` is done with them; after the last they stop."""
+        """After each round, the next of ``actions`` runs; after the last action, the rounds stop."""
 
         def tell(done: Round) -> None:
             self.done.append(done)

@@ -119,7 +119,7 @@ def test_the_reason_of_an_error_stands_in_its_first_line(
 
 
 class Stream:
-    """A query from a topic into Parquet files, which can be started anew on its checkpoint."""
+    """A query from a topic into Parquet files, which can be restarted from its checkpoint."""
 
     def __init__(self, spark: Any, cluster: EmbeddedCluster, topic: str, folder: Path) -> None:  # noqa: F811
         self._spark = spark

@@ -37,7 +37,7 @@ def test_short_work_is_done_at_once() -> None:
 
 
 def test_a_failure_ends_the_work() -> None:
-    """Whoever waits hears of it."""
+    """A waiting request gets the error."""
 
     def work() -> Iterator[int]:
         yield 1

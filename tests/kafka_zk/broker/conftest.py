@@ -54,7 +54,7 @@ from kafka_zk.registry.client.errors import NoAuth, RegistryError
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.sim.machine.scheduler import VirtualClock
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
@@ -97,7 +97,7 @@ class FakeConfigs:
         stored = getattr(self, entity_type)
         return {name: stored.get(name, {}) for name in names if (entity_type, name) not in self.hidden}
 
-    async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+    async def synced_entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
         return await self.entities(entity_type, names)
 
     async def entity(self, entity_type: str, name: str) -> dict[str, str]:
@@ -327,7 +327,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         broker_id=0,
         cluster_id="cluster",
         clock_ms=lambda: 1_700_000_000_000,
-        surroundings=Surroundings(on_directory_failure=lambda directory, error, lost: replicas.directory_failed(lost)),
+        callbacks=LogCallbacks(on_directory_failure=lambda directory, error, lost: replicas.directory_failed(lost)),
     )  # fmt: skip
     logs.start({})
     purgatory = Purgatory(clock)
@@ -340,7 +340,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
     configs, topics = FakeConfigs(), FakeTopics()
 
     coordinator = GroupCoordinator(
-        CoordinatorConfig.of(config), clock, replicas, metadata, tell=GroupReporter(events).tell
+        CoordinatorConfig.of(config), clock, replicas, metadata, report=GroupReporter(events).report
     )
     replicas.role_listeners.append(coordinator.role_changed)
     replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)

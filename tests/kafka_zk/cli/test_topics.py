@@ -12,7 +12,7 @@ from kafka_zk.cli.topic_access import PartitionDescription, TopicDescription, To
 
 
 class Late:
-    """The broker that is asked has not heard of the topic that the controller has."""
+    """The broker that receives the request does not know the topic yet that the controller has created."""
 
     def names(self) -> list[str]:
         return []

@@ -25,7 +25,7 @@ def mode(path: Path) -> int:
 
 
 def test_a_file_is_private_when_its_first_byte_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing makes it with another mode and changes that later."""
+    """The file has this mode from its creation on."""
     made: list[int] = []
     real = os.open
 

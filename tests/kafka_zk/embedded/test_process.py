@@ -64,7 +64,7 @@ def test_only_what_it_logged_in_its_last_seconds_is_quoted_of_a_process_that_was
     wait_for(lambda: "fine" in child.output())
     child.kill()
     assert child.describe_end() == f"broker 7 ended with signal SIGKILL (log: {tmp_path / 'log'})"
-    assert "the disk is slow" in child.last_words()
+    assert "the disk is slow" in child.recent_output()
 
 
 def test_lines_without_a_time_are_as_old_as_those_around_them() -> None:

@@ -12,9 +12,9 @@ from tests.kafka_zk.migration.recorded import REFUSED, brokers, dual_write, fact
 
 def test_a_status() -> None:
     metrics = StatusMetrics()
-    metrics.tell(status(facts(brokers=brokers(recorded.KRAFT_MODE))), None, 0)
+    metrics.update(status(facts(brokers=brokers(recorded.KRAFT_MODE))), None, 0)
     cluster = dual_write(brokers=brokers(recorded.MIGRATION_MODE, REFUSED))
-    metrics.tell(status(cluster), cluster.zookeeper.migration, 1_795_737_658_000)
+    metrics.update(status(cluster), cluster.zookeeper.migration, 1_795_737_658_000)
     text = generate_latest(metrics.registry).decode()
     for line in (
         'kafka_zk_migration_phase{phase="dual write"} 1.0',
@@ -32,8 +32,8 @@ def test_a_status() -> None:
 
 def test_a_cluster_that_cannot_be_examined() -> None:
     metrics = StatusMetrics()
-    metrics.tell(status(dual_write()), recorded.COPIED, 1_000)
-    metrics.tell(unknown_status(REFUSED), REFUSED, None)
+    metrics.update(status(dual_write()), recorded.COPIED, 1_000)
+    metrics.update(unknown_status(REFUSED), REFUSED, None)
     lines = generate_latest(metrics.registry).decode().splitlines()
     assert 'kafka_zk_migration_phase{phase="dual write"} NaN' in lines
     assert "kafka_zk_migration_last_status_timestamp_seconds 1.0" in lines
@@ -42,6 +42,6 @@ def test_a_cluster_that_cannot_be_examined() -> None:
 @pytest.mark.parametrize("znode", [None, REFUSED, MigrationZnode(None)])
 def test_no_offset(znode: Fact[MigrationZnode | None]) -> None:
     metrics = StatusMetrics()
-    metrics.tell(status(facts({"controller": REFUSED})), znode, 0)
+    metrics.update(status(facts({"controller": REFUSED})), znode, 0)
     text = generate_latest(metrics.registry).decode()
     assert "kafka_zk_migration_zookeeper_offset NaN" in text and 'safe{step="continue"} NaN' in text

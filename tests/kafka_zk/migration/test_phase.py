@@ -68,13 +68,13 @@ def test_every_phase_is_tested() -> None:
 def test_without_its_znodes_the_phase_is_unknown(hidden: str) -> None:
     found = status(facts({hidden: REFUSED}))
     assert found.phase == REFUSED
-    assert found.go_on.is_safe is None and "a permission" in str(found.go_on)
+    assert found.proceed.is_safe is None and "a permission" in str(found.proceed)
 
 
 def test_controllers_that_cannot_be_reached_may_run() -> None:
     found = status(facts(controllers=controllers(REFUSED)))
     assert isinstance(found.phase, Unknown) and "can be reached" in found.phase.remedy
-    assert found.go_on.is_safe is None
+    assert found.proceed.is_safe is None
 
 
 def test_an_empty_list_of_brokers_is_not_enough() -> None:
@@ -159,7 +159,7 @@ GO_ON: list[tuple[ClusterFacts, bool | None, str]] = [
 
 @pytest.mark.parametrize(("cluster", "is_safe", "text"), GO_ON, ids=[text for _, _, text in GO_ON])
 def test_safe_to_continue(cluster: ClusterFacts, is_safe: bool | None, text: str) -> None:
-    advice = status(cluster).go_on
+    advice = status(cluster).proceed
     assert (advice.is_safe, text in advice.text) == (is_safe, True), advice
 
 

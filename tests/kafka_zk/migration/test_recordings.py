@@ -112,7 +112,7 @@ def test_the_log_dirs_are_those_that_the_broker_describes(name: str) -> None:
     ],
 )
 def test_it_is_not_safe_to_continue(name: str, text: str) -> None:
-    advice = status_of(name).go_on
+    advice = status_of(name).proceed
     assert advice.is_safe is False and text in advice.text
 
 
@@ -149,7 +149,7 @@ def test_the_way_back(name: str, is_safe: bool, text: str) -> None:
 )
 def test_a_rollback_that_is_not_finished_is_named(name: str, sign: str) -> None:
     found = status_of(name)
-    assert sign in found.sign and found.go_on.text == "a rollback is not finished"
+    assert sign in found.sign and found.proceed.text == "a rollback is not finished"
 
 
 # --- permissions ---

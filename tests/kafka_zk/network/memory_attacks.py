@@ -68,7 +68,7 @@ class Attack:
         self.reactor.until(lambda: len(self.server.listener.connections) < before)
 
     def send(self, peer: socket.socket, size_bytes: int) -> int:
-        """Send so many bytes as long as the listener reads them; returns how many it was."""
+        """Send up to ``size_bytes`` while the listener reads; returns the number of bytes sent."""
         peer.setblocking(False)
         sent, quiet = 0, 0
         while sent < size_bytes and quiet < 100:

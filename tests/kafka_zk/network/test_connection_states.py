@@ -13,7 +13,6 @@ from kafka_zk.network.connection_states import (
     DRAIN,
     END,
     FILL,
-    GO_ON,
     GRANT,
     LIMIT,
     LOSE,
@@ -24,6 +23,7 @@ from kafka_zk.network.connection_states import (
     SEND,
     SHAKE_AGAIN,
     UNMUTE,
+    UNPAUSE,
     WAIT,
     Input,
     Output,
@@ -35,7 +35,7 @@ Table = Mapping[Enum, Enum]
 EVENTS: dict[type[Enum], tuple[Table, ...]] = {
     Phase: (AUTHENTICATED, LIMIT, SHAKE_AGAIN, CLOSE, LOSE),  # type: ignore[dict-item]
     Slot: (BEGIN, WAIT, RESUME, END, READ, SEND),  # type: ignore[dict-item]
-    Input: (PAUSE, ASK, GRANT, GO_ON),  # type: ignore[dict-item]
+    Input: (PAUSE, ASK, GRANT, UNPAUSE),  # type: ignore[dict-item]
     Output: (FILL, DRAIN, MUTE, UNMUTE),  # type: ignore[dict-item]
 }
 FIRST = {Phase: (Phase.HANDSHAKING, Phase.OPEN), Slot: (Slot.IDLE,), Input: (Input.READING,), Output: (Output.READY,)}

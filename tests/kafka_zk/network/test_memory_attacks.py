@@ -44,6 +44,6 @@ def test_memory_grows_with_what_has_arrived() -> None:
 
 @pytest.mark.parametrize("attack", ["held", "held_small"])
 def test_memory_has_a_ceiling(attack: str) -> None:
-    """Whoever sends parts of requests gets the budget and what one more big request needs, not more."""
+    """Clients that send incomplete requests get the budget plus one more big request, not more."""
     memory = _run(attack)
     assert memory["peak"] - memory["before"] < BUDGET_MB + 100 + 25

@@ -170,7 +170,7 @@ def test_a_peer_that_does_not_take_its_answer_is_given_up_when_others_need_the_m
 def test_a_peer_that_takes_its_answer_slowly_is_not_idle(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """Nothing is heard of it until it has taken all but a little."""
+    """It causes no event until it has taken almost everything."""
     server = make_asking_server(max_idle_ms=300)
 
     async def handle(context: RequestContext, header: RequestHeader, body: bytes) -> Any:

@@ -103,7 +103,7 @@ def test_a_peer_that_says_nothing_is_given_up(reactor: LocalReactor, files: File
 
 
 def _received(secured: ssl.SSLSocket, count: int) -> bytes:
-    """So many bytes, or fewer at the end."""
+    """``count`` bytes, or fewer at the end."""
     data = bytearray()
     while len(data) < count and (piece := secured.recv(count - len(data))):
         data += piece

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.protocol import codec
 from kafka_zk.protocol import group_membership as by_hand
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey, is_flexible
@@ -47,7 +48,7 @@ REQUESTS = {
 
 READERS: dict[ApiKey, Callable[[int, memoryview], Any]] = {
     ApiKey.JOIN_GROUP: by_hand.read_join_group_request,
-    ApiKey.SYNC_GROUP: lambda version, body: by_hand.whole(by_hand.read_sync_group_request(version, body)),
+    ApiKey.SYNC_GROUP: lambda version, body: run_to_end(by_hand.read_sync_group_request(version, body)),
     ApiKey.HEARTBEAT: by_hand.read_heartbeat_request,
 }
 
@@ -156,7 +157,7 @@ def test_the_answer_to_a_join_is_what_the_table_reads(
     version: int, error: int, generation_id: int, protocol: tuple[str | None, str | None], leader: str,
     member_id: str, skips: bool, members: list[tuple[str, str | None, bytes]],
 ) -> None:  # fmt: skip
-    frame = by_hand.whole(
+    frame = run_to_end(
         by_hand.write_join_group_response(
             version, 7, error, generation_id, protocol, leader, member_id, members, skip_assignment=skips
         )

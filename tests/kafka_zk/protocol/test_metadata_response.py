@@ -19,7 +19,7 @@ ROWS = [
     PartitionRow(0, number, number % 3, number, [0, 1, 2][: number % 4], [1] * (number % 3), range(number % 2))
     for number in range(5)
 ] + [PartitionRow(5, 5, -1, 7, range(200), range(130), range(127))]
-"""Some with so many replicas that their count takes two bytes."""
+"""Some partitions have enough replicas for a count of two bytes."""
 
 
 def topic(name: str, rows: Sequence[PartitionRow]) -> Any:
@@ -38,7 +38,7 @@ def response(topics: list[Any]) -> Any:
 @pytest.mark.parametrize("version", range(LOWEST, HIGHEST + 1))
 @pytest.mark.parametrize("partition_counts", [[], [0], [3, 1], [6], [1] * 200], ids=str)
 def test_the_bytes_are_the_codecs(version: int, partition_counts: list[int]) -> None:
-    """Also with so many topics that a compact array's length takes two bytes."""
+    """Also with enough topics for a compact array's length of two bytes."""
     names = [f"t{at}" for at in range(len(partition_counts))]
     topics = [topic(name, ROWS[:count]) for name, count in zip(names, partition_counts, strict=True)]
     whole = codec.encode_body(response(topics), ApiKey.METADATA, version)

@@ -71,7 +71,7 @@ def test_by_default_tokens_are_unsecured() -> None:
 
 
 def test_keys_of_signed_tokens_do_not_go_with_unsecured_ones() -> None:
-    """Whoever sets them believes that tokens are verified."""
+    """An operator who sets them expects that tokens are verified."""
     assert "without effect unless" in refusal(**BEARER, **{JWKS_URL: "https://login.example/keys"})
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.peers
 _TOOL = "kafka.admin.AclCommand"
 _KINDS = (targets.KAFKA_ZK, targets.KAFKA_ZK, targets.APACHE_KAFKA)
 _TIMEOUT_S = 120
-"""A run of kafka-acls connects anew each time, and a busy machine takes long for it."""
+"""Each run of kafka-acls connects again, and a busy machine takes long for it."""
 
 _ENTRIES = 200
 
@@ -72,7 +72,7 @@ def test_a_change_through_one_broker_counts_at_all(
     acl = Acl(acl_rows.USER, "*", Operation.DESCRIBE, Permission.ALLOW)
     assert not any(may_describe(broker, topic) for broker in brokers)
     brokers[writer].set_acls({pattern: frozenset([acl])})
-    assert may_describe(brokers[writer], topic), "whoever has answered knows it"
+    assert may_describe(brokers[writer], topic), "a broker that has answered knows it"
     wait_until(lambda: all(may_describe(broker, topic) for broker in brokers), 5, "the ACL at all brokers")
     brokers[writer].set_acls({})
     assert not may_describe(brokers[writer], topic)

@@ -196,7 +196,7 @@ class _AioListener(aiokafka.abc.ConsumerRebalanceListener):  # type: ignore[misc
 
 def _heed_errors_of_a_whole_offset_fetch() -> None:
     """aiokafka 0.14 looks at the errors of partitions only. While a coordinator loads its groups, the whole response
-    has an error and no partitions, which it takes for no committed offsets: it would begin anew, also on Kafka."""
+    has an error and no partitions, which it takes for no committed offsets: it would start over, also on Kafka."""
     send = GroupCoordinator._send_req
 
     async def send_and_check(coordinator: GroupCoordinator, request: Any) -> Any:

@@ -123,7 +123,7 @@ class Counted:
         self._written: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
 
     def step(self, bootstrap: str, count: int) -> None:
-        """Write so many to each partition, let the group go on, and look whether all is there that ever was."""
+        """Write ``count`` records to each partition, let the group consume, and check that no record is missing."""
         self._write(bootstrap, count)
         new = [value for values in self._written.values() for value in values[-count:]]
         assert sorted(self._read_by_group(bootstrap, len(new))) == sorted(new), "the group's offsets"
@@ -169,7 +169,7 @@ class Counted:
 
 
 def _values(consumer: Consumer, count: int) -> list[bytes]:
-    """So many, and what comes within a second more than them. Raises: TimeoutError."""
+    """Read ``count`` records, and any that arrive within a second after them. Raises: TimeoutError."""
     found: list[bytes] = []
 
     def is_there() -> bool:

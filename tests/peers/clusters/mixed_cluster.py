@@ -156,6 +156,6 @@ def members(bootstrap: str, topic: str, group: str = "group") -> list[GroupMembe
 
 
 def not_read(rounds: ReplicationRounds, group: Sequence[GroupMember]) -> set[bytes]:
-    """What was acknowledged and no member was given."""
+    """Acknowledged records that no member received."""
     read = {value for member in group for values in member.values.values() for value in values}
     return {each.value for sender in rounds.senders for each in sender.acknowledged} - read

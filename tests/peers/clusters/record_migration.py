@@ -232,7 +232,7 @@ def epochs(folder: Path) -> None:
 
 
 def controllers(folder: Path) -> None:
-    """Controllers with a mistake, each formatted anew."""
+    """Controllers with a mistake, each formatted again."""
     with laboratory(folder) as lab:
         lab.broker()
         _fill(lab)

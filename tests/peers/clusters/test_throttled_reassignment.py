@@ -1,6 +1,6 @@
 """Kafka 3.9.1's tool moves partitions between three brokers under a throttle: the same of kafka-zk and Apache Kafka.
 
-The throttle is so low that the move stands still after a first answer, until the tool raises it. It is there before the
+The throttle is so low that the move stops after the first response, until the tool raises it. It is there before the
 tool sets it, since brokers take up their configuration a moment after it was answered.
 """
 

@@ -100,7 +100,7 @@ class Member:
         assert self._process.returncode == 0, f"{self.name} ended with {self._process.returncode}:\n{self.log}"
 
     def pause(self) -> None:
-        """It stands still: it neither reads, nor writes, nor beats."""
+        """The member is paused: it neither reads, nor writes, nor sends heartbeats."""
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -161,7 +161,7 @@ class GroupRounds:
         self.settle()
 
     def close(self) -> None:
-        """End the members and the writing."""
+        """Stop the members and the writer."""
         for group in self.groups:
             group.close()
         self._writer.stop()
@@ -210,7 +210,7 @@ class GroupRounds:
         return next(member for group in self.groups for member in group.live if member.client == client)
 
     def commit_late(self) -> None:
-        """As a member of the first known generation that has stood still since then, and wants to begin anew."""
+        """As a member of the first known generation that paused since then and now rejoins."""
         for group in self.groups:
             group.read_journals()
             known = [each for each in group.history.assigned if each.generation is not None and each.partitions]
@@ -298,5 +298,5 @@ class GroupRounds:
         )
 
     def story(self) -> str:
-        """What was done, one line a round."""
+        """The actions, one line per round."""
         return "what was done:\n" + "\n".join(self._trace)

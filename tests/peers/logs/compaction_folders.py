@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.log.recovery_work import run_here
-from kafka_zk.storage.manager.log_loader import Means, load_log_steps
+from kafka_zk.storage.manager.log_loader import LogDependencies, load_log_steps
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, iter_entries, read_message_set, write_message_set
 from kafka_zk.storage.records.record_batch import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, read_header
@@ -143,12 +143,12 @@ def make_big_folder(log_dir: Path) -> Folder:
 
 def open_log(folder: Folder, now_ms: int) -> Log:
     """The folder as a start finds it: after a kill, or, if it holds what ours does not recover, after a clean stop."""
-    log, dropped = run_here(
+    log, dropped = run_to_end(
         load_log_steps(
             folder.tp,
             str(folder.path),
             folder.log_config,
-            Means(FilePool()),
+            LogDependencies(FilePool()),
             now_ms,
             recovery_point=0,
             log_start_offset=0,

@@ -21,7 +21,7 @@ from kazoo.client import KazooClient
 from kafka_zk.cli import compact
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.storage.cleaner.cleaner import CleanedSegment
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, examine
 from kafka_zk.storage.records.record_batch import CONTROL_FLAG
 from kafka_zk.storage.segments.segment_swap import begin_swap
 from tests.peers import targets
@@ -102,7 +102,7 @@ def _interrupted(folder: Folder, *, swapping: bool) -> None:
     """Let a cleaning by ours end after its first segment: as ``.cleaned`` files, or as ``.swap`` that count."""
     now_ms = int(time.time() * 1000)
     log = open_log(folder, now_ms)
-    cleaning = Cleaning(look_at(log, now_ms), CLEANER, now_ms)
+    cleaning = Cleaning(examine(log, now_ms), CLEANER, now_ms)
 
     def end(segment: CleanedSegment) -> None:
         if swapping:

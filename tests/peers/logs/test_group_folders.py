@@ -1,6 +1,6 @@
 """A log folder with groups goes back and forth between kafka-zk and Apache Kafka 3.9.1, stopped cleanly and killed.
 
-Whoever takes it over goes on with its groups: committed offsets, generations, and members whose clients live on.
+The next broker continues its groups: committed offsets, generations, and members whose clients live on.
 """
 
 from __future__ import annotations

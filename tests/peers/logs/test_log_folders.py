@@ -1,6 +1,6 @@
 """One log folder goes back and forth between kafka-zk and Apache Kafka 3.9.1, stopped cleanly and killed.
 
-Whoever takes it over serves what was written so far record for record, knows its idempotent producers and keeps the
+The next broker serves what was written so far record for record, knows its idempotent producers and keeps the
 topic ids; then it writes on.
 """
 

@@ -1,7 +1,7 @@
 """A log with transactions goes back and forth between kafka-zk and Apache Kafka 3.9.1, stopped cleanly and killed.
 
-Both write the same history as transaction_model.py knows it; whoever has the folder must serve what the model says, and
-DumpLogSegments must read the transaction indexes and snapshots as ours does.
+Both write the same history, of which transaction_model.py predicts the content. The broker that has the folder must
+serve this content, and DumpLogSegments must read the transaction indexes and snapshots as ours does.
 """
 
 from __future__ import annotations

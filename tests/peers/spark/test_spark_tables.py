@@ -19,7 +19,7 @@ import pytest
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.spark_jobs.audit.examination import Asked, examine, exit_code
+from kafka_zk.spark_jobs.audit.examination import AuditRequest, examine, exit_code
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.spark.extraction_process import DRIVER
 from tests.integration.spark.killed_extraction import Point
@@ -192,5 +192,5 @@ def test_of_two_writers_at_once_neither_loses_nor_doubles_a_record(told: Told, n
         assert list((place / "_kafka_zk_staging").iterdir()) == [], "nothing is left of the staging"
     written = [f"{told.topics[topic]}-{record}" for topic in {topic for _, topic in runs} for record in range(20)]
     assert sorted(table["value"].to_pylist()) == sorted(written)
-    report = examine(Asked(str(place)), None)
+    report = examine(AuditRequest(str(place)), None)
     assert (report.format, exit_code(report), report.rows) == (format, 0, len(written))

@@ -206,7 +206,7 @@ def _json_objects(text: str) -> Iterator[Any]:
 
 
 def test_a_folder_changes_hands(peer_zookeeper: str, tmp_path: Path) -> None:
-    """Whoever takes it over goes on with the transactional ids: epochs count on, open transactions are aborted, and
+    """The next coordinator continues the transactional ids: epochs count on, open transactions are aborted, and
     Kafka's tool reads the log of both."""
     holders = ((KAFKA_ZK, True), (APACHE_KAFKA, False), (KAFKA_ZK, False), (APACHE_KAFKA, True), (KAFKA_ZK, True))
     committed: list[bytes] = []

@@ -181,7 +181,7 @@ def test_a_callback_that_sends_is_told_why_its_record_is_refused(target: Target,
 
 
 def test_a_successor_fences_and_aborts(target: Target, topic: str) -> None:
-    """Whoever takes over a transactional.id ends what was left open, and the old one hears of it."""
+    """A producer that takes over a transactional.id ends the open transaction, and the old producer is fenced."""
     with make_producer(target, f"x-{topic}") as zombie:
         zombie.begin_transaction()
         zombie.send(topic, b"zombie")

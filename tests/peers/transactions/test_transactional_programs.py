@@ -135,7 +135,7 @@ def counted(target: Target, topic: str) -> int:
 
 
 def lines_with(lines: int) -> dict[str, int]:
-    """How many of so many lines have a word: each length comes equally often."""
+    """Number of ``lines`` that contain a word: each length is equally frequent."""
     return {word: lines * (len(_WORDS) - place) // len(_WORDS) for place, word in enumerate(_WORDS)}
 
 
@@ -155,8 +155,8 @@ def write_lines(target: Target, topic: str, begin: int, end: int) -> None:
 
 
 def test_streams_count_words_exactly_once_under_kills(target: Target, tmp_path: Path, programs: Programs) -> None:
-    """Every word has each count once and in order: neither an input nor a change of the state store is lost or comes
-    twice, whoever restores it from its changelog. An instance is killed in the middle and replaced by an empty one."""
+    """Every word has each count once and in order: no input and no change of the state store is lost or duplicated,
+    whichever instance restores the store from its changelog. One instance is killed and replaced by an empty one."""
     source, results = create(target, "lines"), create(target, "counts")
 
     def start(number: int) -> ServerProcess:

@@ -150,7 +150,7 @@ def check_keys_and_steps(page: Page) -> None:
 
 
 def check_zookeepers_lane(page: Page) -> None:
-    """It has everything that was written there, whoever wrote it, and its own health, and nothing else."""
+    """It shows every write to ZooKeeper, by any client, and ZooKeeper's own health, and nothing else."""
     script = """
         const done = arguments[0], to = document.getElementById("slider");
         fetch(`api-entries?from_ms=${to.min}&to_ms=${to.max}&token=${new URLSearchParams(location.hash.slice(1)).get("token")}`).then((each) => each.json()).then(({ entries }) => {

@@ -133,7 +133,7 @@ def test_every_moment_and_every_watch_is_true(tmp_path: Path) -> None:
 
 
 def _recorded(page: Asked, file: Path, watch_count: int) -> Recording | None:
-    """Everything until now, once it has so many watches that fired."""
+    """All entries so far, once they contain ``watch_count`` fired watches."""
     file.write_bytes(page.get(f"/api-export?from_ms=0&to_ms={LAST}"))
     recording = open_shared_file(file)
     if recording.entries.kinds_between(0, LAST).get("WatchFired", 0) >= watch_count:

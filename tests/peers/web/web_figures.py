@@ -38,12 +38,12 @@ OPENED_S, WOUND_MS, PICTURE_MS, COST = 3, 100, 1000 / 59, 1.03
 """What is wanted: until a recording is opened, until any moment of it is there, a picture of 60 a second as browsers
 count them, and opcodes of a recorded broker to those of one that is not."""
 SHOWN_AT_ONCE = 2_000
-"""Of so many partitions each answer must be there as soon as a moment."""
+"""With this number of partitions, each response must arrive as fast as a moment's."""
 BROKERS = 50
 ENTRIES, ON_THE_AXIS = 1_000_000, 10_000
 ZNODES = 5_000
 CHANGES_SHARE = 5
-"""One entry in so many is a change."""
+"""One entry in this number of entries is a change."""
 ACTORS = 20
 MOMENTS = 50
 DRAGGED_S = 3

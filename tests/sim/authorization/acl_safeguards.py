@@ -142,7 +142,7 @@ def listings_are_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def deleted_patterns_are_kept(patch: pytest.MonkeyPatch) -> None:
-    """What is there no more after a new session stays in force."""
+    """ACLs that were deleted before a new session stay in force."""
 
     def nothing(rules: AclRules, patterns: Collection[Pattern]) -> None: ...
 

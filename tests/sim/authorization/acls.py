@@ -32,7 +32,7 @@ from kafka_zk.registry.acls import AclRegistry
 from kafka_zk.registry.client.client import Operation as ZnodeOperation
 from kafka_zk.registry.client.client import SessionState, WatchedEvent
 from kafka_zk.registry.client.errors import RegistryError
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.znodes import acl as znodes
 from kafka_zk.registry.znodes import acl_change
 from kafka_zk.security.acl import CLUSTER_NAME, Acl, Acls, Pattern, PatternType, Permission, ResourceType
@@ -243,7 +243,7 @@ class AclPlay(Targets):
             await self._write(pattern, data)
 
     async def _write(self, pattern: Pattern, data: bytes) -> None:
-        await until_answered(self._tool, lambda: self._put(znodes.pattern_path(pattern), data))
+        await retry_until_connected(self._tool, lambda: self._put(znodes.pattern_path(pattern), data))
         await sleep(self._process, self._chosen.choice((0, 0.01, 0.1)))
         await self._announce(pattern.pattern_type, acl_change.encode(pattern))
 
@@ -256,7 +256,7 @@ class AclPlay(Targets):
     async def _announce(self, pattern_type: PatternType, data: bytes) -> None:
         """Over lost connections, too: nobody could know of a change that is not announced."""
         path = f"{acl_change.PARENTS[pattern_type]}/{acl_change.PREFIX}"
-        await until_answered(self._tool, lambda: self._tool.create(path, data, sequential=True))
+        await retry_until_connected(self._tool, lambda: self._tool.create(path, data, sequential=True))
 
     async def _misannounce(self) -> None:
         """A change whose announcement cannot be understood."""
@@ -264,7 +264,7 @@ class AclPlay(Targets):
         path = znodes.pattern_path(pattern)
         if await self._tool.exists(path) is not None:
             self.note(f"{acl} is all that {pattern} has, and nobody can read that it changed")
-            await until_answered(self._tool, lambda: self._tool.set(path, znodes.encode([acl])))
+            await retry_until_connected(self._tool, lambda: self._tool.set(path, znodes.encode([acl])))
             await self._announce(pattern.pattern_type, self._chosen.choice((b"", b"?", b"{}")))
 
     async def _miss(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_zk.spark_jobs.audit.examination import Asked, examine, exit_code
+from kafka_zk.spark_jobs.audit.examination import AuditRequest, examine, exit_code
 from kafka_zk.spark_jobs.audit.findings import Report
 from kafka_zk.spark_jobs.audit.table import ColumnChoice
 
@@ -47,7 +47,7 @@ def written(folder: Path, *more: dict[str, Any]) -> Report:
     lines = "\n".join(map(json.dumps, actions))
     (folder / "_delta_log" / f"{0:020d}.json").write_text(lines)
     names = {"topic": "kafka.topic", "partition": "partition", "offset": "kafka.offset"}
-    return examine(Asked(str(folder), ColumnChoice(**names)), None)
+    return examine(AuditRequest(str(folder), ColumnChoice(**names)), None)
 
 
 def test_columns_are_mapped_to_their_names_in_files(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.audit import offset_runs
-from kafka_zk.spark_jobs.audit.examination import Asked, examine, exit_code
+from kafka_zk.spark_jobs.audit.examination import AuditRequest, examine, exit_code
 from kafka_zk.spark_jobs.audit.findings import Finding, Kind, Report
 from kafka_zk.spark_jobs.audit.table import ColumnChoice
 from kafka_zk.spark_jobs.audit.topic_log import LogBounds
@@ -46,7 +46,7 @@ class Log:
 
 
 def audited(table: Any, log: Any = None, **asked: Any) -> Report:
-    return examine(Asked(str(table.folder), **asked), log)
+    return examine(AuditRequest(str(table.folder), **asked), log)
 
 
 def only(report: Report) -> Finding:
@@ -180,27 +180,27 @@ def test_struct_columns_folders_and_nulls(tmp_path: Path) -> None:
     (tmp_path / "struct").mkdir()
     pq.write_table(pa.table({"_kafka_metadata": places, "a": [1, 2, 3, 4]}), tmp_path / "struct" / "a.parquet")
     with pytest.raises(AuditFailed, match="give --topic-column, or the topic itself with --topic"):
-        examine(Asked(str(tmp_path / "struct")), None)
-    report = examine(Asked(str(tmp_path / "struct"), topic="t"), None)
+        examine(AuditRequest(str(tmp_path / "struct")), None)
+    report = examine(AuditRequest(str(tmp_path / "struct"), topic="t"), None)
     assert [each[:5] for each in report.partitions] == [("t", 0, 1, 2, 2), ("t", 1, 7, 7, 1)]
     assert only(report).kind is Kind.NO_PLACE
     for partition in (0, 1):
         folder = tmp_path / "folders" / f"partition={partition}"
         folder.mkdir(parents=True)
         pq.write_table(rows([1, 2]).select(["topic", "offset"]), folder / "a.parquet")
-    report = examine(Asked(str(tmp_path / "folders")), None)
+    report = examine(AuditRequest(str(tmp_path / "folders")), None)
     assert [each[:5] for each in report.partitions] == [("t", 0, 1, 2, 2), ("t", 1, 1, 2, 2)]
 
 
 def test_what_cannot_be_audited_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(AuditFailed, match="no metadata of Iceberg, no Delta log, no Parquet files"):
-        examine(Asked(str(tmp_path)), None)
+        examine(AuditRequest(str(tmp_path)), None)
     table = PlainFolder(tmp_path / "t")
     table.append(rows([1]))
     with pytest.raises(AuditFailed, match="--offset-column: the table has no column x, only offset, partition, topic"):
         audited(table, choice=ColumnChoice(offset="x"))
     with pytest.raises(AuditFailed, match=r"part-00000\.parquet is a file: give the table's folder"):
-        examine(Asked(str(table.data_files()[0])), None)
+        examine(AuditRequest(str(table.data_files()[0])), None)
     with pytest.raises(AuditFailed, match="topic, value, offset are no places in a topic"):
         audited(table, choice=ColumnChoice(partition="value"), read_all=True)
 
@@ -226,11 +226,11 @@ def test_columns_of_other_types(tmp_path: Path) -> None:
             "offset": pa.array(numbers, pa.int32()).cast(kind),
         }
         pq.write_table(pa.table(columns), folder / "a.parquet")
-        report = examine(Asked(str(folder)), None)
+        report = examine(AuditRequest(str(folder)), None)
         assert [each[:7] for each in report.partitions] == [("t", 0, 8, 11, 4, 0, 0)], kind
         assert exit_code(report) == 0
     pq.write_table(pa.table({**columns, "topic": pa.nulls(4, pa.string())}), folder / "a.parquet")
-    assert only(examine(Asked(str(folder)), None)).kind is Kind.NO_PLACE
+    assert only(examine(AuditRequest(str(folder)), None)).kind is Kind.NO_PLACE
 
 
 def test_topic_that_does_not_exist_any_more(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_row_group_that_was_not_read_is_read_where_files_overlap(tmp_path: Path)
     (tmp_path / "t").mkdir()
     pq.write_table(rows([0, 1, 1, 3, 4, 6, 7]), tmp_path / "t" / "a.parquet", row_group_size=4)
     pq.write_table(rows([2, 3]), tmp_path / "t" / "b.parquet")
-    found = [(each.kind, each.first, each.last) for each in examine(Asked(str(tmp_path / "t")), None).findings]
+    found = [(each.kind, each.first, each.last) for each in examine(AuditRequest(str(tmp_path / "t")), None).findings]
     assert found == [(Kind.DUPLICATE, 1, 1), (Kind.DUPLICATE, 3, 3), (Kind.GAP, 5, 5)]
 
 
@@ -270,7 +270,7 @@ def test_torn_metadata_are_one_sentence(name: str, content: str, told: str, tmp_
     path.parent.mkdir()
     path.write_text(content)
     with pytest.raises(AuditFailed, match=told):
-        examine(Asked(str(tmp_path)), None)
+        examine(AuditRequest(str(tmp_path)), None)
 
 
 def test_checkpoint_stands_for_the_commits_before_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The manifest's znode and the names that are made of ranges."""
+"""The manifest's znode, and the names that are derived from ranges."""
 
 import pytest
 from hypothesis import given

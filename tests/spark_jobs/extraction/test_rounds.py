@@ -204,11 +204,11 @@ def test_prometheus_sees_health_and_lag() -> None:
         pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
         return {name.removeprefix("kafka_zk_extract_"): float(value) for name, _, value in pairs}
 
-    metrics.tell(Round(1, BEHIND))
+    metrics.update(Round(1, BEHIND))
     first = seen()
     assert (first['lag{partition="0",topic="t"}'], first["healthy"], first["records_total"]) == (4, 1, 5)
     assert first["undecodable_total"] == 1 and first["last_success_timestamp_seconds"] > 1e9
-    metrics.tell(Round(2, None, "no broker answers"))
+    metrics.update(Round(2, None, "no broker answers"))
     second = seen()
     assert (second["healthy"], second['rounds_total{outcome="failed"}']) == (0, 1)
     assert second['lag{partition="0",topic="t"}'] == 4, "the last that is known"

@@ -18,7 +18,7 @@ def lines(metrics: StatusMetrics) -> list[str]:
 
 def test_a_status() -> None:
     metrics = StatusMetrics()
-    metrics.tell(STATUS, 1_795_737_658_000)
+    metrics.update(STATUS, 1_795_737_658_000)
     for line in (
         'kafka_zk_extract_status_lag{group="lake",partition="0",topic="t"} 40.0',
         'kafka_zk_extract_status_lag{group="lake",partition="1",topic="t"} NaN',
@@ -34,7 +34,7 @@ def test_a_status() -> None:
 
 def test_a_status_that_cannot_be_read_leaves_only_its_time() -> None:
     metrics = StatusMetrics()
-    metrics.tell(STATUS, 1_000)
-    metrics.tell(None, 9_000)
+    metrics.update(STATUS, 1_000)
+    metrics.update(None, 9_000)
     values = [line for line in lines(metrics) if not line.startswith("#")]
     assert values == ['kafka_zk_extract_status_timestamp_seconds{group="lake"} 1.0']

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.cleaner.log_to_clean import look_at
+from kafka_zk.storage.cleaner.log_to_clean import examine
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
@@ -141,7 +141,7 @@ def test_a_transaction_may_end_beyond_what_is_cleaned(tmp_path: Path) -> None:
     made.end(7, commit=False)
     made.end(8, commit=True)
     made.log.flush()
-    assert look_at(made.log, T0).uncleanable_offset == 3
+    assert examine(made.log, T0).uncleanable_offset == 3
     made.clean()
     assert [record.value for record in records(made.log)][:3] == [b"1", b"1", b"open"]
 
@@ -205,7 +205,7 @@ def test_the_index_tells_the_aborted_transactions_whose_markers_are_there(tmp_pa
     known = AbortedTransaction(0, 7, 0, 2, 1)
     (made.log.directory / f"{0:020d}.txnindex").write_bytes(encode_transaction_index([known]))
     made.clean()
-    assert index_entries(made.log) == [known, AbortedTransaction(0, 8, 1, 3, 4)], "as it was, or made anew"
+    assert index_entries(made.log) == [known, AbortedTransaction(0, 8, 1, 3, 4)], "unchanged, or recreated"
     made.put(b"k", b"3", 7)
     made.end(7, commit=True)
     made.put(b"k", b"4", 8)

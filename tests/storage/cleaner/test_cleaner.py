@@ -8,7 +8,7 @@ import pytest
 from kafka_zk.native.loading import Implementation
 from kafka_zk.storage.cleaner import cleaner
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig, SegmentFile, SegmentSize, Throttler, group_segments
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, examine
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.compression import Compression
@@ -214,7 +214,7 @@ def test_nothing_but_the_cleaned_files_is_written_before_the_swap(tmp_path: Path
     log.flush()
     before = {path.name: path.read_bytes() for path in log.directory.iterdir()}
     expected = records(log), batches(log)
-    cleaning = Cleaning(look_at(log, T0), SMALL, T0)
+    cleaning = Cleaning(examine(log, T0), SMALL, T0)
     cleaning.work.run(lambda cleaned: None)
     after = {path.name: path.read_bytes() for path in log.directory.iterdir()}
     assert {name: data for name, data in after.items() if not name.endswith(".cleaned")} == before

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.storage.cleaner.cleaner import CleanedSegment
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, examine
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
@@ -32,7 +32,7 @@ def compacted(tmp_path: Path, segments: int = 4, **config: Any) -> Log:
 
 def test_the_dirty_part_ends_where_the_active_segment_begins(tmp_path: Path) -> None:
     log = compacted(tmp_path)
-    found = look_at(log, T0)
+    found = examine(log, T0)
     assert (found.first_dirty_offset, found.uncleanable_offset) == (0, 8)
     assert found.cleanable_ratio == 1.0 and found.is_due
     assert found.cleanable_bytes == log.size_bytes - log.segments.active.size_bytes
@@ -42,7 +42,7 @@ def test_the_dirty_part_ends_where_the_active_segment_begins(tmp_path: Path) -> 
 def test_nothing_is_cleaned_that_is_not_committed(tmp_path: Path, mark: int, end: int) -> None:
     log = compacted(tmp_path)
     log.update_high_watermark(mark)
-    assert look_at(log, T0).uncleanable_offset == end
+    assert examine(log, T0).uncleanable_offset == end
 
 
 @pytest.mark.parametrize(("flushed", "end"), [(8, 8), (7, 6), (3, 2), (0, 0)])
@@ -50,7 +50,7 @@ def test_nothing_is_cleaned_that_is_not_durable(tmp_path: Path, flushed: int, en
     """Otherwise, a recovery would take the removed records for a loss and truncate the log."""
     log = compacted(tmp_path)
     log.recovery_point = flushed
-    assert look_at(log, T0).uncleanable_offset == end
+    assert examine(log, T0).uncleanable_offset == end
 
 
 def test_nothing_is_cleaned_behind_the_newest_durable_snapshot_of_producers(tmp_path: Path) -> None:
@@ -59,32 +59,32 @@ def test_nothing_is_cleaned_behind_the_newest_durable_snapshot_of_producers(tmp_
     append(log, batch(2, key=b"k", producer_id=9, producer_epoch=0, base_sequence=0))
     log.roll(T0)
     log.recovery_point = log.log_end_offset
-    assert look_at(log, T0).uncleanable_offset == 0
+    assert examine(log, T0).uncleanable_offset == 0
     log.flush()
-    assert look_at(log, T0).uncleanable_offset == log.segments.active.base_offset == 12
+    assert examine(log, T0).uncleanable_offset == log.segments.active.base_offset == 12
 
 
 @pytest.mark.parametrize(("age_ms", "end"), [(LAG_MS - 1, 0), (LAG_MS, 2), (LAG_MS + 1000, 4), (LAG_MS + 9000, 8)])
 def test_what_is_too_new_waits(tmp_path: Path, age_ms: int, end: int) -> None:
     log = compacted(tmp_path, min_compaction_lag_ms=LAG_MS)
-    assert look_at(log, T0 + age_ms).uncleanable_offset == end
+    assert examine(log, T0 + age_ms).uncleanable_offset == end
 
 
 def test_what_is_dirty_for_too_long_is_due_whatever_its_share(tmp_path: Path) -> None:
     log = compacted(tmp_path, max_compaction_lag_ms=LAG_MS, min_cleanable_dirty_ratio=0.9)
     log.cleaned_offset = 4
-    assert not look_at(log, T0).is_due
-    assert not look_at(log, T0 + 2000 + LAG_MS).is_due
-    late = look_at(log, T0 + 2000 + LAG_MS + 7)
+    assert not examine(log, T0).is_due
+    assert not examine(log, T0 + 2000 + LAG_MS).is_due
+    late = examine(log, T0 + 2000 + LAG_MS + 7)
     assert late.is_due and late.compaction_delay_ms == 7
 
 
 def test_a_log_is_due_when_it_is_dirtier_than_its_ratio(tmp_path: Path) -> None:
     log = compacted(tmp_path, min_cleanable_dirty_ratio=0.5)
     log.cleaned_offset = 4
-    assert look_at(log, T0).cleanable_ratio == 0.5 and not look_at(log, T0).is_due
+    assert examine(log, T0).cleanable_ratio == 0.5 and not examine(log, T0).is_due
     log.cleaned_offset = 2
-    assert look_at(log, T0).cleanable_ratio == 0.75 and look_at(log, T0).is_due
+    assert examine(log, T0).cleanable_ratio == 0.75 and examine(log, T0).is_due
 
 
 @pytest.mark.parametrize(("cleaned", "start", "first_dirty"), [(None, 0, 0), (4, 0, 4), (4, 5, 5), (11, 3, 3)])
@@ -96,15 +96,15 @@ def test_the_dirty_part_begins_where_the_last_cleaning_ended(
     log = compacted(tmp_path)
     log.increment_log_start_offset(start)
     log.cleaned_offset = cleaned
-    assert look_at(log, T0).first_dirty_offset == first_dirty
+    assert examine(log, T0).first_dirty_offset == first_dirty
 
 
 def test_a_clean_log_and_an_empty_one_have_nothing_to_do(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     log.cleaned_offset = 8
-    assert not look_at(log, T0).has_work and clean_here(log, SMALL, T0) is None
+    assert not examine(log, T0).has_work and clean_here(log, SMALL, T0) is None
     empty = new_log(tmp_path / "empty", cleanup_policy=("compact",))
-    assert not look_at(empty, T0).is_due
+    assert not examine(empty, T0).is_due
 
 
 def test_a_segment_is_closed_in_time_to_be_compacted(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_segment_is_closed_in_time_to_be_compacted(tmp_path: Path) -> None:
 def cleaning(log: Log) -> tuple[Cleaning, list[CleanedSegment], int]:
     """Do all work of the cleaning except the swap."""
     made: list[CleanedSegment] = []
-    started = Cleaning(look_at(log, T0), SMALL, T0)
+    started = Cleaning(examine(log, T0), SMALL, T0)
     return started, made, started.work.run(made.append).end_offset
 
 

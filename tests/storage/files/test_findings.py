@@ -13,7 +13,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.checkpoints import format_checkpoint, write_offsets
 from kafka_zk.storage.files.findings import Finding, discard, free_path
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.helpers import T0, TP, Clock, append, batch, offset_for_timestamp, present, read_offsets, read_values
 
@@ -33,7 +33,7 @@ class Broker:
             broker_id=1,
             cluster_id="c",
             clock_ms=Clock(),
-            surroundings=Surroundings(observe=self.told.append),
+            callbacks=LogCallbacks(observe=self.told.append),
         )
         self.report = self.manager.start({})
         self.log = self.manager.get_or_create(TP, topic_id="YTI9vJfzQOepxQr8vcaMoQ")

@@ -17,7 +17,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_id_budget import MAX_PRODUCERS
 from kafka_zk.storage.log.producer_snapshot import ProducerEntry, encode_snapshot
 from kafka_zk.storage.log.producer_state import ProducerState
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import read_header
 from kafka_zk.storage.segments import log_segments
@@ -40,7 +40,7 @@ class Broker:
             broker_id=0,
             cluster_id="c",
             clock_ms=Clock(),
-            surroundings=Surroundings(run_blocking=lambda work, done: self.works.append((work, done))),
+            callbacks=LogCallbacks(run_blocking=lambda work, done: self.works.append((work, done))),
         )  # fmt: skip
         self.logs.start({})
         self.log = self.logs.get_or_create(TP)

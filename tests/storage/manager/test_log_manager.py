@@ -14,7 +14,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.errors import InconsistentLogDir, LogDirLocked
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 from kafka_zk.storage.manager.meta_properties import MetaProperties, read_meta_properties
 from tests.storage.faults import FaultyFiles
@@ -22,9 +22,9 @@ from tests.storage.helpers import T0, Clock, append, batch, present, read_offset
 
 
 def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) -> LogManager:
-    """Create a log manager; keyword arguments are fields of its settings and surroundings."""
+    """Create a log manager; keyword arguments are fields of its settings and callbacks."""
     settings = {name: arguments.pop(name) for name in ManagerSettings._fields if name in arguments}
-    surroundings = {name: arguments.pop(name) for name in Surroundings._fields if name in arguments}
+    callbacks = {name: arguments.pop(name) for name in LogCallbacks._fields if name in arguments}
     return LogManager(
         list(paths),
         arguments.pop("default_config", LogConfig()),
@@ -32,7 +32,7 @@ def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) ->
         cluster_id=arguments.pop("cluster_id", "cluster"),
         clock_ms=clock or Clock(),
         settings=ManagerSettings(**settings),
-        surroundings=Surroundings(**surroundings),
+        callbacks=LogCallbacks(**callbacks),
         **arguments,
     )
 

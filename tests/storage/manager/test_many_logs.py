@@ -11,9 +11,9 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
-from kafka_zk.storage.manager.log_loader import Means, create_log
+from kafka_zk.storage.manager.log_loader import LogDependencies, create_log
 from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.faults import FaultyFiles
 from tests.storage.helpers import TP, Clock, append, batch, max_timestamp_offset, offset_for_timestamp, present, reopen
@@ -117,7 +117,7 @@ def test_an_empty_log_is_read_and_opened_without_files(tmp_path: Path) -> None:
         broker_id=1,
         cluster_id="c",
         clock_ms=Clock(),
-        surroundings=Surroundings(observe=findings.append),
+        callbacks=LogCallbacks(observe=findings.append),
     )
     again.start({})
     other_id = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -149,7 +149,7 @@ def test_an_empty_log_that_does_not_begin_at_0_has_files(tmp_path: Path) -> None
 
 def test_an_empty_log_that_ends_later_begins_where_it_did(tmp_path: Path) -> None:
     """Such a log is the copy of a log from which compaction removed all records. It was not flushed."""
-    log = create_log(TP, str(tmp_path / "t-0"), LogConfig(cleanup_policy=("compact",)), Means(FilePool()), 0)
+    log = create_log(TP, str(tmp_path / "t-0"), LogConfig(cleanup_policy=("compact",)), LogDependencies(FilePool()), 0)
     log.extend_to(7, 0)
     assert log.recovery_point == 7
     log.segments.close_files()
@@ -281,7 +281,7 @@ def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None
             broker_id=1,
             cluster_id="c",
             clock_ms=Clock(),
-            surroundings=Surroundings(random=Random(7)),
+            callbacks=LogCallbacks(random=Random(7)),
         )
         logs.start({})
         lead(logs, 2)
@@ -298,7 +298,7 @@ def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None
             broker_id=1,
             cluster_id="c",
             clock_ms=Clock(),
-            surroundings=Surroundings(random=Random(8)),
+            callbacks=LogCallbacks(random=Random(8)),
         )
         again.start({})
         jitters.append(present(again.get(TopicPartition("t", 0))).segments.active.roll_jitter_ms)

@@ -74,7 +74,7 @@ def scan_work(logs_path: Path, **changes: Any) -> ScanWork:
 def answer(pool: HelperPool) -> tuple[Any, Any]:
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
-        for found in pool.answers(1):
+        for found in pool.results(1):
             return found
     raise AssertionError("no answer")
 
@@ -204,7 +204,7 @@ def test_a_directory_that_fails_in_a_helper_goes_offline_alone(
     """The report contains the reason."""
     path, _ = crashed
     monkeypatch.setattr(ScanWork, "run", None)  # the helper does not use this function, and this process must not scan
-    monkeypatch.setattr(HelperPool, "answers", lambda self, timeout_s=0: [(self._queue_token, OSError("broken disk"))])
+    monkeypatch.setattr(HelperPool, "results", lambda self, timeout_s=0: [(self._queue_token, OSError("broken disk"))])
     monkeypatch.setattr(HelperPool, "submit", lambda self, token, work: setattr(self, "_queue_token", token))
     monkeypatch.setattr(HelperPool, "is_busy", property(lambda self: hasattr(self, "_queue_token")))
     other = tmp_path / "other"

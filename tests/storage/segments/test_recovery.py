@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.base.types import LogAppendInfo
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.log.recovery_work import run_here
-from kafka_zk.storage.manager.log_loader import Means, load_log_steps
+from kafka_zk.storage.manager.log_loader import LogDependencies, load_log_steps
 from kafka_zk.storage.records.record_batch import BatchHeader, iter_batches, read_header
 from kafka_zk.storage.segments.recovery import SegmentScan, scan_segment
 from tests.soak.power import JournaledDisk
@@ -204,10 +204,10 @@ def test_segments_below_the_recovery_point_are_not_scanned(tmp_path: Path) -> No
 
     point = log.segments[2].base_offset + 1
     opening = load_log_steps(
-        log.tp, str(log.directory), log.config, Means(FilePool(), scan=scan), T0,
+        log.tp, str(log.directory), log.config, LogDependencies(FilePool(), scan=scan), T0,
         recovery_point=point, log_start_offset=0, clean_shutdown=False,
     )  # fmt: skip
-    run_here(opening)
+    run_to_end(opening)
     assert scanned == [segment.base_offset for segment in log.segments[2:]]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, examine
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.index_check import index_problem
 from tests.storage.compacted import SMALL
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Log:
     append(log, batch(1, key=b"c"))
     log.flush()
     log.segments.close(lambda path: None)
-    cleaning = Cleaning(look_at(log, T0), SMALL, T0)
+    cleaning = Cleaning(examine(log, T0), SMALL, T0)
     cleaning.work.run(lambda cleaned: None)
     return log
 

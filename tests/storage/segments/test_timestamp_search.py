@@ -125,7 +125,7 @@ def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path: Pa
     for _ in range(2):
         assert searching.send(None) is None
     first = log.segments[0]
-    first.rest()
+    first.release_resources()
     log.segments.drop([first], T0)
     assert remove_due(log.segments, T0) == 1
     assert search_here(searching) == TimestampOffset(T0 + 5, 2, 0)
@@ -137,7 +137,7 @@ def test_a_segment_stays_readable_while_its_search_waits_for_its_turn(tmp_path: 
     append(log, batch(1, timestamps=[T0 + 99]))
     searching = log.timestamp_search(T0 + 99)
     segment, work = present(searching.send(None))
-    segment.rest()
+    segment.release_resources()
     log.segments.drop([segment], T0)
     assert remove_due(log.segments, T0) == 1
     assert work.run_on(segment.fileno()) == TimestampOffset(T0 + 99, 5000, 0)

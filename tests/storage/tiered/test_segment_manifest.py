@@ -58,7 +58,7 @@ def test_last_fixed_chunk_has_its_own_size(size: int, final: int, expected: int)
 
 
 def test_encrypted_segment_without_transaction_index() -> None:
-    """The key is not needed for sizes."""
+    """Sizes can be read without the key."""
     indexes = json.loads(FIXED)["segmentIndexes"] | {"transaction": None}
     encryption = {"dataKey": "key:secret", "aad": "CgsMDQ=="}
     assert parse_manifest(manifest(segmentIndexes=indexes, encryption=encryption)).indexes_bytes == 4

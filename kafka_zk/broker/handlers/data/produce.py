@@ -58,7 +58,7 @@ async def handle(
     for name, partitions in request.topics:
         results: list[PartitionResult] = []
         if topics or len(partitions) > _MANY:
-            turns = Turns(services.clock, goes_on=True) if turns is None else turns
+            turns = Turns(services.clock, ignores_disconnect=True) if turns is None else turns
         refused = None
         known = services.metadata.topics.get(name, _NO_PARTITIONS)
         if not services.authorizer.authorize(context, _WRITE, topic(name)):

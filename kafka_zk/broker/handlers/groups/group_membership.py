@@ -6,6 +6,7 @@ Source: KafkaApis.handleJoinGroupRequest etc., GroupCoordinatorAdapter.scala@3.9
 from collections.abc import Sequence
 from typing import Any
 
+from kafka_zk.base.steps import run_to_end
 from kafka_zk.base.turns import AT_ONCE, Turns
 from kafka_zk.broker.group.coordinator import LeaveResult, MemberIdentity
 from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, JoinGroup, JoinResult, SyncGroup, SyncResult
@@ -22,7 +23,6 @@ from kafka_zk.protocol.group_membership import (
     read_heartbeat_request,
     read_join_group_request,
     read_sync_group_request,
-    whole,
     write_heartbeat_response,
     write_join_group_response,
     write_sync_group_response,
@@ -58,7 +58,8 @@ async def join(services: Services, context: RequestContext, header: RequestHeade
         skip_assignment=result.skip_assignment,
     )  # fmt: skip
     size_bytes = sum(OBJECT_BYTES + len(member.metadata) for member in result.members)
-    return [whole(writing) if size_bytes < _SMALL_BYTES else await coded_in_turns(services.clock, context, writing)]
+    is_small = size_bytes < _SMALL_BYTES
+    return [run_to_end(writing) if is_small else await coded_in_turns(services.clock, context, writing)]
 
 
 def _join_request(context: RequestContext, header: RequestHeader, request: JoinGroupRequest) -> JoinGroup:
@@ -84,7 +85,7 @@ async def sync(services: Services, context: RequestContext, header: RequestHeade
     version = header.api_version
     reading = read_sync_group_request(version, body)
     is_small = len(body) <= LARGE_BODY_BYTES
-    request = whole(reading) if is_small else await coded_in_turns(services.clock, context, reading)
+    request = run_to_end(reading) if is_small else await coded_in_turns(services.clock, context, reading)
     del body, reading  # the request may wait for minutes
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if version >= _PROTOCOL_NAMED_SINCE and not names_protocol:
@@ -139,7 +140,7 @@ async def leave(services: Services, context: RequestContext, header: RequestHead
 
 async def _leave_in_turns(services: Services, group_id: str, members: Sequence[Any]) -> LeaveResult:
     """Remove all members, even if the client disconnects."""
-    turns = Turns(services.clock, goes_on=True)
+    turns = Turns(services.clock, ignores_disconnect=True)
     left: list[tuple[MemberIdentity, ErrorCode]] = []
     for start in range(0, max(1, len(members)), AT_ONCE):  # once without members: the group may be elsewhere
         if turns.is_over:

@@ -40,7 +40,7 @@ _partition_of = itemgetter(1)
 Codes = dict[TopicPartition, ErrorCode]
 Wanted = dict[TopicPartition, OffsetAndMetadata]
 
-Asked = list[tuple[str, list[tuple[TopicPartition, ...]]]]
+CommittedPartitions = list[tuple[str, list[tuple[TopicPartition, ...]]]]
 """Topics of a request with their partitions, in chunks."""
 
 
@@ -66,7 +66,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     expires_ms = _expires_ms(request, now_ms)
     codes: Codes = {}
     wanted: Wanted = {}
-    asked: Asked = []
+    asked: CommittedPartitions = []
     for name, pieces in request.topics:
         error = group_error or topic_error(services, context, name)
         known = () if error else services.metadata.topics.get(name, ())
@@ -94,7 +94,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 async def _failed(header: RequestHeader, topics: plain_commit.Topics, error: ErrorCode) -> bytes:
-    asked: Asked = [(name, [cached_tps(name, partitions)]) for name, partitions, _ in topics]
+    asked: CommittedPartitions = [(name, [cached_tps(name, partitions)]) for name, partitions, _ in topics]
     codes = {tp: error for _, [tps] in asked for tp in tps}
     results = await _results(header.api_version, None, asked, codes)
     return write_offset_commit_response(header.api_version, header.correlation_id, results)
@@ -134,7 +134,7 @@ async def _store_in_zookeeper(services: Services, group_id: str, wanted: Wanted)
     return codes
 
 
-async def _results(version: int, turns: Turns | None, asked: Asked, codes: Codes) -> list[bytes]:
+async def _results(version: int, turns: Turns | None, asked: CommittedPartitions, codes: Codes) -> list[bytes]:
     pack = result_struct(version).pack
     topics = []
     for name, pieces in asked:

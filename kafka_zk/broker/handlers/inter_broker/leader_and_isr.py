@@ -49,7 +49,7 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     everything = list(_partition_states(request, header.api_version))
     wanted = [entry for entry in everything if _is_possible(entry[0], entry[2])]
     try:
-        properties = await services.configs.entities_until_answered(
+        properties = await services.configs.synced_entities(
             "topics", sorted({topic for topic, _, _ in wanted})
         )
     except RegistryError as error:  # no error code makes the controller retry, but a closed connection does

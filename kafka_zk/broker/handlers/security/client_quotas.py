@@ -62,7 +62,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
         names = await _names(services, entity_type, wanted, is_strict=request.strict)
         for start in range(0, len(names), READS_AT_ONCE):
             some = names[start : start + READS_AT_ONCE]
-            stored = await services.configs.entities_until_answered(entity_type, some)
+            stored = await services.configs.synced_entities(entity_type, some)
             async for name, properties in turns.each(stored.items()):
                 place = Place(entity_type, name)
                 values = values_of(place, properties)

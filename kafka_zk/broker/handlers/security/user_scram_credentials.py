@@ -44,7 +44,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
     turns = ResponseTurns(services.clock, context)
     for start in range(0, len(wanted), READS_AT_ONCE):
         some = wanted[start : start + READS_AT_ONCE]
-        stored = await services.configs.entities_until_answered("users", some)
+        stored = await services.configs.synced_entities("users", some)
         async for name in turns.each(some):
             found[desanitize(name)] = credentials(name, stored.get(name, {}))
     if asked:

@@ -21,7 +21,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.storage.log.log import MOST_TOGETHER
+from kafka_zk.storage.log.log import MAX_MARKERS_PER_WRITE
 from kafka_zk.storage.records.end_transaction_marker import MARKER_BYTES, MarkerBatch
 
 _TIMEOUT_MS = 30_000  # request.timeout.ms
@@ -41,7 +41,7 @@ _Part: TypeAlias = tuple[TopicPartition, list[MarkerBatch]]
 
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 _NONE, _UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
+_MAX_MARKERS_BYTES = MAX_MARKERS_PER_WRITE * MARKER_BYTES
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -87,7 +87,7 @@ def _parts(
     """Group markers into appends, in request order if a producer has several. A partition without a log here only gets
     a code in ``written``."""
     now_ms, logs = services.clock.wall_ms(), services.replicas.logs
-    most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
+    most = MAX_MARKERS_PER_WRITE if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
     full: list[_Part] = []
     parts: dict[TopicPartition, list[MarkerBatch]] = {}
     for marker, tps in markers:
@@ -104,7 +104,7 @@ def _parts(
             log = logs.get(tp)
             if log is None:
                 continue
-            if log.config.segment_bytes < _MOST_BYTES:
+            if log.config.segment_bytes < _MAX_MARKERS_BYTES:
                 most = 1
             parts[tp] = [batch]
     return [*full, *parts.items()]
@@ -112,7 +112,7 @@ def _parts(
 
 async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
     """All appends begin before the first is awaited."""
-    turns = Turns(services.clock, goes_on=True)
+    turns = Turns(services.clock, ignores_disconnect=True)
     begun = []
     for tp, batches in parts:
         if turns.is_over:

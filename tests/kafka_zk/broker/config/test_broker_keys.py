@@ -105,7 +105,7 @@ def test_update_modes_are_kafkas() -> None:
 
 @pytest.mark.parametrize("text", ["1_000", str(2**31)])
 def test_a_number_must_be_of_kafkas_type(text: str) -> None:
-    """What DescribeConfigs could not show is refused at the start."""
+    """A value that DescribeConfigs could not show is rejected at startup."""
     with pytest.raises(InvalidBrokerConfig, match=r"^request.timeout.ms=.*must be a number$"):
         KafkaConfig.from_properties({**MINIMAL, "request.timeout.ms": text})
 

@@ -30,7 +30,7 @@ WANTED = Proposal(3, (1, 2, 3), 0, 9)
 def test_a_proposal_that_fits_is_to_be_written_under_the_same_leader_epoch() -> None:
     made = context()
     made.leadership[T0] = STANDING
-    write = alter_partition.judge(made, 1, T0, WANTED)
+    write = alter_partition.validate(made, 1, T0, WANTED)
     assert write == WriteState(T0, replace(STANDING, isr=[1, 2, 3], controller_epoch=EPOCH), ())
 
 
@@ -56,21 +56,21 @@ def test_refusals_tell_the_leader_what_to_do(wanted: Proposal, code: ErrorCode) 
     """Broker 4 is a replica that does not live, 5 lives and is no replica."""
     made = context((1, 2, 3, 4), live=(1, 2, 3, 5))
     made.leadership[T0] = STANDING
-    assert alter_partition.judge(made, 1, T0, wanted) is code
+    assert alter_partition.validate(made, 1, T0, wanted) is code
 
 
 def test_only_the_leader_may_propose() -> None:
     made = context()
     made.leadership[T0] = STANDING
-    assert alter_partition.judge(made, 2, T0, WANTED) is ErrorCode.INVALID_REQUEST
-    assert alter_partition.judge(made, 1, TopicPartition("t", 1), WANTED) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert alter_partition.validate(made, 2, T0, WANTED) is ErrorCode.INVALID_REQUEST
+    assert alter_partition.validate(made, 1, TopicPartition("t", 1), WANTED) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_broker_that_shuts_down_does_not_come_back_into_an_isr() -> None:
     made = context()
     made.leadership[T0] = STANDING
     made.shutting_down = {3}
-    assert alter_partition.judge(made, 1, T0, WANTED) is ErrorCode.INELIGIBLE_REPLICA
+    assert alter_partition.validate(made, 1, T0, WANTED) is ErrorCode.INELIGIBLE_REPLICA
 
 
 @pytest.mark.parametrize("partition_epoch", [3, 9])
@@ -78,14 +78,14 @@ def test_what_stands_already_is_granted_again(partition_epoch: int) -> None:
     """The leader did not get the answer, so it knows an older partition epoch."""
     made = context(live=(1,))
     made.leadership[T0] = STANDING
-    assert alter_partition.judge(made, 1, T0, Proposal(3, (1, 2), 0, partition_epoch)) == STANDING
+    assert alter_partition.validate(made, 1, T0, Proposal(3, (1, 2), 0, partition_epoch)) == STANDING
 
 
 def test_a_leader_that_has_recovered_says_so() -> None:
     made = context()
     made.leadership[T0] = replace(STANDING, isr=[1], leader_recovery_state=1)
-    assert isinstance(alter_partition.judge(made, 1, T0, Proposal(3, (1,), 0, 9)), WriteState)
-    assert alter_partition.judge(made, 1, T0, Proposal(3, (1, 2), 1, 9)) is ErrorCode.INVALID_REQUEST
+    assert isinstance(alter_partition.validate(made, 1, T0, Proposal(3, (1,), 0, 9)), WriteState)
+    assert alter_partition.validate(made, 1, T0, Proposal(3, (1, 2), 1, 9)) is ErrorCode.INVALID_REQUEST
 
 
 # -- over the wire, against ZooKeeper --

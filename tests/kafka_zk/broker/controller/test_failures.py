@@ -145,7 +145,7 @@ def test_a_controller_paused_beyond_its_session_resigns_when_it_wakes(seed: int)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lost_answers_are_found_out(seed: int) -> None:
-    """Connections break all the time; nothing is done twice, nothing is left out, the reign goes on."""
+    """Connections break all the time; nothing is done twice, nothing is left out, the term goes on."""
     cluster = Cluster(seed=seed)
     cluster.zookeeper.loss_probability = 0.02
     for name in ("t", "u", "v"):

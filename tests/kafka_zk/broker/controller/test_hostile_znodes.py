@@ -29,7 +29,7 @@ def no_event_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def put(cluster: Cluster, path: str, data: bytes) -> None:
-    """As a tool or a hand writes: whether it is there or not."""
+    """Like a tool or a person: write the znode whether or not it exists."""
     if cluster.zookeeper.tree.exists(path) is None:
         cluster.scheduler.run(create_with_parents(cluster.tool, Create(path, data)))
     else:

@@ -24,7 +24,7 @@ STEPS = 12
 
 @pytest.mark.parametrize("partitions", [1, 300])  # alone in its multi, and among many
 def test_a_leader_is_elected_from_the_isr_in_zookeeper(cluster: Cluster, partitions: int) -> None:
-    """The leader wrote a smaller ISR by itself and nobody heard of it: the replica that left must not lead."""
+    """The leader wrote a smaller ISR without notifying the controller: the removed replica must not lead."""
     cluster.create("t", {number: [2, 1, 0] for number in range(partitions)})
     cluster.settle()
     behind = partitions // 2

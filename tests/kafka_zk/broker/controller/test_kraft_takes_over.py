@@ -34,7 +34,7 @@ def test_a_kraft_node_with_the_id_of_a_broker_is_not_that_broker(cluster: Cluste
 
 
 def test_the_old_controller_writes_nothing_more(cluster: Cluster) -> None:
-    """What an administrator asks for just then waits for whoever controls the cluster now."""
+    """An administrator's request at that moment waits for the new controller."""
     cluster.scheduler.run(cluster.topics.create_topic("t", {0: [2, 1, 0]}, "A" * 21 + "Q", {}))
     take_over(cluster)
     left = cluster.state("t")

@@ -263,7 +263,7 @@ def test_controlled_shutdown_moves_leaders_and_stops_followers(cluster: Cluster)
 
 
 def test_a_broker_may_stop_when_its_successors_lead_and_everybody_knows(cluster: Cluster) -> None:
-    """At the moment of the answer, not some time after it: whoever is sent away then finds the new leader at once."""
+    """The new leader is known when the response is sent, so redirected clients find it immediately."""
     cluster.create("t", {number: [2, 1, 0] for number in range(300)})
     cluster.settle()
     assert cluster.scheduler.run(cluster.controller.handle_controlled_shutdown(2, cluster.brokers[2].epoch)) == []
@@ -277,7 +277,7 @@ def test_a_broker_may_stop_when_its_successors_lead_and_everybody_knows(cluster:
 def test_isrs_shrink_when_the_controllers_own_broker_leads_or_after_a_while(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_clean: bool, silent: int
 ) -> None:
-    """Another broker that does not answer is not waited for: it may be dead, and its end wait in the queue."""
+    """The controller does not wait for another broker's response: its failure may still be queued."""
     cluster.create("t", {0: [2, silent], 1: [1 - silent, 2]})
     cluster.settle()
 

@@ -156,7 +156,7 @@ def test_a_topic_can_be_made_again_under_its_name(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("seed", [7, 11, 15])  # with these the creation comes between two of the controller's writes
 def test_a_topic_made_anew_at_once_keeps_its_configuration(seed: int) -> None:
-    """Whoever waits for the old one to vanish may create the next while the controller still tidies up."""
+    """A client that waited for the old topic to vanish may create the next one while the controller still cleans up."""
     cluster = Cluster(seed=seed)
     cluster.create("t", {0: [1]})
     cluster.settle()

@@ -11,7 +11,7 @@ from kafka_zk.broker.controller.context import Replica
 from kafka_zk.broker.controller.control_requests import Answer
 from kafka_zk.broker.controller.effects import FailedChange
 from kafka_zk.broker.controller.events import ChangesRefused
-from kafka_zk.broker.controller.reporter import NAMED_COUNT, UNREACHABLE_COUNT, ControllerReporter, few
+from kafka_zk.broker.controller.reporter import NAMED_COUNT, UNREACHABLE_COUNT, ControllerReporter, shortened
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -100,7 +100,7 @@ def test_a_change_of_state_that_is_not_legal_is_reported(cluster: Cluster) -> No
     """Instead of an exception, which would end the controller's term."""
     cluster.create("t", {0: [0]})
     cluster.settle()
-    changes = cluster.controller._reign._changes  # type: ignore[union-attr]
+    changes = cluster.controller._active._changes  # type: ignore[union-attr]
     cluster.scheduler.run(changes.partitions([TP], PartitionEvent.DELETE))
     cluster.scheduler.run(changes.replicas([Replica(TP, 0)], ReplicaEvent.FORGET))
     (active,) = cluster.active
@@ -111,6 +111,6 @@ def test_a_change_of_state_that_is_not_legal_is_reported(cluster: Cluster) -> No
 
 
 def test_a_line_names_a_few_and_counts_the_rest() -> None:
-    assert few([]) == "none"
-    assert few(range(NAMED_COUNT)) == "0, 1, 2, 3, 4"
-    assert few(range(NAMED_COUNT + 2)) == "0, 1, 2, 3, 4 and 2 more"
+    assert shortened([]) == "none"
+    assert shortened(range(NAMED_COUNT)) == "0, 1, 2, 3, 4"
+    assert shortened(range(NAMED_COUNT + 2)) == "0, 1, 2, 3, 4 and 2 more"

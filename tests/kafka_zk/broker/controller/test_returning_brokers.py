@@ -51,7 +51,7 @@ def test_a_failed_disk_of_a_brokers_last_life_does_not_count_in_the_next(monkeyp
 
 
 def test_topics_with_the_same_id_do_not_share_their_isrs() -> None:
-    """A topic's znode was copied: whoever leads the one must not change the ISR of the other. The id names neither."""
+    """A topic's znode was copied, so the id is ambiguous: the leader of one must not change the ISR of the other."""
     cluster = Cluster(3)
     cluster.create("t", {0: [0, 1, 2]})
     cluster.create("u", {0: [0, 1, 2]}, TOPIC_ID)

@@ -21,7 +21,7 @@ FIRST_ID, SECOND_ID = uuid.UUID(int=1), uuid.UUID(int=2)
 
 
 def tell(metadata: MetadataCache, count: int, topic_id: uuid.UUID | None = FIRST_ID) -> None:
-    """The broker hears of so many partitions."""
+    """The broker's metadata have this number of partitions."""
     metadata.topics[TOPIC] = {number: PartitionInfo(1, 0, 0, [0], 0, [0], []) for number in range(count)}
     metadata.topic_ids.pop(TOPIC, None)
     if topic_id is not None:

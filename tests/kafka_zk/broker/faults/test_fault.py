@@ -57,7 +57,8 @@ def test_a_request_that_does_not_pass_is_not_the_nth() -> None:
 def test_an_api_has_several_spellings(spelling: object) -> None:
     fault = read_fault(1, {"fault": "error", "api": spelling, "code": "not_coordinator"})
     assert fault.apis == (ApiKey.JOIN_GROUP,)
-    assert fault.told() == {"id": 1, "fault": "error", "fired": 0, "api": "JOIN_GROUP", "code": "NOT_COORDINATOR"}
+    described = {"id": 1, "fault": "error", "fired": 0, "api": "JOIN_GROUP", "code": "NOT_COORDINATOR"}
+    assert fault.as_document() == described
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder, iter_batches
 from kafka_zk.storage.records.record_decoder import Record, decode_records
@@ -53,7 +53,7 @@ class World:
             broker_id=0,
             cluster_id="c",
             clock_ms=self.clock.wall_ms,
-            surroundings=Surroundings(
+            callbacks=LogCallbacks(
                 on_directory_failure=lambda directory, error, lost: self.replicas.directory_failed(lost)
             ),
         )  # fmt: skip
@@ -65,7 +65,7 @@ class World:
         )
         source = EventSource("broker-0", self.events.append, self.clock.wall_ms)
         self.coordinator = GroupCoordinator(
-            self.config, self.clock, self.replicas, self.metadata, tell=GroupReporter(source).tell
+            self.config, self.clock, self.replicas, self.metadata, report=GroupReporter(source).report
         )
         self.replicas.role_listeners.append(self.coordinator.role_changed)
 
@@ -82,7 +82,7 @@ class World:
         self.turns()
 
     def turns(self, count: int = 200) -> None:
-        """Let the reactor turn, without time passing."""
+        """Let the reactor run pending calls; the clock does not advance."""
         for _ in range(count):
             self.clock.advance(0)
 

@@ -99,7 +99,7 @@ class HostileWorld:
         self.judge()
 
     def mutated(self, request: Any, **others: Any) -> Any:
-        """The request with up to three fields that are one of ``others`` now."""
+        """The request with up to three fields replaced by values from ``others``."""
         count = self.random.choice((0, 0, 1, 1, 2, 3))
         fields = self.random.sample(sorted(others), min(count, len(others)))
         return request._replace(**{name: self.random.choice(others[name]) for name in fields})
@@ -290,7 +290,7 @@ class HostileWorld:
         return not deadlines or (earliest_ms is not None and earliest_ms <= min(deadlines))
 
     def comes_to_rest(self) -> bool:
-        """Nobody asks any more: whoever waits is answered, and no member stays."""
+        """Without further requests, all waiting requests get a response, and no member stays."""
         for _ in range(10):
             while self._stores or self._writing:
                 self.write()

@@ -124,7 +124,7 @@ def test_a_join_whose_client_is_gone_is_forgotten(world: World) -> None:
 
 
 def test_a_restart_keeps_the_group(world: World, tmp_path: Path) -> None:
-    """Members go on with their ids, and their sessions begin anew."""
+    """Members keep their ids, and their sessions restart."""
     joined = world.stable_member()
     world.stop()
     world.start()
@@ -324,7 +324,7 @@ def test_a_static_member_that_comes_back_replaces_what_it_held(tmp_path: Path) -
 
 
 def test_a_full_group_refuses_a_static_member_that_does_not_know_its_id(tmp_path: Path) -> None:
-    """As Kafka's acceptJoiningMember does, though the member would take its own place."""
+    """Like Kafka's acceptJoiningMember, although the member would replace itself."""
     world = World(tmp_path, replace(NO_DELAY, group=GroupConfig(initial_rebalance_delay_ms=0, max_size=1)))
     world.lead()
     joined = world.join(group_instance_id="i")

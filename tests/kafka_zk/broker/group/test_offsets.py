@@ -1,4 +1,4 @@
-"""Commits of a partition that are written at the same time: their order in the log counts, whoever is told first."""
+"""Concurrent commits of a partition: their order in the log counts, not the order of the callbacks."""
 
 import pytest
 from hypothesis import given

@@ -91,7 +91,7 @@ def test_the_others_are_told_by_their_heartbeats(world: World) -> None:
 
 
 def test_how_members_go(world: World) -> None:
-    """One leaves with a reason, one is not heard of, one does not join again."""
+    """One member leaves with a reason, one sends no heartbeat, one does not rejoin."""
     first = first_member(world)
     told(world)
     world.coordinator.leave("g", [MemberIdentity(first.member_id, None, "the consumer is closed")])
@@ -129,7 +129,7 @@ def test_a_static_member_returns(world: World) -> None:
 
 def test_nothing_is_read_for_nobody() -> None:
     """Assignments are not even looked at."""
-    GroupReporter(EventSource("broker-0")).tell("g", Happened(AssignmentCompleted, "", (1, None)))
+    GroupReporter(EventSource("broker-0")).report("g", Happened(AssignmentCompleted, "", (1, None)))
 
 
 def test_members_of_another_kind_have_no_partitions(world: World) -> None:

@@ -2,13 +2,13 @@
 
 import inspect
 import sys
-from types import ModuleType
 
 import pytest
 
 from kafka_zk.broker.group import group as group_module
 from kafka_zk.broker.group import members as members_module
 from kafka_zk.broker.group import metadata as metadata_module
+from tests.changed_source import compiled
 from tests.kafka_zk.broker.group import clients as clients_module
 from tests.kafka_zk.broker.group.test_schedules import storm
 
@@ -47,7 +47,7 @@ SAFEGUARDS = {
         "if False:",
     ),
     "a member without heartbeats fails": (
-        "if not member.waits_for_the_group:",
+        "if not member.has_pending_request:",
         "if False:",
     ),
     "an id that was given and not used is not waited for": (
@@ -77,15 +77,9 @@ def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"
     with patch.context() as imports:
         for module, source in sources.items():
-            changed = _compiled(module, source.replace(text, replacement))
+            changed = compiled(module, source.replace(text, replacement))
             imports.setitem(sys.modules, module.__name__, changed)
     patch.setattr(clients_module, "Group", changed.Group)
-
-
-def _compiled(module: ModuleType, source: str) -> ModuleType:
-    changed = ModuleType(module.__name__)
-    exec(compile(source, f"<{module.__name__} changed>", "exec"), changed.__dict__)
-    return changed
 
 
 def is_found(seed: int) -> bool:

@@ -56,7 +56,7 @@ def authorize_by(broker: Harness, acls: str) -> AclAuthorizer:
 
 
 def ask(broker: Harness, request: Request) -> Any:
-    """The response, None as long as there is none: whoever waits was let in."""
+    """The response; None if the request waits, which means that it was authorized."""
     answers: list[Any] = []
     started = broker.start(request.api_key, request.version, acl_rows.message(request), USER_CONTEXT)
     started.addCallbacks(answers.append)

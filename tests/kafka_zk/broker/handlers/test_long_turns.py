@@ -1,7 +1,7 @@
 """Requests with many elements are answered in turns.
 
-Time is what Python does: every call, of a function in Python or in C, takes a microsecond. So a loop that is not in
-turns is seen, and a busy machine is not.
+Time is what Python does: every call, of a function in Python or in C, takes a microsecond. So the test detects a loop
+that does not yield, and does not depend on the machine's load.
 """
 
 import sys

@@ -129,7 +129,7 @@ def test_a_topic_is_encoded_once_until_there_is_news(harness: Make) -> None:
 
 
 def test_answers_about_a_large_topic_follow_its_leaders(harness: Make) -> None:
-    """Only chunks with news are encoded anew: an answer is that of a broker which was never asked before."""
+    """Only changed chunks are encoded again, and the response equals that of a broker without a cache."""
     broker = harness()
     metadata = broker.services.metadata
     topic_id = broker.lead("t", 600)

@@ -86,7 +86,7 @@ def test_version_0_answers_each_time_that_a_partition_is_named(broker: Harness) 
 
 
 def test_producer_ids_come_once_each(harness: Make) -> None:
-    """From the block that the broker took."""
+    """From the block that the broker allocated."""
     broker = harness()
     request = codec.request(ApiKey.INIT_PRODUCER_ID)
     answers = [

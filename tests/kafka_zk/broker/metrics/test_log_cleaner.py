@@ -48,7 +48,7 @@ def test_they_tell_of_a_cleaning_and_of_what_cannot_be_cleaned(broker: Broker) -
     bad = broker.log("bad")
     broker.clock.advance(90)
     broker.cleaner.manager.mark_uncleanable(bad, "it is damaged")
-    for _ in broker.cleaner.manager.look_steps(broker.clock.wall_ms()):
+    for _ in broker.cleaner.manager.examine_steps(broker.clock.wall_ms()):
         pass
     told = values(broker)
     assert told["logcleanermanager_max_dirty_percent"] == 100

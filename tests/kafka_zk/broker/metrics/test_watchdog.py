@@ -26,7 +26,7 @@ class Machine:
         self.watchdog.start()
 
     def turn(self, seconds: float = CHECK_INTERVAL_S) -> None:
-        """The next turn begins after so many seconds."""
+        """The next turn begins after ``seconds``."""
         self.now_s += seconds
         self.reactor.advance(seconds)
 
@@ -48,7 +48,7 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def test_ordinary_turns_are_not_told(machine: Machine, told: pytest.LogCaptureFixture) -> None:
     for seconds in (CHECK_INTERVAL_S, 0.01, LONG_TURN_S - CHECK_INTERVAL_S) * 10:
         machine.turn(seconds)
-        machine.watchdog.look()
+        machine.watchdog.check()
     assert (machine.watchdog.long_turn_count, machine.watchdog.long_turns_s) == (0, 0.0)
     assert told.messages == []
 
@@ -72,7 +72,7 @@ def test_a_turn_is_told_once_while_it_lasts_and_once_when_it_is_over(
 ) -> None:
     for _ in range(12):
         machine.now_s += CHECK_INTERVAL_S
-        machine.watchdog.look()
+        machine.watchdog.check()
     assert told.messages == ["event loop blocked for 1.0 s so far; no client is served"]
     machine.reactor.advance(CHECK_INTERVAL_S)
     assert told.messages[1:] == ["event loop was blocked for 3.0 s"]

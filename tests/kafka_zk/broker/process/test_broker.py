@@ -188,7 +188,7 @@ def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
 
 
 def test_a_controller_connects_to_the_listener_of_brokers_only() -> None:
-    """At another one it would tell its password to whoever listens there."""
+    """Otherwise, the broker could send its password to another process on that port."""
     config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1"})
 
     def connect(*_: Any, **options: Any) -> None:

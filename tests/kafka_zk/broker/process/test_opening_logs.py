@@ -89,9 +89,9 @@ def test_progress_and_findings_are_told_with_their_figures(caplog: Any) -> None:
 
 
 def test_what_storage_could_not_take_is_one_warning_each(caplog: Any) -> None:
-    tell_finding(Finding("/d/x", "is damaged (torn)", "it is made anew", "/d/x.damaged"))
+    tell_finding(Finding("/d/x", "is damaged (torn)", "it is recreated", "/d/x.damaged"))
     tell_finding(Finding("/d/y", "is missing", "nothing is known"))
     first, second = caplog.records
     assert (first.levelname, first.fields["kept_as"]) == ("WARNING", "/d/x.damaged")
-    assert first.getMessage() == "/d/x is damaged (torn): it is made anew"
+    assert first.getMessage() == "/d/x is damaged (torn): it is recreated"
     assert second.getMessage() == "/d/y is missing: nothing is known" and "kept_as" not in second.fields

@@ -1,4 +1,4 @@
-"""What is used of a quota, and how long whoever uses too much is held back."""
+"""How much of a quota is used, and how long a client above its quota is throttled."""
 
 import pytest
 

@@ -73,7 +73,7 @@ def test_the_size_of_a_request_includes_its_header() -> None:
 
 
 def test_a_million_client_ids_take_bounded_memory() -> None:
-    """Each of 20 KB; whoever goes on working is not forgotten."""
+    """Each of 20 KB; active clients are not forgotten."""
     found = quotas(most_clients=100)
     found.set("clients", "<default>", {RATE: "1000000"})
     use(found, "u", "worker", 7)

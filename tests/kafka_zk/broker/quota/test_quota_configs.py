@@ -162,7 +162,7 @@ def test_what_was_read_first_does_not_replace_what_was_read_later() -> None:
         rate = "1"
         reads: list[Deferred[None]]
 
-        async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+        async def synced_entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
             found = {name: {RATE: self.rate} for name in names}
             answered: Deferred[None] = Deferred()
             self.reads.append(answered)
@@ -185,7 +185,7 @@ def test_an_address_has_its_quota_while_its_name_is_looked_up_again() -> None:
     lookups: list[Deferred[str | None]] = []
 
     class Configs:
-        async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+        async def synced_entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
             return {name: {RATE: "3", "connection_creation_rate": "5"} for name in names}
 
     async def look_up(work: Callable[[], object]) -> str | None:
@@ -210,7 +210,7 @@ def test_many_quotas_are_read_in_parts() -> None:
     sizes: list[int] = []
 
     class Configs:
-        async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+        async def synced_entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
             sizes.append(len(names))
             return {name: {RATE: "3"} for name in names}
 

@@ -28,7 +28,7 @@ def sessions(slots: int = 3, memory: MemoryPool = UNBOUNDED) -> FetchSessions:
 
 
 def agree(key: PartitionKey, fetch: FetchPartition) -> bool:
-    """Leader and follower have heard of the same leader epoch."""
+    """Leader and follower know the same leader epoch."""
     return True
 
 
@@ -116,7 +116,7 @@ def test_a_partition_that_brought_records_goes_to_the_end() -> None:
 def test_a_request_that_does_not_fit_its_session_is_refused(
     session_id: int, epoch: int, topic_ids: bool, code: ErrorCode
 ) -> None:
-    """The client then begins anew."""
+    """The client then starts a new session."""
     cache = sessions()
     begin(cache, 0)
     with pytest.raises(ApiError) as refused:
@@ -192,7 +192,7 @@ def test_what_was_forgotten_meanwhile_is_not_remembered_again() -> None:
     assert waiting.session is not None
     told = FetchedPartition(2, high_watermark=5, log_start_offset=0)
     waiting.response([(topic, told) for topic, number in partitions if number == 2])
-    assert answer(ask(cache, request(session_id, 3, {2: 0})), two=told) == [2], "asked for anew, so told anew"
+    assert answer(ask(cache, request(session_id, 3, {2: 0})), two=told) == [2], "requested again, so sent again"
 
 
 Wanted = dict[tuple[str | bytes, int], FetchPartition]

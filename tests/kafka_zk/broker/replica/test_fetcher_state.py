@@ -1,4 +1,4 @@
-"""What an answer of the leader means for a follower's log: the decisions, without log, clock and network."""
+"""How a follower acts on its leader's responses: the decisions, without log, clock and network."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -289,7 +289,7 @@ def test_what_asking_again_does_not_change_ends_the_fetching(log: ModelLog, code
     "code", [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID]
 )
 def test_a_leader_that_has_not_heard_yet_is_asked_again_soon(log: ModelLog, code: ErrorCode) -> None:
-    """And less and less often while it does not hear, up to the backoff; an answer begins anew."""
+    """The pauses grow up to the backoff while there is no response; a response resets them."""
     state = fetching(log)
     now_s, waits = 10.0, []
     for _ in range(8):
@@ -393,7 +393,7 @@ def test_after_any_elections_a_follower_ends_with_the_log_of_its_leader(tmp_path
 
 
 def replicate(follower: ModelLog, leader: ModelLog, leader_epoch: int, version: int, rounds: int) -> None:
-    """Fetch from the leader, at most two records an answer, so many times."""
+    """Fetch ``rounds`` times from the leader, at most two records per response."""
     state = FetcherState(version, asks_for_epochs=version < 12, max_bytes=100, backoff_s=0)
     state.add(T, T_ID, leader_epoch, follower)
     for _ in range(rounds):

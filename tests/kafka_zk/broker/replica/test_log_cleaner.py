@@ -50,8 +50,8 @@ class Broker:
         self.before: Callable[[int], object] = lambda number: None
         self.work_count = 0
         self.is_in_thread = False
-        self.standing: dict[TopicPartition, object] = {}
-        self.cleaner = LogCleaner(self.clock, self._run, readable, self.logs, settings, self.standing.get)
+        self.role_state: dict[TopicPartition, object] = {}
+        self.cleaner = LogCleaner(self.clock, self._run, readable, self.logs, settings, self.role_state.get)
 
     def _run(self, work: Callable[[], Any]) -> "Deferred[Any]":
         self.work_count += 1
@@ -66,7 +66,7 @@ class Broker:
         return succeed(result)
 
     def log(self, name: str, dirty: int = 4, **config: Any) -> Log:
-        """A log of so many closed segments with two records of one key each, and an active one."""
+        """A log of ``dirty`` closed segments, each with two records of one key, and an active segment."""
         log = self.logs.get_or_create(
             TopicPartition(name, 0), LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0, **config)
         )
@@ -237,7 +237,7 @@ STEPS = ["before", "begun", "amid", "recovery point", "sync 1", "sync 2", "sync 
 
 
 @pytest.mark.parametrize("number", range(1, 9), ids=STEPS)
-@pytest.mark.parametrize("what", ["truncated", "deleted", "made anew", "led by another", "stopped", "reconfigured"])
+@pytest.mark.parametrize("what", ["truncated", "deleted", "recreated", "led by another", "stopped", "reconfigured"])
 def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str, number: int) -> None:
     """Whenever it happens, and nothing is left of the work; a swap that has begun is ended first."""
     log = broker.log("t")
@@ -250,11 +250,11 @@ def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str
                 log.truncate_to(5, T0)
             case "deleted":
                 broker.logs.delete(log.tp)
-            case "made anew":
+            case "recreated":
                 broker.logs.delete(log.tp)
                 broker.log("t", 1, min_cleanable_dirty_ratio=1.0)
             case "led by another":
-                broker.standing[log.tp] = "another leader"
+                broker.role_state[log.tp] = "another leader"
                 log.update_config(LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=1.0))
             case "stopped":
                 broker.cleaner.stop()
@@ -265,8 +265,8 @@ def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str
     broker.cleaner.start()
     present = broker.logs.get(log.tp)
     if present is not None:
-        whole = {"truncated": [0, 1, 2, 3], "made anew": [0, 1, 2, 3]}.get(what, list(range(10)))
-        swapped = {"truncated": [], "made anew": whole}.get(what, [7, 8, 9])
+        whole = {"truncated": [0, 1, 2, 3], "recreated": [0, 1, 2, 3]}.get(what, list(range(10)))
+        swapped = {"truncated": [], "recreated": whole}.get(what, [7, 8, 9])
         is_log_the_same = what in ("stopped", "led by another")  # then a swap that has been ordered is made
         is_swapped = number >= 5 or (number == 4 and is_log_the_same)
         assert read_offsets(present) == (swapped if is_swapped else whole)

@@ -24,7 +24,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.hosted_logs import LogCallbacks
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
@@ -49,7 +49,7 @@ class World:
             broker_id=0,
             cluster_id="c",
             clock_ms=lambda: 1_700_000_000_000,
-            surroundings=Surroundings(
+            callbacks=LogCallbacks(
                 on_directory_failure=lambda directory, error, lost: self.replicas.directory_failed(lost)
             ),
         )  # fmt: skip

@@ -53,7 +53,7 @@ def test_a_completion_that_checks_again_completes_nothing_twice() -> None:
 
 
 def test_abandoning_answers_everybody() -> None:
-    """A stopping broker leaves nobody waiting."""
+    """A stopping broker ends all waits."""
     purgatory = Purgatory(Clock())
     waiting = [purgatory.wait([key], lambda: False, 10) for key in ("a", "b")]
     purgatory.abandon_all()

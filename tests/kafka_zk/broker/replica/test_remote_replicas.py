@@ -34,7 +34,7 @@ class Leader:
 
 
 def test_the_high_watermark_is_what_all_in_sync_have() -> None:
-    """Unknown before their first fetch in this reign."""
+    """Unknown before their first fetch in this term."""
     leader = Leader()
     assert leader.mark == -1
     leader.fetch(A, 8)
@@ -58,7 +58,7 @@ def test_a_member_lags_when_it_was_not_caught_up_for_too_long() -> None:
 
 
 def test_a_follower_behind_a_steady_stream_is_caught_up() -> None:
-    """Each fetch asks for what was the end at the one before, and the end has moved on."""
+    """Each fetch begins at the log end of the previous fetch, while the log end advances."""
     leader = Leader()
     for _ in range(5):
         leader.fetch(A, leader.end - 1)
@@ -178,7 +178,7 @@ def test_no_order_of_events_shows_what_a_member_of_the_old_or_new_isr_does_not_h
         elif step == "shrink" and leader.lagging:
             leader.remotes.state = Committed(state.isr).shrink(leader.lagging)
         elif step == "answer" and isinstance(state, Pending):
-            if argument == "nobody knows":  # written or not, and the leader has not heard of it
+            if argument == "nobody knows":  # written or not; the leader does not know
                 written = state.proposed
             else:
                 written = state.proposed if argument == "written" else state.isr

@@ -19,7 +19,7 @@ __all__ = ["world"]  # a fixture
 
 
 def test_the_log_becomes_the_leaders(world: World, tmp_path: Path) -> None:
-    """Byte by byte, with its epochs; the high watermark follows, and whoever waits for it is told."""
+    """Byte by byte, with its epochs; the high watermark follows, and waiting requests complete."""
     data = written(tmp_path / "leader", three_batches)
     world.lead()
     [wanted] = world.leader.wanted
@@ -123,13 +123,13 @@ def test_ahead_of_the_leader_the_log_is_cut_to_its_end(world: World) -> None:
 
 
 def test_within_a_batch_of_the_leader_the_log_is_cut_until_the_batches_fit(world: World, tmp_path: Path) -> None:
-    """The leader has lost all of its log, and written anew in the same epoch: two batches, from 0 to 6 and to 21."""
+    """The leader has lost its log and written two other batches in the same epoch, from 0 to 6 and to 21."""
 
-    def anew(log: Log) -> None:
+    def rewritten(log: Log) -> None:
         append(log, batch(7), leader_epoch=2)
         append(log, batch(15), leader_epoch=2)
 
-    leaders, second = written(tmp_path / "leader", anew), len(batch(7))
+    leaders, second = written(tmp_path / "leader", rewritten), len(batch(7))
     for _ in range(3):  # from 0, 5 and 10 to 15
         append(world.log, batch(5), leader_epoch=2)
     world.lead()

@@ -66,7 +66,7 @@ def test_acls_that_cannot_be_taken_in_leave_those_before_in_force() -> None:
 def test_what_applies_allows(row: tuple[str, PatternType, Acl]) -> None:
     made = rules(row)
     assert may(made, READ)
-    assert may(made, DESCRIBE), "whoever may read may describe"
+    assert may(made, DESCRIBE), "Read implies Describe"
     name, pattern_type, allowing = row
     denying = allowing._replace(permission=DENY)
     assert not may(rules(row, (name, pattern_type, denying)), READ), "a denial is stronger"
@@ -162,7 +162,7 @@ def _matches(acls: list[Acl], principal: str, host: str, operations: list[Operat
 
 @pytest.mark.parametrize("seed", range(20))
 def test_decisions_are_those_of_a_plain_reading(seed: int) -> None:
-    """With patterns that come, change and go."""
+    """With patterns that are added, changed and removed."""
     chosen = random.Random(seed)
     operations = [READ, WRITE, DESCRIBE, Operation.ALTER, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS, ALL]
     principals, hosts, names = [ALICE, "User:bob", "User:*"], [HOST, "10.0.0.2", "*"], ["a", "ab", "abc", "b", "*"]

@@ -32,7 +32,7 @@ class Threads:
 
 
 def started(threads: Threads, count: int) -> tuple[list["Deferred[int]"], list[Any]]:
-    """So many checks, two at once, and what they give; -1 for a client that has gone."""
+    """Run ``count`` checks, two in parallel, and return the results; -1 for a client that has disconnected."""
     checks = LoginChecks(threads, 2)
     waiting = [checks(partial(abs, number)) for number in range(count)]
     results: list[Any] = []

@@ -154,7 +154,7 @@ def test_a_session_by_a_token_ends_with_it_and_is_marked(login: Login) -> None:
 
 
 def test_a_token_that_ends_during_the_login_lets_nobody_in(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has one could keep a login half done until then."""
+    """A client with such a token could otherwise keep an unfinished login open until it expires."""
     login.ask(HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
     client = scram.scram_client("SCRAM-SHA-256", "token", "right", "abc", is_token=True)
     first = login.ask(AUTHENTICATE, 2, auth_bytes=next(client))
@@ -453,7 +453,7 @@ def test_a_class_of_the_user_is_asked_in_a_thread(reactor: LocalReactor, make_se
     login = Login(reactor, make_server, check_password=check, blocking=frozenset({"PLAIN"}))
     reactor.getThreadPool().start()
     try:
-        assert login.log_in("whoever").error_code == 0
+        assert login.log_in("another").error_code == 0
         assert asked[0] is not threading.current_thread()
     finally:
         reactor.getThreadPool().stop()

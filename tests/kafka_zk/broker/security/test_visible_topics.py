@@ -10,7 +10,7 @@ NAMES = [f"t{number}" for number in range(30)]
 
 
 class Asked:
-    """``decided``: the clients whose decisions were taken anew, once for each."""
+    """``decided``: the clients whose decisions were made again, once for each."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

@@ -147,7 +147,7 @@ def test_a_new_leader_ends_what_was_being_ended(broker: Harness) -> None:
     assert asked(broker.services.transactions.end("x", producer, commit=True)) == [NONE]
     move_away(broker, 1)
     broker.markers.codes.clear()
-    broker.clock.advance(10)  # the old leader tries no more
+    broker.clock.advance(10)  # the old leader no longer retries
     assert [marker.coordinator_epoch for marker in broker.markers.written] == [0]
     lead(broker, 2)
     assert [marker.coordinator_epoch for marker in broker.markers.written] == [0, 2]

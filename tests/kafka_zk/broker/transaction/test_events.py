@@ -16,7 +16,7 @@ def test_a_change_is_told_with_who_and_where() -> None:
     transaction = Transaction.new("x", 7, 60_000, NOW_MS)
     tps = frozenset({TopicPartition("t", 1), TopicPartition("t", 0)})
     transaction.metadata = transaction.metadata._replace(state=TransactionState.ONGOING, producer_epoch=3, tps=tps)
-    TransactionReporter(EventSource("broker-1", told.append, lambda: NOW_MS)).tell(transaction)
+    TransactionReporter(EventSource("broker-1", told.append, lambda: NOW_MS)).report(transaction)
     assert told == [
         TransactionChanged(
             NOW_MS, "broker-1", "AddPartitionsToTxn", 0, "x", 7, 3, TransactionState.ONGOING, tuple(sorted(tps))
@@ -33,4 +33,4 @@ def test_without_an_observer_no_event_is_built() -> None:
 
     transaction = Transaction.new("x", 7, 1, NOW_MS)
     transaction.metadata = transaction.metadata._replace(tps=Unread())
-    TransactionReporter(EventSource("broker-1", ignore, lambda: NOW_MS)).tell(transaction)
+    TransactionReporter(EventSource("broker-1", ignore, lambda: NOW_MS)).report(transaction)

@@ -1,12 +1,12 @@
 """The judge of the schedules can fail: each safeguard is taken out of the source here, and some seed must show it."""
 
 import inspect
-from types import ModuleType
 
 import pytest
 
 from kafka_zk.broker.transaction import states as states_module
 from kafka_zk.broker.transaction import transaction as transaction_module
+from tests.changed_source import compiled
 from tests.kafka_zk.broker.transaction.test_schedules import storm
 from tests.kafka_zk.broker.transaction.world import World
 
@@ -87,7 +87,7 @@ def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     sources = {module: inspect.getsource(module) for module in (states_module, transaction_module)}
     assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"
     if text in sources[states_module]:
-        changed = _compiled(states_module, sources[states_module].replace(text, replacement))
+        changed = compiled(states_module, sources[states_module].replace(text, replacement))
         by_name = {event.name: event for event in states_module.Event}
         states = {state.name: state for state in states_module.TransactionState}
 
@@ -100,15 +100,9 @@ def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
         }
         patch.setattr(transaction_module, "TRANSITIONS", table)
     else:
-        module = _compiled(transaction_module, sources[transaction_module].replace(text, replacement))
+        module = compiled(transaction_module, sources[transaction_module].replace(text, replacement))
         patch.setattr(World, "new_transaction", staticmethod(module.Transaction.new))
         patch.setattr(World, "transaction_of", staticmethod(module.Transaction))
-
-
-def _compiled(module: ModuleType, source: str) -> ModuleType:
-    changed = ModuleType(module.__name__)
-    exec(compile(source, module.__file__ or "", "exec"), changed.__dict__)
-    return changed
 
 
 @pytest.mark.parametrize("safeguard", list(SAFEGUARDS))

@@ -82,7 +82,7 @@ class Coordinator:
         self.transaction: Transaction | None = None
         if world.log:
             self.transaction = world.transaction_of(ID, world.log[-1])
-            self.carry_out(self.transaction.loaded(world.now_ms))
+            self.carry_out(self.transaction.complete_prepared(world.now_ms))
 
     def ask(self, reply: Reply, what: Callable[[Transaction], Iterable[Any]]) -> None:
         if not self.knows:
@@ -239,7 +239,7 @@ class World:
         self.trouble = trouble
         self.now_ms = 1_000
         self.log: list[TransactionMetadata] = []
-        self.acked = 0  # so many records of the log are never lost
+        self.acked = 0  # this many records of the log are never lost
         self.partitions = {tp: DataPartition() for tp in TPS}
         self.producer_ids, self.tags, self._replies, self._order = count(100), count(), count(), count()
         self._events: list[tuple[int, int, Callable[[], object]]] = []

@@ -125,7 +125,7 @@ def test_it_is_asked_for_a_bounded_time(api_key: ApiKey) -> None:
 
 
 def test_a_cluster_whose_brokers_are_not_known_yet_is_asked_again() -> None:
-    """As right after its start: whoever answers knows of nobody, for a while."""
+    """As right after its start: the coordinator does not know its groups for a moment."""
     world = World()
     brokers, world.brokers.node_ids = world.brokers.node_ids, []
     connect = world.brokers.connect

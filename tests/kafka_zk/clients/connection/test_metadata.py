@@ -83,7 +83,7 @@ def test_without_ids_a_topic_made_anew_may_have_fewer_partitions() -> None:
 
 @pytest.mark.parametrize(("epoch_before", "epoch", "leader"), [(0, 0, 1), (5, 5, 1), (5, 4, 0), (-1, -1, 1)])
 def test_without_ids_partitions_that_are_no_longer_told_are_gone(epoch_before: int, epoch: int, leader: int) -> None:
-    """If the topic was made anew nothing else would ever remove them. A leader with an older epoch counts less."""
+    """If the topic was recreated, nothing else would ever remove them. A leader with an older epoch counts less."""
     first = ClusterMetadata().updated(response(1, epoch_before, topic_id=0, count=6), ["t"])
     assert leaders(first.updated(response(leader, epoch, topic_id=0, count=3), ["t"])) == [1] * 3
 

@@ -79,14 +79,14 @@ thread = reactor_thread()
 told = []
 
 async def inside():
-    thread.tell(told.append, "inside")
+    thread.run_soon(told.append, "inside")
     print(*told)
 
 async def later():
     print(*told)
 
 thread.call(inside)
-thread.tell(told.append, "from another thread")
+thread.run_soon(told.append, "from another thread")
 thread.call(later)
 """
 

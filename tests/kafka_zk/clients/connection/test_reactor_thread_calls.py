@@ -64,7 +64,7 @@ def test_a_call_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     thread = ReactorThread(OtherThread())
     monkeypatch.setattr(builtins, "__import__", recorded)
     assert thread.call(Client().ask, 1, timeout_s=5) == 1
-    thread.tell(int)
+    thread.run_soon(int)
     monkeypatch.undo()
     assert imported == []
 

@@ -53,7 +53,7 @@ class FakeGroup:
     def may_act(self) -> bool:
         return self.acting
 
-    def held_back(self) -> None:
+    def report_if_ended(self) -> None:
         self.held_back_count += 1
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Refusal | None]:

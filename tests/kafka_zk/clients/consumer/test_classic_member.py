@@ -188,7 +188,7 @@ def test_a_lost_coordinator_is_looked_for_and_the_partitions_are_kept_while_the_
 
 
 def test_heartbeats_do_not_keep_the_lease_of_who_does_not_join() -> None:
-    """The coordinator removes who does not join within the rebalance timeout, whatever else it hears of them."""
+    """The coordinator removes members that do not join within the rebalance timeout, even if they send heartbeats."""
     driven = Driven("cooperative-sticky")
     driven.stable(A0, A1)
     joined_ms = driven.ms

@@ -67,7 +67,7 @@ def test_a_consumer_whose_coordinator_never_gets_ready_is_closed_in_a_bounded_ti
 def test_heartbeats_go_on_until_users_have_given_their_partitions_up(
     clock: Clock, brokers: BrokersOfOneMember
 ) -> None:
-    """Whoever holds records is given time; the group must not miss this member meanwhile, nor does it join again."""
+    """Users that hold records get time. Meanwhile, the member stays in the group and does not rejoin."""
     consumer = joined(clock, brokers, max_poll_records=10, session_timeout_ms=6_000, heartbeat_interval_ms=2_000)
     consume(clock, consumer)
     closing = run(consumer.leave())
@@ -160,7 +160,7 @@ def test_a_close_waits_for_a_user_no_longer_than_it_should_whoever_else_waits_fo
 def test_nothing_goes_on_behind_a_close_that_was_given_up(
     clock: Clock, brokers: BrokersOfOneMember, is_rebalancing: bool
 ) -> None:
-    """Whoever closes cancels it, while users are waited for."""
+    """The caller cancels the close while it waits for users."""
     consumer = joined(clock, brokers, max_poll_records=10)
     consume(clock, consumer)
     brokers.is_rebalancing = is_rebalancing

@@ -1,4 +1,4 @@
-"""The generation of whoever holds records that were taken away."""
+"""The generation for a user that holds records of revoked partitions."""
 
 from twisted.internet.task import Clock
 
@@ -18,6 +18,6 @@ def test_who_holds_records_that_were_taken_away_is_in_no_generation(clock: Clock
     before = consumer.group_metadata()
     brokers.errors = [(ApiKey.HEARTBEAT, ErrorCode.UNKNOWN_MEMBER_ID)]
     advance(clock, 10)  # the user works
-    assert records and brokers.generation == before.generation_id + 1, "it has joined anew"
+    assert records and brokers.generation == before.generation_id + 1, "it has rejoined"
     now = consumer.group_metadata()
-    assert now.generation_id != brokers.generation, "the group takes these offsets, whoever has the partitions now"
+    assert now.generation_id != brokers.generation, "the group accepts these offsets, also from a former owner"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from types import ModuleType
 
 import pytest
 
 from kafka_zk.clients.consumer import assignors as assignors_module
 from kafka_zk.clients.consumer import classic_member as member_module
 from kafka_zk.clients.consumer import member_lease as lease_module
+from tests.changed_source import compiled
 from tests.kafka_zk.clients.consumer import group_world
 from tests.kafka_zk.clients.consumer.test_group_schedules import storm
 
@@ -80,17 +80,11 @@ def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     text, replacement = SAFEGUARDS[safeguard]
     sources = {module: inspect.getsource(module) for module in (assignors_module, lease_module, member_module)}
     assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"
-    changed = {module: _compiled(module, source.replace(text, replacement)) for module, source in sources.items()}
+    changed = {module: compiled(module, source.replace(text, replacement)) for module, source in sources.items()}
     member = changed[member_module]
     vars(member)["ASSIGNORS"] = changed[assignors_module].ASSIGNORS
     vars(member)["MemberLease"] = changed[lease_module].MemberLease
     patch.setattr(group_world, "ClassicMember", member.ClassicMember)
-
-
-def _compiled(module: ModuleType, source: str) -> ModuleType:
-    changed = ModuleType(module.__name__)
-    exec(compile(source, f"<{module.__name__} changed>", "exec"), changed.__dict__)
-    return changed
 
 
 def is_found(seed: int) -> bool:

@@ -37,13 +37,13 @@ def test_asking_for_more_says_that_the_former_is_done() -> None:
 
 
 def test_a_batch_is_held_as_a_whole() -> None:
-    """poll: nothing of it is done before the next poll."""
+    """poll: its records count as processed at the next poll."""
     handout = make()
-    assert handout.rest() == RECORDS
+    assert handout.remaining() == RECORDS
     assert handout.undone_offsets() == {A: 5, B: 9} and handout.waiting_offsets() == {}
     handout.done()
     assert handout.held() == set() and handout.undone_offsets() == {}
-    assert handout.rest() == []
+    assert handout.remaining() == []
 
 
 def test_nothing_is_handed_out_after_the_withdrawal() -> None:
@@ -59,7 +59,7 @@ def test_nothing_is_handed_out_after_the_withdrawal() -> None:
 def test_a_forgotten_partition_does_not_count_any_more() -> None:
     """Neither what is held nor what waits; that the user still holds it is remembered until he asks for more."""
     handout = make()
-    batch = handout.rest()
+    batch = handout.remaining()
     handout.forget([A])
     assert batch == RECORDS, "the list is the user's"
     assert handout.undone_offsets() == {B: 9} and handout.lost() == {A}
@@ -72,7 +72,7 @@ def test_no_hand_out_without_the_lease() -> None:
     allowed = [True, False, False, True]
     handout = make(lambda: allowed.pop(0))
     assert handout.next() == RECORDS[0]
-    assert handout.next() is None and handout.rest() == []
+    assert handout.next() is None and handout.remaining() == []
     assert handout.undone_offsets() == {A: 6, B: 9}, "asking for more said that the first one is done"
     assert handout.next() == RECORDS[1]
 

@@ -46,7 +46,7 @@ class World:
         self.completion = BatchCompletion(self.accumulator, self.idempotence, self.config)
         self.wires: dict[int, deque[list[OnWire]]] = {node: deque() for node in NODES}
         self.leaders: dict[int, int] = {}
-        self.unready: dict[int, int] = {}  # partitions that the leader does not know of for so many requests
+        self.unready: dict[int, int] = {}  # partitions that the leader does not know during this number of requests
 
     def leader_of(self, tp: TopicPartition) -> int:
         return self.leaders.get(tp.partition, tp.partition % len(NODES))
@@ -181,7 +181,7 @@ def make_known_world(**options: Any) -> World:
 
 
 def settle_in(world: World, limit_ms: int) -> None:
-    """Settle, and see that no batch waited for ``delivery.timeout.ms``."""
+    """Settle, and check that no batch waited for ``delivery.timeout.ms``."""
     started_ms = world.now_ms
     world.settle()
     assert world.now_ms - started_ms <= limit_ms

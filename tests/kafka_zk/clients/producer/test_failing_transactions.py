@@ -203,7 +203,7 @@ def test_send_all_that_waits_for_a_partition_does_not_go_on_in_the_next_transact
 
 @pytest.mark.parametrize("is_first", [False, True])
 def test_partitions_that_were_not_attempted_wait_for_the_one_that_is_not_there_yet(is_first: bool) -> None:
-    """A broker that has not heard of a new topic answers UNKNOWN_TOPIC_OR_PARTITION for it, and
+    """A broker that does not know a new topic yet answers UNKNOWN_TOPIC_OR_PARTITION for it, and
     OPERATION_NOT_ATTEMPTED for all others, in any order (KafkaApis.handleAddPartitionsToTxnRequest). Java asks again.
     """
     codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED]
@@ -239,7 +239,7 @@ def test_an_abort_of_several_goes_on_behind_one_that_cannot_be_aborted(
 def test_nothing_is_added_to_a_transaction_that_is_prepared(
     clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
 ) -> None:
-    """Whoever ends it counts on what it had."""
+    """The caller that ends the transaction relies on all of its records."""
     producer = begun(clock, brokers)
     finish(clock, producer.send("t", b"v", partition=0))
     prepared = finish(clock, run(producer.prepare_transaction()))

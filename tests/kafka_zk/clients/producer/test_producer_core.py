@@ -178,7 +178,7 @@ def test_duplicate_without_remembered_offset_is_success_without_offset() -> None
 
 
 def test_an_append_calls_the_sender_for_each_new_batch_only() -> None:
-    """Whoever appends: nobody has to look whether there is work."""
+    """Every append wakes the sender, so nothing has to poll for work."""
     world = make_world()
     calls: list[int] = []
     world.accumulator.on_work = lambda: calls.append(len(calls))
@@ -251,7 +251,7 @@ def test_nothing_new_goes_out_behind_a_retry() -> None:
 
 
 def test_a_batch_that_others_overtook_fails_at_once() -> None:
-    """Its topic was created anew, and the broker took a later batch as the first one. Waiting would not help, and
+    """Its topic was recreated, and the broker took a later batch as the first one. Waiting would not help, and
     writing it now would break the order. Later batches go on in the same epoch."""
     world = make_known_world()
     futures = world.send_batches(*FIVE)

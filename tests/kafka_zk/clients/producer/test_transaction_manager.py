@@ -223,7 +223,7 @@ def test_an_abort_before_the_coordinator_has_heard_of_anything_is_harmless(world
 def test_a_producer_that_may_not_write_somewhere_goes_on_elsewhere(
     world: World, code: ErrorCode, offsets: bool
 ) -> None:
-    """The coordinator knows of no transaction that it could abort."""
+    """The coordinator has no transaction to abort."""
     world.manager.begin()
     world.coordinator.next_codes = [code]
     if offsets:

@@ -24,7 +24,7 @@ class Shown(Silent):
 
 
 class Lake(DemoLake):
-    """What an extraction left: so many flights of each carrier."""
+    """The result of an extraction: the number of flights of each carrier."""
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts = counts

@@ -102,7 +102,7 @@ def given(*outcomes: int | str | None) -> tuple[list[int], dict[str, Any], int]:
 
 
 def test_chapters_follow_the_reader() -> None:
-    """Whoever leaves a chapter leaves no members behind."""
+    """When the reader leaves a chapter, its members end."""
     assert given()[0] == [1, 2, 3]
     assert given(1, "done", None) == ([1, 2, 3], {"chapter 2": {"number": 2}}, 2)
     assert given("done", -1, "done", 0, "done", "done")[0] == [1, 2, 1, 2, 2, 3]

@@ -33,7 +33,7 @@ def znodes(recording: Recording, seq: int) -> Znodes:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_moment_is_as_it_was(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fifty random moments, in any order, over many checkpoints, and again after the file was opened anew."""
+    """Fifty random moments, in any order, over many checkpoints, and again after the file was reopened."""
     monkeypatch.setattr(znode_history, "_LEAST_BETWEEN_CHECKPOINTS", 25)
     recording = Recording(tmp_path / "r")
     moments: dict[int, Znodes] = {}
@@ -218,7 +218,7 @@ def test_a_watch_ends_with_the_session_that_it_was_set_in() -> None:
 
 @pytest.mark.parametrize("actor", ["broker-1", "controller-1"])
 def test_a_broker_that_restarts_keeps_its_watches_when_its_old_session_ends(actor: str) -> None:
-    """It has a new session while ZooKeeper still waits for the old one; that takes only what was set in it."""
+    """A process has a new session before its old one expires; the expiry removes only the old session's watches."""
     recording = Recording()
     recording.add([], [Transaction(1, 1_000, 7, (SessionCreated(6_000),)), _registered(2, 1_001, 7)])
     recording.add([WatchArmed(2_000, actor, "", 0, path) for path in ("/a", "/b")], [])

@@ -33,7 +33,7 @@ def anna_joins() -> list[Event]:
 
 
 def test_only_what_is_about_the_group() -> None:
-    """A broker tells of all its groups, and of much else; members' own traces belong to the group."""
+    """A broker reports events of all its groups and others; members' own traces belong to the group."""
     other_group = MemberJoined(1, "broker-0", "joins", 0, "h", "x", True, None, ())
     watch = WatchFired(2, "broker-0", "changed", 0, "/controller", EventType.CHANGED)
     own = DeliveryStarted(3, ANNA, "", 0, {T0: 5})

@@ -196,7 +196,7 @@ def test_owner_znodes_tell_of_a_member_without_a_trace() -> None:
 
 
 def test_what_was_there_already_is_no_rebalance() -> None:
-    """The observer's first look."""
+    """The observer's first read."""
     rebalances = Rebalances()
     assert fed(
         rebalances,

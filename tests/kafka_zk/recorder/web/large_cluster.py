@@ -22,7 +22,7 @@ _BROKER = {"version": 5, "host": "127.0.0.1", "timestamp": "1", "jmx_port": -1, 
 
 
 def large_cluster(brokers: int, topics: int, partitions: int) -> Iterator[Transaction]:
-    """Of topics with so many partitions each, and groups of many members; at the end the broker VICTIM dies, and others
+    """Of topics with ``partitions`` each, and groups of many members; at the end the broker VICTIM dies, and others
     lead in its place, but for one partition, which nobody else can lead."""
     zxid = 0
     made: set[str] = set()

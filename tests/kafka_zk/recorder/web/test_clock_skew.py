@@ -10,7 +10,7 @@ POLL_MS = 100
 
 
 def told(skew: ClockSkew, ahead_ms: list[int | None], *, every_ms: int = POLL_MS, zxid: int = 1) -> list[int]:
-    """The skew after each read; the last transaction of a read has a time that differs so much from now."""
+    """The skew after each read; the last transaction of a read differs from now by this time."""
     found = []
     for number, each in enumerate(ahead_ms):
         now_ms = NOW_MS + number * every_ms

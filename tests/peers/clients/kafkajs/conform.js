@@ -86,7 +86,7 @@ async function join() {
     await consumer.disconnect();
     process.exit(0);
   });
-  // After an error that is not to be retried kafkajs ends the consumer and leaves it to the application to begin anew.
+  // After an error that is not to be retried kafkajs ends the consumer and leaves it to the application to start over.
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart) process.exit(1);
   });

@@ -32,7 +32,7 @@ async function join() {
     write("assigned", { member: payload.memberId, partitions: payload.memberAssignment[topic] || [] });
   });
   consumer.on(consumer.events.REBALANCING, () => write("revoked", {}));
-  // After some errors of a broker that has just started kafkajs gives up, and leaves it to the program to begin anew.
+  // After some errors of a broker that has just started kafkajs gives up, and leaves it to the program to start over.
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart && !leaving) setTimeout(joinAgain, 300);
   });

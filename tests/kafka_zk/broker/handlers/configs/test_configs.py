@@ -262,7 +262,7 @@ def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
 
 
 def test_broker_changes_are_kept_under_the_brokers_id_or_default(harness: Make) -> None:
-    """Unknown keys are plugins' and kept too, as in Kafka; tuning keys without a meaning here likewise."""
+    """Unknown keys may be those of plugins and are kept, as in Kafka; so are tuning keys without an effect here."""
     broker = harness()
     assert change(broker, BROKER, "0", ("max.connections", SET, "5"), ("zz.custom", SET, "a")) == (0, None)
     cleaner = {"log.cleaner.threads": "2", "log.cleaner.backoff.ms": "7", "log.cleanup.policy": "compact"}

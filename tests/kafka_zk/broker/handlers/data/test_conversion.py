@@ -202,7 +202,7 @@ def test_a_file_that_is_gone_leaves_no_other_file_open(harness: Make) -> None:
         produced(broker, produce(batch(b"b"), topic=topic))
     first, second = (broker.services.replicas.logs.get(TopicPartition(topic, 0)) for topic in ("t", "u"))
     assert first is not None and second is not None
-    second.segments.active.rest()
+    second.segments.active.release_resources()
     os.unlink(second.segments.active.path)
     request = fetch(1)
     request.topics += fetch(1, topic="u").topics

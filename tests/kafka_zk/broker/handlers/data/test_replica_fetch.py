@@ -69,7 +69,7 @@ def test_a_follower_gets_at_once_what_a_producer_writes_when_that_fetch_lets_the
 
 
 def test_a_follower_that_waited_is_told_of_a_deletion_of_records(make: Make) -> None:
-    """Or whoever asked for the deletion would wait for one more fetch."""
+    """Otherwise, the deletion would wait for one more fetch."""
     leader = make()
     leader.append(b"a")
     for follower in (1, 2):

@@ -1,4 +1,4 @@
-"""A follower of many partitions: what a leader looks at for its fetches, and that nothing is missed by that."""
+"""A follower of many partitions: the leader examines only some partitions per fetch and misses no change."""
 
 from collections.abc import Sequence
 from random import Random
@@ -26,8 +26,8 @@ REPLICAS = {"replicas": [0, 1, 2], "isr": [0, 1, 2]}
 
 
 class Follower:
-    """Follows all partitions of a topic in a session; ``offsets`` and ``marks``: what it has and was told; ``epochs``:
-    the leader epochs that it has heard of."""
+    """Follows all partitions of a topic in a session; ``offsets``: its log ends; ``marks``: the high watermarks
+    received; ``epochs``: the leader epochs received."""
 
     def __init__(self, leader: Leader, broker_id: int, topic: str, topic_id: Any, version: int) -> None:
         self._leader, self._broker_id, self._topic, self._version = leader, broker_id, topic, version

@@ -25,7 +25,7 @@ __all__ = ["broker"]  # a fixture
 
 
 def membership(broker: Harness, newest: bool) -> dict[ApiKey, Any]:
-    """The answers to one request of each, for a member that nobody knows."""
+    """The responses to one request of each API, for an unknown member."""
     join, sync = codec.request(ApiKey.JOIN_GROUP), codec.request(ApiKey.SYNC_GROUP)
     heartbeat, leave = codec.request(ApiKey.HEARTBEAT), codec.request(ApiKey.LEAVE_GROUP)
     instance = {"member_id": "m", "group_instance_id": None}

@@ -100,7 +100,7 @@ def test_a_replica_that_may_lie_on_a_failed_disk_is_not_deleted_either(two_disks
 
 
 def test_nothing_is_written_into_a_log_of_another_topic_of_the_same_name(harness: Make) -> None:
-    """The topic was made anew while this broker was away: what comes now is meant for the new one."""
+    """The topic was recreated while this broker was away: requests now concern the new one."""
     broker = harness()
     old = broker.lead("t", leader_epoch=5)
     assert broker.lead_again("t", uuids.random_topic_id(), leader_epoch=0) == ErrorCode.INCONSISTENT_TOPIC_ID
@@ -175,7 +175,7 @@ def test_followers_fetch_on_while_zookeeper_does_not_answer(harness: Make, monke
     topic_id = broker.lead("t")
     replicas = broker.services.replicas
     answered: Deferred[Any] = Deferred()
-    monkeypatch.setattr(broker.configs, "entities_until_answered", lambda *args: answered)
+    monkeypatch.setattr(broker.configs, "synced_entities", lambda *args: answered)
     fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 1, "isr": [0], "replicas": [0]}
     broker.start(ApiKey.LEADER_AND_ISR, 7, leader_and_isr("t", topic_id, 1, fields))
     assert (replicas.state_changes.locked, replicas.role_changes.locked) == (True, False)
@@ -223,7 +223,7 @@ def test_a_topic_that_was_deleted_while_this_broker_was_away_takes_nothing_more(
 
 
 def test_a_partition_that_is_elsewhere_is_not_unknown(harness: Make) -> None:
-    """A client with old metadata shall look again, not give the topic up."""
+    """A client with old metadata refreshes them instead of giving up."""
     broker = harness()
     broker.lead("u")
     fields = {"controller_epoch": 1, "leader": 1, "leader_epoch": 0, "isr": [1], "replicas": [1]}

@@ -1,4 +1,4 @@
-"""Objects that all parts of a reign share."""
+"""Objects that all parts of a term share."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from kafka_zk.broker.controller.state_changes import StateChanges
 from kafka_zk.broker.controller.store import ControllerStore
 
 
-class ReignTools(NamedTuple):
+class ControllerTools(NamedTuple):
     """``turns``: yields to other work of the reactor during an event."""
 
     context: Context

@@ -1,0 +1,10 @@
+"""Compiles the changed source of a module, for tests that take a safeguard out."""
+
+from types import ModuleType
+
+
+def compiled(module: ModuleType, source: str) -> ModuleType:
+    """A module of the same name with ``source``, which is not imported."""
+    changed = ModuleType(module.__name__)
+    exec(compile(source, f"<{module.__name__} changed>", "exec"), changed.__dict__)
+    return changed
