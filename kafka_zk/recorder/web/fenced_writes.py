@@ -1,17 +1,20 @@
 """Fenced writes: requests of old controllers that brokers ignored, and commits of members that own nothing. Pure."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from kafka_zk.base.events import Event
 from kafka_zk.broker.replica.events import ControllerIgnored
 from kafka_zk.rebalance.events import CommitRefused
+from kafka_zk.recorder.recording.documents import data_of
 from kafka_zk.recorder.recording.entries import Entry
 from kafka_zk.recorder.timeline.names import counted
 from kafka_zk.recorder.web.episodes import NEAR_MS, Episode
 from kafka_zk.recorder.web.narration import line
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes.consumers import CONSUMERS, offset_path, owner_path
-from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
+from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
 
 FENCED = "fenced write"
 """The subject of their episodes."""
@@ -67,5 +70,8 @@ def group_of_member(member: str, znodes: Iterable[str]) -> str:
 
 def controllers(epoch_changes: Iterable[Entry]) -> Mapping[int, str]:
     """The process that wrote each epoch. ``epoch_changes``: of ``/controller_epoch``."""
-    written = ((each.document["after"], each.actor) for each in epoch_changes)
-    return {int(after[0]): actor for after, actor in written if after and str(after[0]).isdecimal()}
+    found = {}
+    for each in epoch_changes:
+        with suppress(InvalidZnode):
+            found[decode_epoch(data_of((each.document["after"] or [None])[0]))] = each.actor
+    return found

@@ -106,20 +106,24 @@ def slow_motion(entries: Iterable[Entry], group_id: str = "", stale: Mapping[int
     for entry in shown:
         source, target, label, znode, said = arrows[entry.seq]
         ends = places.get(source, last), places.get(target, last)
-        at = entry.time_ms, entry.document.get("microsecond")
-        steps.append(Step(entry.seq, *at, _after(shown[0], entry), *ends, label, znode, said))
+        after = _after(shown[0], entry)
+        steps.append(Step(entry.seq, entry.time_ms, _microsecond(entry), after, *ends, label, znode, said))
     return Play(lanes, tuple(steps), len(ordered))
 
 
 def _after(first: Entry, entry: Entry) -> str:
-    exact = all(isinstance(each.document.get("microsecond"), int) for each in (first, entry))
-    if exact:
-        return f"{(_time_us(entry) - _time_us(first)) / 1000:+,.3f} ms"
-    return f"{entry.time_ms - first.time_ms:+,} ms"
+    if None in (_microsecond(first), _microsecond(entry)):
+        return f"{entry.time_ms - first.time_ms:+,} ms"
+    return f"{(_time_us(entry) - _time_us(first)) / 1000:+,.3f} ms"
 
 
 def _time_us(entry: Entry) -> int:
-    return entry.time_ms * 1000 + (entry.document.get("microsecond") or 0)
+    return entry.time_ms * 1000 + (_microsecond(entry) or 0)
+
+
+def _microsecond(entry: Entry) -> int | None:
+    told = entry.document.get("microsecond")
+    return told if isinstance(told, int) else None
 
 
 # --- order ---

@@ -1,6 +1,7 @@
 """The flight recorder's page in a real Chromium: what people see, and what happens when they press a button."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -87,6 +88,7 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
     with urlopen(code, timeout=TIMEOUT_S) as answer:
         assert b"def " in answer.read(), "the code that does this"
     assert second.violations() == []
+    check_slow_motion(second)
     second.press("#back")
     until(lambda: second.text("#happened:not([hidden])"), "the list again")
     second.press("#live")
@@ -147,6 +149,24 @@ def check_keys_and_steps(page: Page) -> None:
     until(lambda: " fired: " in page.text("#details h2"), "a step")
     page.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
     until(lambda: "The session of broker-2 ended" in page.text("#details h2"), "the first event again")
+
+
+def check_slow_motion(page: Page) -> None:
+    """The failover begins with the act, and goes on to the new leader; processes tell microseconds."""
+    page.press("[data-key=slowly]")
+    until(lambda: page.text("#slowly [role=status]").endswith(": You kill broker 2."), "the act")
+    while page.count("[data-slowly=next]:not([disabled])"):
+        page.press("[data-slowly=next]")
+    steps = page.text("ol.slowly li")
+    for part in (
+        "deletes /brokers/ids/2",
+        "watch fires /brokers/ids",
+        "writes /brokers/topics/seen/partitions/0/state",
+    ):
+        assert part in steps, "arrows that name their znodes"
+    assert "LeaderAndIsr, from broker-" in steps and re.search(r"\.\d{3} ms", steps)
+    page.keys(Keys.ESCAPE)
+    until(lambda: page.count("#slowly[hidden]"), "the event")
 
 
 def check_zookeepers_lane(page: Page) -> None:

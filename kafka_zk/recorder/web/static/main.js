@@ -226,6 +226,7 @@ function controls() {
   id("live").disabled = !page.recording.live;
   id("play").textContent = page.playing ? "❚❚ pause" : "▶ play";
   id("moment").textContent = `${dated(page.moment)} · ${live ? page.recording.count : page.seq} of ${page.recording.count}`;
+  id("window").disabled = page.slowly.isOpen; // it shows the milliseconds around a step
   const slider = id("slider");
   slider.min = page.recording.first_ms;
   slider.max = Math.max(page.recording.last_ms, page.recording.live ? page.recording.now_ms : 0);
@@ -265,8 +266,9 @@ async function choose(seq, episode = null) {
 async function playSlowly(episode, until_ms) {
   const { subject, seq, from_ms, to_ms } = episode, before = { seq: page.seq, at: page.at, chosen: page.chosen };
   const told = await ask("play", { subject, seq, from_ms, to_ms });
+  const steps = told.steps.filter((each) => each.time_ms <= until_ms), step_count = told.step_count - told.steps.length + steps.length;
   page.playing = false;
-  page.slowly.open({ ...told, steps: told.steps.filter((each) => each.time_ms <= until_ms), text: episode.text }, () => {
+  page.slowly.open({ ...told, steps, step_count, text: episode.text }, () => {
     Object.assign(page, before);
     draw().then(() => id("details").querySelector("[data-key=slowly]")?.focus());
   });

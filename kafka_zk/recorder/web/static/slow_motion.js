@@ -20,11 +20,12 @@ export class SlowMotion {
     this.list = html("ol", { class: "slowly" });
     this.element.replaceChildren(
       html("h2", {}, `Slow motion: ${readable(told.text)}`),
-      html("p", { class: "buttons" }, this.previous, this.play, this.next,
-        html("button", { "data-slowly": "close", title: "Back to the event (Escape)", onclick: () => this.leave() }, "close")),
-      this.said,
       told.step_count > told.steps.length ? html("p", { class: "soft" }, `The first ${told.steps.length} of ${told.step_count} events.`) : "",
-      html("div", { class: "lanes", "aria-hidden": "true" }, told.lanes.map((name) => html("span", { title: name }, middle(readable(name), MOST_NAME)))),
+      html("div", { class: "head" },
+        html("p", { class: "buttons" }, this.previous, this.play, this.next,
+          html("button", { "data-slowly": "close", title: "Back to the event (Escape)", onclick: () => this.leave() }, "close")),
+        this.said,
+        html("div", { class: "lanes", "aria-hidden": "true" }, told.lanes.map((name) => html("span", { title: name }, middle(readable(name), MOST_NAME))))),
       this.list);
     this.element.hidden = false;
     this.go(0);

@@ -146,7 +146,7 @@ function axis(picture, range, scale, width, height) {
   for (let at = Math.ceil(range.from_ms / step) * step; at <= range.to_ms; at += step) {
     const x = scale(at);
     picture.append(svg("line", { class: "axis", x1: x, x2: x, y1: 12, y2: height }),
-      svg("text", { class: "soft", x: Math.min(x, width - TICK / 3), y: 10, "text-anchor": "middle" }, step < 1000 ? clock(at) : clock(at).slice(0, 8)));
+      svg("text", { class: "soft", x: Math.min(x, width - TICK / 2), y: 10, "text-anchor": "middle" }, step < 1000 ? clock(at) : clock(at).slice(0, 8)));
   }
 }
 
