@@ -1,7 +1,6 @@
 """The flight recorder's page in a real Chromium: what people see, and what happens when they press a button."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from tests.integration.processes import ENVIRON
 from tests.peers import targets
 from tests.peers.groups.mixed_group import MixedGroup
 from tests.peers.jars import MAGIC_1_VERSION
+from tests.peers.web.slow_motion import check_slow_motion
 from tests.peers.web.web_browser import TIMEOUT_S, Page, UpCluster, cluster_with_page, page_of, until
 
 pytestmark = pytest.mark.peers
@@ -149,24 +149,6 @@ def check_keys_and_steps(page: Page) -> None:
     until(lambda: " fired: " in page.text("#details h2"), "a step")
     page.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
     until(lambda: "The session of broker-2 ended" in page.text("#details h2"), "the first event again")
-
-
-def check_slow_motion(page: Page) -> None:
-    """The failover begins with the act, and goes on to the new leader; processes tell microseconds."""
-    page.press("[data-key=slowly]")
-    until(lambda: page.text("#slowly [role=status]").endswith(": You kill broker 2."), "the act")
-    while page.count("[data-slowly=next]:not([disabled])"):
-        page.press("[data-slowly=next]")
-    steps = page.text("ol.slowly li")
-    for part in (
-        "deletes /brokers/ids/2",
-        "watch fires /brokers/ids",
-        "writes /brokers/topics/seen/partitions/0/state",
-    ):
-        assert part in steps, "arrows that name their znodes"
-    assert "LeaderAndIsr, from broker-" in steps and re.search(r"\.\d{3} ms", steps)
-    page.keys(Keys.ESCAPE)
-    until(lambda: page.count("#slowly[hidden]"), "the event")
 
 
 def check_zookeepers_lane(page: Page) -> None:

@@ -1,6 +1,5 @@
 """A play has the events of one episode, each after its cause, with the process that acts and the one that learns."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -40,7 +39,7 @@ def seqs(play: Play) -> list[int]:
     return [each.seq for each in play.steps]
 
 
-def ends(play: Play) -> Iterable[tuple[str, str]]:
+def ends(play: Play) -> list[tuple[str, str]]:
     return [(play.lanes[each.source], play.lanes[each.target]) for each in play.steps]
 
 
