@@ -13,6 +13,7 @@ from kafka_zk.recorder.recording.entries import CHANGES, FROM_ZOOKEEPER, Entry
 from kafka_zk.recorder.recording.session_names import ZOOKEEPER, process_of
 from kafka_zk.recorder.web.arrows import YOU, arrow_of
 from kafka_zk.recorder.web.episodes import CLUSTER, IN_BROKER, IN_ZOOKEEPER
+from kafka_zk.recorder.web.narration import shortened
 from kafka_zk.registry.znodes.consumers import CONSUMERS, group_path
 
 AFTER_MS = 1_000
@@ -107,7 +108,7 @@ def slow_motion(entries: Iterable[Entry], group_id: str = "", stale: Mapping[int
         source, target, label, znode, said = arrows[entry.seq]
         ends = places.get(source, last), places.get(target, last)
         after = _after(shown[0], entry)
-        steps.append(Step(entry.seq, entry.time_ms, _microsecond(entry), after, *ends, label, znode, said))
+        steps.append(Step(entry.seq, entry.time_ms, _microsecond(entry), after, *ends, label, znode, shortened(said)))
     return Play(lanes, tuple(steps), len(ordered))
 
 

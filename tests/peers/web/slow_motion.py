@@ -14,11 +14,7 @@ def check_slow_motion(page: Page) -> None:
     while page.count("[data-slowly=next]:not([disabled])"):
         page.press("[data-slowly=next]")
     steps = page.text("ol.slowly li")
-    for part in (
-        "deletes /brokers/ids/2",
-        "watch fires /",
-        "writes /brokers/topics/seen/partitions/0/state",
-    ):
+    for part in ("deletes /brokers/ids/2", "watch fires /", "writes /brokers/topics/seen/partitions/0/state"):
         assert part in steps, "arrows that name their znodes"
     assert "LeaderAndIsr, from broker-" in steps and re.search(r"\.\d{3} ms", steps)
     page.keys(Keys.ESCAPE)

@@ -268,7 +268,7 @@ async function playSlowly(episode, until_ms) {
   const told = await ask("play", { subject, seq, from_ms, to_ms });
   const steps = told.steps.filter((each) => each.time_ms <= until_ms), step_count = told.step_count - told.steps.length + steps.length;
   page.playing = false;
-  page.slowly.open({ ...told, steps, step_count, text: episode.text }, () => {
+  page.slowly.open({ ...told, steps, step_count, until_ms, text: episode.text }, () => {
     Object.assign(page, before);
     draw().then(() => id("details").querySelector("[data-key=slowly]")?.focus());
   });

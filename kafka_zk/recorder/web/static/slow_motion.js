@@ -2,7 +2,8 @@
 
 import { colour, html, middle, readable, svg } from "./dom.js";
 
-const ZOOKEEPER = "ZooKeeper", MOST_NAME = 14, HEIGHT = 16, NEAR = 2;
+const ZOOKEEPER = "ZooKeeper", MOST_NAME = 14, MOST_PATH = 120, HEIGHT = 16;
+const LEAST_REACH_MS = 2, MOST_REACH_MS = 500;
 
 // `windTo(seq)` shows the cluster after an entry. `holdMs()`: how long each step stays while it plays.
 export class SlowMotion {
@@ -14,7 +15,7 @@ export class SlowMotion {
     this.said = html("p", { class: "step", role: "status" });
   }
 
-  // `told`: the play, with the `text` of its episode. `closed`: called when the reader closes it.
+  // `told`: the play, with the `text` of its episode, and the end of the shown time (`until_ms`). `closed`: called when the reader closes it.
   open(told, closed) {
     Object.assign(this, { told, closed, isOpen: true, isPlaying: false, at: -1 });
     this.list = html("ol", { class: "slowly" });
@@ -96,17 +97,20 @@ export class SlowMotion {
     return true;
   }
 
-  // The time from the steps before to those after this one, down to milliseconds; null if nothing is played.
+  // The time around the step, as long as its nearest neighbours need; null if nothing is played.
   range() {
-    const near = (this.isOpen ? this.told.steps : []).slice(Math.max(0, this.at - NEAR), this.at + NEAR + 1).map((each) => each.time_ms);
-    return near.length === 0 ? null : { from_ms: Math.min(...near) - NEAR, to_ms: Math.max(...near) + NEAR };
+    const now = this.isOpen ? this.told.steps[this.at] : undefined;
+    if (!now) return null;
+    const apart = this.told.steps.map((each) => Math.abs(each.time_ms - now.time_ms)).filter(Boolean);
+    const reach = Math.max(LEAST_REACH_MS, Math.min(MOST_REACH_MS, 2 * Math.min(...apart)));
+    return { from_ms: now.time_ms - reach, to_ms: Math.min(now.time_ms + reach, this.told.until_ms) };
   }
 
   line(index) {
     const { after, source, target, label, znode } = this.told.steps[index], { lanes } = this.told;
     const ends = source === target ? `, within ${lanes[source]}` : `, from ${lanes[source]} to ${lanes[target]}`;
     return html("li", {}, html("button", { onclick: () => this.step(index - this.at) },
-      html("span", { class: "soft" }, `${after} `), html("b", {}, label), znode ? [" ", html("span", { class: "mono" }, readable(znode))] : [],
+      html("span", { class: "soft" }, `${after} `), html("b", {}, label), znode ? [" ", html("span", { class: "mono", title: znode }, middle(readable(znode), MOST_PATH))] : [],
       html("span", { class: "unseen" }, readable(ends))), arrow(lanes, source, target));
   }
 }
