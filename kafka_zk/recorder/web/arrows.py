@@ -107,8 +107,8 @@ def _ends(event: Event, process: str, stale: Mapping[int, str]) -> tuple[str, st
         case group.CommitRefused():
             return process, ZOOKEEPER, "commit refused"
         case controller.RequestSent() | controller.RequestFailed():
-            failed = " fails" if isinstance(event, controller.RequestFailed) else ""
-            return process, f"broker-{event.broker_id}", f"{api_name(event.api)}{failed}"
+            end = "answered" if isinstance(event, controller.RequestSent) else "fails"
+            return process, f"broker-{event.broker_id}", f"{api_name(event.api)} {end}"
         case replica.ControllerIgnored():
             return stale.get(event.controller_epoch, process), process, "request refused"
         case coordinator.MemberJoined():

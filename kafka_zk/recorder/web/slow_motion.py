@@ -16,8 +16,8 @@ from kafka_zk.recorder.web.episodes import CLUSTER, IN_BROKER, IN_ZOOKEEPER
 from kafka_zk.recorder.web.narration import shortened
 from kafka_zk.registry.znodes.consumers import CONSUMERS, group_path
 
-AFTER_MS = 1_000
-"""An event at most this long after the end belongs to the play if an event of the play caused it."""
+AROUND_MS = 1_000
+"""A play has the effects of its events for this time after its end, and its causes may begin it this much earlier."""
 MOST_STEPS = 200
 MOST_LANES = 12
 OTHERS = "others"
@@ -55,7 +55,7 @@ def involved(entries: Sequence[Entry], subject: str, to_ms: int) -> list[Entry]:
     """The entries that belong to an episode: those of its subject until its end, and the later effects of these.
 
     Args:
-        entries: sorted by time, from the episode's begin to AFTER_MS after its end.
+        entries: sorted by time, from the episode's begin to AROUND_MS after its end.
     """
     found: dict[int, Entry] = {}
     for entry in entries:

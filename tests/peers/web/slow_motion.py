@@ -16,6 +16,6 @@ def check_slow_motion(page: Page) -> None:
     steps = page.text("ol.slowly li")
     for part in ("deletes /brokers/ids/2", "watch fires /", "writes /brokers/topics/seen/partitions/0/state"):
         assert part in steps, "arrows that name their znodes"
-    assert "LeaderAndIsr, from broker-" in steps and re.search(r"\.\d{3} ms", steps)
+    assert "LeaderAndIsr answered, from broker-" in steps and re.search(r"\.\d{3} ms", steps)
     page.keys(Keys.ESCAPE)
     until(lambda: page.count("#slowly[hidden]"), "the event")

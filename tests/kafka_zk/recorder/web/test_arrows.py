@@ -91,7 +91,7 @@ GROUP = "/consumers/g"
     [
         (WatchFired(1, "controller-2", "", 0, "/a", EventType.CHILD), "ZooKeeper>broker-2", "watch fires", "/a"),
         (Reread(1, "controller-2", "child", 0, "/a", True), "broker-2>ZooKeeper", "reads", "/a"),
-        (RequestSent(1, "controller-2", "", 0, 3, "LEADER_AND_ISR"), "broker-2>broker-3", "LeaderAndIsr", ""),
+        (RequestSent(1, "controller-2", "", 0, 3, "LEADER_AND_ISR"), "broker-2>broker-3", "LeaderAndIsr answered", ""),
         (RequestFailed(1, "controller-2", "", 0, 3, "STOP_REPLICA"), "broker-2>broker-3", "StopReplica fails", ""),
         (
             ControllerElected(1, "controller-2", "", 0, 5), "broker-2>broker-2", "controller elected",

@@ -11,7 +11,7 @@ from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.entries import Entry
 from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.web import slow_motion as module
-from kafka_zk.recorder.web.slow_motion import AFTER_MS, OTHERS, Play, group_of, involved, slow_motion
+from kafka_zk.recorder.web.slow_motion import AROUND_MS, OTHERS, Play, group_of, involved, slow_motion
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 
@@ -109,7 +109,7 @@ def test_it_ends_with_the_effects_of_its_events() -> None:
     """What happens afterwards for another reason does not belong to it."""
     told = [change(1, 10), fired(2, 11, cause=1), sent(3, 12, 2, cause=2), change(4, 13), fired(5, 14, cause=4)]
     assert [each.seq for each in involved(told, "cluster", 10)] == [1, 2, 3]
-    assert AFTER_MS < 2_000, "a later episode is another play"
+    assert AROUND_MS < 2_000, "a later episode is another play"
 
 
 def test_the_group_of_an_episode() -> None:
