@@ -5,6 +5,7 @@ on an interval that the reader chooses (entries, lanes, samples) is cut from row
 and their folds are those of the whole recording.
 
     recording, lesson, questions, episodes   answers, as they are
+    plays                                    {subject, seq, from_ms and to_ms of an episode: its steps in slow motion}
     first                                    number of the first entry
     entries, details                         for each entry, its line and what is shown when it is chosen
     explanations                             of each kind of entry
@@ -88,11 +89,13 @@ class _PageData:
         samples = self._samples()
         told = summary(self._recording, described)
         lesson = self._api.lesson({})
+        episodes = self._api.episodes(self._interval)
         return {
             "recording": {**told, "now_ms": told["last_ms"]},
             "lesson": lesson,
             "questions": [self._api.question({"step": str(number)}) for number in range(len(lesson["steps"]))],
-            "episodes": self._api.episodes(self._interval),
+            "episodes": episodes,
+            "plays": dict(map(self._play, episodes["episodes"])),
             "first": self._recording.entries.first,
             **self._entry_rows(),
             "wholes": self._wholes,
@@ -105,6 +108,10 @@ class _PageData:
             "summed": [name for each in ("ends ", "lag ") for name in self._recording.samples.names(each, MOST_SUMS)],
             "asking": {"pause_ms": SAMPLING_PAUSE_MS, "round_ms": int(INTERVAL_S * 1000), "most_points": MOST_POINTS},
         }
+
+    def _play(self, episode: Document) -> tuple[str, Document]:
+        values = {name: str(episode[name]) for name in ("subject", "seq", "from_ms", "to_ms")}
+        return " ".join(values.values()), self._api.play(values)
 
     def _entry_rows(self) -> Document:
         shorts, details, explanations = [], [], {}

@@ -12,11 +12,13 @@ from kafka_zk.recorder.recording.watchers import Lifetime, SetWatch, standing
 CREATED, CHANGED, DELETED = "created", "changed", "deleted"
 SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
 CHANGES = (CREATED, CHANGED, DELETED)
+FROM_ZOOKEEPER = (*CHANGES, SESSION_BEGAN, SESSION_ENDED)
 SQL_CHANGES = "'created', 'changed', 'deleted'"
 """Spelled as in the index; otherwise SQLite would not use the index."""
 _GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
 _SET_WATCHES = "'WatchArmed', 'WatchSeen'"
 _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
+_FENCED = "'CommitRefused', 'ControllerIgnored'"
 _SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
 _MOST_OUT_OF_ORDER = 500
@@ -32,6 +34,7 @@ create index if not exists by_time on entries (time_ms, actor);
 create index if not exists by_group_step on entries (time_ms)
     where kind in ('RebalancePrepared', 'AssignmentCompleted');
 create index if not exists by_operator on entries (time_ms) where kind = 'OperatorActed';
+create index if not exists by_fenced on entries (time_ms) where kind in ('CommitRefused', 'ControllerIgnored');
 create index if not exists by_clients_seen on entries (actor, seq) where kind = 'ClientsSeen';
 create index if not exists by_denial on entries (seq) where kind = 'Denied';
 create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
@@ -201,6 +204,10 @@ class Entries:
 
     def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
         return self._latest("kind = 'OperatorActed'", from_ms, to_ms, limit)
+
+    def fenced(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        """The latest refusals of writes: an old controller's requests, and commits of members that are not owners."""
+        return self._latest(f"kind in ({_FENCED})", from_ms, to_ms, limit)
 
     def clients_seen(self, seq: int) -> list[Entry]:
         """Each broker's last report about its clients, up to this entry."""

@@ -215,11 +215,12 @@ def _changes_refused(event: controller.ChangesRefused, names: Names) -> Sentence
 
 
 def _request_sent(event: controller.RequestSent, names: Names) -> Sentence:
-    return Sentence(f"sent {_api(event.api)}{_because(event.cause)}, answered by {{}}", (f"broker {event.broker_id}",))
+    text = f"sent {api_name(event.api)}{_because(event.cause)}, answered by {{}}"
+    return Sentence(text, (f"broker {event.broker_id}",))
 
 
 def _request_failed(event: controller.RequestFailed, names: Names) -> Sentence:
-    return Sentence(f"{_api(event.api)} to {{}} failed: {event.cause}", (f"broker {event.broker_id}",))
+    return Sentence(f"{api_name(event.api)} to {{}} failed: {event.cause}", (f"broker {event.broker_id}",))
 
 
 # --- replicas and transactions ---
@@ -347,7 +348,7 @@ def _ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, ids)) or "empty"
 
 
-def _api(name: str) -> str:
+def api_name(name: str) -> str:
     """``LEADER_AND_ISR`` in Kafka's spelling: LeaderAndIsr."""
     return "".join(part.title() for part in name.split("_"))
 

@@ -14,9 +14,11 @@ from kafka_zk.recorder.web.client_view import clients_document
 from kafka_zk.recorder.web.cluster_view import cluster_document, series_of
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
+from kafka_zk.recorder.web.fenced_writes import FENCED, FencedWrites, fenced_writes
 from kafka_zk.recorder.web.lanes import is_folded, silences, with_outages
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question, step_document
 from kafka_zk.recorder.web.narration import line, title
+from kafka_zk.recorder.web.plays import episode_play, fenced_play
 from kafka_zk.recorder.web.reasons import reason
 from kafka_zk.recorder.web.turns import SAMPLED, TURNS
 from kafka_zk.recorder.web.zookeeper_episodes import zookeeper_episodes
@@ -173,16 +175,28 @@ class RecordingApi:
         return {"spans": [list(span) for span in spans], "groups": groups}
 
     def episodes(self, query: Query) -> Document:
-        """Failovers, rebalances and operator acts in an interval. ``seq``: the first entry."""
+        """Failovers, rebalances, fenced writes and operator acts in an interval. ``seq``: the first entry."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         steps = [_group_step(each) for each in self._recording.entries.group_steps(from_ms, to_ms, MOST_MOVES)]
         moves = self._recording.spans.moves(from_ms, to_ms, MOST_MOVES)
         found = [*episodes(moves, steps, to_ms), *zookeeper_episodes(moves, to_ms)]
         found.sort(key=lambda each: each.from_ms)
         told = [_act(each) for each in self._recording.entries.operator_acts(from_ms, to_ms, MOST_EPISODES)]
+        refusals = self._recording.entries.fenced(from_ms, to_ms, MOST_MOVES)
+        told += [_fenced(each) for each in fenced_writes(refusals)[-MOST_EPISODES:]]
         told += [self._priced(each) for each in found[-MOST_EPISODES:]]
         told.sort(key=lambda each: int(each["from_ms"]))
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
+
+    def play(self, query: Query) -> Document:
+        """The steps of one of the ``episodes`` in slow motion, with its ``subject``, ``seq`` and times."""
+        first = self._recording.entries.entry(_number(query, "seq"))
+        from_ms, to_ms, subject = _number(query, "from_ms"), _number(query, "to_ms"), query.get("subject", "")
+        if subject == FENCED and first is not None:
+            found = fenced_play(self._recording, first, self._chain)
+        else:
+            found = episode_play(self._recording, subject, from_ms, to_ms, self._chain)
+        return {**found._asdict(), "steps": [each._asdict() for each in found.steps]}
 
     def samples(self, query: Query) -> Document:
         """The sums of topics' high watermarks and groups' lags over an interval, and when brokers were last asked."""
@@ -301,8 +315,15 @@ class RecordingApi:
 def _act(entry: Entry) -> Document:
     document, at_ms = entry.document, entry.time_ms
     text = f"{document.get('action')} {document.get('target')}. Expect: {document.get('expected')}"
-    episode = Episode("you", text, at_ms, at_ms, 0, lasts=False)._asdict()
-    return {**episode, "seq": entry.seq, "writes": None, "watches": None, "requests": None}
+    return _without_price(Episode("you", text, at_ms, at_ms, 0, lasts=False), entry.seq)
+
+
+def _fenced(writes: FencedWrites) -> Document:
+    return _without_price(writes.episode, writes.seq)
+
+
+def _without_price(episode: Episode, seq: int) -> Document:
+    return {**episode._asdict(), "seq": seq, "writes": None, "watches": None, "requests": None}
 
 
 def _group_step(entry: Entry) -> GroupStep:

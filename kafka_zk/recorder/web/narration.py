@@ -13,7 +13,11 @@ _ENDS = {None: "", True: ": it expired", False: ": its client closed it"}
 
 def line(entry: Entry) -> str:
     """The entry's sentence, cut to the length of a line."""
-    told = _line(entry)
+    return shortened(_line(entry))
+
+
+def shortened(told: str) -> str:
+    """A sentence, cut to the length of a line."""
     return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
 
 

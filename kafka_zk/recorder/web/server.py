@@ -78,7 +78,7 @@ class WebServer:
         for name, question in (
             ("recording", lambda query: describe()), ("state", api.state), ("tree", api.tree), ("at", api.at),
             ("entries", api.entries), ("entry", api.entry), ("spans", api.spans), ("step", api.step),
-            ("episodes", api.episodes), ("znode", api.znode), ("samples", api.samples),
+            ("episodes", api.episodes), ("play", api.play), ("znode", api.znode), ("samples", api.samples),
             ("health", api.health), ("lesson", api.lesson), ("question", api.question),
         ):  # fmt: skip
             root.putChild(f"api-{name}".encode(), _Question(question))

@@ -7,9 +7,15 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
+from kafka_zk.broker.controller.events import RequestSent
 from kafka_zk.cli.cluster.web_recordings import export_page
+from kafka_zk.recorder.recording.entries import SESSION_ENDED
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.timeline.trace_file import Traced
+from kafka_zk.registry.client.client import EventType
+from kafka_zk.registry.client.events import WatchFired
 from tests.kafka_zk.recorder.page_export.questions import questions
 from tests.kafka_zk.recorder.web.large_cluster import VICTIM, large_cluster
 from tests.peers.web.web_browser import TIMEOUT_S, Page, until
@@ -22,10 +28,15 @@ BROKERS, TOPICS, PARTITIONS = VICTIM + 2, 3, 14
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cluster of which one broker has died, with samples."""
+    """A cluster of which one broker has died, what the controller reported of that, and samples."""
     file = tmp_path_factory.mktemp("export") / "outage.sqlite"
     recording = Recording(file)
     recording.add([], large_cluster(BROKERS, TOPICS, PARTITIONS))
+    entries = recording.entries.numbered(1, recording.entries.count, 10_000)
+    at_ms = next(each.time_ms for each in entries if each.kind == SESSION_ENDED)
+    fired = WatchFired(at_ms, "controller-0", "child", 0, "/brokers/ids", EventType.CHILD)
+    sent = RequestSent(at_ms + 1, "controller-0", "broker change", 0, 1, "UPDATE_METADATA")
+    recording.add([Traced(fired, None, 412, 1), Traced(sent, None, 38, 2)], [])
     first_ms, last_ms = recording.entries.times() or (0, 0)
     for number, time_ms in enumerate(range(first_ms, last_ms, 5)):
         silent = {"heard 0x3f9": number % 2, "zookeeper connections zk1:2181": number % 3}
@@ -95,6 +106,50 @@ def test_it_winds_back_and_names_causes_without_a_server(page: Page) -> None:
     until(lambda: page.text("#moment") == moment, "the moment of the address")
     assert page.driver.execute_script("return performance.getEntriesByType('resource').map((each) => each.name)") == []
     assert page.errors() == []
+
+
+def test_a_failover_is_played_slowly(page: Page) -> None:
+    """By mouse and keyboard, with its znodes; narrow, dark and without motion, too."""
+    page.press("#live ~ #previous")
+    page.keys(Keys.ESCAPE)
+    until(lambda: page.count("#happened:not([hidden])"), "the list")
+    page.press("#happened [data-episode]", 0)
+    until(lambda: page.count("[data-key=slowly]"), "the button")
+    moment = page.text("#moment")
+    page.press("[data-key=slowly]")
+    until(lambda: page.count("ol.slowly li") == 1, "the first step")
+    assert f"broker-{VICTIM} closes its session" in page.text("#slowly [role=status]")
+    page.press("[data-slowly=next]")
+    until(lambda: f"deletes /brokers/ids/{VICTIM}" in page.text("ol.slowly li[aria-current]"), "its znode")
+    page.keys(Keys.ARROW_RIGHT)
+    until(lambda: "watch fires /brokers/ids, from ZooKeeper to broker-0" in page.text("ol.slowly"), "one more step")
+    assert page.count("ol.slowly li:last-child .arrow") == 1
+    until(lambda: page.text("#moment") != moment, "the moment of the step")
+    assert page.driver.execute_script(_MILLISECONDS), "the timeline shows the time around it"
+    page.keys(Keys.ARROW_LEFT)
+    until(lambda: page.count("ol.slowly li") == 2, "one step less")
+    page.press("[data-slowly=play]")
+    until(lambda: "pause" in page.text("[data-slowly=play]") and page.count("ol.slowly li") > 2, "it goes on")
+    page.press("[data-slowly=play]")
+    assert "play" in page.text("[data-slowly=play]")
+    page.screen(390, 800, "dark")
+    still = [{"name": "prefers-reduced-motion", "value": "reduce"}, {"name": "prefers-color-scheme", "value": "dark"}]
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
+    moving = "return document.getAnimations().filter((each) => each.animationName === 'fly').length"
+    assert page.driver.execute_script(moving) == 0
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert page.violations() == []
+    page.screen(1280, 900, "light")
+    page.keys(Keys.ESCAPE)
+    until(lambda: page.count("#slowly[hidden]") and page.text("#moment") == moment, "the event again")
+    assert page.driver.execute_script("return document.activeElement.dataset.key") == "slowly"
+    assert page.errors() == []
+
+
+_MILLISECONDS = """
+    const times = [...document.querySelectorAll("#timeline .axis + text")].map((each) => each.textContent);
+    return times.length > 1 && times.every((each) => /\\.\\d{3}$/.test(each));
+"""
 
 
 def test_it_works_inside_a_page_of_a_web_host(page: Page, folder: Path) -> None:

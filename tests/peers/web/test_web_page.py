@@ -22,6 +22,7 @@ from tests.integration.processes import ENVIRON
 from tests.peers import targets
 from tests.peers.groups.mixed_group import MixedGroup
 from tests.peers.jars import MAGIC_1_VERSION
+from tests.peers.web.slow_motion import check_slow_motion
 from tests.peers.web.web_browser import TIMEOUT_S, Page, UpCluster, cluster_with_page, page_of, until
 
 pytestmark = pytest.mark.peers
@@ -87,6 +88,7 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
     with urlopen(code, timeout=TIMEOUT_S) as answer:
         assert b"def " in answer.read(), "the code that does this"
     assert second.violations() == []
+    check_slow_motion(second)
     second.press("#back")
     until(lambda: second.text("#happened:not([hidden])"), "the list again")
     second.press("#live")

@@ -6,12 +6,14 @@ import { differingLines, pretty } from "./difference.js";
 const MOST_MEANWHILE = 200;
 
 // `episode`: the episode that this event began, with all events recorded `meanwhile`; null if an event was chosen directly.
+// `playSlowly` shows its steps.
 // `codeAddress(file)`: where a module of ours can be read; null if nowhere.
-export function detailsView(entry, episode, choose, codeAddress) {
+export function detailsView(entry, episode, choose, codeAddress, playSlowly) {
   const document = entry.document;
   const isChange = document.before !== undefined;
   return html("div", {},
     episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " Its first event:")) : null,
+    episode && episode.subject !== "you" ? html("p", {}, html("button", { "data-key": "slowly", onclick: playSlowly }, "▶ play slowly")) : null,
     episode?.meanwhile.length > 1 ? meanwhileView(episode.meanwhile, choose) : null,
     html("h2", {}, capital(readable(entry.title))),
     html("p", { class: "soft" }, `${dated(entry.time_ms, entry.microsecond)} · ${readable(entry.actor)}${entry.number ? ` (its event ${entry.number})` : ""}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),

@@ -32,6 +32,7 @@ class ExportedAnswers {
     const { data } = this, seq = Number(values.seq), from_ms = Number(values.from_ms), to_ms = Number(values.to_ms);
     switch (question) {
       case "recording": case "episodes": case "lesson": return data[question];
+      case "play": return this.play(values);
       case "question": return data.questions[Number(values.step)];
       case "step": return this.entry(Math.max(this.first, Math.min(this.count, seq + (String(values.by) === "-1" ? -1 : 1))));
       case "at": return { seq: data.at[lastUntil(data.at.map(([time_ms]) => time_ms), Number(values.time_ms))]?.[1] ?? this.first };
@@ -45,6 +46,12 @@ class ExportedAnswers {
       case "samples": return this.samples.sums(from_ms, to_ms);
       default: throw new Error(`this page has no answer to ${question}`);
     }
+  }
+
+  play({ subject, seq, from_ms, to_ms }) {
+    const found = this.data.plays[`${subject} ${seq} ${from_ms} ${to_ms}`];
+    if (!found) throw new Error("this page has no play of that");
+    return found;
   }
 
   entry(seq) {

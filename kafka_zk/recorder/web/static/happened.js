@@ -2,11 +2,13 @@
 
 import { counted, html, readable, when } from "./dom.js";
 
+export const FENCED = "fenced write"; // the subject of such episodes, as in fenced_writes.py
+
 export function happenedView(told, choose) {
   const list = [...told.episodes].reverse();
   return html("div", {},
     html("h2", {}, "What happened"),
-    html("p", { class: "soft" }, "The latest first. Choose one to see its cause."),
+    html("p", { class: "soft" }, "The latest first. Choose one to see its cause, or to play it slowly."),
     told.count > list.length ? html("p", { class: "soft" }, `The latest ${list.length} of ${told.count}.`) : null,
     list.length ? html("ol", { class: "happened" }, list.map((each) => line(each, choose)))
       : html("p", { class: "soft" }, "No failover and no rebalance yet."));
@@ -22,7 +24,7 @@ export const chooseEpisode = (episode, choose) =>
   choose(episode.seq, { ...episode, said: readable(`${episode.text} (${price(episode)})`.replace(" ()", "")) });
 
 function price(episode) {
-  if (episode.subject === "you") return "";
+  if (episode.subject === "you" || episode.subject === FENCED) return "";
   const parts = [`took ${duration(episode.to_ms - episode.from_ms)}`];
   if (episode.lasts) parts[0] = "not over yet";
   if (episode.subject === "ZooKeeper" && !episode.lasts && episode.to_ms === episode.from_ms) return "";

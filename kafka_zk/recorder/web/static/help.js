@@ -16,12 +16,14 @@ const SAID = [
     + "grey: not known, because a leader did not answer or was not asked. end: the high watermark, below which consumers see records. "
     + "Beyond 1,000 partitions brokers are asked in turns; the table then says how old its numbers may be."],
   ["What happened", "A failover or a rebalance is one line there, with its cost: its duration, the longest time that a "
-    + "partition had no leader or owner, and the number of writes and watches in that time."],
+    + "partition had no leader or owner, and the number of writes and watches in that time. A fenced write is a line, too: a request "
+    + "of an old controller, or a commit of a member that is not the owner, which was refused. Choose a line to play it slowly: an "
+    + "arrow for each event, with its znode, its time after the first one, and a sentence; the timeline shows the milliseconds around it."],
   ["Why?", "The chain of causes of an event. A solid line is certain: ZooKeeper or the process reported it. "
     + "A dotted line is likely: the previous event of the same process, a person's act, or for a broker's new role the last "
     + "write of the partition's state. A chain ends after two likely links."],
   ["Keys", "Left and right: the event before, the next one. Space: play. L: live. C: cluster. Z: znodes. /: the filter. W: the event that "
-    + "caused the chosen one. E: its first effect. Escape: back to the list of what happened."],
+    + "caused the chosen one. E: its first effect. Escape: back to the list of what happened. In slow motion, left, right and space go through its steps, and Escape ends it."],
   ["Save", "The picture as an SVG file, or the shown time as a recording, which kafka-zk web FILE opens."],
   ["Rewind", "Drag the slider, or step with the arrow keys: cluster and znodes always show that moment. The address of "
     + "the page contains the moment, so a copy of the address shows the same."],

@@ -10,11 +10,12 @@ import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
+import { SlowMotion } from "./slow_motion.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 import { notice } from "./zookeeper.js";
 
-const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
+const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000, HOLD_MS = 2500;
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
@@ -36,6 +37,7 @@ const page = {
   breaking: null, // the panel for faults, if the cluster allows them
   inLesson: false,
   lesson: null, // its panel
+  slowly: null, // the panel for slow motion
   began_ms: 0, // when its chapter began: each has a cluster of its own
   playing: false,
   drawing: false,
@@ -144,10 +146,10 @@ async function whatHappened() {
 
 // Redraws the list only if it changed, to keep the keyboard's focus.
 function showHappened(told) {
-  const chosen = page.chosen !== null || page.znode !== null;
-  id("happened").hidden = chosen;
-  id("break").hidden = chosen || !page.breaking;
-  id("chosen").hidden = !chosen;
+  const chosen = page.chosen !== null || page.znode !== null, slowly = page.slowly.isOpen;
+  id("happened").hidden = chosen || slowly;
+  id("break").hidden = chosen || slowly || !page.breaking;
+  id("chosen").hidden = !chosen || slowly;
   const key = JSON.stringify(told.episodes);
   if (id("happened").dataset.key === key) return;
   id("happened").dataset.key = key;
@@ -208,6 +210,8 @@ function showZnode(path, told) {
 }
 
 function shownRange() {
+  const near = page.slowly.range();
+  if (near) return near;
   const seconds = Number(id("window").value);
   const { last_ms, now_ms } = page.recording, first_ms = Math.max(page.recording.first_ms, page.inLesson ? page.began_ms : 0);
   const end = page.inLesson ? page.moment : Math.max(last_ms, page.recording.live ? now_ms : 0); // no answers beforehand
@@ -222,6 +226,7 @@ function controls() {
   id("live").disabled = !page.recording.live;
   id("play").textContent = page.playing ? "❚❚ pause" : "▶ play";
   id("moment").textContent = `${dated(page.moment)} · ${live ? page.recording.count : page.seq} of ${page.recording.count}`;
+  id("window").disabled = page.slowly.isOpen; // it shows the milliseconds around a step
   const slider = id("slider");
   slider.min = page.recording.first_ms;
   slider.max = Math.max(page.recording.last_ms, page.recording.live ? page.recording.now_ms : 0);
@@ -243,6 +248,7 @@ function say(problem) {
 
 // `episode`: the episode that begins with this event; in a lesson, only its part up to the shown moment.
 async function choose(seq, episode = null) {
+  page.slowly.close();
   const until_ms = page.inLesson ? page.moment : Infinity; // read before the draw changes the moment
   page.chosen = seq;
   page.znode = null;
@@ -252,8 +258,20 @@ async function choose(seq, episode = null) {
   const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: Math.min(episode.to_ms, until_ms) }) : {}]);
   const meanwhile = (within.entries ?? []).filter((each) => !isDetail(each));
   relate({ cause: entry.cause, effect: entry.effects[0]?.seq });
-  id("details").replaceChildren(detailsView(entry, episode && { ...episode, meanwhile }, choose, data.codeAddress));
+  id("details").replaceChildren(detailsView(entry, episode && { ...episode, meanwhile }, choose, data.codeAddress, () => playSlowly(episode, until_ms)));
   draw();
+}
+
+// `until_ms`: in a lesson, the shown moment, so that no step tells an answer beforehand.
+async function playSlowly(episode, until_ms) {
+  const { subject, seq, from_ms, to_ms } = episode, before = { seq: page.seq, at: page.at, chosen: page.chosen };
+  const told = await ask("play", { subject, seq, from_ms, to_ms });
+  const steps = told.steps.filter((each) => each.time_ms <= until_ms), step_count = told.step_count - told.steps.length + steps.length;
+  page.playing = false;
+  page.slowly.open({ ...told, steps, step_count, until_ms, text: episode.text }, () => {
+    Object.assign(page, before);
+    draw().then(() => id("details").querySelector("[data-key=slowly]")?.focus());
+  });
 }
 
 async function step(by) {
@@ -273,6 +291,7 @@ function follow(name) {
 }
 
 async function windTo(time_ms) {
+  page.slowly.close();
   page.playing = false;
   page.seq = Math.max(1, (await ask("at", { time_ms })).seq);
   page.at = time_ms;
@@ -280,6 +299,7 @@ async function windTo(time_ms) {
 }
 
 async function play() {
+  page.slowly.close();
   page.playing = !page.playing;
   page.at = null;
   if (page.seq === null) page.seq = page.recording.count;
@@ -298,6 +318,7 @@ async function play() {
 }
 
 function goLive() {
+  page.slowly.close();
   page.playing = false;
   page.seq = null;
   page.at = null;
@@ -327,6 +348,7 @@ function savePicture() {
 function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own, such as copy
   if (event.target.matches("input, select, textarea")) return;
+  if (page.slowly.isOpen && page.slowly.pressed(event)) return;
   const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), w: () => follow("cause"), e: () => follow("effect"), l: goLive, c: () => show("cluster"),
     z: () => show("tree"), "/": () => { event.preventDefault(); id("filter").focus(); }, Escape: back };
   if (event.key === " " && !event.target.matches("button")) { event.preventDefault(); play(); }
@@ -339,6 +361,10 @@ function release() {
 }
 
 function begin() {
+  page.slowly = new SlowMotion(id("slowly"), (seq) => {
+    Object.assign(page, { seq, at: null, chosen: seq, znode: null });
+    return draw();
+  }, () => HOLD_MS / Number(id("speed").value));
   id("live").addEventListener("click", goLive);
   id("previous").addEventListener("click", () => step(-1));
   id("next").addEventListener("click", () => step(1));
@@ -397,6 +423,7 @@ async function beginLesson() {
   if (page.recording.can_break && data.post) page.breaking = new BreakPanel(id("break"), data.post, page.recording.known_brokers);
   if (page.recording.live) return;
   const panel = new LessonPanel(id("lesson"), ask, async (seq, began) => {
+    page.slowly.close();
     page.playing = false;
     page.inLesson = true;
     page.seq = Math.max(1, seq);

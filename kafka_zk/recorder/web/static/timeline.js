@@ -2,7 +2,7 @@
 
 import { clock, colour, counted, middle, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
-import { chooseEpisode } from "./happened.js";
+import { chooseEpisode, FENCED } from "./happened.js";
 import { asked, atMoment, rates, sparkline } from "./sparkline.js";
 
 const ROW = 18, LABEL = 230, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85, MOST_LABEL = 30, MEASURED_LABEL = 22;
@@ -58,7 +58,7 @@ const stripes = () => svg("defs", {}, svg("pattern", { id: "vacant", width: 5, h
 function episodeLanes(told, range) {
   const shown = told.filter((each) => each.from_ms <= range.to_ms && each.to_ms >= range.from_ms);
   const of = (name, belongs) => ({ lane: name, episodes: shown.filter(belongs) });
-  return [of("you did", (each) => each.subject === "you"), of("what happened", (each) => each.subject === "cluster" || each.subject === ZOOKEEPER),
+  return [of("you did", (each) => each.subject === "you"), of("what happened", (each) => ["cluster", ZOOKEEPER, FENCED].includes(each.subject)),
     of("groups", (each) => each.subject.startsWith("group"))].filter((lane) => lane.episodes.length);
 }
 
@@ -85,7 +85,7 @@ function episodeRow({ picture, scale, range }, { lane, episodes }, y, choose) {
 
 function said({ subject, text }) {
   if (subject === "you") return readable(text.split(". Expect:")[0]);
-  return readable(subject === "cluster" ? text : `${subject.split(" ").at(-1)}: ${text}`);
+  return readable(subject === "cluster" || subject === FENCED ? text : `${subject.split(" ").at(-1)}: ${text}`);
 }
 
 // Order: controller, brokers, topics, members, partitions by owner, other clients, internal topics. A process has one lane:
@@ -141,12 +141,12 @@ const ofGroup = (lanes, group) => lanes.filter((lane) => lane.kind === group.kin
 
 function axis(picture, range, scale, width, height) {
   const span = range.to_ms - range.from_ms;
-  const step = [100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000, 600000, 3600000, 36000000]
+  const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000, 600000, 3600000, 36000000]
     .find((each) => span / each <= (width - LABEL) / TICK) ?? span / 10;
   for (let at = Math.ceil(range.from_ms / step) * step; at <= range.to_ms; at += step) {
     const x = scale(at);
     picture.append(svg("line", { class: "axis", x1: x, x2: x, y1: 12, y2: height }),
-      svg("text", { class: "soft", x: Math.min(x, width - TICK / 3), y: 10, "text-anchor": "middle" }, step < 1000 ? clock(at) : clock(at).slice(0, 8)));
+      svg("text", { class: "soft", x: Math.min(x, width - TICK / 2), y: 10, "text-anchor": "middle" }, step < 1000 ? clock(at) : clock(at).slice(0, 8)));
   }
 }
 

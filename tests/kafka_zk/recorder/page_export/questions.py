@@ -26,11 +26,13 @@ def _at_a_moment(recording: Recording, random: Random) -> Iterator[list[Any]]:
     interval = {"from_ms": str(since), "to_ms": str(until)}
     whole = {"from_ms": str(first_ms), "to_ms": str(last_ms)}  # an exported page folds the lanes of all of it
     moment = {"seq": seq, "time_ms": str(at)}
+    episode = random.choice(api.episodes(whole)["episodes"])
+    played = {name: str(episode[name]) for name in ("subject", "seq", "from_ms", "to_ms")}
     for name, values in (
         ("state", {**moment, "open": "\n".join(each for each in topics if random.random() < 0.3)}),
         ("tree", {"seq": seq, "path": "", "name": random.choice(("", "broker", "/t"))}),
         ("znode", {"seq": seq, "path": random.choice(znodes)}), ("health", moment), ("at", moment),
-        ("step", {"seq": seq, "by": random.choice(("1", "-1"))}), ("entry", {"seq": seq}),
+        ("play", played), ("step", {"seq": seq, "by": random.choice(("1", "-1"))}), ("entry", {"seq": seq}),
         ("entries", interval), ("samples", interval), ("spans", {**whole, "open": lanes[0], "close": lanes[1]}),
     ):  # fmt: skip
         yield [name, values, _answer(getattr(api, name), values)]

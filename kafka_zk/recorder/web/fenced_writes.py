@@ -1,0 +1,77 @@
+"""Fenced writes: requests of old controllers that brokers ignored, and commits of members that own nothing. Pure."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from kafka_zk.base.events import Event
+from kafka_zk.broker.replica.events import ControllerIgnored
+from kafka_zk.rebalance.events import CommitRefused
+from kafka_zk.recorder.recording.documents import data_of
+from kafka_zk.recorder.recording.entries import Entry
+from kafka_zk.recorder.timeline.names import counted
+from kafka_zk.recorder.web.episodes import NEAR_MS, Episode
+from kafka_zk.recorder.web.narration import line
+from kafka_zk.registry.client.errors import InvalidZnode
+from kafka_zk.registry.znodes.consumers import CONSUMERS, offset_path, owner_path
+from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
+
+FENCED = "fenced write"
+"""The subject of their episodes."""
+
+
+class FencedWrites(NamedTuple):
+    """Refusals by or for one process that follow each other closely. ``seq``: the first one's number."""
+
+    episode: Episode
+    seq: int
+
+
+def fenced_writes(refusals: Iterable[Entry]) -> list[FencedWrites]:
+    """``refusals``: sorted by time."""
+    together: dict[tuple[str, str], list[Entry]] = {}
+    found: list[list[Entry]] = []
+    for entry in refusals:
+        key = entry.actor, entry.kind
+        if key not in together or entry.time_ms - together[key][-1].time_ms > NEAR_MS:
+            together[key] = []
+            found.append(together[key])
+        together[key].append(entry)
+    return [FencedWrites(_told(each), each[0].seq) for each in found]
+
+
+def _told(refusals: list[Entry]) -> Episode:
+    first, last = refusals[0], refusals[-1]
+    more = f", and {counted(len(refusals) - 1, 'more refusal')}" if len(refusals) > 1 else ""
+    return Episode(FENCED, f"{first.actor}: {line(first)}{more}", first.time_ms, last.time_ms, 0, lasts=False)
+
+
+def fences(refusal: Event, group_id: str) -> tuple[str, ...]:
+    """The znodes whose last changes made the write stale.
+
+    Args:
+        refusal: of a fenced write.
+        group_id: the group of the member; "" if unknown.
+    """
+    if isinstance(refusal, ControllerIgnored):
+        return CONTROLLER, CONTROLLER_EPOCH
+    if not group_id or not isinstance(refusal, CommitRefused):
+        return ()
+    topic, partition = refusal.partition
+    return owner_path(group_id, topic, partition), offset_path(group_id, topic, partition)
+
+
+def group_of_member(member: str, znodes: Iterable[str]) -> str:
+    """The ZooKeeper group with the longest name that begins the consumer id; "" if there is none."""
+    parts = (path.split("/") for path in znodes if path.startswith(f"{CONSUMERS}/"))
+    groups = {each[2] for each in parts if member.startswith(f"{each[2]}_")}
+    return max(groups, key=len, default="")
+
+
+def controllers(epoch_changes: Iterable[Entry]) -> Mapping[int, str]:
+    """The process that wrote each epoch. ``epoch_changes``: of ``/controller_epoch``."""
+    found = {}
+    for each in epoch_changes:
+        with suppress(InvalidZnode):
+            found[decode_epoch(data_of((each.document["after"] or [None])[0]))] = each.actor
+    return found
