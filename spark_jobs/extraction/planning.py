@@ -37,12 +37,14 @@ class Brokers(Protocol):
 class Extraction:
     """What to extract; the fields are the command line's options.
 
+    ``zookeeper`` has the offsets; with ``bootstrap_servers`` instead the target has them (``in_table/``).
     ``from_ms``: makes it a backfill of the records from this time to ``until_ms``, see ``progress_group``; both in ms
     since the epoch. ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a
     session timeout, because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
     """
 
-    zookeeper: str
+    zookeeper: str = ""
+    bootstrap_servers: str | None = None
     group: str
     topics: tuple[str, ...]
     target: str
@@ -76,6 +78,8 @@ class Extraction:
         """A single topic or column may be a string. Raises WronglyAsked, OptionError."""
         if (fault := group_id_fault(self.group)) is not None:
             raise WronglyAsked(f"--group: {fault}")
+        if bool(self.zookeeper) == bool(self.bootstrap_servers):
+            raise WronglyAsked("give --zookeeper, or --bootstrap-server for a cluster without a reachable ZooKeeper")
         if not self.target:
             raise WronglyAsked("--to must not be empty")
         check_kafka(self.kafka)

@@ -155,3 +155,40 @@ def test_waits_are_given_in_seconds_and_sizes_in_mebibytes(extraction_does: Any)
     extraction_does(look)
     assert run([*ARGUMENTS, "--wait", "2.5", "--target-file-size", "64"]) == run(ARGUMENTS) == 3
     assert [(each.wait_ms, each.target_file_bytes) for each in asked] == [(2500, 64 << 20), (0, None)]
+
+
+BROKERS = ["extract", "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "lake"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (BROKERS, "--bootstrap-server needs --format delta"),
+        ([*BROKERS, "--format", "delta", "--zookeeper", "127.0.0.1:1"], "give --zookeeper, or --bootstrap-server"),
+        ([*BROKERS, "--format", "delta", "--every", "30s"], "--every needs --zookeeper"),
+        (["extract", "--group", "g", "--topic", "t", "--to", "lake"], "give --zookeeper, or --bootstrap-server"),
+    ],
+)
+def test_a_wrong_place_of_the_offsets_is_exit_code_2(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], no_spark: None
+) -> None:
+    assert run(arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_brokers_on_the_command_line_take_the_place_of_a_zookeeper_in_the_environment(
+    extraction_does: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Extraction] = []
+
+    def look(extraction: Extraction) -> Report:
+        asked.append(extraction)
+        return Report((), 0, 0, (), "nothing")
+
+    extraction_does(look)
+    monkeypatch.setenv("KAFKA_ZK_ZOOKEEPER", "127.0.0.1:2181")
+    assert run([*BROKERS, "--format", "delta"]) == run(ARGUMENTS) == 0
+    assert [(each.zookeeper, each.bootstrap_servers) for each in asked] == [
+        ("", "127.0.0.1:1"),
+        ("127.0.0.1:1", None),
+    ]
