@@ -37,7 +37,8 @@ def check(extraction: Extraction) -> None:
 
 
 def _known_columns(extraction: Extraction) -> Any:
-    if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
+    changing = (extraction.value_format, extraction.include, extraction.select, extraction.where, extraction.mask)
+    if any(changing):
         return None
     key_type = keys.known_type(extraction.keys_as, extraction.key_schema, extraction.schema_registry)
     if key_type is None:
