@@ -154,9 +154,10 @@ def extract(
         _check_keys_of_group(extraction, connections)
         idle = _idle_report(extraction, connections, note)
         if idle is not None:
-            return replace(idle, seconds=monotonic_s() - started_s)
+            return replace(idle, seconds=monotonic_s() - started_s, brokers=connections.bootstrap_servers)
         session, start_seconds = started(spark, note)
         report = run(session, extraction, connections, progress=progress, note=note, observe=observe)
+        report = replace(report, brokers=connections.bootstrap_servers)
     return replace(report, seconds=monotonic_s() - started_s, spark_start_seconds=start_seconds)
 
 
@@ -170,7 +171,7 @@ def _without_zookeeper(spark: Any, extraction: Extraction, note: Note, progress:
             report = in_table.plan(session, extraction, note)
         else:
             report = in_table.run(session, extraction, progress, note)
-    return replace(report, spark_start_seconds=start_seconds)
+    return replace(report, spark_start_seconds=start_seconds, brokers=extraction.bootstrap_servers or "")
 
 
 def _idle_report(extraction: Extraction, connections: Connections, note: Note) -> Report | None:

@@ -192,6 +192,7 @@ class Report:
     ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
     ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
     ``max_records``. ``writer``: who wrote the files, the executors or Spark, and why Spark; "" without new records.
+    ``brokers``: the addresses from which the cluster was read.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -203,6 +204,7 @@ class Report:
     spark_start_seconds: float = 0.0
     short: int = 0
     writer: str = ""
+    brokers: str = ""
 
     @property
     def lag_before(self) -> int:

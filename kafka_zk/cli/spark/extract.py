@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from kafka_zk.base.clock import monotonic_s
+from kafka_zk.cli.spark.openlineage import lineage, openlineage_option
 from kafka_zk.cli.spark.sink_options import sink_options, with_packages
 from kafka_zk.cli.spark.value_options import every_option, metrics_option, schema_text, value_options
 from kafka_zk.cli.terminal.command_config import security_properties
@@ -77,6 +78,7 @@ class _Short(CommandFailed):
 )
 @every_option
 @metrics_option
+@openlineage_option
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For other members.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
@@ -89,6 +91,7 @@ def command(
     wait_s: float,
     every_s: float | None,
     metrics_port: int | None,
+    openlineage: str | None,
     master: str | None,
     conf: tuple[tuple[str, str], ...],
     dry_run: bool,
@@ -115,7 +118,7 @@ def command(
     packages = asked.pop("packages")
     if told := absent_packages():
         raise CommandFailed(told)
-    from kafka_zk.spark_jobs.extraction import options, preflight
+    from kafka_zk.spark_jobs.extraction import options
     from kafka_zk.spark_jobs.extraction.planning import Extraction
 
     try:
@@ -128,19 +131,18 @@ def command(
         )
         options.check(extraction)
         config = with_packages(dict(conf), packages)
-        preflight.check_not_connect(master, config)
-        if given_master := master or config.get("spark.master"):
-            preflight.check_master(given_master)
-        preflight.check_target(extraction.target, extraction.format, config)
+        _check_places(extraction, master, config)
         if every_s is not None:
             from kafka_zk.cli.spark.extract_rounds import run_rounds
 
-            _check_every(until, dry_run, extraction)
+            _check_every(until, dry_run, extraction, openlineage)
             run_rounds(extraction, every_s, master, config, metrics_port=metrics_port, as_json=as_json)
             return
         if metrics_port is not None:
             raise click.UsageError("--metrics-port is for --every")
-        report = _run(extraction, master, config, dry_run)
+        with lineage(None if dry_run else openlineage, extraction) as tell:
+            report = _run(extraction, master, config, dry_run)
+            tell(report)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
     except GroupBusy as error:
@@ -164,11 +166,23 @@ def _with_offsets(asked: dict[str, Any]) -> dict[str, Any]:
     return {**asked, "zookeeper": zookeeper or "", "bootstrap_servers": bootstrap}
 
 
-def _check_every(until: str, dry_run: bool, extraction: "Extraction") -> None:
+def _check_places(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> None:
+    """Raises WronglyAsked for a master or a target that Spark would refuse after its slow start."""
+    from kafka_zk.spark_jobs.extraction import preflight
+
+    preflight.check_not_connect(master, config)
+    if given_master := master or config.get("spark.master"):
+        preflight.check_master(given_master)
+    preflight.check_target(extraction.target, extraction.format, config)
+
+
+def _check_every(until: str, dry_run: bool, extraction: "Extraction", openlineage: str | None) -> None:
     if extraction.bootstrap_servers is not None:
         raise click.UsageError("--every needs --zookeeper: with --bootstrap-server, let a scheduler repeat the command")
     if until != "now" or dry_run:
         raise click.UsageError(f"--every runs until SIGTERM: {'--dry-run' if dry_run else '--until'} is for one run")
+    if openlineage is not None:
+        note("rounds of --every send no OpenLineage events")
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str], dry_run: bool) -> "Report":

@@ -1,6 +1,7 @@
 """``kafka-zk extract`` as far as it goes without Spark."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,3 +193,20 @@ def test_brokers_on_the_command_line_take_the_place_of_a_zookeeper_in_the_enviro
         ("", "127.0.0.1:1"),
         ("127.0.0.1:1", None),
     ]
+
+
+def test_a_run_and_its_failure_are_told_as_lineage(extraction_does: Any, tmp_path: Path) -> None:
+    extraction_does(lambda _: Report((), 0, 0, (), "nothing"))
+    to_file = ["--openlineage", str(tmp_path / "lineage")]
+    assert run([*ARGUMENTS, *to_file]) == 0
+
+    def fail(extraction: Extraction) -> None:
+        raise ExtractionFailed("no")
+
+    extraction_does(fail)
+    assert run([*ARGUMENTS, *to_file]) == 1
+    events = [json.loads(line) for line in (tmp_path / "lineage").read_text().splitlines()]
+    assert [each["eventType"] for each in events] == ["START", "COMPLETE", "START", "FAIL"]
+    ids = [each["run"]["runId"] for each in events]
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+    assert events[3]["run"]["facets"]["errorMessage"]["message"] == "no"
