@@ -1,4 +1,4 @@
-"""Spark's data source ``kafka_zk``, and the extraction, which commits its offsets in ZooKeeper."""
+"""Spark's data source ``kafka_zk``, and the extraction, which commits its offsets in ZooKeeper or its table."""
 
 from typing import TYPE_CHECKING
 

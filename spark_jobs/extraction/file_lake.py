@@ -146,3 +146,7 @@ class FileLake:
 
     def discard(self, manifest: Manifest) -> None:
         self._folders.discard(manifest)
+
+    def attempts(self, target: str, prefix: str) -> list[Manifest]:
+        """What attempts whose names begin with ``prefix`` have staged in the folder ``target``, or left there."""
+        return self._folders.attempts(target, prefix)

@@ -10,6 +10,7 @@ A process may run any number of extractions. All state between runs is in ZooKee
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any, Protocol
@@ -31,22 +32,20 @@ from kafka_zk.spark_jobs.errors import (
     WronglyAsked,
     ZooKeeperLost,
 )
-from kafka_zk.spark_jobs.extraction import backfills, dead_letters, keys, options
+from kafka_zk.spark_jobs.extraction import backfills, options
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.connections import Connections
-from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
 from kafka_zk.spark_jobs.extraction.preflight import WITHOUT_CONNECT
 from kafka_zk.spark_jobs.extraction.progress import Progress, silent
-from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
+from kafka_zk.spark_jobs.extraction.staging import StagingLake, stage
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
-from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
+from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED
 from kafka_zk.spark_jobs.session import java_answers
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.source.options import security_of
 from kafka_zk.spark_jobs.waiting import Note
 
 Observe = Callable[[Step, Phase], None]
@@ -92,17 +91,10 @@ class BlockingMachine:
         self._client.process(duration_ms)
 
 
-class Lake(Protocol):
-    """Implemented by ``lakes.Lakes``."""
-
-    @property
-    def cores(self) -> int: ...
+class Lake(StagingLake, Protocol):
+    """Implemented by ``lakes_by_format.Lakes``."""
 
     def qualified(self, folder: str) -> str: ...
-
-    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged: ...
-
-    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]: ...
 
     def published(self, manifest: Manifest) -> str: ...
 
@@ -125,10 +117,15 @@ class Lake(Protocol):
     def fence(self, manifest: Manifest) -> bool: ...
 
 
-def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
-    """What a run would extract now (``--dry-run``), without writing or joining the group."""
+def plan(extraction: Extraction, *, spark: Any = None, note: Note = lambda _: None) -> Report:
+    """What a run would extract now (``--dry-run``), without writing or joining the group.
+
+    ``spark``: as for ``extract``; needed if a table has the offsets. Raises as ``extract``.
+    """
     options.check(extraction)
     started_s = monotonic_s()
+    if extraction.bootstrap_servers is not None:
+        return replace(_without_zookeeper(spark, extraction, note, None), seconds=monotonic_s() - started_s)
     with Connections(extraction, note) as connections:
         _check_keys_of_group(extraction, connections)
         hold = GroupHold(connections.zookeeper, extraction.progress_group, "")
@@ -151,14 +148,30 @@ def extract(
     """
     options.check(extraction)
     started_s = monotonic_s()
+    if extraction.bootstrap_servers is not None:
+        return replace(_without_zookeeper(spark, extraction, note, progress), seconds=monotonic_s() - started_s)
     with Connections(extraction, note) as connections:
         _check_keys_of_group(extraction, connections)
         idle = _idle_report(extraction, connections, note)
         if idle is not None:
-            return replace(idle, seconds=monotonic_s() - started_s)
+            return replace(idle, seconds=monotonic_s() - started_s, brokers=connections.bootstrap_servers)
         session, start_seconds = started(spark, note)
         report = run(session, extraction, connections, progress=progress, note=note, observe=observe)
+        report = replace(report, brokers=connections.bootstrap_servers)
     return replace(report, seconds=monotonic_s() - started_s, spark_start_seconds=start_seconds)
+
+
+def _without_zookeeper(spark: Any, extraction: Extraction, note: Note, progress: Progress | None) -> Report:
+    """Spark must start, because its table has the offsets. ``progress``: None only plans."""
+    session, start_seconds = started(spark, note)
+    from kafka_zk.spark_jobs.extraction.in_table import run as in_table
+
+    with _java_is_asked(session):
+        if progress is None:
+            report = in_table.plan(session, extraction, note)
+        else:
+            report = in_table.run(session, extraction, progress, note)
+    return replace(report, spark_start_seconds=start_seconds, brokers=extraction.bootstrap_servers or "")
 
 
 def _idle_report(extraction: Extraction, connections: Connections, note: Note) -> Report | None:
@@ -247,24 +260,33 @@ def run(
 
     ``checked``: an earlier run of the same extraction has checked its target and columns.
     """
-    from py4j.protocol import Py4JError
-
     from kafka_zk.spark_jobs.extraction.lakes_by_format import Lakes
 
     lake = Lakes(spark, extraction, progress)
     try:
-        if not checked or extraction.value_format is not None:  # the schema in the registry may have changed
-            lake.check()
-        connections.zookeeper.process(0)  # handle session events that arrived meanwhile
-        return run_blocking(ExtractionRun(extraction, connections.zookeeper, connections, lake, observe, note).run())
+        with _java_is_asked(spark):
+            if not checked or extraction.value_format is not None:  # the schema in the registry may have changed
+                lake.check()
+            connections.zookeeper.process(0)  # handle session events that arrived meanwhile
+            client = connections.zookeeper
+            return run_blocking(ExtractionRun(extraction, client, connections, lake, observe, note).run())
+    except (ConnectionLoss, ConnectionTimeout, SessionLost) as error:
+        raise ZooKeeperLost(f"the connection to ZooKeeper broke: {error}; {_GOES_ON}") from error
+
+
+@contextmanager
+def _java_is_asked(spark: Any) -> Iterator[None]:
+    """Raises JavaDied if an error comes from the end of the driver's Java."""
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
     except (Py4JError, OSError) as error:
         if java_answers(spark):
             raise
         raise JavaDied(
             f"the Java process of Spark's driver has ended (killed, or out of memory); {_GOES_ON}"
         ) from error
-    except (ConnectionLoss, ConnectionTimeout, SessionLost) as error:
-        raise ZooKeeperLost(f"the connection to ZooKeeper broke: {error}; {_GOES_ON}") from error
 
 
 class ExtractionRun:
@@ -416,31 +438,12 @@ class ExtractionRun:
         return manifest
 
     async def _stage(self, manifest: Manifest) -> None:
-        tasks = read_tasks(manifest.ranges, self._extraction, self._lake.cores)
-        offsets, partitions = sum(tasks.sizes), len(manifest.ranges)
-        self._note(f"extracting {offsets:,} records of {partitions} partitions, in {len(tasks.sizes)} tasks")
-        self._staged = self._lake.stage(manifest, tasks, self._cluster.bootstrap_servers)
-        asked = self._extraction
-        has_letters = asked.dead_letter_topic is not None
-        told = refusal(
-            self._staged, asked.decoding, asked.on_undecodable, dead_letters=has_letters,
-            keys=keys.meaning(asked.keys_as),
-        )  # fmt: skip
-        if told is not None:
-            await self._drop(manifest)
-            raise Undecodable(told)
-        if asked.dead_letter_topic is not None and self._staged.undecodable:
-            self._send_dead_letters(manifest, tasks, asked.dead_letter_topic)
-
-    def _send_dead_letters(self, manifest: Manifest, tasks: ReadTasks, topic: str) -> None:
-        """Send the letters before the offsets move: a run that repeats the ranges finds them sent."""
         servers = self._cluster.bootstrap_servers
-        letters = self._lake.undecodable(tasks, servers)
-        sent = dead_letters.send(
-            letters, self._staged.undecodable, manifest.ranges, topic=topic, group=self._extraction.progress_group,
-            bootstrap_servers=servers, security=security_of(self._extraction.kafka),
-        )  # fmt: skip
-        self._note(f"sent {sent:,} undecodable records to {topic}")
+        try:
+            self._staged = stage(self._lake, manifest, self._extraction, servers, self._note)
+        except Undecodable:
+            await self._drop(manifest)
+            raise
 
     async def _drop(self, manifest: Manifest) -> bool:
         """Forget an attempt, so that the next run plans again. True if a table has its records."""

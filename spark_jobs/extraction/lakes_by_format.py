@@ -20,10 +20,15 @@ from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
 
 class Lakes:
-    def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
+    """``delta``: the Delta tables of an extraction without ZooKeeper."""
+
+    def __init__(
+        self, spark: Any, extraction: Extraction, progress: Progress, delta: DeltaTables | None = None
+    ) -> None:  # fmt: skip
         self._asked = extraction.format
         self._folders = FileLake(spark, staged_as(extraction), progress)
-        delta = DeltaTables(spark) if extraction.cdc is None else MergedDeltaTables(spark, extraction)
+        if delta is None:
+            delta = DeltaTables(spark) if extraction.cdc is None else MergedDeltaTables(spark, extraction)
         self._tables = {
             DELTA: TableLake(self._folders, delta, extraction),
             ICEBERG: TableLake(self._folders, IcebergTables(spark), extraction),
@@ -61,6 +66,10 @@ class Lakes:
 
     def discard(self, manifest: Manifest) -> None:
         self._of(manifest.format).discard(manifest)
+
+    def attempts(self, target: str, prefix: str) -> list[Manifest]:
+        """As in ``RangeFolders``, for Delta tables, whose target is their folder."""
+        return self._folders.attempts(target, prefix)
 
     def in_table(self, manifest: Manifest) -> bool:
         table = self._tables.get(manifest.format)

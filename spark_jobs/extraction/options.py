@@ -4,6 +4,7 @@ from typing import Any
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction import decoding, file_sizes, keys, partitioning
+from kafka_zk.spark_jobs.extraction.in_table import target_offsets
 from kafka_zk.spark_jobs.extraction.merge import cdc_options
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.stores import check_store
@@ -13,6 +14,8 @@ from kafka_zk.spark_jobs.values.packages import absent_value_packages
 
 def check(extraction: Extraction) -> None:
     """Raises WronglyAsked."""
+    if extraction.bootstrap_servers is not None:
+        target_offsets.check(extraction)
     if extraction.cdc is not None:
         cdc_options.check(extraction)
         extraction = cdc_options.staged_as(extraction)
@@ -34,7 +37,8 @@ def check(extraction: Extraction) -> None:
 
 
 def _known_columns(extraction: Extraction) -> Any:
-    if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
+    changing = (extraction.value_format, extraction.include, extraction.select, extraction.where, extraction.mask)
+    if any(changing):
         return None
     key_type = keys.known_type(extraction.keys_as, extraction.key_schema, extraction.schema_registry)
     if key_type is None:

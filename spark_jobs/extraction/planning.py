@@ -10,10 +10,11 @@ from typing import Any, Protocol
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.znodes.consumers import group_id_fault
 from kafka_zk.spark_jobs.errors import DataLoss, WronglyAsked
-from kafka_zk.spark_jobs.extraction import keys
+from kafka_zk.spark_jobs.extraction import keys, masking
 from kafka_zk.spark_jobs.extraction.columns import check_included
+from kafka_zk.spark_jobs.extraction.masking import Mask
 from kafka_zk.spark_jobs.extraction.steps import Leftover
-from kafka_zk.spark_jobs.extraction.undecodable import FAIL, NOTHING_STAGED, Staged
+from kafka_zk.spark_jobs.extraction.undecodable import FAIL, KEEP, NOTHING_STAGED, Staged
 from kafka_zk.spark_jobs.source import offset_ranges
 from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
@@ -37,12 +38,14 @@ class Brokers(Protocol):
 class Extraction:
     """What to extract; the fields are the command line's options.
 
+    ``zookeeper`` has the offsets; with ``bootstrap_servers`` instead the target has them (``in_table/``).
     ``from_ms``: makes it a backfill of the records from this time to ``until_ms``, see ``progress_group``; both in ms
     since the epoch. ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a
     session timeout, because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
     """
 
-    zookeeper: str
+    zookeeper: str = ""
+    bootstrap_servers: str | None = None
     group: str
     topics: tuple[str, ...]
     target: str
@@ -60,6 +63,8 @@ class Extraction:
     include: tuple[str, ...] = ()
     select: str | None = None
     where: str | None = None
+    mask: tuple[str, ...] = ()
+    mask_key: bytes | None = field(default=None, repr=False)
     partition_by: tuple[str, ...] = ()
     merge_schema: bool = False
     target_file_bytes: int | None = None
@@ -76,10 +81,12 @@ class Extraction:
         """A single topic or column may be a string. Raises WronglyAsked, OptionError."""
         if (fault := group_id_fault(self.group)) is not None:
             raise WronglyAsked(f"--group: {fault}")
+        if bool(self.zookeeper) == bool(self.bootstrap_servers):
+            raise WronglyAsked("give --zookeeper, or --bootstrap-server for a cluster without a reachable ZooKeeper")
         if not self.target:
             raise WronglyAsked("--to must not be empty")
         check_kafka(self.kafka)
-        for name in ("topics", "partition_by", "include"):
+        for name in ("topics", "partition_by", "include", "mask"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
         if not self.topics or not all(self.topics):
@@ -113,6 +120,22 @@ class Extraction:
             if self.dead_letter_topic in self.topics:
                 raise WronglyAsked("--dead-letter-topic must not be an extracted topic")
         check_included(self.include)
+        self._check_masks()
+
+    def _check_masks(self) -> None:
+        masking.check(self.masks, self.mask_key)
+        refused = {  # they take the bytes that could not be decoded, or those before the merge, as they are
+            "--dead-letter-topic": self.dead_letter_topic is not None,
+            "--on-undecodable keep": self.on_undecodable == KEEP,
+            "--cdc": self.cdc is not None,
+        }
+        if self.mask and (option := next((name for name, given in refused.items() if given), None)) is not None:
+            raise WronglyAsked(f"--mask cannot be combined with {option}, which stores values without masks")
+
+    @property
+    def masks(self) -> list[Mask]:
+        """Raises WronglyAsked."""
+        return [masking.parse(each) for each in self.mask]
 
     @property
     def is_backfill(self) -> bool:
@@ -169,6 +192,7 @@ class Report:
     ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
     ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
     ``max_records``. ``writer``: who wrote the files, the executors or Spark, and why Spark; "" without new records.
+    ``brokers``: the addresses from which the cluster was read.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -180,6 +204,7 @@ class Report:
     spark_start_seconds: float = 0.0
     short: int = 0
     writer: str = ""
+    brokers: str = ""
 
     @property
     def lag_before(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.inventory import Inventory
-from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest
 from kafka_zk.spark_jobs.extraction.stores import Publication, publication
 
 RANGE_PREFIX = "range="
@@ -40,11 +40,14 @@ class Files(Protocol):
     def write(self, uri: str, document: Mapping[str, Any]) -> None: ...
 
 
+_ATTEMPTS = ".attempts"
+
+
 def attempts_folder(staging: str) -> str:
     """Where the tasks that write files themselves do so: beside the staging folder, so that a task that was abandoned
     never writes into a published folder.
     """
-    return f"{staging}.attempts"
+    return f"{staging}{_ATTEMPTS}"
 
 
 class RangeFolders:
@@ -97,6 +100,15 @@ class RangeFolders:
         staging = self.staging(manifest)
         for uri in (staging, attempts_folder(staging), self._description(manifest)):
             self.files.delete(uri)
+
+    def attempts(self, target: str, prefix: str) -> list[Manifest]:
+        """What attempts whose names begin with ``prefix`` have staged, or left."""
+        names = {name.removesuffix(_ATTEMPTS) for name in self.files.folders(f"{target}/{STAGING_FOLDER}")}
+        found = [
+            Manifest.of_staging(target, name.rpartition("-")[0], f"{STAGING_FOLDER}/{name}", "parquet")
+            for name in sorted(names)
+        ]
+        return [each for each in found if each.attempt.startswith(prefix)]
 
     def _description(self, manifest: Manifest) -> str:
         return f"{self.staging(manifest)}.json"

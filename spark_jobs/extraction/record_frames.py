@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction import columns, decoding, file_sizes, keys, partitioning
+from kafka_zk.spark_jobs.extraction import columns, decoding, file_sizes, keys, masking, partitioning
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.keys import Keys
 from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -82,7 +82,7 @@ class RecordFrames:
         from pyspark.sql import functions as f
 
         judged = self._judged(self._read(tasks, bootstrap_servers, headers=self.with_headers))
-        read, counts = Observation(), _counts(judged.columns, self._extraction.metadata_prefix)
+        read, counts = Observation(), _counts(judged.columns, self._extraction)
         rows = self._with_partitions(self._columns(self._rows(judged.observe(read, *counts))))
         if not self._counts_again:
             return rows, lambda: _staged(read.get, read.get["records"])
@@ -135,7 +135,7 @@ class RecordFrames:
         may be needed.
         """
         asked = self._extraction
-        if not asked.is_raw or asked.include or asked.where is not None:
+        if not asked.is_raw or asked.include or asked.mask or asked.where is not None:
             return None
         names = columns.plain_columns(asked.select, self.available)
         return None if names is None else ddl_of(names)
@@ -169,24 +169,28 @@ class RecordFrames:
     def _rows(self, judged: Any) -> Any:
         if self._extraction.dead_letter_topic is not None:
             judged = judged.where(f"{decoding.FITS} IS NOT FALSE")
-        return columns.filtered(judged.drop(*decoding.JUDGEMENT), self._extraction.where)
+        asked = self._extraction
+        rows = masking.masked(judged.drop(*decoding.JUDGEMENT), asked.masks, asked.mask_key)
+        return columns.filtered(rows, asked.where)
 
     def _columns(self, rows: Any) -> Any:
         return columns.selected(self._spark, rows, self._extraction.select)
 
 
-def _counts(columns: Sequence[str], prefix: str) -> list[Any]:
+def _counts(columns: Sequence[str], asked: Extraction) -> list[Any]:
+    """A reason may show a value, so with masks there is none."""
     from pyspark.sql import functions as f
 
     counts = [f.count(f.lit(1)).alias("records")]
     if decoding.FITS in columns:
         misfit = ~f.col(decoding.FITS)
-        place = [f.col(f"{prefix}{name}").alias(name) for name in ("topic", "partition", "offset")]
+        place = [f.col(f"{asked.metadata_prefix}{name}").alias(name) for name in ("topic", "partition", "offset")]
+        reason = f.lit(None).cast("string").alias(decoding.REASON) if asked.mask else f.col(decoding.REASON)
         counts += [
             f.count(decoding.FITS).alias("values"),
             f.count_if(misfit).alias("undecodable"),
             f.count_if(decoding.KEY_MISFIT).alias("keys"),
-            f.min(f.when(misfit, f.struct(*place, decoding.REASON))).alias("first"),
+            f.min(f.when(misfit, f.struct(*place, reason))).alias("first"),
         ]
     return counts
 

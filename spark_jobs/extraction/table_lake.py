@@ -212,7 +212,7 @@ class DeltaTables:
         commit = delta_commit.DeltaCommit(self._spark, target)
         if not self._is_table(target):
             return commit.refusal_of_new_table()
-        return commit.refusal_of_table(_delta_columns(written, extraction))
+        return commit.refusal_of_table(delta_columns(written, extraction))
 
     def file_spec(self, target: str, written: Any) -> FileSpec | None:
         return None
@@ -221,9 +221,12 @@ class DeltaTables:
         empty = self._spark.createDataFrame([], written)
         self._make(manifest.target, partitioning.with_columns(empty, extraction.partition_by), extraction)
         delta_commit.DeltaCommit(self._spark, manifest.target).add(
-            files, _delta_columns(written, extraction), application_of(manifest), manifest.sequence,
+            files, delta_columns(written, extraction), self._transactions(manifest),
             json.dumps(note_of(manifest, RECORDS)),
         )  # fmt: skip
+
+    def _transactions(self, manifest: Manifest) -> delta_commit.Transactions:
+        return delta_commit.Plan(application_of(manifest), manifest.sequence)
 
     def _make(self, target: str, empty: Any, extraction: Extraction) -> None:
         """Create the table in a separate commit, because Delta refuses one of two appends that each create it."""
@@ -249,7 +252,7 @@ def application_of(manifest: Manifest) -> str:
     return f"kafka-zk-{manifest.writer}"
 
 
-def _delta_columns(written: Any, extraction: Extraction) -> delta_commit.Columns:
+def delta_columns(written: Any, extraction: Extraction) -> delta_commit.Columns:
     return delta_commit.Columns(written, partitioning.columns(extraction.partition_by))
 
 

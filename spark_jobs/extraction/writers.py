@@ -43,6 +43,7 @@ def sparks_writer_because(
         "--decode json": asked.decode == "json",
         f"--key-format {asked.key_format}": asked.keys_as != _keys_of_executors(asked),
         "--metadata-prefix": asked.metadata_prefix != "",
+        "--mask": bool(asked.mask),
         "--where": asked.where is not None,
         "an expression in --select": columns.plain_columns(asked.select, available) is None,
         "--target-file-size": asked.target_file_bytes is not None,

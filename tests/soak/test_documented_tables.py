@@ -54,8 +54,9 @@ def check(table: pa.Table) -> None:
     assert sorted(map(int, table["value"].to_pylist())) == list(range(RECORDS))
 
 
-def test_delta(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    run("spark-delta", kafka_zk_cluster, tmp_path, environ=spark_versions.environ(spark_versions.WITH_TABLES))
+@pytest.mark.parametrize("name", ["spark-delta", "spark-brokers"])
+def test_delta(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, name: str) -> None:
+    run(name, kafka_zk_cluster, tmp_path, environ=spark_versions.environ(spark_versions.WITH_TABLES))
     check(read_delta(tmp_path / "flights"))
 
 

@@ -10,14 +10,16 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kafka_zk.base.clock import monotonic_s
+from kafka_zk.cli.spark.openlineage import lineage, openlineage_option
 from kafka_zk.cli.spark.sink_options import sink_options, with_packages
 from kafka_zk.cli.spark.value_options import every_option, metrics_option, schema_text, value_options
-from kafka_zk.cli.terminal.command_config import command_config_option, security_properties
+from kafka_zk.cli.terminal.command_config import security_properties
 from kafka_zk.cli.terminal.durations import parse_time_ms, time_text
 from kafka_zk.cli.terminal.errors import CommandFailed
-from kafka_zk.cli.terminal.options import json_option
+from kafka_zk.cli.terminal.options import bootstrap_servers_option, json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table
 from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.cli.terminal.waiting import waiting
@@ -46,9 +48,9 @@ class _Short(CommandFailed):
 
 
 @click.command("extract", short_help="Extract a topic's new records into a folder with Spark, exactly once.")
-@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
-@command_config_option
-@click.option("--group", required=True, help="The group whose offsets in ZooKeeper define what is new.")
+@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar="KAFKA_ZK_ZOOKEEPER", show_envvar=True)
+@bootstrap_servers_option("Instead of --zookeeper, with --format delta: the table has the group's offsets.")
+@click.option("--group", required=True, help="The group whose offsets define what is new.")
 @click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
 @click.option("--format", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True)
@@ -76,6 +78,7 @@ class _Short(CommandFailed):
 )
 @every_option
 @metrics_option
+@openlineage_option
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For other members.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
@@ -88,13 +91,15 @@ def command(
     wait_s: float,
     every_s: float | None,
     metrics_port: int | None,
+    openlineage: str | None,
     master: str | None,
     conf: tuple[tuple[str, str], ...],
     dry_run: bool,
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Extract the new records of topics with Spark, starting at the group's offsets in ZooKeeper, each exactly once.
+    """Extract the new records of topics with Spark, starting at the group's offsets, each exactly once. The offsets are
+    in ZooKeeper, or with --bootstrap-server in the Delta table.
 
     Every run adds one folder range=... to DIR, named by its offsets, or none if nothing is new. If a run is killed, the
     next one publishes what was committed, then extracts its own records.
@@ -107,17 +112,18 @@ def command(
     kafka-zk extract ... --decode json --schema 'carrier STRING, dep_delay INT' --partition-by carrier
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     kafka-zk extract ... --from 2026-11-20T00:00Z --until 2026-11-21T00:00Z --to ./backfill
+    kafka-zk extract --bootstrap-server broker:9092 --group lake --topic flights --format delta --to ./flights ...
     """
     started_s = monotonic_s()
     packages = asked.pop("packages")
     if told := absent_packages():
         raise CommandFailed(told)
-    from kafka_zk.spark_jobs.extraction import options, preflight
+    from kafka_zk.spark_jobs.extraction import options
     from kafka_zk.spark_jobs.extraction.planning import Extraction
 
     try:
         extraction = Extraction(
-            **asked,
+            **_with_offsets(asked),
             from_ms=None if since is None else parse_time_ms(since),
             until_ms=None if until == "now" else parse_time_ms(until),
             wait_ms=wait_s * 1000,
@@ -125,19 +131,18 @@ def command(
         )
         options.check(extraction)
         config = with_packages(dict(conf), packages)
-        preflight.check_not_connect(master, config)
-        if given_master := master or config.get("spark.master"):
-            preflight.check_master(given_master)
-        preflight.check_target(extraction.target, extraction.format, config)
+        _check_places(extraction, master, config)
         if every_s is not None:
             from kafka_zk.cli.spark.extract_rounds import run_rounds
 
-            _check_every(until, dry_run)
+            _check_every(until, dry_run, extraction, openlineage)
             run_rounds(extraction, every_s, master, config, metrics_port=metrics_port, as_json=as_json)
             return
         if metrics_port is not None:
             raise click.UsageError("--metrics-port is for --every")
-        report = _run(extraction, master, config, dry_run)
+        with lineage(None if dry_run else openlineage, extraction) as tell:
+            report = _run(extraction, master, config, dry_run)
+            tell(report)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
     except GroupBusy as error:
@@ -152,9 +157,32 @@ def command(
         )
 
 
-def _check_every(until: str, dry_run: bool) -> None:
+def _with_offsets(asked: dict[str, Any]) -> dict[str, Any]:
+    """``asked`` with the place of the offsets. --bootstrap-server takes the place of a ZooKeeper in the environment."""
+    zookeeper, bootstrap = asked.pop("zookeeper"), asked.pop("bootstrap")
+    source = click.get_current_context().get_parameter_source("zookeeper")
+    if bootstrap is not None and source is ParameterSource.ENVIRONMENT:
+        zookeeper = None
+    return {**asked, "zookeeper": zookeeper or "", "bootstrap_servers": bootstrap}
+
+
+def _check_places(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> None:
+    """Raises WronglyAsked for a master or a target that Spark would refuse after its slow start."""
+    from kafka_zk.spark_jobs.extraction import preflight
+
+    preflight.check_not_connect(master, config)
+    if given_master := master or config.get("spark.master"):
+        preflight.check_master(given_master)
+    preflight.check_target(extraction.target, extraction.format, config)
+
+
+def _check_every(until: str, dry_run: bool, extraction: "Extraction", openlineage: str | None) -> None:
+    if extraction.bootstrap_servers is not None:
+        raise click.UsageError("--every needs --zookeeper: with --bootstrap-server, let a scheduler repeat the command")
     if until != "now" or dry_run:
         raise click.UsageError(f"--every runs until SIGTERM: {'--dry-run' if dry_run else '--until'} is for one run")
+    if openlineage is not None:
+        note("rounds of --every send no OpenLineage events")
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str], dry_run: bool) -> "Report":
@@ -165,8 +193,6 @@ def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]
     if extraction.from_ms is not None and extraction.until_ms is not None:
         times = f"from {time_text(extraction.from_ms)} until {time_text(extraction.until_ms)}"
         note(f"backfill {extraction.progress_group}, {times}")
-    if dry_run:
-        return job.plan(extraction, note=note)
     with ExitStack() as cleanup, ExitStack() as planning:
 
         def start_spark() -> object:
@@ -177,6 +203,8 @@ def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]
             planning.enter_context(waiting("Spark to plan", None))
             return spark
 
+        if dry_run:
+            return job.plan(extraction, spark=start_spark, note=note)
         progress = cleanup.enter_context(progress_display(note, begins=planning.close))
         return job.extract(start_spark, extraction, progress=progress, note=note)
 

@@ -1,7 +1,8 @@
-"""The options of ``kafka-zk extract`` for schema registries, dead letters, columns, rows, and rounds."""
+"""The options of ``kafka-zk extract`` for schema registries, dead letters, columns, rows, masks, and rounds."""
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from kafka_zk.spark_jobs.extraction.columns import INCLUDED
 from kafka_zk.spark_jobs.extraction.decoding import read_schema
 from kafka_zk.spark_jobs.extraction.keys import KEY_FORMATS
+from kafka_zk.spark_jobs.extraction.masking import HMAC, KINDS, read_key
 from kafka_zk.spark_jobs.values.value_decoder import VALUE_FORMATS
 
 _INTERVAL = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)")
@@ -43,6 +45,13 @@ def schema_text(context: click.Context, parameter: click.Parameter, text: str | 
         raise click.BadParameter(f"{error.filename}: {error.strerror}") from error
 
 
+def _mask_key(context: click.Context, parameter: click.Parameter, path: Path | None) -> bytes | None:
+    try:
+        return None if path is None else read_key(path)
+    except OSError as error:
+        raise click.BadParameter(f"{error.filename}: {error.strerror}") from error
+
+
 _OPTIONS = (
     click.option(
         "--key-format",
@@ -72,6 +81,19 @@ _OPTIONS = (
     click.option("--include", multiple=True, type=click.Choice(INCLUDED), help="One more column; may be repeated."),
     click.option("--select", metavar="SQL", help="What is written of the columns: 'carrier, delay * 60 AS seconds'."),
     click.option("--where", metavar="SQL", help="Which records are written: 'delay > 0'."),
+    click.option(
+        "--mask",
+        multiple=True,
+        metavar="COLUMN=KIND",
+        help=f"Hide a column's values from the target: {', '.join(KINDS)}; may be repeated.",
+    ),
+    click.option(
+        "--mask-key-file",
+        "mask_key",
+        type=click.Path(path_type=Path, dir_okay=False),
+        callback=_mask_key,
+        help=f"The secret key of --mask COLUMN={HMAC}.",
+    ),
 )
 
 

@@ -66,6 +66,16 @@ def _described(fields: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, bool
     return {field["name"]: (field["type"], field["nullable"]) for field in fields}
 
 
+def other_columns(table: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> str | None:
+    """The first column, by name, that only one of both has, or that has another type there."""
+    kinds = [{field["name"]: json.dumps(field["type"]) for field in fields} for fields in (table, written)]
+    for name in sorted({**kinds[0], **kinds[1]}):
+        of_table, of_rows = (each.get(name, "absent") for each in kinds)
+        if of_table != of_rows:
+            return f"{name} is {of_table} in the table, {of_rows} in the extraction"
+    return None
+
+
 def nullable(kind: Any) -> Any:
     """A type as Spark's JSON value, with null allowed everywhere, as in every table that Spark creates."""
     if not isinstance(kind, dict):

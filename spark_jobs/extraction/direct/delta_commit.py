@@ -6,11 +6,12 @@ The transaction checks conflicts, numbers the commit and writes checkpoints, as 
 import json
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow.parquet as pq
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.direct import delta_actions, staged_files
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
 from kafka_zk.spark_jobs.extraction.parquet.job import local_path
@@ -35,6 +36,37 @@ class Columns(NamedTuple):
         }
 
 
+class Transactions(Protocol):
+    """The application transactions that a commit writes, so that it happens at most once.
+
+    ``change``: a transaction of Delta's. What it has read makes a concurrent commit of the same applications fail.
+    """
+
+    def check(self, change: Any) -> None:
+        """Raises ForeignCommit if the table is no longer as the commit needs it."""
+        ...
+
+    def are_committed(self, change: Any) -> bool: ...
+
+    def actions(self, now_ms: int) -> list[str]: ...
+
+
+class Plan(NamedTuple):
+    """The transaction of one plan."""
+
+    application: str
+    version: int
+
+    def check(self, change: Any) -> None:
+        """A plan does not depend on what others have committed."""
+
+    def are_committed(self, change: Any) -> bool:
+        return bool(change.txnVersion(self.application) >= self.version)
+
+    def actions(self, now_ms: int) -> list[str]:
+        return [delta_actions.transaction(self.application, self.version, now_ms)]
+
+
 class DeltaCommit:
     """``target``: the table's local folder, as a URI."""
 
@@ -52,20 +84,21 @@ class DeltaCommit:
         """The session's settings may give a new table any feature."""
         return next((name for name in sorted(self._spark.conf.getAll) if name.startswith(_DEFAULTS)), None)
 
-    def add(self, files: Sequence[StagedFile], columns: Columns, application: str, version: int, note: str) -> None:
-        """Move the files to the table's folder and commit them, unless the application's version is committed.
+    def add(self, files: Sequence[StagedFile], columns: Columns, transactions: Transactions, note: str) -> None:
+        """Move the files to the table's folder and commit them, unless the transactions are committed.
 
         If the commit fails, they are deleted. Raises ExtractionFailed if the table has changed since
-        ``refusal_of_table``; Delta's errors, OSError.
+        ``refusal_of_table``; ForeignCommit, Delta's errors, OSError.
         """
-        change = self._begun()
-        if change.txnVersion(application) >= version:
+        change = self.begun()
+        transactions.check(change)
+        if transactions.are_committed(change):
             return
         if because := self._refusal(change, columns):
             raise staged_files.changed_meanwhile(self._target, because)
         places = [os.path.join(local_path(self._target), each.name) for each in files]
         now_ms = wall_ms()
-        actions = [delta_actions.transaction(application, version, now_ms)]
+        actions = transactions.actions(now_ms)
         try:
             for each, moved in zip(files, places, strict=True):
                 os.rename(each.path, moved)
@@ -73,11 +106,25 @@ class DeltaCommit:
                 actions.append(delta_actions.add_file(each.name, each.folder, os.path.getsize(moved), now_ms, found))
             change.commit(self._actions(actions), self._operation(columns.partitioned_by, note))
         except staged_files.REFUSALS:
-            if self._begun().txnVersion(application) < version:  # else it failed after it was written
+            if not transactions.are_committed(self.begun()):  # else it failed after it was written
                 staged_files.delete(places)
             raise
 
-    def _begun(self) -> Any:
+    def write(self, frame: Any, columns: Columns, transactions: Transactions, note: str) -> None:
+        """Let Delta write the rows of ``frame``, and commit them like ``add``.
+
+        Raises ExtractionFailed if the table has other columns; ForeignCommit, Delta's errors.
+        """
+        change = self.begun()
+        transactions.check(change)
+        fields = json.loads(json.loads(change.metadata().json())["metaData"]["schemaString"])["fields"]
+        if told := delta_actions.other_columns(fields, columns.as_table()["fields"]):
+            raise ExtractionFailed(f"{self._target} has other columns than the extraction: {told}")
+        found = change.writeFiles(frame._jdf).toList()
+        ours = self._actions(transactions.actions(wall_ms()))
+        change.commit(found.concat(ours), self._operation(columns.partitioned_by, note))
+
+    def begun(self) -> Any:
         """A transaction on the newest version of the table."""
         return self._log().forTable(self._spark._jsparkSession, self._target).startTransaction()
 

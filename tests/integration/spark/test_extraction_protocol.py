@@ -111,7 +111,9 @@ def test_a_complete_backfill_starts_spark_only_to_compare_targets(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    connections = SimpleNamespace(zookeeper=world.client, brokers=world.log, partitions=world.log.partitions)
+    connections = SimpleNamespace(
+        zookeeper=world.client, brokers=world.log, partitions=world.log.partitions, bootstrap_servers="h:9092"
+    )
     monkeypatch.setattr(job, "Connections", lambda *_: nullcontext(connections))
     times: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
     backfill = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/lake", **times)

@@ -1,5 +1,6 @@
 """Values on their way into a table, with a real Spark: the same value, or none."""
 
+import hmac
 import json
 from pathlib import Path
 from typing import Any
@@ -49,22 +50,29 @@ def test_json_that_from_json_changes_is_undecodable(spark: Any) -> None:  # noqa
     assert [row[decoding.FITS] for row in rows[len(texts) :]] == [True, True]
 
 
+MASKED = {"email": "a@b.c", "card": 4111111111111234}
+MASK_KEY = b"0123456789abcdef"
+
+
 @pytest.mark.parametrize("format_name", ["csv", "json"])
-def test_files_of_text_keep_microseconds_and_spaces(
+def test_files_of_text_keep_microseconds_and_spaces_and_no_masked_value(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path, format_name: str  # noqa: F811
 ) -> None:
     topic = make_topic()
     value = {"s": " x ", "at": "2026-01-01T00:00:00.123456Z", "n": "2026-01-01T00:00:00.000001"}
-    write(kafka_zk_cluster, topic, [json.dumps(value).encode()])
+    write(kafka_zk_cluster, topic, [json.dumps({**value, **MASKED}).encode()])
     wanted = Extraction(
         zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,),
         target=str(tmp_path / "lake"), format=format_name,
-        decode="json", schema="s STRING, at TIMESTAMP, n TIMESTAMP_NTZ",
+        decode="json", schema="s STRING, at TIMESTAMP, n TIMESTAMP_NTZ, email STRING, card BIGINT",
+        mask=("email=hmac", "card=keep4"), mask_key=MASK_KEY, where="email NOT LIKE '%@%'",
     )  # fmt: skip
     assert extract(spark, wanted).undecodable == 0
     (file,) = (tmp_path / "lake").glob(f"range=*/part-*.{format_name}")
     text = file.read_text()
     assert " x " in text and "T00:00:00.123456Z" in text and "2026-01-01T00:00:00.000001" in text
+    assert hmac.digest(MASK_KEY, b"a@b.c", "sha256").hex() in text and "************1234" in text
+    assert not any(str(secret) in text for secret in MASKED.values())
 
 
 def test_hours_are_those_of_utc_where_the_sessions_zone_leaves_one_out(spark: Any) -> None:  # noqa: F811

@@ -248,3 +248,15 @@ def test_folders_are_listed_with_what_they_hold() -> None:
     found = folders.found(TARGET)
     assert found["range=half"] is None
     assert (whole := found[manifest.name]) is not None and whole.records == 3
+
+
+def test_attempts_are_found_by_the_beginning_of_their_names_and_removed() -> None:
+    store = Disk()
+    folders, mine = _staged(store, attempt="abcd1")
+    _, other = _staged(store, attempt="ef01")
+    store.objects[f"{attempts_folder(folders.staging(mine))}/part"] = b"of a task"
+    (found,) = folders.attempts(TARGET, "abcd")
+    assert (found.attempt, found.staging) == ("abcd1", mine.staging)
+    folders.discard(found)
+    assert {each.attempt for each in folders.attempts(TARGET, "")} == {other.attempt}
+    assert not [name for name in store.objects if "abcd1" in name]

@@ -1,6 +1,7 @@
 """``kafka-zk extract`` as far as it goes without Spark."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,3 +156,57 @@ def test_waits_are_given_in_seconds_and_sizes_in_mebibytes(extraction_does: Any)
     extraction_does(look)
     assert run([*ARGUMENTS, "--wait", "2.5", "--target-file-size", "64"]) == run(ARGUMENTS) == 3
     assert [(each.wait_ms, each.target_file_bytes) for each in asked] == [(2500, 64 << 20), (0, None)]
+
+
+BROKERS = ["extract", "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "lake"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (BROKERS, "--bootstrap-server needs --format delta"),
+        ([*BROKERS, "--format", "delta", "--zookeeper", "127.0.0.1:1"], "give --zookeeper, or --bootstrap-server"),
+        ([*BROKERS, "--format", "delta", "--every", "30s"], "--every needs --zookeeper"),
+        (["extract", "--group", "g", "--topic", "t", "--to", "lake"], "give --zookeeper, or --bootstrap-server"),
+    ],
+)
+def test_a_wrong_place_of_the_offsets_is_exit_code_2(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], no_spark: None
+) -> None:
+    assert run(arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_brokers_on_the_command_line_take_the_place_of_a_zookeeper_in_the_environment(
+    extraction_does: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Extraction] = []
+
+    def look(extraction: Extraction) -> Report:
+        asked.append(extraction)
+        return Report((), 0, 0, (), "nothing")
+
+    extraction_does(look)
+    monkeypatch.setenv("KAFKA_ZK_ZOOKEEPER", "127.0.0.1:2181")
+    assert run([*BROKERS, "--format", "delta"]) == run(ARGUMENTS) == 0
+    assert [(each.zookeeper, each.bootstrap_servers) for each in asked] == [
+        ("", "127.0.0.1:1"),
+        ("127.0.0.1:1", None),
+    ]
+
+
+def test_a_run_and_its_failure_are_told_as_lineage(extraction_does: Any, tmp_path: Path) -> None:
+    extraction_does(lambda _: Report((), 0, 0, (), "nothing"))
+    to_file = ["--openlineage", str(tmp_path / "lineage")]
+    assert run([*ARGUMENTS, *to_file]) == 0
+
+    def fail(extraction: Extraction) -> None:
+        raise ExtractionFailed("no")
+
+    extraction_does(fail)
+    assert run([*ARGUMENTS, *to_file]) == 1
+    events = [json.loads(line) for line in (tmp_path / "lineage").read_text().splitlines()]
+    assert [each["eventType"] for each in events] == ["START", "COMPLETE", "START", "FAIL"]
+    ids = [each["run"]["runId"] for each in events]
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+    assert events[3]["run"]["facets"]["errorMessage"]["message"] == "no"

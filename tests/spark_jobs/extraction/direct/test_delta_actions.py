@@ -128,3 +128,13 @@ def test_a_file_is_added_with_the_values_of_its_folder() -> None:
     assert added["partitionValues"] == {"a b": "x/y%", "day": None}
     assert json.loads(added["stats"]) == {"numRecords": 1}
     assert delta_actions.partition_values("") == {}
+
+
+def test_the_first_column_that_differs_is_told() -> None:
+    fields = COLUMNS["fields"]
+    assert delta_actions.other_columns(fields, [{**each, "nullable": False} for each in fields]) is None
+    assert delta_actions.other_columns(fields, fields[:-1]) == (
+        'timestamp_day is "string" in the table, absent in the extraction'
+    )
+    more = [*fields, {**fields[-1], "name": "added", "type": "long"}]
+    assert delta_actions.other_columns(fields, more) == 'added is absent in the table, "long" in the extraction'

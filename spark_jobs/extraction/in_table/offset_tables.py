@@ -1,0 +1,139 @@
+"""Delta tables that have the offsets of their extraction (``table_offsets.py``), in the driver.
+
+A commit checks, in Delta's own transaction, that the offsets are still those from which its ranges were planned.
+Delta refuses it if a concurrent commit moves one of them. So a run that slept adds nothing, however late it wakes up.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.spark_jobs.errors import ExtractionFailed, ForeignCommit
+from kafka_zk.spark_jobs.extraction import partitioning, session_settings
+from kafka_zk.spark_jobs.extraction.direct import delta_actions, delta_commit
+from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
+from kafka_zk.spark_jobs.extraction.in_table.table_offsets import (
+    NO_OFFSET,
+    TableOffsets,
+    TopicIds,
+    application,
+    check_unmoved,
+    table_offsets,
+)
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.table_lake import RECORDS, DeltaTables, delta_columns, note_of
+
+_FORGETS = "delta.setTransactionRetentionDuration"
+_CONCURRENT = "DELTA_CONCURRENT_TRANSACTION"
+
+
+class OffsetTables(DeltaTables):
+    """``ids``: those of the extraction's topics. A commit expects the offsets that ``offsets`` has read last."""
+
+    def __init__(self, spark: Any, group: str, ids: TopicIds) -> None:
+        super().__init__(spark)
+        self._group = group
+        self._ids = ids
+        self._expected: Mapping[TopicPartition, int] = {}
+
+    def offsets(self, target: str, tps: Collection[TopicPartition]) -> TableOffsets:
+        """The group's offsets in the table; none if there is no table. Raises ExtractionFailed."""
+        found = self._read(target, tps)
+        self._expected = found.offsets
+        return found
+
+    def _read(self, target: str, tps: Collection[TopicPartition]) -> TableOffsets:
+        if not self._is_table(target):
+            return TableOffsets(dict.fromkeys(tps, NO_OFFSET), {})
+        change = delta_commit.DeltaCommit(self._spark, target).begun()
+        return table_offsets(_versions(self._spark, change), self._group, tps, self._ids)
+
+    def check(self, manifest: Manifest) -> None:
+        """Raises ForeignCommit if another commit has moved offsets of the ranges."""
+        ends = {each.tp: each.until_offset for each in manifest.ranges}
+        expected = {tp: self._expected[tp] for tp in ends}
+        check_unmoved(expected, self._read(manifest.target, ends).offsets, self._group)
+
+    def commit_of(self, manifest: Manifest) -> str | None:
+        """RECORDS if the table's offsets are at the ends of the ranges, or beyond."""
+        ends = {each.tp: each.until_offset for each in manifest.ranges}
+        found = self._read(manifest.target, ends).offsets
+        return RECORDS if all(found[tp] >= end for tp, end in ends.items()) else None
+
+    def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
+        """Raises ForeignCommit, ExtractionFailed, Delta's errors."""
+        written = frame.schema
+        frame = partitioning.with_columns(frame, extraction.partition_by)
+        self._make(manifest.target, frame.limit(0), extraction)
+        with session_settings.parquet_times_in_micros(self._spark), _conflicts_told(self._group):
+            delta_commit.DeltaCommit(self._spark, manifest.target).write(
+                frame, delta_columns(written, extraction), self._transactions(manifest),
+                json.dumps(note_of(manifest, what)),
+            )  # fmt: skip
+
+    def add(self, files: Sequence[StagedFile], written: Any, manifest: Manifest, extraction: Extraction) -> None:
+        """Raises ForeignCommit, ExtractionFailed, Delta's errors."""
+        with _conflicts_told(self._group):
+            super().add(files, written, manifest, extraction)
+
+    def _transactions(self, manifest: Manifest) -> delta_commit.Transactions:
+        return Moves(
+            self._spark, self._group, self._ids, self._expected,
+            {each.tp: each.until_offset for each in manifest.ranges},
+        )  # fmt: skip
+
+
+class Moves(NamedTuple):
+    """The transactions that move the offsets ``expected`` to ``ends``."""
+
+    spark: Any
+    group: str
+    ids: TopicIds
+    expected: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+    def check(self, change: Any) -> None:
+        """Raises ExtractionFailed, too, for a table that forgets offsets."""
+        for tp in self.ends:
+            change.txnVersion(application(self.group, tp, self.ids))
+        check_unmoved({tp: self.expected[tp] for tp in self.ends}, self._found(change), self.group)
+
+    def are_committed(self, change: Any) -> bool:
+        return self._found(change) == self.ends
+
+    def actions(self, now_ms: int) -> list[str]:
+        return [
+            delta_actions.transaction(application(self.group, tp, self.ids), end, now_ms)
+            for tp, end in sorted(self.ends.items())
+        ]
+
+    def _found(self, change: Any) -> dict[TopicPartition, int]:
+        return table_offsets(_versions(self.spark, change), self.group, self.ends, self.ids).offsets
+
+
+def _versions(spark: Any, change: Any) -> dict[str, int]:
+    """The versions of all applications of the table. Raises ExtractionFailed for a table that forgets them."""
+    if _FORGETS in json.loads(change.metadata().json())["metaData"].get("configuration", {}):
+        raise ExtractionFailed(
+            f"the table's setting {_FORGETS} forgets the offsets, and records would be extracted twice: "
+            "unset it (ALTER TABLE ... UNSET TBLPROPERTIES), or give --zookeeper"
+        )
+    found = change.snapshot().transactions()
+    return dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found))
+
+
+@contextmanager
+def _conflicts_told(group: str) -> Iterator[None]:
+    try:
+        yield
+    except Py4JJavaError as error:
+        if _CONCURRENT not in str(error):
+            raise
+        raise ForeignCommit(
+            f"another extraction of group {group} has moved the table's offsets meanwhile"
+        ) from error

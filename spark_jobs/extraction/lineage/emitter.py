@@ -1,0 +1,57 @@
+"""Sends OpenLineage's events to a server, or appends them to a file. A failure never stops an extraction."""
+
+import json
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from kafka_zk.spark_jobs.errors import WronglyAsked
+from kafka_zk.spark_jobs.waiting import Note
+
+_ENDPOINT = "/api/v1/lineage"
+_TIMEOUT_S = 5.0
+"""For each part of an exchange."""
+_FIRST_ERROR = 300
+
+
+class Emitter:
+    """``target``: http://HOST:PORT, https://HOST:PORT, or a file. ``api_key``: for the server alone.
+
+    Redirections are not followed: the key stays with the host that it is for.
+    """
+
+    def __init__(self, target: str, api_key: str | None, note: Note) -> None:
+        """Raises WronglyAsked."""
+        self._target = target
+        self._api_key = api_key
+        self._note = note
+        self._url = urlsplit(target)
+        self._is_server = self._url.scheme in ("http", "https")
+        if self._is_server and (not self._url.hostname or self._url.username is not None):
+            raise WronglyAsked("--openlineage is not http://HOST:PORT, https://HOST:PORT or a file")
+
+    def emit(self, event: Mapping[str, Any]) -> None:
+        try:
+            self._post(event) if self._is_server else self._append(event)
+        except (OSError, HTTPException, ValueError) as error:
+            self._note(f"OpenLineage has no {event['eventType']} event of this run: {error or type(error).__name__}")
+
+    def _append(self, event: Mapping[str, Any]) -> None:
+        with Path(self._target).open("a") as file:
+            file.write(f"{json.dumps(event)}\n")
+
+    def _post(self, event: Mapping[str, Any]) -> None:
+        kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
+        headers = {"Content-Type": "application/json"}
+        if self._api_key:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        connection = kind(self._url.hostname or "", self._url.port, timeout=_TIMEOUT_S)
+        try:
+            connection.request("POST", f"{self._url.path.rstrip('/')}{_ENDPOINT}", json.dumps(event), headers)
+            status = connection.getresponse().status
+        finally:
+            connection.close()
+        if status >= _FIRST_ERROR:
+            raise OSError(f"{self._url.netloc} answered with the HTTP status {status}")

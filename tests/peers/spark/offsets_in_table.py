@@ -1,0 +1,141 @@
+"""Extractions without ZooKeeper, whose offsets are in their Delta table: run by the PySpark for which it has jars."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.spark_jobs.errors import SourceError
+from kafka_zk.spark_jobs.extraction import job
+from kafka_zk.spark_jobs.extraction.in_table import run as in_table
+from kafka_zk.spark_jobs.extraction.in_table.offset_tables import Moves
+from kafka_zk.spark_jobs.extraction.lakes_by_format import Lakes
+from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from tests.integration.processes import wait_for
+
+TOPIC, GROUP = "in-table", "in-table-lake"
+FOR_SPARKS_WRITER = "offset >= 0"
+FORGETS = "delta.setTransactionRetentionDuration"
+
+
+def observe(spark: Any, bootstrap: str, target: str) -> dict[str, Any]:
+    """Each entry: what the table then holds, and what a run said."""
+    told: dict[str, Any] = {}
+    asked = Extraction(
+        bootstrap_servers=bootstrap, group=GROUP, topics=(TOPIC,), target=target, format="delta", decode="string",
+        partition_by=("partition",),
+    )  # fmt: skip
+
+    def after(extraction: Extraction = asked) -> list[Any]:
+        said = _said(spark, extraction)
+        return [_count(spark, target), said]
+
+    with BlockingAdmin(None, bootstrap_servers=bootstrap) as admin:
+        admin.create_topic(TOPIC, 2, 1)
+        _write(bootstrap)
+        told["planned"] = job.plan(asked, spark=spark).lag_before
+        told["first"] = after()
+        told["again"] = after()
+        _write(bootstrap)
+        (left,) = _leave_attempt(asked, target)
+        told["by Spark's writer"] = after(replace(asked, where=FOR_SPARKS_WRITER))
+        told["left by a dead run"] = left.exists()
+        _write(bootstrap)
+        told["slept before it committed"] = _slept(spark, asked, asked, Lakes, "publish")
+        _write(bootstrap)
+        sparks = replace(asked, where=FOR_SPARKS_WRITER)
+        told["slept while it committed"] = _slept(spark, sparks, asked, Moves, "actions")
+        told["mirrored"] = _offsets(admin)
+        admin.groups.delete_groups([GROUP])
+        told["after expired offsets"] = [*after(), _offsets(admin)]
+        _forget_log(spark, target)
+        told["after the log's clean-up"] = after()
+        _write(bootstrap)
+        told["with another column"] = after(replace(asked, select="*, 1 AS more"))
+        spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('{FORGETS}' = 'interval 1 days')")
+        told["in a table that forgets"] = after()
+        spark.sql(f"ALTER TABLE delta.`{target}` UNSET TBLPROPERTIES ('{FORGETS}')")
+        told["in one that does not"] = after()
+        _recreate(admin)
+        _write(bootstrap)
+        told["of a recreated topic"] = after()
+        told["from its beginning"] = after(replace(asked, fail_on_data_loss=False))
+    return told
+
+
+def _said(spark: Any, extraction: Extraction) -> Any:
+    try:
+        report = job.extract(spark, extraction)
+        return [report.records, report.writer]
+    except SourceError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _count(spark: Any, target: str) -> list[int]:
+    """Rows, and different ones."""
+    rows = spark.read.format("delta").load(target)
+    return [rows.count(), rows.select("timestamp", "partition", "offset").distinct().count()]
+
+
+def _write(bootstrap: str) -> None:
+    with BlockingProducer(None, bootstrap_servers=bootstrap) as producer:
+        for number in range(20):
+            producer.send(TOPIC, str(number).encode(), partition=number % 2)
+        producer.flush()
+
+
+def _recreate(admin: BlockingAdmin) -> None:
+    def is_made() -> bool:
+        try:
+            admin.create_topic(TOPIC, 2, 1)
+        except BrokerError:
+            return False  # the old one is still being deleted
+        return True
+
+    admin.delete_topics([TOPIC])
+    wait_for(is_made, "the topic is there again")
+
+
+def _slept(spark: Any, sleeper: Extraction, other: Extraction, owner: type, method: str) -> list[Any]:
+    """Another run extracts everything before the sleeper's first call of the method."""
+    original = getattr(owner, method)
+
+    def sleep(*given: Any) -> Any:
+        awake.stop()
+        said.append(_said(spark, other))
+        return original(*given)
+
+    said: list[Any] = []
+    awake = mock.patch.object(owner, method, sleep)
+    awake.start()
+    said.append(_said(spark, sleeper))
+    return [_count(spark, other.target), *said]
+
+
+def _offsets(admin: BlockingAdmin) -> list[int]:
+    found = admin.groups.stable_offsets(GROUP, [TopicPartition(TOPIC, number) for number in range(2)])
+    return [found[tp] for tp in sorted(found)]
+
+
+def _leave_attempt(asked: Extraction, target: str) -> list[Path]:
+    """What a run leaves that is killed while it stages."""
+    left = Path(target) / STAGING_FOLDER / f"range=x-{in_table.attempts_of(asked)}dead.attempts"
+    left.mkdir(parents=True)
+    (left / "part").touch()
+    return [left]
+
+
+def _forget_log(spark: Any, target: str) -> None:
+    """Delete what Delta's clean-up would delete: the commits before a checkpoint."""
+    delta_log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    delta_log.forTable(spark._jsparkSession, target).checkpoint()
+    for commit in sorted((Path(target) / "_delta_log").glob("0*.json"))[:-1]:
+        commit.unlink()
+    delta_log.clearCache()

@@ -1,0 +1,61 @@
+"""Which versions of a Delta table's applications are a group's offsets."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.spark_jobs.errors import ForeignCommit
+from kafka_zk.spark_jobs.extraction.in_table.table_offsets import (
+    NO_OFFSET,
+    application,
+    check_unmoved,
+    table_offsets,
+)
+
+FIRST, SECOND = TopicPartition("flights", 0), TopicPartition("flights", 1)
+
+
+def test_offsets_are_read_as_they_are_written() -> None:
+    versions = {application("lake", FIRST, {"flights": "1f"}): 7, application("lake", SECOND, {"flights": "1f"}): 0}
+    found = table_offsets(versions, "lake", [FIRST, SECOND], {"flights": "1f"})
+    assert (found.offsets, found.outdated) == ({FIRST: 7, SECOND: 0}, {})
+
+
+def test_other_applications_groups_and_partitions_do_not_count() -> None:
+    versions = {
+        "stream-7": 3,
+        "kafka-zk-9f3c": 4,
+        application("lake.backfill", FIRST, {}): 5,
+        application("la", FIRST, {}): 5,
+        application("lake", SECOND, {}): 6,
+    }
+    assert table_offsets(versions, "lake", [FIRST], {}).offsets == {FIRST: NO_OFFSET}
+
+
+def test_offsets_of_an_earlier_topic_of_the_name_are_outdated() -> None:
+    versions = {application("lake", FIRST, {"flights": "1f"}): 7}
+    found = table_offsets(versions, "lake", [FIRST], {"flights": "2e"})
+    assert (found.offsets, found.outdated) == ({FIRST: NO_OFFSET}, {FIRST: 7})
+
+
+def test_the_offsets_of_the_topic_that_is_there_count_beside_outdated_ones() -> None:
+    versions = {
+        application("lake", FIRST, {"flights": "1f"}): 7,
+        application("lake", FIRST, {"flights": "2e"}): 2,
+    }
+    found = table_offsets(versions, "lake", [FIRST], {"flights": "2e"})
+    assert (found.offsets, found.outdated) == ({FIRST: 2}, {})
+
+
+def test_offsets_from_before_the_cluster_had_topic_ids_stay() -> None:
+    versions = {application("lake", FIRST, {}): 7}
+    assert table_offsets(versions, "lake", [FIRST], {"flights": "1f"}).offsets == {FIRST: 7}
+    versions[application("lake", FIRST, {"flights": "1f"})] = 9
+    assert table_offsets(versions, "lake", [FIRST], {"flights": "1f"}).offsets == {FIRST: 9}
+
+
+def test_an_offset_that_another_commit_has_moved_is_refused() -> None:
+    check_unmoved({FIRST: 7, SECOND: NO_OFFSET}, {FIRST: 7, SECOND: NO_OFFSET}, "lake")
+    with pytest.raises(ForeignCommit, match="group lake has moved the table's offset of flights-1 to 4"):
+        check_unmoved({FIRST: 7, SECOND: NO_OFFSET}, {FIRST: 7, SECOND: 4}, "lake")

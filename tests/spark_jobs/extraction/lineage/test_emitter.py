@@ -1,0 +1,98 @@
+"""Events on their way, to a server of the standard library or a file; failures are notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+
+import pytest
+
+from kafka_zk.spark_jobs.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.lineage.emitter import Emitter
+
+EVENT = {"eventType": "START"}
+KEY = "a-secret"
+
+
+class Received(NamedTuple):
+    path: str
+    login: str | None
+    event: Any
+
+
+class Server(ThreadingHTTPServer):
+    status = 201
+
+    def __init__(self) -> None:
+        self.received: list[Received] = []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append(Received(self.path, self.headers["Authorization"], json.loads(body)))
+        self.send_response(self.server.status)
+        self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as found:
+        thread = Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def notes() -> list[str]:
+    return []
+
+
+def test_a_server_gets_the_event_with_the_key(server: Server, notes: list[str]) -> None:
+    Emitter(f"{server.url}/base/", KEY, notes.append).emit(EVENT)
+    assert server.received == [Received("/base/api/v1/lineage", f"Bearer {KEY}", EVENT)] and not notes
+
+
+@pytest.mark.parametrize("status", [302, 401, 500])
+def test_a_refusal_or_redirection_is_a_note_without_the_key(server: Server, notes: list[str], status: int) -> None:
+    server.status = status
+    Emitter(server.url, KEY, notes.append).emit(EVENT)
+    (told,) = notes
+    assert f"answered with the HTTP status {status}" in told and KEY not in told and len(server.received) == 1
+
+
+def test_an_absent_server_and_a_folder_are_notes(tmp_path: Path, notes: list[str]) -> None:
+    Emitter("http://127.0.0.1:1", KEY, notes.append).emit(EVENT)
+    Emitter(str(tmp_path), None, notes.append).emit(EVENT)
+    assert [each.partition(":")[0] for each in notes] == ["OpenLineage has no START event of this run"] * 2
+
+
+def test_a_file_gets_a_line_for_each_event(tmp_path: Path, notes: list[str]) -> None:
+    emitter = Emitter(str(tmp_path / "lineage"), None, notes.append)
+    emitter.emit(EVENT)
+    emitter.emit({"eventType": "COMPLETE"})
+    lines = (tmp_path / "lineage").read_text().splitlines()
+    assert [json.loads(line)["eventType"] for line in lines] == ["START", "COMPLETE"] and not notes
+
+
+@pytest.mark.parametrize("target", ["http://", "https://user:a-secret@h"])
+def test_wrong_servers_are_refused_without_their_passwords(target: str, notes: list[str]) -> None:
+    with pytest.raises(WronglyAsked, match="--openlineage is not") as refused:
+        Emitter(target, None, notes.append)
+    assert KEY not in str(refused.value)
