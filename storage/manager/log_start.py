@@ -170,7 +170,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
             how.means,
             how.clock_ms(),
             recovery_point=recovery_points.get(tp, 0),
-            log_start_offset=start_offsets.get(tp, 0),
+            log_start_offset=start_offsets.get(tp),
             clean_shutdown=clean,
             cleaned_offset=cleaner_offsets.get(tp),
             is_contiguous=log_dir.is_contiguous,
