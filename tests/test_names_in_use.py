@@ -28,15 +28,7 @@ CALLED_BY_LIBRARIES = {
 PUBLIC = {"send_all", "send_nowait", "internal_bootstrap"}
 """Of classes in docs/reference/api.md, whose methods are public without being named there."""
 
-TIERED_STORAGE = (
-    "SegmentCopy", "SegmentDeletion", "auxiliary_log_start", "auxiliary_segment", "auxiliary_start",
-    "encode_remote_log_record", "epoch_before", "epochs_before", "first_readable_offset", "local_deletion",
-    "remote_deletion", "segments_to_copy",
-)  # fmt: skip
-"""The decisions of a broker with tiered storage, which are made and judged before the broker that carries them out."""
-
 EXCEPTIONS = {
-    **dict.fromkeys(TIERED_STORAGE, "random histories of a tiered partition"),
     "client_count": "that quotas of clients that went away are forgotten",
     "durable_bytes": "what a power loss would leave, for the judges of tests/sim",
 }

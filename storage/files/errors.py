@@ -49,6 +49,10 @@ class OffsetOutOfRange(StorageError):
     """The offset is before the log start offset or after the upper bound."""
 
 
+class OffsetMovedToTieredStorage(StorageError):
+    """The offset is readable, but its record is in remote storage only."""
+
+
 class OutOfOrderSequence(StorageError):
     """An idempotent producer skipped a sequence number."""
 

@@ -15,7 +15,10 @@ __all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The fields have Kafka's defaults. -1 usually means no limit."""
+    """The fields have Kafka's defaults. -1 usually means no limit.
+
+    ``remote_log_storage_system_enable``: a key of brokers, not of topics.
+    """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -45,6 +48,7 @@ class LogConfig:
     preallocate: bool = False
     remote_log_copy_disable: bool = False
     remote_log_delete_on_disable: bool = False
+    remote_log_storage_system_enable: bool = False
     remote_storage_enable: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
@@ -86,6 +90,11 @@ class LogConfig:
     def is_deleted(self) -> bool:
         """True if age and size remove old segments."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def is_tiered(self) -> bool:
+        """True if closed segments are copied to remote storage. Source: UnifiedLog.isRemoteLogEnabled@3.9."""
+        return self.remote_log_storage_system_enable and self.remote_storage_enable and not self.is_compacted
 
     @property
     def max_segment_ms(self) -> int:

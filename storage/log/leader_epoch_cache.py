@@ -7,7 +7,7 @@ Source: KIP-101, LeaderEpochFileCache.java@3.9.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from kafka_zk.storage.files.checkpoints import MAX_INT, MAX_OFFSET, format_checkpoint, parse_checkpoint, parse_number
@@ -116,6 +116,12 @@ class LeaderEpochCache:
             self._starts[0] = start_offset
             self._write()
 
+    def replace(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Durably replace all epochs by these (epoch, start offset), oldest first, which ascend strictly."""
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start for _, start in entries]
+        self._write(durable=True)
+
     def clear(self) -> None:
         if self._epochs:
             self._epochs.clear()
@@ -136,7 +142,7 @@ class LeaderEpochCache:
 
         return path, done
 
-    def _write(self) -> None:
-        write_atomically(self._path, format_checkpoint(self.entries), durable=False)
+    def _write(self, *, durable: bool = False) -> None:
+        write_atomically(self._path, format_checkpoint(self.entries), durable=durable)
         self.written_epoch = self.latest_epoch
         self._write_count += 1

@@ -64,6 +64,11 @@ class LocalLog:
         return Path(self.segments.directory)
 
     @property
+    def local_log_start_offset(self) -> int:
+        """The first readable offset in the local segments. In a tiered log, it may be after ``log_start_offset``."""
+        return max(self.log_start_offset, self.segments[0].base_offset)
+
+    @property
     def size_bytes(self) -> int:
         return self.segments.size_bytes
 

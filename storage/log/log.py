@@ -335,7 +335,7 @@ class Log(LocalLog):
             isolation: batches that reach ``readable_end(isolation)`` are excluded.
             min_one_batch: return the first batch even if it exceeds ``max_bytes``.
         Returns: a slice of one segment, or None if there is nothing to read.
-        Raises: OffsetOutOfRange if the log neither contains nor ends at ``fetch_offset``; CorruptRecord.
+        Raises: OffsetOutOfRange if the log has no such offset or end; OffsetMovedToTieredStorage; CorruptRecord.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= fetch_offset <= end_offset:
@@ -359,8 +359,8 @@ class Log(LocalLog):
         return self.segments.aborted_transactions(start_offset, end_offset)
 
     def timestamp_search(self, timestamp_ms: int) -> Search:
-        """Resumable search for the first readable record with a timestamp of at least ``timestamp_ms``."""
-        return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+        """Resumable search for the first readable local record with a timestamp of at least ``timestamp_ms``."""
+        return self.segments.offset_for_timestamp(timestamp_ms, self.local_log_start_offset)
 
     def max_timestamp_search(self) -> Search:
         """Resumable search for the first record with the largest timestamp (KIP-734)."""
@@ -400,15 +400,17 @@ class Log(LocalLog):
         return Truncation(end_offset, kept_as)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Drop all records and begin an empty log at ``offset``.
+        """Drop all local records and continue the log at ``offset``. A tiered log keeps its log start offset and leader
+        epochs, by which the remote records before ``offset`` are read; any other log begins at ``offset``.
 
         Raises: OffsetOutOfRange for a negative offset.
         """
         self._refuse_negative(offset)
         self._rewind(offset, offset)
         self.segments.replace_all(offset, self.config, now_ms)
-        self.log_start_offset = offset
-        self.leader_epochs.clear()
+        if not self.config.is_tiered:
+            self.log_start_offset = offset
+            self.leader_epochs.clear()
         self._complete_truncation(offset)
 
     def _rewind(self, offset: int, last_end: int) -> None:
@@ -454,11 +456,10 @@ class Log(LocalLog):
         return True
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Delete segments by age, size and log start offset; returns how many.
+        """Delete segments by age, size and log start offset; returns how many. For a tiered log, see ``tiered_log``.
 
-        Keeps segments that reach the high watermark, or whose producers still need a snapshot. Snapshots are synced
-        first. Files are renamed now and removed after ``file.delete.delay.ms`` (``LogSegments.take_due``). If even the
-        active segment is deleted, a new one begins at the log end offset, so that no offset is assigned twice.
+        Keeps segments that reach the high watermark. If even the active segment is deleted, a new one begins at the log
+        end offset, so that no offset is assigned twice.
         """
         segments = self.segments
         segments.settle()
@@ -467,6 +468,15 @@ class Log(LocalLog):
         )
         if count == len(segments):
             self.roll(now_ms)
+        count = self.delete_oldest(count, now_ms)
+        if count:
+            self.increment_log_start_offset(min(segments[0].base_offset, self.log_end_offset))
+        return count
+
+    def delete_oldest(self, count: int, now_ms: int) -> int:
+        """Delete up to ``count`` closed segments; returns how many. Keeps those whose producers still need a snapshot.
+        Snapshots are synced first. Files are removed after ``file.delete.delay.ms`` (``LogSegments.take_due``)."""
+        segments = self.segments
         while count and self.producers.lacks_snapshot(segments[count].base_offset):
             count -= 1
         if not count:
@@ -480,7 +490,6 @@ class Log(LocalLog):
         if self.recovery_point <= first_kept:
             sync_path(segments.directory)  # only the new segment's name now preserves the next offset
         segments.drop(segments[:count], now_ms + self.config.file_delete_delay_ms)
-        self.increment_log_start_offset(min(segments[0].base_offset, self.log_end_offset))
         return count
 
 

@@ -18,6 +18,10 @@ class LogOwner(Protocol):
         """A truncation has moved ``recovery_point`` or ``cleaned_offset`` back, and cut nothing yet: make both durable,
         because other records will follow. Raises: OSError."""
 
+    def log_start_offset_is_needed(self, tp: TopicPartition) -> None:
+        """Write the log start offset unless the one on disk is current: the first segment is about to be deleted, and
+        no longer tells where the log begins. Raises: OSError."""
+
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
         """Write the recovery point if the one on disk is below ``offset``: gaps between segments must be below it
         (docs/decisions/0018). Raises: OSError."""

@@ -34,12 +34,13 @@ def reload_producers(
     ``rebuild_from``: from there, transaction indexes are unreliable.
     """
     producers.recall = EarlierBatches(segments)
-    start_offset = producers.load_snapshot(segments.directory, log_start_offset, log_end_offset, rebuild_from)
+    low = max(log_start_offset, segments[0].base_offset - 1)  # in a tiered log, the snapshot at the base counts, too
+    start_offset = producers.load_snapshot(segments.directory, low, log_end_offset, rebuild_from)
     if start_offset >= log_end_offset:
         if rebuild_from is not None:
             segments.replace_aborted(log_end_offset, ())
         return
-    following = segments[segments.slot_of(start_offset) :]
+    following = segments[segments.slot_of(max(start_offset, segments[0].base_offset)) :]
     replayed = yield ReplayWork(
         segments.directory,
         tuple((segment.base_offset, segment.size_bytes) for segment in following),

@@ -108,6 +108,12 @@ class HostedLogs:
         log = self.logs[tp]
         self.large_snapshots.begin(log.producers, log.segments, log.log_end_offset, partial(self.fail_directory, log))
 
+    def log_start_offset_is_needed(self, tp: TopicPartition) -> None:
+        """Write the log start offsets if the one on disk is not current. Raises: OSError."""
+        log_dir = self.dir_of[tp]
+        if log_dir.log_start_offset_on_disk(tp) != self.logs[tp].log_start_offset:
+            log_dir.prepare_log_start_offsets()()
+
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
         """Write the recovery points if the one on disk is below ``offset``. Raises: OSError."""
         work = self.prepare_recovery_point(self.logs[tp], offset)

@@ -74,7 +74,7 @@ class LogDir:
 
     __slots__ = (
         "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points",
-        "_has_unsynced_deletion", "_lock",
+        "_has_unsynced_deletion", "_lock", "_log_start_offsets_on_disk",
         "_named", "_prepared_count", "_random", "_recovery_points_on_disk", "_write_lock", "_written", "futures",
         "is_contiguous", "logs", "path",
     )  # fmt: skip
@@ -94,6 +94,7 @@ class LogDir:
         self._random = random
         self._written: dict[str, int] = {}  # checkpoint -> number of the preparation whose values are in the file
         self._recovery_points_on_disk: Mapping[TopicPartition, int] = {}
+        self._log_start_offsets_on_disk: Mapping[TopicPartition, int] = {}
         self.is_contiguous = False
         """True if no log in this directory can have a gap between segments after its recovery point."""
         self._named: set[TopicPartition] = set()  # partitions that a checkpoint may contain
@@ -247,7 +248,9 @@ class LogDir:
         path = f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}"
         if self._had_recovery_points and not files.exists(path):
             observe(Finding(path, "is missing", _MEANINGS[LOG_START_OFFSET_CHECKPOINT]))  # written before the others
-        return self._read(LOG_START_OFFSET_CHECKPOINT, observe)
+        found = self._read(LOG_START_OFFSET_CHECKPOINT, observe)
+        self._log_start_offsets_on_disk = found
+        return found
 
     def read_high_watermarks(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         return self._read(REPLICATION_CHECKPOINT, observe)
@@ -312,6 +315,10 @@ class LogDir:
         """The checkpointed recovery point; 0 if there is none."""
         return self._recovery_points_on_disk.get(tp, 0)
 
+    def log_start_offset_on_disk(self, tp: TopicPartition) -> int | None:
+        """The checkpointed log start offset; None if there is none."""
+        return self._log_start_offsets_on_disk.get(tp)
+
     def claim(self) -> None:
         """Durably declare that no log gets a gap between segments after its recovery point. Call this when all logs are
         loaded."""
@@ -319,11 +326,12 @@ class LogDir:
         self.prepare_checkpoint()()
 
     def prepare_log_start_offsets(self) -> Callable[[], None]:
-        """Write the log start offsets that differ from the first segment's base offset."""
+        """Write the log start offsets that differ from the first segment's base offset, and those of all tiered logs:
+        their first segments will be deleted."""
         moved = {
             tp: log.log_start_offset
             for tp, log in self.logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
+            if log.log_start_offset > log.segments[0].base_offset or log.config.is_tiered
         }
         return self._prepare(LOG_START_OFFSET_CHECKPOINT, moved)
 
@@ -361,6 +369,8 @@ class LogDir:
                     self._written[name] = number
                     if name == RECOVERY_POINT_CHECKPOINT:
                         self._recovery_points_on_disk = offsets
+                    elif name == LOG_START_OFFSET_CHECKPOINT:
+                        self._log_start_offsets_on_disk = offsets
 
         return work
 

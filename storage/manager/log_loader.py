@@ -135,7 +135,7 @@ def load_log_steps(
     now_ms: int,
     *,
     recovery_point: int,
-    log_start_offset: int,
+    log_start_offset: int | None,
     clean_shutdown: bool,
     cleaned_offset: int | None = None,
     is_contiguous: bool = True,
@@ -143,7 +143,8 @@ def load_log_steps(
     """Open an existing log. The yielded work items may run in another process.
 
     Args:
-        recovery_point, log_start_offset: from the checkpoints, or 0.
+        recovery_point: from the checkpoint, or 0.
+        log_start_offset: from the checkpoint. None: the first segment's base offset.
         clean_shutdown: if True, normally no segment needs a scan.
         is_contiguous: a gap between segments after the recovery point is lost data (docs/decisions/0018). Otherwise the
             recovery point moves past it, as in Kafka.
@@ -165,15 +166,19 @@ def load_log_steps(
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
         observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log continues at offset {end_offset}"))
-    if segments and end_offset < log_start_offset:  # segment files were deleted, or the checkpoint is wrong
+    if segments and log_start_offset and end_offset < log_start_offset:  # files were deleted, or it is wrong
         observe(_move_aside(directory, segments, log_start_offset, end_offset))
         segments.clear()
         epochs.clear()
     if not segments:
-        end_offset = log_start_offset
+        end_offset = log_start_offset or 0
         segments.append(_first_segment(directory, end_offset, config, dependencies, now_ms))
     epochs.truncate_from_end(end_offset)
-    start_offset = max(log_start_offset, segments[0].base_offset)
+    local_start_offset = segments[0].base_offset
+    if log_start_offset is None:
+        start_offset = local_start_offset
+    else:  # in a tiered log, earlier records are in remote storage
+        start_offset = log_start_offset if config.is_tiered else max(log_start_offset, local_start_offset)
     epochs.truncate_from_start(start_offset)
     log = Log(
         tp,

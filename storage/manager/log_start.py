@@ -172,7 +172,7 @@ def open_directory(
             settings.dependencies,
             settings.clock_ms(),
             recovery_point=recovery_points.get(tp, 0),
-            log_start_offset=start_offsets.get(tp, 0),
+            log_start_offset=start_offsets.get(tp),
             clean_shutdown=clean,
             cleaned_offset=cleaner_offsets.get(tp),
             is_contiguous=log_dir.is_contiguous,

@@ -57,9 +57,9 @@ class LogUpkeep:
         return sum(self.cleanup_steps(now_ms))
 
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
-        """Like ``cleanup``, one log per step."""
+        """Like ``cleanup``, one log per step. Tiered logs are left to their remote log manager."""
         for log in list(self._hosted.logs.values()):
-            if not self._hosted.has(log) or log.is_being_cleaned:
+            if not self._hosted.has(log) or log.is_being_cleaned or log.config.is_tiered:
                 continue
             try:
                 count = log.delete_old_segments(now_ms)

@@ -14,6 +14,7 @@ from random import Random
 from typing import NamedTuple, overload
 
 from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.storage.files.errors import OffsetMovedToTieredStorage
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.filenames import SNAPSHOT_SUFFIX, SWAP_SUFFIX, offset_file
 from kafka_zk.storage.files.files import remove_file, rename, sync_file, sync_path
@@ -277,6 +278,8 @@ class LogSegments:
     def read(self, fetch_offset: int, max_bytes: int, upper: int, end_offset: int, min_one_batch: bool) -> LogRead:
         """See ``Log.read``; ``fetch_offset < upper <= end_offset``, the log end offset."""
         segments = self._segments
+        if fetch_offset < segments[0].base_offset:
+            raise OffsetMovedToTieredStorage(f"{self.directory}: offset {fetch_offset} is before the local segments")
         known = self._positions.get(fetch_offset)
         if known is not None and known[1] < known[0].size_bytes:
             segment, start = known

@@ -2,7 +2,7 @@
 
 The leader answers such a fetch with OFFSET_MOVED_TO_TIERED_STORAGE. The follower then takes the leader epochs and the
 producers from the remote segment before the leader's first local offset, and fetches only what comes after it.
-The replica fetcher will use this; the records before stay in remote storage only.
+The replica fetcher uses this; the records before stay in remote storage only.
 Source: TierStateMachine.java@3.9.
 """
 

@@ -2,7 +2,7 @@
 
 It continues after the last offset that was ever copied, and does not fill gaps before it: in the metadata, a segment
 hides an older one that begins at the same offset of an epoch, even if the older one is longer.
-The broker's copy task will call this for each partition that it leads.
+The remote log manager calls this for each partition that it leads.
 Source: RemoteLogManager.RLMCopyTask.candidateLogSegments@3.9.
 """
 

@@ -3,7 +3,7 @@
 A lineage is a list of (epoch, its first offset), ascending, as in ``leader-epoch-checkpoint``. Two brokers that have an
 offset in the same epoch have the same record there. After an unclean election, the remote log may also have segments of
 epochs, or of ends of epochs, that the new leader's lineage lacks; these are not read.
-The broker's tasks will use this for the log of a partition, and ``kafka-zk tier check`` has its own view in ``gaps``.
+A broker uses this for the log of a partition, and ``kafka-zk tier check`` has its own view in ``gaps``.
 Source: RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, findHighestRemoteOffset@3.9.
 """
 

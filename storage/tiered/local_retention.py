@@ -1,7 +1,7 @@
 """Which local segments of a tiered log are deleted: those beyond ``local.retention`` that are in remote storage. Pure.
 
-The broker's retention will call this instead of ``retention.count_deletable`` for a topic with remote storage. The log
-start offset stays; only the first local offset moves.
+A tiered log uses this instead of ``retention.count_deletable``. The log start offset stays; only the first local
+offset moves.
 Source: UnifiedLog.deletableSegments, isSegmentEligibleForDeletion@3.9.
 """
 

@@ -40,9 +40,7 @@ class LocalTieredStorageLayout:
     def objects(
         self, segment: RemoteLogSegmentMetadata, manifest: SegmentManifest | None
     ) -> tuple[ExpectedObject, ...]:
-        tp, segment_id = segment.segment_id
-        folder = f"{self.prefix}{tp.topic}-{tp.partition}-{id_text(tp.topic_id)}"
-        stem = f"{folder}/{segment.start_offset:020d}-{id_text(segment_id)}"
+        stem = self.stem(segment)
         return (
             ExpectedObject(f"{stem}.log", segment.size_bytes),
             *(
@@ -51,3 +49,9 @@ class LocalTieredStorageLayout:
             ),
             ExpectedObject(f"{stem}.txnindex", None, is_required=False),
         )
+
+    def stem(self, segment: RemoteLogSegmentMetadata) -> str:
+        """The keys of the segment's objects, up to the dot before the suffix."""
+        tp, segment_id = segment.segment_id
+        folder = f"{self.prefix}{tp.topic}-{tp.partition}-{id_text(tp.topic_id)}"
+        return f"{folder}/{segment.start_offset:020d}-{id_text(segment_id)}"

@@ -3,7 +3,7 @@
 Unlike in Kafka, a segment is never deleted for its leader epochs alone. A lineage that was rebuilt from the local
 segments, after damage to ``leader-epoch-checkpoint``, lacks the epochs of all older data. Segments of a lost lineage,
 and those that others replaced, are deleted when the log start offset has passed them.
-The broker's expiration task will make the new log start offset durable, and only then delete what the plan names.
+The remote log manager makes the new log start offset durable, and only then deletes what the plan names.
 Source: RemoteLogManager.RLMExpirationTask.cleanupExpiredRemoteLogSegments@3.9.
 """
 

@@ -3,7 +3,7 @@
 A driver carries out each effect, on a thread or as a request, and reports the result as the next event. A segment can
 be read only between the records COPY_SEGMENT_FINISHED and DELETE_SEGMENT_STARTED, so objects are complete before the
 first is written, and are removed after the second can be read back.
-The broker's copy and expiration tasks will drive these machines.
+The remote log manager drives these machines.
 Source: RemoteLogManager.copyLogSegment, deleteRemoteLogSegment@3.9.
 """
 

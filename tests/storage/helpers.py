@@ -95,7 +95,7 @@ def reopen(
     *,
     clean: bool = False,
     recovery_point: int = 0,
-    log_start_offset: int = 0,
+    log_start_offset: int | None = 0,
     is_contiguous: bool = True,
     now_ms: int = T0,
 ) -> tuple[Log, Dropped | None]:

@@ -248,6 +248,26 @@ class BrokerKeys(SecurityKeys):
     queued_max_requests = INT("500", use=ACCEPTED)
     quota_window_num = INT("11", "Number of windows over which client quotas are measured.", low=1, use=READ)
     quota_window_size_seconds = INT("1", "How long each of these windows is.", low=1, use=READ)
+    remote_log_manager_copier_thread_pool_size = INT(
+        "-1", "Threads that copy to remote storage; -1: remote.log.manager.thread.pool.size.", low=-1, use=READ,
+    )
+    remote_log_manager_expiration_thread_pool_size = INT(
+        "-1", "Threads that delete remote segments; -1: remote.log.manager.thread.pool.size.", low=-1, use=READ,
+    )
+    remote_log_manager_task_interval_ms = LONG(
+        "30000", "Interval of copying segments to remote storage and of deleting expired ones.", low=1, use=READ,
+    )
+    remote_log_manager_thread_pool_size = INT(
+        "10", "Threads that copy to remote storage, and those that delete there.", low=1, use=READ,
+    )
+    remote_log_reader_max_pending_tasks = INT(
+        "100", "Number of reads from remote storage that may wait for a thread.", low=1, use=READ,
+    )
+    remote_log_reader_threads = INT("10", "Threads that read from remote storage.", low=1, use=READ)
+    remote_log_storage_manager_class_name = STRING(
+        None, "Class of the storage plugin; its name may end in LocalTieredStorage.", use=READ,
+    )
+    remote_log_storage_system_enable = BOOLEAN("false", "Remote storage, which cannot be turned on yet.", use=READ)
     replica_fetch_backoff_ms = INT(
         "1000", "How long a follower pauses a partition after an error of its leader.", low=0, use=READ
     )

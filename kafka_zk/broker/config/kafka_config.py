@@ -10,6 +10,7 @@ Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 import difflib
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -35,6 +36,9 @@ from kafka_zk.storage.files.log_config import LogConfig
 R = TypeVar("R")
 
 _HOST = re.compile(r"\[?[0-9a-zA-Z\-%._:]*\]?")  # as in SocketServerConfigs.java@3.9
+
+PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.")
+"""Of the keys of remote storage's plugins (``remote_storage``)."""
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -90,7 +94,11 @@ class KafkaConfig(BrokerKeys):
         known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
         config = cls(merged)
         listeners = config.listener_names
-        unknown = [key for key in merged if key not in known and not _is_of_listener(key, listeners)]
+        prefixes = PLUGIN_PREFIXES if config.remote_log_storage_system_enable else ()
+        unknown = [
+            key for key in merged
+            if key not in known and not _is_of_listener(key, listeners) and not key.startswith(prefixes)
+        ]  # fmt: skip
         return config, [*map(config._warning, unknown), *config._security_warnings()]
 
     def read(self, row: BrokerKey[R]) -> R:
@@ -272,11 +280,13 @@ def _topic_defaults(properties: Mapping[str, str]) -> LogConfig:
         if name is not None:
             values[topic_key] = name, _scaled(name, properties[name], UNITS_MS.get(name, 1))
     try:
-        return LogConfig.from_properties({topic_key: value for topic_key, (_, value) in values.items()})
+        config = LogConfig.from_properties({topic_key: value for topic_key, (_, value) in values.items()})
     except InvalidConfig as error:
         topic_key = str(error).partition("=")[0]
         configured = values[topic_key][0] if topic_key in values else topic_key
         raise InvalidBrokerConfig(str(error).replace(topic_key, configured, 1)) from None
+    is_tiered = properties.get("remote.log.storage.system.enable", "").strip().lower() == "true"
+    return replace(config, remote_log_storage_system_enable=is_tiered)
 
 
 def _scaled(key: str, text: str, unit_ms: int) -> str:
@@ -301,8 +311,18 @@ def _check_no_kraft(config: KafkaConfig) -> None:
         )
 
 
+def _check_no_remote_storage(config: KafkaConfig) -> None:
+    """Reject it until it is complete: remote objects are not deleted with their topic yet, and a tiered log cannot move
+    to another log directory."""
+    if config.remote_log_storage_system_enable:
+        raise InvalidBrokerConfig(
+            "remote.log.storage.system.enable=true: must be false, because this broker has no remote storage yet"
+        )
+
+
 def _check_whole(config: KafkaConfig) -> None:
     _check_no_kraft(config)
+    _check_no_remote_storage(config)
     if not config.zookeeper_connect:
         raise InvalidBrokerConfig("zookeeper.connect: missing; must be host:port[,host:port...][/chroot]")
     try:

@@ -122,9 +122,31 @@ def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig
             ErrorCode.INVALID_CONFIG,
             "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.",
         )
-    if values.get(_TIERED):
+    if values.get(_TIERED) and not defaults.remote_log_storage_system_enable:
         raise TieredStorageDisabled
-    return LogConfig.from_properties(properties, defaults)
+    config = LogConfig.from_properties(properties, defaults)
+    if config.remote_storage_enable:
+        _check_tiered(config)
+    return config
+
+
+def _check_tiered(config: LogConfig) -> None:
+    """Raise BadValue for a tiered topic that is compacted, or keeps more here than at all."""
+    if config.is_compacted:
+        raise CompactedAndTiered
+    for unit, total, local in (
+        ("bytes", config.retention_bytes, config.local_retention_bytes),
+        ("ms", config.retention_ms, config.local_retention_ms),
+    ):
+        if total == -1 or local == -2:
+            continue
+        if local == -1:
+            raise BadValue(
+                f"local.retention.{unit}", local, f"Value must not be -1 as retention.{unit} value is set as {total}."
+            )
+        if local > total:
+            problem = f"Value must not be more than retention.{unit} property value: {total}"
+            raise BadValue(f"local.retention.{unit}", local, problem)
 
 
 def check_stays_tiered(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -154,3 +176,10 @@ class TieredStorageDisabled(BadValue):
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",
         )
+
+
+class CompactedAndTiered(BadValue):
+    """``remote.storage.enable=true`` of a compacted topic."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self, "Remote log storage is unsupported for the compacted topics")

@@ -12,6 +12,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     storage.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     storage.UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     storage.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    storage.OffsetMovedToTieredStorage: ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
     storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     storage.TooManyProducers: ErrorCode.NOT_ENOUGH_REPLICAS,  # every client retries the batch
     storage.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -31,6 +31,7 @@ from kafka_zk.registry.topics import TopicRegistry
 
 if TYPE_CHECKING:  # avoids a runtime import
     from kafka_zk.broker.security.delegation_tokens import DelegationTokens
+    from kafka_zk.broker.tiered.remote_reads import RemoteReads
 
 T = TypeVar("T")
 
@@ -61,6 +62,7 @@ class Services:
         broker_epoch: the registration's czxid; -1 without one.
         group_offsets: a group's offset registry in ZooKeeper.
         delegation_tokens: None without delegation.token.secret.key.
+        remote_reads: None without remote storage.
         unconfirmed_peers: the addresses whose unconfirmed controller epochs were logged.
         native: the native module; None if Python code runs instead.
     """
@@ -89,6 +91,7 @@ class Services:
     alter_log_dirs: ReplicaAlterLogDirsManager
     client_quotas: Enforcement
     delegation_tokens: "DelegationTokens | None" = None
+    remote_reads: "RemoteReads | None" = None
     random: Random = SYSTEM_RANDOM
     unconfirmed_peers: ForeignPeers = field(default_factory=ForeignPeers)
     native: Native | None = field(default_factory=lambda: implementation().native)

@@ -61,6 +61,7 @@ from kafka_zk.registry.topics import TopicRegistry
 if TYPE_CHECKING:
     from kafka_zk.broker.process.client_report import ClientReport
     from kafka_zk.broker.process.live_tls import LiveTls
+    from kafka_zk.broker.process.remote_storage import RemoteStorage
 
 _log = Logger()
 
@@ -106,6 +107,7 @@ class BrokerParts:
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), clock, replicas, metadata, machine.random, GroupReporter(base.events).report
         )
+        self._remote_storage = self._new_remote_storage(replicas, metadata, topics)
         self.replica_fetchers = self._new_fetchers(replicas)
         self._alter_log_dirs = ReplicaAlterLogDirsManager(
             clock,
@@ -153,6 +155,15 @@ class BrokerParts:
             on_kraft=base.on_kraft,
         )
 
+    def _new_remote_storage(
+        self, replicas: ReplicaManager, metadata: MetadataCache, topics: TopicRegistry
+    ) -> "RemoteStorage | None":
+        if not self._base.config.remote_log_storage_system_enable:
+            return None
+        from kafka_zk.broker.process.remote_storage import RemoteStorage  # most brokers have none
+
+        return RemoteStorage(self._base, replicas, metadata, topics, self.peers.connect_to_broker)
+
     def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
         base, config = self._base, self._base.config
         replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
@@ -187,6 +198,7 @@ class BrokerParts:
                 base.logs.fail_directory,
                 replicas.role_changes,
                 base.machine.run_in_thread,
+                None if self._remote_storage is None else self._remote_storage.state,
             ),
             replicas.quotas.follower,
         )
@@ -225,6 +237,7 @@ class BrokerParts:
             transaction_state_topic=TransactionStateTopic(config, metadata, topics, random),
             alter_log_dirs=self._alter_log_dirs,
             delegation_tokens=base.delegation_tokens,
+            remote_reads=None if self._remote_storage is None else self._remote_storage.reads,
             client_quotas=_client_quotas(config, base.machine.clock),
             random=random,
         )
@@ -296,6 +309,8 @@ class BrokerParts:
             (KEEP_MS // 4, self.services.client_quotas.forget_idle),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.upkeep.flush_dirty(now())),
         ]
+        if self._remote_storage is not None:
+            work += self._remote_storage.periodic_work
         if self._base.delegation_tokens is not None:
             work.append((config.delegation_token_expiry_check_interval_ms, self._delete_expired_tokens))
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
@@ -371,6 +386,8 @@ class BrokerParts:
         self._alter_log_dirs.stop()
         self.services.coordinator.close()
         self._transactions.close()
+        if self._remote_storage is not None:
+            self._remote_storage.close()
         self._fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
         self._verifications.close()

@@ -47,6 +47,13 @@ class AskOffsets(NamedTuple):
     leader_epoch: int
 
 
+class AskRemoteState(NamedTuple):
+    """The leader has the next records in remote storage only: begin after them, with the state that is stored there."""
+
+    tp: TopicPartition
+    leader_epoch: int
+
+
 class FetchRefused(NamedTuple):
     """``is_dropped``: not fetched until the next LeaderAndIsr."""
 
@@ -55,7 +62,7 @@ class FetchRefused(NamedTuple):
     is_dropped: bool
 
 
-Effect = Append | Truncate | StartAnew | AskOffsets | FetchRefused
+Effect = Append | Truncate | StartAnew | AskOffsets | AskRemoteState | FetchRefused
 
 
 class EpochQuestion(NamedTuple):

@@ -5,14 +5,16 @@ returns the divergence (KIP-595); before, the follower asks with OffsetForLeader
 leader epochs is truncated to its high watermark. A log that ends within a batch of the leader is truncated to that
 batch's start.
 
-An error delays a partition. It is dropped until the next LeaderAndIsr if the leader rejects its leader epoch as old, or
-has the records only in remote storage. While the quota is exceeded, throttled partitions that lag are not fetched.
+An error delays a partition. It is dropped until the next LeaderAndIsr if the leader rejects its leader epoch as old.
+If the leader has the records only in remote storage, the partition waits until its log begins after them; without
+remote storage here, it is dropped, too. While the quota is exceeded, throttled partitions that lag are not fetched.
 
 Pure: reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the effects. Source:
 AbstractFetcherThread.scala@3.9.
 """
 
 import enum
+import math
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -23,6 +25,7 @@ from kafka_zk.broker.replica.fetch_session_handler import FetchSessionHandler
 from kafka_zk.broker.replica.fetcher_effects import (
     Append,
     AskOffsets,
+    AskRemoteState,
     Effect,
     EpochQuestion,
     FetchRefused,
@@ -141,6 +144,7 @@ class FetcherState:
         max_bytes: int,
         backoff_s: float,
         quota: ReplicationQuota | None = None,
+        has_remote_storage: bool = False,
     ) -> None:
         self.partitions: dict[TopicPartition, PartitionFetchState] = {}
         self.session = FetchSessionHandler()
@@ -148,6 +152,7 @@ class FetcherState:
         self._asks_for_epochs = asks_for_epochs
         self._max_bytes = max_bytes
         self._backoff_s = backoff_s
+        self._has_remote_storage = has_remote_storage
         self._quota = quota or ReplicationQuota(QuotaWindow())
         self._delayed: set[TopicPartition] = set()  # subset of ``partitions``
         self._held_back: set[TopicPartition] = set()  # excluded by the quota
@@ -285,6 +290,9 @@ class FetcherState:
             return None
         if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return AskOffsets(tp, known.leader_epoch)
+        if fetched.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and self._has_remote_storage:
+            self._delay(tp, now_s, math.inf)  # until ``begun_from_remote`` or ``remote_state_refused``
+            return AskRemoteState(tp, known.leader_epoch)
         if fetched.error_code:
             return self._refused(tp, fetched.error_code, now_s)
         if log.log_end_offset != known.fetch_offset:  # truncated or restarted in between
@@ -318,6 +326,22 @@ class FetcherState:
         if leader_start > log.log_end_offset:
             return StartAnew(asked.tp, leader_start)
         return self._refused(asked.tp, ErrorCode.OFFSET_OUT_OF_RANGE, now_s)
+
+    def is_asked(self, asked: AskRemoteState) -> bool:
+        """False if the partition has another leader epoch meanwhile, or is not fetched any more."""
+        known = self.partitions.get(asked.tp)
+        return known is not None and known.leader_epoch == asked.leader_epoch and known.delayed_until_s == math.inf
+
+    def begun_from_remote(self, asked: AskRemoteState, log: FollowerLog) -> None:
+        """The log begins after the records in remote storage."""
+        known = self.partitions[asked.tp]
+        self._delayed.discard(asked.tp)
+        self._continue_at_end(asked.tp, known._replace(delayed_until_s=None), log, known.lag, 0)
+
+    def remote_state_refused(self, asked: AskRemoteState, now_s: float) -> None:
+        """Ask again later."""
+        if self.is_asked(asked):
+            self.delay(asked.tp, now_s)
 
     def offsets_refused(self, asked: AskOffsets, code: int, now_s: float) -> FetchRefused | None:
         known = self.partitions.get(asked.tp)

@@ -20,9 +20,11 @@ from kafka_zk.protocol.fetch_request import FetchRequest, write_fetch_request
 
 LATEST = -1
 EARLIEST = -2
+EARLIEST_LOCAL = -4
 
 _ListOffsets: Any = codec.request(ApiKey.LIST_OFFSETS)
 _LeaderEpochs: Any = codec.request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+_EPOCH_END_VERSION = 4  # of all brokers with remote storage
 _EPOCH_SINCE = 1  # OffsetForLeaderEpoch's responses then contain the epoch
 
 
@@ -91,6 +93,21 @@ class LeaderEndPoint:
 
     async def offset(self, tp: TopicPartition, leader_epoch: int, timestamp: int) -> int:
         """The leader's LATEST (log end) or EARLIEST (log start) offset. Raises ApiError."""
+        return int((await self._listed(tp, leader_epoch, timestamp)).offset)
+
+    async def earliest_local(self, tp: TopicPartition, leader_epoch: int) -> tuple[int, int]:
+        """The leader's first local offset, and its epoch. Raises ApiError."""
+        found = await self._listed(tp, leader_epoch, EARLIEST_LOCAL)
+        return int(found.offset), int(found.leader_epoch)
+
+    async def epoch_end(self, tp: TopicPartition, leader_epoch: int, epoch: int) -> tuple[int, int]:
+        """(Largest epoch <= ``epoch`` that the leader knows, its end offset). Raises ApiError."""
+        [answer] = await self.epoch_ends([EpochQuestion(tp, leader_epoch, epoch)], _EPOCH_END_VERSION)
+        if answer.error_code:
+            raise ApiError(ErrorCode.of(answer.error_code))
+        return answer.end
+
+    async def _listed(self, tp: TopicPartition, leader_epoch: int, timestamp: int) -> Any:
         partition = _ListOffsets.ListOffsetsTopic.ListOffsetsPartition(
             partition_index=tp.partition, current_leader_epoch=leader_epoch, timestamp=timestamp, max_num_offsets=1
         )
@@ -103,13 +120,15 @@ class LeaderEndPoint:
                 if (named.name, found.partition_index) == tp:
                     if found.error_code:
                         raise ApiError(ErrorCode.of(found.error_code))
-                    return int(found.offset)
+                    return found
         raise ProtocolError(f"an answer to ListOffsets without {tp}")
 
-    async def epoch_ends(self, questions: Sequence[EpochQuestion]) -> list[EpochAnswer]:
-        """The leader's response to each question (OffsetForLeaderEpoch). Raises ProtocolError if a response is
-        missing."""
-        version = self._versions.offset_for_leader_epoch
+    async def epoch_ends(
+        self, questions: Sequence[EpochQuestion], version: int | None = None
+    ) -> list[EpochAnswer]:
+        """The leader's response to each question (OffsetForLeaderEpoch); ``version`` None: that of the protocol. Raises
+        ProtocolError if a response is missing."""
+        version = self._versions.offset_for_leader_epoch if version is None else version
         assert version is not None, "this protocol has no use for OffsetForLeaderEpoch"
         topics: dict[str, list[Any]] = {}
         for tp, leader_epoch, epoch in questions:

@@ -6,6 +6,7 @@ Tests: tests/kafka_zk/broker/replica/test_manager.py, tests/kafka_zk/broker/hand
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 
 from twisted.logger import Logger
 
@@ -16,6 +17,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.storage.files.errors import InvalidConfig
 from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
 
 _log = Logger()
@@ -55,7 +57,7 @@ class PartitionLogs:
         if partition.log is not None:
             if partition.log.topic_id is None and partition.topic_id != uuids.ZERO:
                 partition.log.set_topic_id(uuids.to_text(partition.topic_id))
-            partition.log.update_config(config)
+            partition.log.update_config(_still_tiered(partition.log, config))
             return None
         if not is_new and self._logs.get(tp) is None and self._logs.has_failed_directory:
             _log.error("the log of {tp} may be in a log directory that failed", tp=tp)
@@ -70,7 +72,7 @@ class PartitionLogs:
                 topic_id=topic_id,
             )
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        log.update_config(config)
+        log.update_config(_still_tiered(log, config))
         partition.log = log
         return None
 
@@ -96,6 +98,19 @@ class PartitionLogs:
             config = LogConfig.from_properties(properties, defaults)
             self._last_config = (dict(properties), defaults, config)
         return config
+
+
+def _still_tiered(log: Log, config: LogConfig) -> LogConfig:
+    """``config``, but tiered if the log is: brokers of Apache Kafka and its tools can turn it off in ZooKeeper, and
+    records that are only in remote storage would be lost."""
+    if not log.config.is_tiered or config.is_tiered:
+        return config
+    _log.error(
+        "{tp} stays tiered, because its records in remote storage would be lost otherwise; set"
+        " remote.storage.enable=true of its topic again",
+        tp=log.tp,
+    )
+    return replace(config, remote_storage_enable=True, cleanup_policy=log.config.cleanup_policy)
 
 
 def is_same_topic(known: str | None, wanted: uuid.UUID) -> bool:

@@ -18,10 +18,19 @@ from kafka_zk.base.clock import Clock
 from kafka_zk.base.threads import RunInThread
 from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.replica.fetcher_effects import Append, AskOffsets, Effect, FetchRefused, StartAnew, Truncate
+from kafka_zk.broker.replica.fetcher_effects import (
+    Append,
+    AskOffsets,
+    AskRemoteState,
+    Effect,
+    FetchRefused,
+    StartAnew,
+    Truncate,
+)
 from kafka_zk.broker.replica.fetcher_state import FetcherState
 from kafka_zk.broker.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
 from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.broker.replica.remote_state import RemoteStateReader, RemoteStateUnavailable
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.storage.files.config_table import LONG_MAX
@@ -59,12 +68,14 @@ class FollowerHost(NamedTuple):
         role_changes: lock while many partitions change roles, so that one request covers them all. Its holder must not
             wait for other brokers: fetching pauses.
         run_in_thread: for flushes.
+        remote_state: None without remote storage.
     """
 
     changed: Callable[[TopicPartition], None]
     directory_failed: DirectoryFailed
     role_changes: DeferredLock
     run_in_thread: RunInThread
+    remote_state: RemoteStateReader | None = None
 
 
 class ReplicaFetcher:
@@ -86,7 +97,7 @@ class ReplicaFetcher:
         self._clock = clock
         self._endpoint = endpoint
         self._state = state
-        self._changed, self._directory_failed, self._role_changes, self._run_in_thread = host
+        self._changed, self._directory_failed, self._role_changes, self._run_in_thread, self._remote_state = host
         self._backoff_s = backoff_s
         self._unflushed: dict[TopicPartition, None] = {}  # may need a flush (``flush.messages``)
         self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # this round's, not logged yet
@@ -309,6 +320,8 @@ class ReplicaFetcher:
                     effect = self._state.answered(tp, fetched, log, self._clock.seconds())
                     if isinstance(effect, AskOffsets):
                         out_of_range.append(effect)
+                    elif isinstance(effect, AskRemoteState):
+                        ensureDeferred(self._begin_from_remote(effect, self._partitions[tp], log))
                     else:
                         self._carry_out(effect)
         for question in out_of_range:
@@ -326,6 +339,32 @@ class ReplicaFetcher:
             with self._for(question.tp):
                 self._carry_out(self._state.out_of_range(question, start, end, log, self._clock.seconds()))
 
+    async def _begin_from_remote(self, asked: AskRemoteState, partition: Partition, log: Log) -> None:
+        """Other partitions are fetched meanwhile: a store may hang."""
+        from kafka_zk.storage.log.tiered_log import begin_from_remote  # most brokers have no remote storage
+
+        assert self._remote_state is not None
+        tp = asked.tp
+        try:
+            if not log.config.is_tiered:
+                raise RemoteStateUnavailable("the topic's configuration here has no remote storage")
+            state = await self._remote_state.read(partition, asked.leader_epoch, self._endpoint)
+        except Exception as error:
+            if isinstance(error, _BUGS):
+                _log.failure("the remote state of {tp} was not read", tp=tp)
+            else:
+                _log.warn("the remote state of {tp} is read again later: {error}", tp=tp, error=error)
+            self._state.remote_state_refused(asked, self._clock.seconds())
+            self._wake()
+            return
+        if self._state.is_asked(asked) and self._log_of(tp) is log:
+            with self._for(tp):
+                begin_from_remote(log, state.start_offset, state.leader_epochs, state.snapshot, self._clock.wall_ms())
+                _log.info("{tp} begins at {offset}, after records in remote storage", tp=tp, offset=state.start_offset)
+                self._state.begun_from_remote(asked, log)
+                self._changed(tp)
+            self._wake()
+
     def _log_of(self, tp: TopicPartition) -> Log | None:
         partition = self._partitions.get(tp)
         return None if partition is None else partition.log
@@ -333,7 +372,7 @@ class ReplicaFetcher:
     # -- effects ------------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effect: Effect | None) -> None:
-        if effect is None or isinstance(effect, AskOffsets):
+        if effect is None or isinstance(effect, AskOffsets | AskRemoteState):
             return
         if isinstance(effect, FetchRefused):
             self._note_refusal(effect)

@@ -132,5 +132,6 @@ class ReplicaFetcherManager:
             max_bytes=settings.max_bytes,
             backoff_s=settings.backoff_s,
             quota=self._quota,
+            has_remote_storage=self._host.remote_state is not None,
         )
         return ReplicaFetcher(leader, self._clock, endpoint, state, self._host, settings.backoff_s)

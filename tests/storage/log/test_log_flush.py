@@ -32,6 +32,9 @@ class Owner(LogOwner):
     def snapshot_is_large(self, tp: TopicPartition) -> None:
         raise AssertionError("there are no producers")
 
+    def log_start_offset_is_needed(self, tp: TopicPartition) -> None:
+        raise AssertionError("the log is not tiered")
+
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
         raise AssertionError("there is no gap")
 

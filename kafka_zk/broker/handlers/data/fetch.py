@@ -9,6 +9,7 @@ from kafka_zk.base.types import new_tuple
 from kafka_zk.broker.handlers.data import consumer_fetch_wait, conversion, leader_hints, replica_fetch
 from kafka_zk.broker.handlers.data.partition_reads import PartitionReads
 from kafka_zk.broker.handlers.data.preferred_read_replica import read_elsewhere
+from kafka_zk.broker.handlers.data.remote_fetch import read_remote
 from kafka_zk.broker.handlers.data.requested_partitions import RequestedPartition, resolve, resolve_in_turns
 from kafka_zk.broker.handlers.error_map import error_code
 from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
@@ -78,6 +79,8 @@ async def handle(
         elif requested:
             await consumer_fetch_wait.wait(services, reads, requested, fetched)
             fetched, size_bytes, is_final = consumer_fetch_wait.read_again(reads, requested, fetched)
+    fetched, remote_bytes = await read_remote(services, reads, requested, fetched)
+    size_bytes += remote_bytes
     if quota is not None:
         wait_ms = quota.admit(_HEAD_BYTES + len(fetched) * _ENTRY_BYTES + size_bytes, services.clock.seconds() * 1000)
         if wait_ms > 0:

@@ -126,10 +126,17 @@ async def _lookup(
     if timestamp == LATEST:
         _check_committed_is_known(partition, isolation, version)
         return TimestampOffset(-1, log.readable_end(isolation), log.leader_epochs.latest_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return TimestampOffset(-1, log.log_start_offset, log.leader_epochs.epoch_for_offset(log.log_start_offset))
+    if timestamp == EARLIEST:
+        return _at(log, log.log_start_offset)
+    if timestamp == EARLIEST_LOCAL:
+        return _at(log, log.local_log_start_offset)
+    remote = services.remote_reads if log.config.is_tiered else None
     if timestamp == LATEST_TIERED:
-        return _UNKNOWN
+        return _UNKNOWN if remote is None else _at(log, remote.latest_tiered(partition, log))
+    if timestamp >= 0 and remote is not None and log.log_start_offset < log.local_log_start_offset:
+        earlier = await remote.offset_for_timestamp(partition, log, timestamp)
+        if earlier is not None:
+            return earlier
     search = log.max_timestamp_search() if timestamp == MAX_TIMESTAMP else log.timestamp_search(timestamp)
     found = await _searched(services, turns, search)
     if partition.leader_log() is not log:  # deleted, moved, or failed
@@ -138,6 +145,10 @@ async def _lookup(
         return found
     _check_committed_is_known(partition, isolation, version)
     return _UNKNOWN
+
+
+def _at(log: Log, offset: int) -> TimestampOffset:
+    return TimestampOffset(-1, offset, log.leader_epochs.epoch_for_offset(offset))
 
 
 def _check_committed_is_known(partition: Partition, isolation: FetchIsolation, version: int) -> None:

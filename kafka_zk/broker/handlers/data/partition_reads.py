@@ -47,6 +47,14 @@ class PartitionReads:
             self.isolation = FetchIsolation.TXN_COMMITTED
 
     @property
+    def is_of_follower(self) -> bool:
+        return self._follower is not None
+
+    @property
+    def reads_committed(self) -> bool:
+        return self.isolation is FetchIsolation.TXN_COMMITTED
+
+    @property
     def is_redirected(self) -> bool:
         """True if the consumer may be sent to other brokers."""
         return self._elsewhere is not None

@@ -13,6 +13,7 @@ from kafka_zk.broker.config.inter_broker_protocol import follower_versions
 from kafka_zk.broker.replica.leader_endpoint import FetchLimits, LeaderConnection
 from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partition
 from kafka_zk.broker.replica.remote_replicas import InSyncRule
+from kafka_zk.broker.replica.remote_state import RemoteStateReader
 from kafka_zk.broker.replica.replica_fetcher import FollowerHost
 from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.protocol.api_keys import ApiKey
@@ -39,6 +40,7 @@ class Leader:
         self.requests: list[FetchRequest] = []
         self.waiting: list[Deferred[memoryview]] = []
         self.offsets: dict[int, int] = {}
+        self.local_epoch = 0  # of the offsets
         self.asked: list[tuple[int, int]] = []
         self.epoch_ends: list[tuple[ErrorCode, EpochEndOffset]] = []  # the answers to OffsetForLeaderEpoch
         self.epochs_asked: list[int] = []
@@ -57,7 +59,8 @@ class Leader:
         [topic] = message.topics
         [partition] = topic.partitions
         self.asked.append((partition.timestamp, partition.current_leader_epoch))
-        found = _Named(partition_index=0, error_code=0, offset=self.offsets[partition.timestamp])
+        offset = self.offsets[partition.timestamp]
+        found = _Named(partition_index=0, error_code=0, offset=offset, leader_epoch=self.local_epoch)
         return _Named(topics=[_Named(name=topic.name, partitions=[found])])
 
     def _epoch_end(self, message: Any) -> Any:
@@ -93,7 +96,7 @@ class _Named:
 class World:
     """Broker ME, which hosts ``events-0``."""
 
-    def __init__(self, folder: Path, protocol: str = "3.9") -> None:
+    def __init__(self, folder: Path, protocol: str = "3.9", remote_state: RemoteStateReader | None = None) -> None:
         self.clock = VirtualClock(T0)
         self.versions = follower_versions(protocol)
         self.leaders: dict[int, Leader] = {}
@@ -107,7 +110,7 @@ class World:
         self.fetchers = ReplicaFetcherManager(
             ME, lambda: 44, self.clock, settings, self._connect, FollowerHost(
                 self.changed.append, lambda log, error: self.failed.append(error), self.role_changes,
-                self._run_in_thread,
+                self._run_in_thread, remote_state,
             ),
         )  # fmt: skip
         self.log = new_log(folder)

@@ -1,0 +1,111 @@
+"""Writes and reads ``__remote_log_metadata`` through the leaders of its partitions, as any client does.
+
+This broker's own partitions are no exception, so there is one path for all.
+Source: ProducerManager.java, ConsumerTask.java@3.9.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import read_fetch_response
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
+from kafka_zk.protocol.primitives import Buffer
+from kafka_zk.protocol.produce import ProduceRequest, read_produce_response, write_produce_request
+from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC
+
+_FETCH_VERSION = 12  # the last one with names of topics
+_MAX_BYTES = 1 << 20
+_PRODUCE_TIMEOUT_MS = 30_000
+
+
+class MetadataConnection(Protocol):
+    """The methods of ``network.client.KafkaConnection`` that are used."""
+
+    @property
+    def connected_to_broker(self) -> bool: ...
+
+    def version_for(self, api_key: int) -> int: ...
+
+    def send_raw(self, api_key: int, version: int, body_parts: Sequence[Buffer]) -> Awaitable[memoryview]: ...
+
+    def disconnect(self) -> object: ...
+
+
+class Fetched(NamedTuple):
+    """A partition's result. ``records``: whole batches, from that of the requested offset on."""
+
+    error: ErrorCode
+    high_watermark: int
+    log_start_offset: int
+    records: bytes
+
+
+class MetadataClient:
+    """``connect``: to a broker, and negotiates versions. Methods raise the connection's errors."""
+
+    def __init__(self, metadata: MetadataCache, connect: Callable[[int], Awaitable[MetadataConnection]]) -> None:
+        self._metadata = metadata
+        self._connect = connect
+        self._connections: dict[int, MetadataConnection] = {}
+
+    @property
+    def partition_count(self) -> int:
+        """0 while the topic does not exist."""
+        return len(self._metadata.topics.get(METADATA_TOPIC, ()))
+
+    def leader(self, partition: int) -> int | None:
+        """The broker id of a live leader, or None."""
+        found = self._metadata.partition(METADATA_TOPIC, partition)
+        return None if found is None or not self._metadata.is_alive(found.leader) else found.leader
+
+    async def produce(self, partition: int, batch: bytes) -> int:
+        """Append one batch with acks=all, and return its offset. Raises also ApiError."""
+        leader = self.leader(partition)
+        if leader is None:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{METADATA_TOPIC}-{partition} has no leader")
+        connection = await self._connected(leader)
+        version = connection.version_for(ApiKey.PRODUCE)
+        request = ProduceRequest(None, -1, _PRODUCE_TIMEOUT_MS, [(METADATA_TOPIC, [(partition, batch)])])
+        frame = await connection.send_raw(ApiKey.PRODUCE, version, write_produce_request(version, request))
+        result = read_produce_response(version, frame).topics[0].partitions[0]
+        if result.error_code:
+            raise ApiError(ErrorCode.of(result.error_code), f"{METADATA_TOPIC}-{partition}: {result.error_message}")
+        return result.base_offset
+
+    async def fetch(self, leader: int, positions: Mapping[int, int]) -> dict[int, Fetched]:
+        """Read committed batches at once, without waiting. ``positions``: partition -> offset."""
+        connection = await self._connected(leader)
+        version = min(_FETCH_VERSION, connection.version_for(ApiKey.FETCH))
+        wanted = [FetchPartition(partition, offset, _MAX_BYTES) for partition, offset in positions.items()]
+        request = FetchRequest(0, 0, [FetchTopic(METADATA_TOPIC, None, wanted)], _MAX_BYTES)
+        frame = await connection.send_raw(ApiKey.FETCH, version, [write_fetch_request(version, request)])
+        return {
+            found.partition: Fetched(
+                ErrorCode.of(found.error_code),
+                found.high_watermark,
+                found.log_start_offset,
+                bytes(found.records or b""),  # type: ignore[arg-type]  # responses that were read have no slices
+            )
+            for topic in read_fetch_response(version, frame).topics
+            for found in topic.partitions
+        }
+
+    def close(self) -> None:
+        """Requests in progress fail."""
+        for broker_id in list(self._connections):
+            self._connections.pop(broker_id).disconnect()
+
+    async def _connected(self, broker_id: int) -> MetadataConnection:
+        known = self._connections.get(broker_id)
+        if known is not None and known.connected_to_broker:
+            return known
+        connection = await self._connect(broker_id)
+        other = self._connections.get(broker_id)
+        if other is not None and other.connected_to_broker:  # two requests connected at the same time
+            connection.disconnect()
+            return other
+        self._connections[broker_id] = connection
+        return connection

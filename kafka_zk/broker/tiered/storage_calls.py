@@ -1,0 +1,73 @@
+"""Calls of a storage plugin: a bounded number on threads, a bounded number that wait, each with a deadline.
+
+An object store may hang. A call that is late fails, but keeps its thread until the plugin returns, so a store that
+hangs uses up the threads and nothing else.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, fail
+
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.storage.tiered.object_store import ObjectStoreError
+
+T = TypeVar("T")
+
+
+class StorageTimedOut(ObjectStoreError):
+    """The call did not end in time, and may still be in progress."""
+
+
+class StorageBusy(ObjectStoreError):
+    """Too many calls wait."""
+
+
+class _Call:
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.result: Deferred[Any] = Deferred()
+        self.timer: Any = None
+
+
+class StorageCalls:
+    """``most_running``: at most as many as there are threads."""
+
+    def __init__(self, clock: Timers, run_in_thread: RunInThread, most_running: int, most_waiting: int) -> None:
+        self._clock = clock
+        self._run_in_thread = run_in_thread
+        self._most_running = most_running
+        self._most_waiting = most_waiting
+        self._running_count = 0
+        self._waiting: deque[_Call] = deque()
+
+    def call(self, work: Callable[[], T], timeout_s: float) -> "Deferred[T]":
+        """Fails with: StorageBusy, StorageTimedOut after ``timeout_s``, which includes waiting for a thread, or the
+        exception of ``work``."""
+        if len(self._waiting) >= self._most_waiting:
+            return fail(StorageBusy(f"{self._most_waiting} calls wait for remote storage"))
+        call = _Call(work)
+        call.timer = self._clock.callLater(timeout_s, self._time_out, call, timeout_s)
+        self._waiting.append(call)
+        self._start()
+        return call.result
+
+    def _start(self) -> None:
+        while self._waiting and self._running_count < self._most_running:
+            call = self._waiting.popleft()
+            self._running_count += 1
+            self._run_in_thread(call.work).addBoth(self._ended, call)
+
+    def _ended(self, result: object, call: _Call) -> None:
+        self._running_count -= 1
+        if call.timer.active():
+            call.timer.cancel()
+            call.result.callback(result)  # a Failure becomes the errback's
+        self._start()
+
+    def _time_out(self, call: _Call, timeout_s: float) -> None:
+        if call in self._waiting:
+            self._waiting.remove(call)
+        call.result.errback(StorageTimedOut(f"remote storage did not answer within {timeout_s:g} s"))

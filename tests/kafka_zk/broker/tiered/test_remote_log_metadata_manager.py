@@ -1,0 +1,142 @@
+"""The metadata that brokers share through ``__remote_log_metadata``."""
+
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.tiered.metadata_client import MetadataClient
+from kafka_zk.broker.tiered.remote_log_metadata_manager import (
+    CONSUME_WAIT_S,
+    MetadataUnavailable,
+    RemoteLogMetadataManager,
+)
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC, metadata_partition
+from tests.kafka_zk.broker.tiered.tiered_broker import TieredBroker
+from tests.storage.helpers import append, batch
+from tests.storage.tiered.segments import FINISHED, STARTED, T, segment, update
+
+OTHER = T._replace(topic_id=UUID(int=1))
+
+
+def outcome(waiting: Coroutine[Any, Any, Any]) -> list[Any]:
+    """The result, when there is one, or the type of its error."""
+    results: list[Any] = []
+    ensureDeferred(waiting).addErrback(lambda failure: type(failure.value)).addCallback(results.append)
+    return results
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> TieredBroker:
+    broker = TieredBroker(tmp_path)
+    broker.metadata.assign([T])
+    return broker
+
+
+def another(broker: TieredBroker) -> RemoteLogMetadataManager:
+    """The manager of another broker."""
+    manager = RemoteLogMetadataManager(2, broker.clock, broker.client)
+    manager.assign([T])
+    return manager
+
+
+def test_a_written_record_is_read_back_here_and_elsewhere(broker: TieredBroker) -> None:
+    other = another(broker)
+    assert outcome(broker.metadata.write(segment(1, 0, 9))) == [None]
+    assert outcome(broker.metadata.write(update(segment(1, 0, 9), FINISHED))) == [None]
+    assert [each.state for each in broker.metadata.log(T).segments.values()] == [FINISHED]
+    assert not other.log(T).segments
+    assert [next(iter(log.segments.values())).end_offset for log in outcome(other.complete_log(T))] == [9]
+
+
+def test_more_records_than_a_response_has_are_read(broker: TieredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        outcome(broker.metadata.write(segment(1 + number, number, number)))
+    monkeypatch.setattr("kafka_zk.broker.tiered.metadata_client._MAX_BYTES", 500)
+    other = another(broker)
+    assert [len(log.segments) for log in outcome(other.complete_log(T))] == [20]
+
+
+def test_a_record_that_cannot_be_decoded_is_skipped(broker: TieredBroker) -> None:
+    """As a later version of Kafka may write it."""
+    number = metadata_partition(T.topic_id, 0, 3)
+    log = broker.replicas.partition(TopicPartition(METADATA_TOPIC, number)).leader_log()
+    append(log, batch(value=b"\x01\x09\x00"))
+    log.follow_log_end()
+    assert outcome(broker.metadata.write(segment(1, 0, 9))) == [None]
+    assert len(broker.metadata.log(T).segments) == 1
+
+
+def test_a_lost_response_may_have_written_the_record(broker: TieredBroker) -> None:
+    broker.connection.loses = {ApiKey.PRODUCE}
+    assert outcome(broker.metadata.write(segment(1, 0, 9))) == [MetadataUnavailable]
+    broker.metadata.poll()
+    assert [each.state for each in broker.metadata.log(T).segments.values()] == [STARTED]
+
+
+def test_a_wait_for_metadata_ends(broker: TieredBroker) -> None:
+    """Retries go on until then."""
+    broker.connection.loses = {ApiKey.FETCH}
+    reading, writing = outcome(broker.metadata.complete_log(T)), outcome(broker.metadata.write(segment(1, 0, 9)))
+    broker.clock.advance(CONSUME_WAIT_S - 1)
+    assert reading == writing == []
+    broker.clock.advance(1)
+    assert reading == writing == [MetadataUnavailable]
+    assert not broker.clock.getDelayedCalls()
+
+
+def test_a_wait_ends_when_the_metadata_can_be_read_again(broker: TieredBroker) -> None:
+    broker.connection.loses = {ApiKey.FETCH}
+    reading = outcome(broker.metadata.complete_log(T))
+    broker.connection.loses = set()
+    broker.metadata.poll()
+    assert len(reading) == 1
+    assert not broker.clock.getDelayedCalls()
+
+
+def test_a_partition_without_a_leader_is_unavailable(broker: TieredBroker) -> None:
+    broker.harness.services.metadata.topics[METADATA_TOPIC].clear()
+    assert outcome(broker.metadata.write(segment(1, 0, 9))) == [MetadataUnavailable]
+
+
+def test_a_refused_record_is_an_error(broker: TieredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def produce(self: MetadataClient, partition: int, batch: bytes) -> int:
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    monkeypatch.setattr(MetadataClient, "produce", produce)
+    assert outcome(broker.metadata.write(segment(1, 0, 9))) == [MetadataUnavailable]
+
+
+def test_metadata_of_partitions_that_went_away_are_forgotten(broker: TieredBroker) -> None:
+    """And read again from the beginning when one comes back."""
+    outcome(broker.metadata.write(segment(1, 0, 9)))
+    assert metadata_partition(T.topic_id, 0, 3) != metadata_partition(OTHER.topic_id, 0, 3)
+    broker.connection.loses = {ApiKey.FETCH}
+    waiting = outcome(broker.metadata.complete_log(T))
+    broker.metadata.assign([OTHER])
+    assert waiting == [MetadataUnavailable]
+    assert not broker.metadata.log(T).segments
+    assert outcome(broker.metadata.complete_log(T)) == [MetadataUnavailable]
+    broker.connection.loses = set()
+    broker.metadata.assign([T])
+    assert [len(log.segments) for log in outcome(broker.metadata.complete_log(T))] == [1]
+
+
+def test_a_response_that_was_under_way_is_not_the_newest(broker: TieredBroker) -> None:
+    """Another leader may have written after it."""
+    late: list[Deferred[None]] = []
+    broker.connection.late = late
+    broker.metadata.poll()
+    reading = outcome(broker.metadata.complete_log(T))
+    other = another(broker)
+    ensureDeferred(other.write(segment(1, 0, 9)))
+    broker.connection.late = None
+    late[0].callback(None)
+    assert [len(log.segments) for log in reading] == [1]
+    late[1].callback(None)

@@ -1,0 +1,191 @@
+"""What clients get of records that are only in remote storage."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from kafka_zk.broker.handlers.data import remote_fetch
+from kafka_zk.broker.tiered import remote_reads
+from kafka_zk.broker.tiered.remote_reads import READ_TIMEOUT_S
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.records.end_transaction_marker import marker_batch
+from kafka_zk.storage.records.record_batch import iter_batches
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched
+from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
+from tests.kafka_zk.broker.tiered.tiered_broker import TieredBroker
+from tests.storage.helpers import T0, batch
+from tests.storage.tiered.segments import DELETING, update
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> TieredBroker:
+    """Offsets 0 to 5 are only remote, in three segments; 6 is local."""
+    broker = TieredBroker(tmp_path)
+    broker.fill(7)
+    broker.run()
+    assert (broker.log.log_start_offset, broker.log.local_log_start_offset) == (0, 6)
+    return broker
+
+
+def ask(broker: TieredBroker, offset: int, version: int = 12, **fields: Any) -> Any:
+    request = fetch(offset)
+    for key, value in fields.items():
+        setattr(request, key, value)
+    return fetched(broker.harness.ask(ApiKey.FETCH, version, request))
+
+
+def offsets(result: Any) -> list[int]:
+    assert result.error_code == 0
+    return [
+        each for _, header in iter_batches(result.records) for each in range(header.base_offset, header.next_offset)
+    ]
+
+
+def listed(broker: TieredBroker, timestamp: int, version: int = 9) -> tuple[int, int]:
+    result = broker.harness.ask(ApiKey.LIST_OFFSETS, version, list_offsets(timestamp)).topics[0].partitions[0]
+    return result.error_code, result.offset
+
+
+def test_a_consumer_reads_everything_from_the_beginning(broker: TieredBroker) -> None:
+    """One segment at a time, then the local records."""
+    offset, seen = 0, []
+    while offset < 7:
+        found = offsets(ask(broker, offset))
+        seen.append(found)
+        offset = found[-1] + 1
+    assert seen == [[0, 1], [2, 3], [4, 5], [6]]
+
+
+def test_a_read_begins_at_the_batch_of_its_offset(broker: TieredBroker) -> None:
+    result = ask(broker, 3)
+    assert offsets(result) == [3]
+    assert (result.high_watermark, result.log_start_offset) == (7, 0)
+
+
+def test_a_small_limit_returns_one_batch(broker: TieredBroker) -> None:
+    assert offsets(ask(broker, 0, max_bytes=1)) == [0]
+
+
+def test_damaged_remote_records_are_not_returned(broker: TieredBroker) -> None:
+    path = next(broker.remote_folder.rglob(f"{2:020d}*.log"))
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    assert ask(broker, 2).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_follower_is_told_that_the_records_moved(broker: TieredBroker) -> None:
+    broker.harness.lead_again("t", broker.topic_id, leader_epoch=1, isr=[0, 1], replicas=[0, 1])
+    assert ask(broker, 2, replica_id=1).error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+    assert ask(broker, 6, replica_id=1).error_code == 0
+
+
+def test_an_offset_before_the_log_is_out_of_range(broker: TieredBroker) -> None:
+    broker.log.increment_log_start_offset(3)
+    assert ask(broker, 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_an_offset_that_no_segment_has_is_out_of_range(broker: TieredBroker) -> None:
+    """Only if the metadata are complete."""
+    segment = next(each for each in broker.remote.segments.values() if each.start_offset == 2)
+    broker.remote.apply(update(segment, DELETING))
+    assert ask(broker, 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_broker_that_just_started_reads_the_metadata_first(broker: TieredBroker) -> None:
+    broker.start()
+    broker.metadata.assign([broker.tp])
+    assert offsets(ask(broker, 2)) == [2, 3]
+
+
+def pending(broker: TieredBroker, offset: int, max_wait_ms: int = 500) -> list[Any]:
+    answer: list[Any] = []
+    asked: Deferred[Any] = broker.harness.start(ApiKey.FETCH, 12, fetch(offset, max_wait_ms=max_wait_ms))
+    asked.addCallback(fetched).addCallback(answer.append)
+    return answer
+
+
+def test_a_store_that_hangs_delays_a_consumer_for_a_known_time(broker: TieredBroker) -> None:
+    """Then it gets an empty result, and asks again."""
+    broker.threads.holds = True
+    answer = pending(broker, 2)
+    broker.clock.advance(READ_TIMEOUT_S)
+    assert not answer  # the client would ask again at once
+    broker.harness.clock.advance(0.5)
+    assert [(each.error_code, each.records) for each in answer] == [(0, b"")]
+    broker.threads.holds = False
+    broker.threads.release()
+    assert offsets(ask(broker, 2)) == [2, 3]
+
+
+def test_objects_that_are_missing_are_no_end_of_the_log(broker: TieredBroker) -> None:
+    """A store may lie; the consumer waits and asks again."""
+    next(broker.remote_folder.rglob(f"{2:020d}*.log")).unlink()
+    answer = pending(broker, 2)
+    assert not answer
+    broker.harness.clock.advance(0.5)
+    assert [(each.error_code, each.records) for each in answer] == [(0, b"")]
+
+
+def test_reads_above_the_limit_of_a_response_come_later(broker: TieredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_fetch, "READS_AT_ONCE", 0)
+    answer = pending(broker, 2)
+    broker.harness.clock.advance(0.5)
+    assert [(each.error_code, each.records, each.high_watermark) for each in answer] == [(0, b"", 7)]
+
+
+def test_a_large_request_gets_a_bounded_part(broker: TieredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_reads, "_MOST_BYTES", 10)
+    assert offsets(ask(broker, 0)) == [0]
+
+
+def test_offsets_of_a_tiered_log(broker: TieredBroker) -> None:
+    """Earliest, latest, earliest local (KIP-405) and latest tiered (KIP-1005)."""
+    assert [listed(broker, each) for each in (-2, -1, -4, -5)] == [(0, 0), (0, 7), (0, 6), (0, 5)]
+    assert listed(broker, -4, 7) == listed(broker, -5, 8) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+
+
+@pytest.mark.parametrize(("after_ms", "offset"), [(-5, 0), (0, 0), (1, 1), (3, 3), (5, 5), (6, 6), (7, -1)])
+def test_a_timestamp_is_searched_remotely_first(broker: TieredBroker, after_ms: int, offset: int) -> None:
+    assert listed(broker, T0 + after_ms) == (0, offset)
+
+
+def test_a_search_that_fails_is_retried_by_the_client(broker: TieredBroker) -> None:
+    for each in broker.remote_folder.rglob("*.timeindex"):
+        each.unlink()
+    assert listed(broker, T0 + 3) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+
+
+def test_aborted_transactions_are_found_in_later_segments(tmp_path: Path) -> None:
+    """The marker of a transaction that begins in one remote segment may be in the next one."""
+    broker = TieredBroker(tmp_path)
+    sent: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+    for number in range(3):
+        data = batch(value=b"x" * 40, base_sequence=number, **sent)
+        broker.log.append_own_batch(data, leader_epoch=0, now_ms=T0)
+    marker = marker_batch(7, 0, 0, is_commit=False, timestamp_ms=T0)
+    broker.log.append_own_batch(marker, leader_epoch=0, now_ms=T0)
+    broker.fill(5)
+    broker.run()
+    assert broker.log.local_log_start_offset > 4
+    result = ask(broker, 0, isolation_level=1)
+    assert offsets(result) == [0, 1]
+    assert [(each.producer_id, each.first_offset) for each in result.aborted_transactions] == [(7, 0)]
+    assert ask(broker, 0).aborted_transactions is None
+
+
+def test_records_of_a_lost_lineage_are_not_returned(broker: TieredBroker) -> None:
+    """The end of a remote segment may be of an epoch that this leader lacks."""
+    broker.log.leader_epochs.replace([(0, 0), (1, 3)])
+    assert offsets(ask(broker, 2)) == [2]
+
+
+def test_the_index_of_a_segment_is_read_once(broker: TieredBroker) -> None:
+    for each in (0, 0, 1):
+        ask(broker, each)
+    for path in broker.remote_folder.rglob("*.index"):
+        path.unlink()
+    assert offsets(ask(broker, 0)) == [0, 1]
