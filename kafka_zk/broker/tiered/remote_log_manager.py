@@ -113,9 +113,9 @@ class RemoteLogManager:
             for tp, partition in self._replicas.partitions.items()
             if partition.log is not None and partition.log.config.is_tiered and partition.topic_id != uuids.ZERO
         }
+        self._metadata.assign([_id_of(partition) for partition, _ in tiered.values()])
         if not tiered:
             return
-        self._metadata.assign([_id_of(partition) for partition, _ in tiered.values()])
         if not self._metadata.is_ready:
             self._create_topic()
             return
@@ -132,7 +132,8 @@ class RemoteLogManager:
                 await self._lead(_Term(partition, _id_of(partition), log))
             else:
                 await self._own_turn()
-                self._delete_local(log, self._metadata.log(_id_of(partition)))
+                if partition.log is log and log.config.is_tiered:
+                    self._delete_local(log, self._metadata.log(_id_of(partition)))
         except (MetadataUnavailable, ObjectStoreError) as error:
             self._tell(tp, str(error))
         except OSError as error:
