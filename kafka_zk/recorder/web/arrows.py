@@ -104,8 +104,6 @@ def _ends(event: Event, process: str, stale: Mapping[int, str]) -> tuple[str, st
             return process, ZOOKEEPER, "reads"
         case group.Committed():
             return process, ZOOKEEPER, "commits"
-        case group.CommitRefused():
-            return process, ZOOKEEPER, "commit refused"
         case controller.RequestSent() | controller.RequestFailed():
             end = "answered" if isinstance(event, controller.RequestSent) else "fails"
             return process, f"broker-{event.broker_id}", f"{api_name(event.api)} {end}"

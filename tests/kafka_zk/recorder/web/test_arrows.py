@@ -112,7 +112,7 @@ GROUP = "/consumers/g"
         (Claimed(1, "g_anna", "", 0, {TP: 1}, {TP: 1}), "g_anna>g_anna", "claimed", f"{GROUP}/owners"),
         (ClaimWaits(1, "g_anna", "", 0, TP, "g_ben-0"), "g_anna>g_anna", "claim waits", f"{GROUP}/owners/t/3"),
         (Committed(1, "g_anna", "", 0, {TP: 1}), "g_anna>ZooKeeper", "commits", f"{GROUP}/offsets"),
-        (CommitRefused(1, "g_anna", "", 0, TP, "x"), "g_anna>ZooKeeper", "commit refused", f"{GROUP}/offsets/t/3"),
+        (CommitRefused(1, "g_anna", "", 0, TP, "x"), "g_anna>g_anna", "commit refused", f"{GROUP}/offsets/t/3"),
         (MemberIdAssigned(1, "broker-1", "", 0, "g", MEMBER), "broker-1>anna-1", "MEMBER_ID_REQUIRED", ""),
         (MemberJoined(1, "broker-1", "", 0, "g", MEMBER, True, None, ()), "anna-1>broker-1", "JoinGroup", ""),
         (MemberToldToRejoin(1, "broker-1", "", 0, "g", MEMBER), "broker-1>anna-1", "REBALANCE_IN_PROGRESS", ""),
