@@ -1,7 +1,7 @@
 """The steps of one failover, election, rebalance or fenced write, to be played slowly: one arrow for each event. Pure.
 
 Transactions are in the order of their zxids and each process's events in the order in which it wrote them; an effect
-follows its cause, whatever the clocks say. Between processes the clocks decide.
+follows its certain cause, whatever the clocks say. Otherwise the clocks decide.
 """
 
 import heapq
@@ -136,7 +136,7 @@ def _microsecond(entry: Entry) -> int | None:
 
 
 def _in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """The earliest entry whose predecessor in its source, and whose cause, came already."""
+    """The earliest entry whose predecessor in its source, and whose certain cause, came already."""
     rows = sorted(entries, key=lambda each: each.seq)
     after: dict[int, list[Entry]] = {}
     waiting_count = {each.seq: 0 for each in rows}
@@ -165,7 +165,7 @@ def _edges(rows: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
         if source in last:
             yield last[source], entry
         last[source] = entry.seq
-        if entry.cause in seqs and entry.cause is not None and entry.cause < entry.seq:
+        if entry.certain and entry.cause in seqs and entry.cause is not None and entry.cause < entry.seq:
             yield entry.cause, entry
 
 

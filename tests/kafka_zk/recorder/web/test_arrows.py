@@ -82,6 +82,19 @@ def test_what_zookeeper_recorded(entry: Entry, expected: tuple[str, ...]) -> Non
     assert arrow_of(entry, "", {}) == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "how", "said"),
+    [
+        ("session began", {}, "A client opens session 0x7 with ZooKeeper."),
+        ("session ended", {"expired": False}, "A client closes session 0x7 with ZooKeeper."),
+        ("session ended", {"inferred": True}, "ZooKeeper ends session 0x7."),
+    ],
+)
+def test_a_session_without_a_name_belongs_to_a_client(kind: str, how: dict[str, bool], said: str) -> None:
+    arrow = arrow_of(session(kind, **how)._replace(actor="session 0x7"), "", {})
+    assert arrow is not None and arrow.said == said
+
+
 MEMBER = "anna-1"
 GROUP = "/consumers/g"
 

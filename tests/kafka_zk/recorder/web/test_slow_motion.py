@@ -50,6 +50,12 @@ def test_an_effect_follows_its_cause_whatever_the_clocks_say() -> None:
     assert [each.after for each in slow_motion(early).steps] == ["+0 ms", "+5 ms", "-5 ms"]
 
 
+def test_a_likely_cause_does_not_overrule_the_clocks() -> None:
+    """A report that arrives late may be ascribed to a change that came after it."""
+    told = [change(1, 1_000), fired(2, 990, cause=1)._replace(certain=False)]
+    assert seqs(slow_motion(told)) == [2, 1]
+
+
 def test_transactions_are_in_zxid_order_and_a_process_keeps_its_own() -> None:
     """Also where a clock was set back, or traces arrived later than ZooKeeper's changes."""
     told = [change(1, 1_005), change(2, 1_000), fired(3, 1_002), fired(4, 1_001), fired(5, 1_003, actor="broker-3")]
