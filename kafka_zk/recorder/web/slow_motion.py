@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.recorder.recording.entries import CHANGES, FROM_ZOOKEEPER, Entry
 from kafka_zk.recorder.recording.session_names import ZOOKEEPER, process_of
 from kafka_zk.recorder.web.arrows import YOU, arrow_of
@@ -22,7 +23,8 @@ AROUND_MS = 1_000
 MOST_STEPS = 200
 MOST_LANES = 12
 OTHERS = "others"
-_OF_CLUSTER = re.compile(r"(?:broker|controller)-\d+|session 0x[0-9a-f]+|ZooKeeper.*")
+_OF_CLUSTER = re.compile(r"(?:broker|controller)-\d+|session 0x[0-9a-f]+|ZooKeeper(?: .*)?")
+_DENIED = Denied.__name__
 _BROKER = re.compile(r"broker-(\d+)")
 
 
@@ -71,14 +73,14 @@ def involved(entries: Sequence[Entry], subject: str, to_ms: int, groups: Collect
 def _concerns(entry: Entry, subject: str, groups: Collection[str]) -> bool:
     name = group_of(subject)
     if subject == CLUSTER:
-        is_of_group = "group_id" in entry.document or entry.path.startswith(f"{CONSUMERS}/")
-        return not is_of_group and _OF_CLUSTER.fullmatch(entry.actor) is not None
+        is_of_clients = "group_id" in entry.document or entry.path.startswith(f"{CONSUMERS}/") or entry.kind == _DENIED
+        return not is_of_clients and _OF_CLUSTER.fullmatch(entry.actor) is not None
     if subject.startswith(f"{IN_BROKER} "):
         return entry.document.get("group_id") == name
     if subject.startswith(f"{IN_ZOOKEEPER} "):
         is_elsewhere = entry.path.startswith(f"{CONSUMERS}/") and not _is_below(entry.path, name)
         return _is_below(entry.path, name) or (group_of_member(entry.actor, groups) == name and not is_elsewhere)
-    return entry.kind not in CHANGES and entry.actor.startswith(subject)
+    return entry.kind not in CHANGES and f"{entry.actor} ".startswith(f"{subject} ")
 
 
 def _is_below(path: str, name: str) -> bool:

@@ -7,11 +7,13 @@ import pytest
 from kafka_zk.base.events import Event
 from kafka_zk.broker.controller.events import PartitionsMoved, RequestSent
 from kafka_zk.broker.controller.states import PartitionState
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.entries import Entry
 from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.web import slow_motion as module
 from kafka_zk.recorder.web.slow_motion import AROUND_MS, OTHERS, Play, group_of, involved, slow_motion
+from kafka_zk.recorder.zookeeper_health.events import ServerStateChanged
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 
@@ -109,6 +111,14 @@ def test_a_failover_has_no_group_and_a_rebalance_nothing_else() -> None:
     assert found == {
         "cluster": [1], "group g": [2, 3], "group h": [4, 5], "group of the broker g": [7], "ZooKeeper": []
     }  # fmt: skip
+
+
+def test_reports_about_clients_and_members_with_odd_names_are_no_part_of_a_failover() -> None:
+    denied = Denied(10, "broker-1", "no ACL", 0, "User:x", "h", "READ", "t", "FETCH", 1)
+    down = ServerStateChanged(12, "ZooKeeper zk1:2181", "", 0, "down", "serving", 0)
+    told = [reported(1, denied), fired(2, 11, actor="ZooKeeper_anna"), reported(3, down)]
+    for subject in ("cluster", "ZooKeeper"):
+        assert [each.seq for each in involved(told, subject, 20, {"ZooKeeper"})] == [3]
 
 
 def test_it_ends_with_the_effects_of_its_events() -> None:
