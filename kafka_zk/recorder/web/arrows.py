@@ -95,8 +95,9 @@ def _of_event(event: Event, entry: Entry, group_id: str, stale: Mapping[int, str
         told = f"ZooKeeper tells {event.actor} that {event.path} {_FIRED[event.type]}."
         return Arrow(ZOOKEEPER, process, "watch fires", znode, told)
     if isinstance(event, OperatorActed):
-        action = event.action.replace("-", " ")
-        return Arrow(YOU, target_of(event), action, znode, f"You {action} {event.target}.")
+        verb, _, thing = event.action.partition("-")
+        done = f"{verb} the {thing} of {event.target}" if thing else f"{verb} {event.target}"
+        return Arrow(YOU, target_of(event), event.action.replace("-", " "), znode, f"You {done}.")
     source, target, label = _ends(event, process, stale)
     return Arrow(source, target, label, znode, said)
 

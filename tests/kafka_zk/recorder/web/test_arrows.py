@@ -149,7 +149,7 @@ def test_what_processes_reported(event: Event, ends: str, label: str, znode: str
     [
         (WatchFired(1, "g_anna", "", 0, "/a", EventType.DELETED), "ZooKeeper tells g_anna that /a was deleted."),
         (Reread(1, "g_anna", "child", 0, "/a", True), "g_anna reads /a again (child)."),
-        (OperatorActed(1, "operator", "", 0, "fill-disk", "broker 2", "x"), "You fill disk broker 2."),
+        (OperatorActed(1, "operator", "", 0, "fill-disk", "broker 2", "x"), "You fill the disk of broker 2."),
         (CommitRefused(1, "g_anna", "", 0, TP, "gone"), "g_anna: its commit of t-3 is refused: gone."),
         (MemberSynced(1, "broker-1", "", 0, "g", MEMBER), "broker-1: anna-1 asks for its assignment."),
     ],
