@@ -17,10 +17,10 @@ from kafka_zk.spark_jobs.extraction import partitioning, session_settings
 from kafka_zk.spark_jobs.extraction.direct import delta_actions, delta_commit
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
 from kafka_zk.spark_jobs.extraction.in_table.table_offsets import (
-    NO_OFFSET,
     TableOffsets,
     TopicIds,
     application,
+    check_no_other_offsets,
     check_unmoved,
     table_offsets,
 )
@@ -43,24 +43,29 @@ class OffsetTables(DeltaTables):
 
     def offsets(self, target: str, tps: Collection[TopicPartition]) -> TableOffsets:
         """The group's offsets in the table; none if there is no table. Raises ExtractionFailed."""
-        found = self._read(target, tps)
+        versions = self._read(target)
+        found = table_offsets(versions, self._group, tps, self._ids)
+        check_no_other_offsets(versions, found, self._group)
         self._expected = found.offsets
         return found
 
-    def _read(self, target: str, tps: Collection[TopicPartition]) -> TableOffsets:
+    def _read(self, target: str) -> dict[str, int]:
+        """The versions of all applications; none if there is no table."""
         if not self._is_table(target):
-            return TableOffsets(dict.fromkeys(tps, NO_OFFSET), {})
-        change = delta_commit.DeltaCommit(self._spark, target).begun()
-        return table_offsets(_versions(self._spark, change), self._group, tps, self._ids)
+            return {}
+        return _versions(self._spark, delta_commit.DeltaCommit(self._spark, target).begun())
+
+    def _offsets_now(self, target: str, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return table_offsets(self._read(target), self._group, tps, self._ids).offsets
 
     def check(self, manifest: Manifest) -> None:
         """Raises ForeignCommit if another commit has moved one of the offsets."""
-        check_unmoved(self._expected, self._read(manifest.target, self._expected).offsets, self._group)
+        check_unmoved(self._expected, self._offsets_now(manifest.target, self._expected), self._group)
 
     def commit_of(self, manifest: Manifest) -> str | None:
         """RECORDS if the table's offsets are at the ends of the ranges, or beyond."""
         ends = {each.tp: each.until_offset for each in manifest.ranges}
-        found = self._read(manifest.target, ends).offsets
+        found = self._offsets_now(manifest.target, ends)
         return RECORDS if all(found[tp] >= end for tp, end in ends.items()) else None
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
