@@ -1,8 +1,11 @@
-"""After a second of waiting, a note gives the cause and the maximum wait."""
+"""Waits that end: after a second a note gives the cause and the maximum, and work that hangs is given up."""
 
 import threading
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
+T = TypeVar("T")
 Note = Callable[[str], None]
 """Receives a sentence for the user, perhaps from another thread."""
 TOLD_AFTER_S = 1.0
@@ -43,3 +46,30 @@ class Wait:
         if self._note is not None and self._is_long and self._told != self._cause:
             self._told = self._cause
             self._note(f"waiting up to {self._patience_ms / 1000:.0f} s: {self._cause}")
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """The result of ``work``, in a thread, because a server may send a byte at a time. Raises its errors, TimeoutError;
+    then the thread stays until the server is done.
+    """
+    done: SimpleQueue[T | _Failed] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put(work())
+        except Exception as error:
+            done.put(_Failed(error))
+
+    threading.Thread(target=run, name="bounded wait", daemon=True).start()
+    try:
+        found = done.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError(f"no whole answer within {seconds:g} s") from None
+    if isinstance(found, _Failed):
+        raise found.error
+    return found
+
+
+class _Failed:
+    def __init__(self, error: Exception) -> None:
+        self.error = error

@@ -14,7 +14,6 @@ from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile, staged_files
 from kafka_zk.spark_jobs.extraction.executor_writer import ExecutorWriter
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
-from kafka_zk.spark_jobs.extraction.inventory import is_data
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.parquet.job import local_path
 from kafka_zk.spark_jobs.extraction.parquet.task import FileSpec
@@ -84,13 +83,13 @@ class FileLake:
         return self._frames.empty()
 
     def staged(self, manifest: Manifest) -> Any:
+        """Raises ExtractionFailed if staged files are gone."""
+        self._folders.staged(manifest)
         return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
     def staged_files(self, manifest: Manifest) -> list[StagedFile]:
-        """Those of executors."""
-        staging = self._folders.staging(manifest)
-        data = [path for path, _ in self._files.walk(staging) if is_data(path)]
-        return staged_files(local_path(staging), data)
+        """Those of executors. Raises ExtractionFailed if some are gone."""
+        return staged_files(local_path(self._folders.staging(manifest)), self._folders.staged(manifest))
 
     def stage(
         self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str, table: FileSpec | str | None = None

@@ -3,11 +3,16 @@
 Folders and files are named by URIs. Failures raise py4j's ``Py4JJavaError``.
 """
 
+import errno
 import json
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+
+from kafka_zk.spark_jobs.extraction.parquet.job import local_path
+from kafka_zk.spark_jobs.extraction.stores import scheme_of
 
 _NOT_TO_BE_RENAMED = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.io.FileNotFoundException")
 
@@ -47,6 +52,8 @@ class HadoopFiles:
 
         ``rename`` would move the folder into an existing target.
         """
+        if scheme_of(source) == "file":
+            return rename_local_folder(local_path(source), local_path(target))
         files = self._jvm.org.apache.hadoop.fs
         path = self._path(source)
         context = files.FileContext.getFileContext(path.toUri(), self._configuration)
@@ -115,3 +122,14 @@ class HadoopFiles:
 
     def _path(self, uri: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(uri)
+
+
+def rename_local_folder(source: str, target: str) -> bool:
+    """As ``rename_folder``. Hadoop would copy the folder into a target that appears after its check."""
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT):
+            raise
+        return False
+    return True

@@ -23,6 +23,9 @@ from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 STAGING_FOLDER = "_kafka_zk_staging"  # Spark ignores names with a leading underscore
 
+APPLICATION_PREFIX = "kafka-zk-"
+"""Begins the names of the application transactions of Delta tables; the writer follows."""
+
 
 class State(enum.StrEnum):
     PLANNED = "planned"  # undecided, unless a table has the plan: the ranges may be extracted again or dropped

@@ -50,9 +50,10 @@ def check(masks: Sequence[Mask], key: bytes | None) -> None:
 
 
 def read_key(path: Path) -> bytes:
-    """The file's bytes, without white space around them. Raises OSError."""
+    """The file's bytes, without white space around them; too many bytes if it is too long. Raises OSError."""
     with path.open("rb") as file:
-        return file.read(_MOST_KEY_BYTES + 1).strip()
+        data = file.read(_MOST_KEY_BYTES + 1)
+    return data if len(data) > _MOST_KEY_BYTES else data.strip()
 
 
 def check_columns(masks: Sequence[Mask], columns: Any) -> None:
@@ -60,7 +61,10 @@ def check_columns(masks: Sequence[Mask], columns: Any) -> None:
     from pyspark.sql.types import AtomicType, VariantType
 
     types = {field.name.lower(): field.dataType for field in columns}
+    names = [field.name.lower() for field in columns]
     for mask in masks:
+        if names.count(mask.column.lower()) > 1:
+            raise WronglyAsked(f"--mask: several columns are called {mask.column}, except for upper and lower case")
         kind = types.get(mask.column.lower())
         if kind is None:
             raise WronglyAsked(f"--mask: there is no column {mask.column}, only {', '.join(columns.fieldNames())}")

@@ -77,7 +77,18 @@ class RangeFolders:
         if replaces or (copied and manifest.format == "parquet"):
             self._check_records(staging, files, records)
         found = Inventory(group, manifest.ranges, records, manifest.format, files, replaces).as_document()
-        self.files.write(self._description(manifest) if copied else f"{staging}/{inventories.FILE_NAME}", found)
+        self.files.write(self._inventory(manifest), found)
+
+    def staged(self, manifest: Manifest) -> list[str]:
+        """The paths of the files that ``complete`` has found. Raises ExtractionFailed if they are not all there."""
+        where = self._inventory(manifest)
+        data = self.files.read(where)
+        found = dict(self.files.walk(self.staging(manifest)))
+        if data is None or not (files := inventories.decode(where, data).files).items() <= found.items():
+            raise ExtractionFailed(
+                f"another run has removed staged files of {manifest.name}; nothing was published: run it again"
+            )
+        return sorted(files)
 
     def _check_records(self, staging: str, files: Mapping[str, int], records: int) -> None:
         """Count the records in the files' footers, because a stale listing may omit files."""
@@ -112,6 +123,12 @@ class RangeFolders:
 
     def _description(self, manifest: Manifest) -> str:
         return f"{self.staging(manifest)}.json"
+
+    def _inventory(self, manifest: Manifest) -> str:
+        """Where the inventory of the staged files is."""
+        if publication(manifest.target) is Publication.COPY:
+            return self._description(manifest)
+        return f"{self.staging(manifest)}/{inventories.FILE_NAME}"
 
     def _rename(self, manifest: Manifest) -> None:
         """Rename the folder, unless another group has published the range."""

@@ -25,7 +25,7 @@ from kafka_zk.spark_jobs.extraction.direct import delta_commit, iceberg_commit
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
 from kafka_zk.spark_jobs.extraction.file_lake import FileLake
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
-from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.manifest import APPLICATION_PREFIX, Manifest
 from kafka_zk.spark_jobs.extraction.parquet.task import FileSpec
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
@@ -249,7 +249,7 @@ class DeltaTables:
 
 
 def application_of(manifest: Manifest) -> str:
-    return f"kafka-zk-{manifest.writer}"
+    return f"{APPLICATION_PREFIX}{manifest.writer}"
 
 
 def delta_columns(written: Any, extraction: Extraction) -> delta_commit.Columns:

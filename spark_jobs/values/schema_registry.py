@@ -7,16 +7,14 @@ so they request only new ids. Source: the "Schema Registry API Reference" of Con
 import base64
 import functools
 import json
-import threading
-from collections.abc import Callable
 from http.client import HTTPException
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from kafka_zk.spark_jobs.errors import SourceError
+from kafka_zk.spark_jobs.waiting import within
 
 _TIMEOUT_S = 30
 """For each part of an answer."""
@@ -127,7 +125,7 @@ class SchemaRegistry:
     def _get(self, path: str) -> Any:
         request = Request(f"{self.url}{path}", headers=self._headers)
         try:
-            return self._decoded(_within(_ANSWER_S, lambda: _read(request)))
+            return self._decoded(within(_ANSWER_S, lambda: _read(request)))
         except HTTPError as error:
             with error:
                 if error.code == _NOT_FOUND:
@@ -164,28 +162,6 @@ class _Redirections(HTTPRedirectHandler):
         if new is not None and (new.host != req.host or (req.type, new.type) == ("https", "http")):
             new.remove_header("Authorization")
         return new
-
-
-def _within(seconds: float, work: Callable[[], bytes]) -> bytes:
-    """The result of ``work``, in a thread, because a server may send a byte at a time. Raises its errors, TimeoutError;
-    then the thread stays until the server is done.
-    """
-    done: SimpleQueue[bytes | Exception] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            done.put(work())
-        except Exception as error:
-            done.put(error)
-
-    threading.Thread(target=run, name="schema registry", daemon=True).start()
-    try:
-        found = done.get(timeout=seconds)
-    except Empty:
-        raise TimeoutError(f"no whole answer within {seconds:g} s") from None
-    if isinstance(found, Exception):
-        raise found
-    return found
 
 
 @functools.cache

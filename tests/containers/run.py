@@ -10,23 +10,24 @@ import pytest
 
 from tests.containers import images
 
-IN_CONTAINERS = (
+IN_CONTAINERS = ("tests/integration/clients/test_producer.py", "tests/kafka_zk/testing")
+WEEKLY_IN_CONTAINERS = (
     "tests/integration/clients/test_reader.py",
-    "tests/integration/clients/test_producer.py",
     "tests/integration/brokers/test_broker_lifecycle.py",
     "tests/integration/brokers/test_zookeeper_security.py",
-    "tests/kafka_zk/testing",
 )
 
 
 def main() -> int:
-    images.build(is_slice="--slice" in sys.argv)
-    zookeeper = images.zookeeper_image()
     given = sys.argv[1:]
+    is_slice = "--slice" in given
+    images.build(is_slice=is_slice)
+    zookeeper = images.zookeeper_image()
+    again = IN_CONTAINERS if is_slice else (*IN_CONTAINERS, *WEEKLY_IN_CONTAINERS)
     run = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--durations", "5"]
     embedded = [*run, "--dist", "loadgroup", *given, "-m", "containers", "tests/containers"]
     used = ["--containers", f"--zookeeper-image={zookeeper}", f"--broker-image={images.BROKER}"]
-    contained = [*run, "--dist", "loadfile", *given, *used, "-m", "integration and not embedded", *IN_CONTAINERS]
+    contained = [*run, "--dist", "loadfile", *given, *used, "-m", "integration and not embedded", *again]
     return max(_exit_code(command) for command in (embedded, contained))
 
 

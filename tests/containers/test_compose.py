@@ -99,6 +99,7 @@ def healthy(compose: Compose, service: str) -> bool:
     return shown.stdout.strip() == "healthy"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("up", [("compose.yml", {}), ("compose-ensemble.yml", {})], indirect=True, ids=lambda up: up[0])
 def test_three_brokers_come_up_healthy_and_serve(up: Compose) -> None:
     for port in PORTS:

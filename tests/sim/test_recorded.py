@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.recording.entries import SESSION_ENDED
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.sim.replay.recorded import record
@@ -45,6 +46,12 @@ def test_what_processes_tell_follows_from_what_zookeeper_has(played: RecordingAp
     fired = [each for each in entries if each["kind"] == "WatchFired" and not each["line"].startswith("lost ")]
     assert fired
     assert [each["line"] for each in fired if each["cause"] is None or not each["certain"]] == []
+
+
+def test_the_session_of_a_paused_broker_expires(played: RecordingApi) -> None:
+    entries = played.entries({"from_ms": "0", "to_ms": str(9 * 10**12)})["entries"]
+    ended = [each["line"] for each in entries if each["kind"] == SESSION_ENDED]
+    assert set(ended) == {"the session of broker-1 ended: it expired"}
 
 
 def test_what_was_done_in_the_run_of_a_seed_are_its_steps() -> None:

@@ -212,7 +212,7 @@ class Causality:
         return [*begun, *self._stopped(seq, act)]
 
     def _started(self, seq: int, act: OperatorActed) -> list[Explained]:
-        target = _target(act)
+        target = target_of(act)
         begun = self._begun.pop(target, [])
         if begun and act.time_ms - begun[0].time_ms <= TOLD_LATE_MS:
             return [Explained(each.seq, seq) for each in begun]
@@ -220,7 +220,7 @@ class Causality:
         return []
 
     def _stopped(self, seq: int, act: OperatorActed) -> list[Explained]:
-        target = _target(act)
+        target = target_of(act)
         if target in self._acts and self._acts[target].action in _UNDOES.get(act.action, ()):
             del self._acts[target]
         if act.action not in _ENDS_SESSIONS:
@@ -238,8 +238,8 @@ def _outage(known: _Outage | None, seq: int, event: EnsembleStateChanged) -> _Ou
     return None if known is None else known._replace(to_ms=event.time_ms if known.to_ms is None else known.to_ms)
 
 
-def _target(act: OperatorActed) -> str:
-    """``broker 1`` is broker-1, ``board/anna`` is the member board_anna."""
+def target_of(act: OperatorActed) -> str:
+    """The process that was acted on: ``broker 1`` is broker-1, ``board/anna`` is the member board_anna."""
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
 
 

@@ -183,17 +183,19 @@ class RecordingApi:
         found.sort(key=lambda each: each.from_ms)
         told = [_act(each) for each in self._recording.entries.operator_acts(from_ms, to_ms, MOST_EPISODES)]
         refusals = self._recording.entries.fenced(from_ms, to_ms, MOST_MOVES)
-        told += [_fenced(each) for each in fenced_writes(refusals)[-MOST_EPISODES:]]
+        fenced = fenced_writes(refusals)
+        count = len(told) + len(fenced) + len(found)
+        told += [_fenced(each) for each in fenced[-MOST_EPISODES:]]
         told += [self._priced(each) for each in found[-MOST_EPISODES:]]
         told.sort(key=lambda each: int(each["from_ms"]))
-        return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
+        return {"count": count, "episodes": told[-MOST_EPISODES:]}
 
     def play(self, query: Query) -> Document:
         """The steps of one of the ``episodes`` in slow motion, with its ``subject``, ``seq`` and times."""
         first = self._recording.entries.entry(_number(query, "seq"))
         from_ms, to_ms, subject = _number(query, "from_ms"), _number(query, "to_ms"), query.get("subject", "")
         if subject == FENCED and first is not None:
-            found = fenced_play(self._recording, first, self._chain)
+            found = fenced_play(self._recording, first, to_ms, self._chain)
         else:
             found = episode_play(self._recording, subject, from_ms, to_ms, self._chain)
         return {**found._asdict(), "steps": [each._asdict() for each in found.steps]}

@@ -9,8 +9,9 @@ from kafka_zk.broker.controller import events as controller
 from kafka_zk.broker.group import events as coordinator
 from kafka_zk.broker.replica import events as replica
 from kafka_zk.rebalance import events as group
+from kafka_zk.recorder.recording.causality import target_of
 from kafka_zk.recorder.recording.entries import CHANGED, CHANGES, CREATED, SESSION_BEGAN, SESSION_ENDED, Entry
-from kafka_zk.recorder.recording.session_names import ZOOKEEPER, process_of
+from kafka_zk.recorder.recording.session_names import ZOOKEEPER, process_of, unnamed
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
 from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode
 from kafka_zk.recorder.timeline.sentences import Mark, api_name, sentence
@@ -21,7 +22,6 @@ from kafka_zk.registry.znodes import brokers, consumers, topics
 from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH
 
 YOU = "you"
-_ACTED_ON_BROKER = re.compile(r"broker \d+")
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _FIRED = {
     EventType.CREATED: "was created",
@@ -75,12 +75,17 @@ def _of_change(entry: Entry) -> Arrow:
 
 def _of_session(entry: Entry) -> Arrow:
     process = process_of(entry.actor)
+    is_named = process != unnamed(entry.document["session"])
+    client = process if is_named else "A client"
     if entry.kind == SESSION_BEGAN:
-        return Arrow(process, ZOOKEEPER, "opens a session", "", f"{process} opens a session with ZooKeeper.")
+        said = f"{client} opens {'a session' if is_named else process} with ZooKeeper."
+        return Arrow(process, ZOOKEEPER, "opens a session", "", said)
     if entry.document.get("expired") is False:
-        return Arrow(process, ZOOKEEPER, "closes its session", "", f"{process} closes its session with ZooKeeper.")
+        said = f"{client} closes {'its session' if is_named else process} with ZooKeeper."
+        return Arrow(process, ZOOKEEPER, "closes its session", "", said)
     why = ", from which it heard nothing for the whole session timeout" if entry.document.get("expired") else ""
-    return Arrow(ZOOKEEPER, process, "ends the session", "", f"ZooKeeper ends the session of {process}{why}.")
+    said = f"ZooKeeper ends {f'the session of {process}' if is_named else process}{why}."
+    return Arrow(ZOOKEEPER, process, "ends the session", "", said)
 
 
 def _of_event(event: Event, entry: Entry, group_id: str, stale: Mapping[int, str]) -> Arrow:
@@ -90,9 +95,9 @@ def _of_event(event: Event, entry: Entry, group_id: str, stale: Mapping[int, str
         told = f"ZooKeeper tells {event.actor} that {event.path} {_FIRED[event.type]}."
         return Arrow(ZOOKEEPER, process, "watch fires", znode, told)
     if isinstance(event, OperatorActed):
-        target = event.target.replace(" ", "-") if _ACTED_ON_BROKER.fullmatch(event.target) else event.target
-        action = event.action.replace("-", " ")
-        return Arrow(YOU, target.replace("/", "_", 1), action, znode, f"You {action} {event.target}.")
+        verb, _, thing = event.action.partition("-")
+        done = f"{verb} the {thing} of {event.target}" if thing else f"{verb} {event.target}"
+        return Arrow(YOU, target_of(event), event.action.replace("-", " "), znode, f"You {done}.")
     source, target, label = _ends(event, process, stale)
     return Arrow(source, target, label, znode, said)
 
@@ -104,8 +109,6 @@ def _ends(event: Event, process: str, stale: Mapping[int, str]) -> tuple[str, st
             return process, ZOOKEEPER, "reads"
         case group.Committed():
             return process, ZOOKEEPER, "commits"
-        case group.CommitRefused():
-            return process, ZOOKEEPER, "commit refused"
         case controller.RequestSent() | controller.RequestFailed():
             end = "answered" if isinstance(event, controller.RequestSent) else "fails"
             return process, f"broker-{event.broker_id}", f"{api_name(event.api)} {end}"

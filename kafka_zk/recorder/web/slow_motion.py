@@ -1,18 +1,20 @@
 """The steps of one failover, election, rebalance or fenced write, to be played slowly: one arrow for each event. Pure.
 
 Transactions are in the order of their zxids and each process's events in the order in which it wrote them; an effect
-follows its cause, whatever the clocks say. Between processes the clocks decide.
+follows its certain cause, whatever the clocks say. Otherwise the clocks decide.
 """
 
 import heapq
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.recorder.recording.entries import CHANGES, FROM_ZOOKEEPER, Entry
 from kafka_zk.recorder.recording.session_names import ZOOKEEPER, process_of
 from kafka_zk.recorder.web.arrows import YOU, arrow_of
 from kafka_zk.recorder.web.episodes import CLUSTER, IN_BROKER, IN_ZOOKEEPER
+from kafka_zk.recorder.web.group_members import group_of_member
 from kafka_zk.recorder.web.narration import shortened
 from kafka_zk.registry.znodes.consumers import CONSUMERS, group_path
 
@@ -21,7 +23,8 @@ AROUND_MS = 1_000
 MOST_STEPS = 200
 MOST_LANES = 12
 OTHERS = "others"
-_OF_CLUSTER = re.compile(r"(?:broker|controller)-\d+|session 0x[0-9a-f]+|ZooKeeper.*")
+_OF_CLUSTER = re.compile(r"(?:broker|controller)-\d+|session 0x[0-9a-f]+|ZooKeeper(?: .*)?")
+_DENIED = Denied.__name__
 _BROKER = re.compile(r"broker-(\d+)")
 
 
@@ -44,37 +47,40 @@ class Step(NamedTuple):
 
 
 class Play(NamedTuple):
-    """At most MOST_STEPS of ``step_count`` steps. ``lanes``: you, brokers, ZooKeeper and its clients."""
+    """At most MOST_STEPS steps. ``lanes``: you, brokers, ZooKeeper and its clients. ``is_whole``: True if all steps are
+    there.
+    """
 
     lanes: tuple[str, ...]
     steps: tuple[Step, ...]
-    step_count: int
+    is_whole: bool
 
 
-def involved(entries: Sequence[Entry], subject: str, to_ms: int) -> list[Entry]:
+def involved(entries: Sequence[Entry], subject: str, to_ms: int, groups: Collection[str]) -> list[Entry]:
     """The entries that belong to an episode: those of its subject until its end, and the later effects of these.
 
     Args:
         entries: sorted by time, from the episode's begin to AROUND_MS after its end.
+        groups: all groups in ZooKeeper.
     """
     found: dict[int, Entry] = {}
     for entry in entries:
-        if _concerns(entry, subject) and (entry.time_ms <= to_ms or entry.cause in found):
+        if _concerns(entry, subject, groups) and (entry.time_ms <= to_ms or entry.cause in found):
             found[entry.seq] = entry
     return list(found.values())
 
 
-def _concerns(entry: Entry, subject: str) -> bool:
+def _concerns(entry: Entry, subject: str, groups: Collection[str]) -> bool:
     name = group_of(subject)
     if subject == CLUSTER:
-        is_of_group = "group_id" in entry.document or entry.path.startswith(f"{CONSUMERS}/")
-        return not is_of_group and _OF_CLUSTER.fullmatch(entry.actor) is not None
+        is_of_clients = "group_id" in entry.document or entry.path.startswith(f"{CONSUMERS}/") or entry.kind == _DENIED
+        return not is_of_clients and _OF_CLUSTER.fullmatch(entry.actor) is not None
     if subject.startswith(f"{IN_BROKER} "):
         return entry.document.get("group_id") == name
     if subject.startswith(f"{IN_ZOOKEEPER} "):
         is_elsewhere = entry.path.startswith(f"{CONSUMERS}/") and not _is_below(entry.path, name)
-        return _is_below(entry.path, name) or (entry.actor.startswith(f"{name}_") and not is_elsewhere)
-    return entry.kind not in CHANGES and entry.actor.startswith(subject)
+        return _is_below(entry.path, name) or (group_of_member(entry.actor, groups) == name and not is_elsewhere)
+    return entry.kind not in CHANGES and f"{entry.actor} ".startswith(f"{subject} ")
 
 
 def _is_below(path: str, name: str) -> bool:
@@ -108,8 +114,9 @@ def slow_motion(entries: Iterable[Entry], group_id: str = "", stale: Mapping[int
         source, target, label, znode, said = arrows[entry.seq]
         ends = places.get(source, last), places.get(target, last)
         after = _after(shown[0], entry)
-        steps.append(Step(entry.seq, entry.time_ms, _microsecond(entry), after, *ends, label, znode, shortened(said)))
-    return Play(lanes, tuple(steps), len(ordered))
+        texts = shortened(label), znode, shortened(said)
+        steps.append(Step(entry.seq, entry.time_ms, _microsecond(entry), after, *ends, *texts))
+    return Play(lanes, tuple(steps), len(ordered) <= MOST_STEPS)
 
 
 def _after(first: Entry, entry: Entry) -> str:
@@ -131,7 +138,7 @@ def _microsecond(entry: Entry) -> int | None:
 
 
 def _in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """The earliest entry whose predecessor in its source, and whose cause, came already."""
+    """The earliest entry whose predecessor in its source, and whose certain cause, came already."""
     rows = sorted(entries, key=lambda each: each.seq)
     after: dict[int, list[Entry]] = {}
     waiting_count = {each.seq: 0 for each in rows}
@@ -160,7 +167,7 @@ def _edges(rows: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
         if source in last:
             yield last[source], entry
         last[source] = entry.seq
-        if entry.cause in seqs and entry.cause is not None and entry.cause < entry.seq:
+        if entry.certain and entry.cause in seqs and entry.cause is not None and entry.cause < entry.seq:
             yield entry.cause, entry
 
 

@@ -140,10 +140,10 @@ class _LoggedTree(ZnodeTree):
         self._write(session_id, operations, results)
         return results, events
 
-    def remove_ephemerals(self, session_id: int) -> list[WatchedEvent]:
-        events = super().remove_ephemerals(session_id)
+    def end_session(self, session_id: int, *, expired: bool) -> list[WatchedEvent]:
+        events = super().end_session(session_id, expired=expired)
         gone = tuple(event.path for event in events if event.type is EventType.DELETED)
-        self._log(session_id, (SessionClosed(gone),))
+        self._log(session_id, (SessionClosed(gone, expired),))
         return events
 
     def restore(self, backup: Backup) -> None:

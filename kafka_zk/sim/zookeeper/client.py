@@ -155,7 +155,7 @@ class SimClient:
         def run(server: Server, session: Session) -> None:
             if session.link is not None:
                 server.forget(session.link)
-            server.end_session(session)
+            server.end_session(session, expired=False)
 
         if self._closed or self._link is None:
             self._end()

@@ -244,10 +244,10 @@ class Server:
         if link is not None:
             self._child_watches[path][link] = None
 
-    def end_session(self, session: Session) -> None:
+    def end_session(self, session: Session, *, expired: bool) -> None:
         """End a closed or expired session: delete its ephemerals and close its connection."""
         del self.sessions[session.session_id]
-        self.fire(self.tree.remove_ephemerals(session.session_id))
+        self.fire(self.tree.end_session(session.session_id, expired=expired))
         link = session.link
         if link is not None:
             self.forget(link)
@@ -267,7 +267,7 @@ class Server:
             if self.sessions.get(session.session_id) is not session or not self.running:
                 return
             if self.now_ms >= session.last_seen_ms + session.timeout_ms:
-                self.end_session(session)
+                self.end_session(session, expired=True)
             else:
                 self.call_at(session.last_seen_ms + session.timeout_ms + 0.001, check)
 

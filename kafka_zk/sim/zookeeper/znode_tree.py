@@ -135,8 +135,10 @@ class ZnodeTree:
             events.extend(fired)
         return results, events
 
-    def remove_ephemerals(self, session_id: int) -> list[WatchedEvent]:
-        """The session is closed: delete its ephemerals under one zxid, in the order of their paths."""
+    def end_session(self, session_id: int, *, expired: bool) -> list[WatchedEvent]:
+        """Delete the session's ephemerals under one zxid, in the order of their paths. ``expired``: False if its client
+        closed it; for logs of writes.
+        """
         self.next_zxid()
         events: list[WatchedEvent] = []
         for path in [p for p in self.paths() if self._nodes[p].ephemeral_owner == session_id]:

@@ -45,4 +45,4 @@ class SimZooKeeper(Server):
         session_id = who if isinstance(who, int) else who.session_id
         session = self.sessions.get(session_id or 0)
         if session is not None:
-            self.end_session(session)
+            self.end_session(session, expired=True)

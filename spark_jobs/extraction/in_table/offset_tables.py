@@ -17,10 +17,10 @@ from kafka_zk.spark_jobs.extraction import partitioning, session_settings
 from kafka_zk.spark_jobs.extraction.direct import delta_actions, delta_commit
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile
 from kafka_zk.spark_jobs.extraction.in_table.table_offsets import (
-    NO_OFFSET,
     TableOffsets,
     TopicIds,
     application,
+    check_no_other_offsets,
     check_unmoved,
     table_offsets,
 )
@@ -43,26 +43,29 @@ class OffsetTables(DeltaTables):
 
     def offsets(self, target: str, tps: Collection[TopicPartition]) -> TableOffsets:
         """The group's offsets in the table; none if there is no table. Raises ExtractionFailed."""
-        found = self._read(target, tps)
+        versions = self._read(target)
+        found = table_offsets(versions, self._group, tps, self._ids)
+        check_no_other_offsets(versions, found, self._group)
         self._expected = found.offsets
         return found
 
-    def _read(self, target: str, tps: Collection[TopicPartition]) -> TableOffsets:
+    def _read(self, target: str) -> dict[str, int]:
+        """The versions of all applications; none if there is no table."""
         if not self._is_table(target):
-            return TableOffsets(dict.fromkeys(tps, NO_OFFSET), {})
-        change = delta_commit.DeltaCommit(self._spark, target).begun()
-        return table_offsets(_versions(self._spark, change), self._group, tps, self._ids)
+            return {}
+        return _versions(self._spark, delta_commit.DeltaCommit(self._spark, target).begun())
+
+    def _offsets_now(self, target: str, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return table_offsets(self._read(target), self._group, tps, self._ids).offsets
 
     def check(self, manifest: Manifest) -> None:
-        """Raises ForeignCommit if another commit has moved offsets of the ranges."""
-        ends = {each.tp: each.until_offset for each in manifest.ranges}
-        expected = {tp: self._expected[tp] for tp in ends}
-        check_unmoved(expected, self._read(manifest.target, ends).offsets, self._group)
+        """Raises ForeignCommit if another commit has moved one of the offsets."""
+        check_unmoved(self._expected, self._offsets_now(manifest.target, self._expected), self._group)
 
     def commit_of(self, manifest: Manifest) -> str | None:
         """RECORDS if the table's offsets are at the ends of the ranges, or beyond."""
         ends = {each.tp: each.until_offset for each in manifest.ranges}
-        found = self._read(manifest.target, ends).offsets
+        found = self._offsets_now(manifest.target, ends)
         return RECORDS if all(found[tp] >= end for tp, end in ends.items()) else None
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
@@ -89,7 +92,10 @@ class OffsetTables(DeltaTables):
 
 
 class Moves(NamedTuple):
-    """The transactions that move the offsets ``expected`` to ``ends``."""
+    """The transactions that move offsets to ``ends``, if all those of the plan are still as ``expected``.
+
+    All, because a commit of the same group and topics removes the staged files of this one.
+    """
 
     spark: Any
     group: str
@@ -99,12 +105,14 @@ class Moves(NamedTuple):
 
     def check(self, change: Any) -> None:
         """Raises ExtractionFailed, too, for a table that forgets offsets."""
-        for tp in self.ends:
+        for tp in self.expected:
             change.txnVersion(application(self.group, tp, self.ids))
-        check_unmoved({tp: self.expected[tp] for tp in self.ends}, self._found(change), self.group)
+        check_unmoved(self.expected, self._found(change), self.group)
 
     def are_committed(self, change: Any) -> bool:
-        return self._found(change) == self.ends
+        """True if they may be: their offsets have moved, perhaps by another run, or beyond ``ends`` by a later one."""
+        found = self._found(change)
+        return all(found[tp] != self.expected[tp] for tp in self.ends)
 
     def actions(self, now_ms: int) -> list[str]:
         return [
@@ -113,7 +121,7 @@ class Moves(NamedTuple):
         ]
 
     def _found(self, change: Any) -> dict[TopicPartition, int]:
-        return table_offsets(_versions(self.spark, change), self.group, self.ends, self.ids).offsets
+        return table_offsets(_versions(self.spark, change), self.group, self.expected, self.ids).offsets
 
 
 def _versions(spark: Any, change: Any) -> dict[str, int]:
@@ -134,6 +142,4 @@ def _conflicts_told(group: str) -> Iterator[None]:
     except Py4JJavaError as error:
         if _CONCURRENT not in str(error):
             raise
-        raise ForeignCommit(
-            f"another extraction of group {group} has moved the table's offsets meanwhile"
-        ) from error
+        raise ForeignCommit(f"another extraction of group {group} has moved the table's offsets meanwhile") from error

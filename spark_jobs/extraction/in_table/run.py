@@ -19,7 +19,7 @@ from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.group_admin import CommittedOffset
 from kafka_zk.clients.connection.errors import KafkaError
-from kafka_zk.spark_jobs.errors import DataLoss
+from kafka_zk.spark_jobs.errors import DataLoss, ExtractionFailed, ForeignCommit
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.direct.staged_files import REFUSALS
 from kafka_zk.spark_jobs.extraction.in_table.offset_tables import OffsetTables
@@ -96,7 +96,9 @@ class TableRun:
         try:
             staged = stage(self._lake, manifest, self._extraction, self._servers, self._note)
             self._lake.publish(manifest)
-        except REFUSALS:
+        except ForeignCommit:
+            raise
+        except (*REFUSALS, ExtractionFailed):
             self._tables.check(manifest)  # a run that was faster has removed the staging folder
             raise
         finally:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.spark_jobs.errors import ForeignCommit
+from kafka_zk.spark_jobs.errors import ExtractionFailed, ForeignCommit
+from kafka_zk.spark_jobs.extraction.manifest import APPLICATION_PREFIX
 
 _PREFIX = "kafka-zk/"
 _NO_ID = "-"
@@ -70,3 +71,13 @@ def check_unmoved(expected: Mapping[TopicPartition, int], found: Mapping[TopicPa
             raise ForeignCommit(
                 f"another extraction of group {group} has moved the table's offset of {tp} to {found[tp]} meanwhile"
             )
+
+
+def check_no_other_offsets(versions: Mapping[str, int], found: TableOffsets, group: str) -> None:
+    """Raises ExtractionFailed if the group is new to a table with records whose offsets are in a ZooKeeper."""
+    is_new = not found.outdated and all(offset == NO_OFFSET for offset in found.offsets.values())
+    if is_new and any(name.startswith(APPLICATION_PREFIX) for name in versions):
+        raise ExtractionFailed(
+            f"the table has records of extractions with --zookeeper and no offsets of group {group}, so the records of "
+            "these topics could be there twice: give --zookeeper again, or another --to"
+        )

@@ -12,6 +12,10 @@ def check(asked: Extraction) -> None:
             f"--bootstrap-server needs --format {DELTA}: only a Delta table has the offsets in the commit that adds "
             "the records; give --zookeeper for other formats"
         )
-    refused = {"--cdc": asked.cdc is not None, "--merge-schema": asked.merge_schema}
+    refused = {
+        "--cdc": asked.cdc is not None,
+        "--merge-schema": asked.merge_schema,
+        "--wait": asked.wait_ms > 0,  # the group has no members
+    }
     if (option := next((name for name, given in refused.items() if given), None)) is not None:
         raise WronglyAsked(f"--bootstrap-server cannot be combined with {option}: give --zookeeper")

@@ -8,33 +8,41 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.waiting import Note
+from kafka_zk.spark_jobs.waiting import Note, within
 
 _ENDPOINT = "/api/v1/lineage"
 _TIMEOUT_S = 5.0
-"""For each part of an exchange."""
 _FIRST_ERROR = 300
 
 
 class Emitter:
-    """``target``: http://HOST:PORT, https://HOST:PORT, or a file. ``api_key``: for the server alone.
+    """``target``: http://HOST:PORT, https://HOST:PORT, or a file. ``api_key``: for the server alone; white space around
+    it does not count. ``timeout_s``: of one event.
 
     Redirections are not followed: the key stays with the host that it is for.
     """
 
-    def __init__(self, target: str, api_key: str | None, note: Note) -> None:
-        """Raises WronglyAsked."""
+    def __init__(self, target: str, api_key: str | None, note: Note, timeout_s: float = _TIMEOUT_S) -> None:
+        """Raises WronglyAsked, never with the key."""
         self._target = target
-        self._api_key = api_key
+        self._api_key = (api_key or "").strip()
         self._note = note
-        self._url = urlsplit(target)
-        self._is_server = self._url.scheme in ("http", "https")
-        if self._is_server and (not self._url.hostname or self._url.username is not None):
+        self._timeout_s = timeout_s
+        try:
+            self._url = urlsplit(target)
+            self._is_server = self._url.scheme in ("http", "https")
+            is_wrong = self._is_server and (not self._url.hostname or self._url.username is not None)
+            self._port = self._url.port if self._is_server else None
+        except ValueError:  # brackets without an address, a port that is no number
+            is_wrong = True
+        if is_wrong:
             raise WronglyAsked("--openlineage is not http://HOST:PORT, https://HOST:PORT or a file")
+        if not (self._api_key.isascii() and self._api_key.isprintable()):  # the client's error would show it
+            raise WronglyAsked("OPENLINEAGE_API_KEY has characters that an HTTP header cannot have")
 
     def emit(self, event: Mapping[str, Any]) -> None:
         try:
-            self._post(event) if self._is_server else self._append(event)
+            within(self._timeout_s, lambda: self._post(event) if self._is_server else self._append(event))
         except (OSError, HTTPException, ValueError) as error:
             self._note(f"OpenLineage has no {event['eventType']} event of this run: {error or type(error).__name__}")
 
@@ -47,7 +55,7 @@ class Emitter:
         headers = {"Content-Type": "application/json"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
-        connection = kind(self._url.hostname or "", self._url.port, timeout=_TIMEOUT_S)
+        connection = kind(self._url.hostname or "", self._port, timeout=self._timeout_s)
         try:
             connection.request("POST", f"{self._url.path.rstrip('/')}{_ENDPOINT}", json.dumps(event), headers)
             status = connection.getresponse().status

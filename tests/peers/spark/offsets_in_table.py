@@ -25,49 +25,67 @@ FOR_SPARKS_WRITER = "offset >= 0"
 FORGETS = "delta.setTransactionRetentionDuration"
 
 
-def observe(spark: Any, bootstrap: str, target: str) -> dict[str, Any]:
-    """Each entry: what the table then holds, and what a run said."""
-    told: dict[str, Any] = {}
-    asked = Extraction(
-        bootstrap_servers=bootstrap, group=GROUP, topics=(TOPIC,), target=target, format="delta", decode="string",
-        partition_by=("partition",),
-    )  # fmt: skip
+class Observer:
+    """``target``: a table that is not there yet. Each entry of what is told: what the table then holds, and what a run
+    said.
+    """
 
-    def after(extraction: Extraction = asked) -> list[Any]:
-        said = _said(spark, extraction)
-        return [_count(spark, target), said]
+    def __init__(self, spark: Any, bootstrap: str, target: str) -> None:
+        self._spark = spark
+        self._bootstrap = bootstrap
+        self._target = target
+        self._asked = Extraction(
+            bootstrap_servers=bootstrap, group=GROUP, topics=(TOPIC,), target=target, format="delta", decode="string",
+            partition_by=("partition",),
+        )  # fmt: skip
+        self._of_sparks_writer = replace(self._asked, where=FOR_SPARKS_WRITER)
 
-    with BlockingAdmin(None, bootstrap_servers=bootstrap) as admin:
-        admin.create_topic(TOPIC, 2, 1)
-        _write(bootstrap)
-        told["planned"] = job.plan(asked, spark=spark).lag_before
-        told["first"] = after()
-        told["again"] = after()
-        _write(bootstrap)
-        (left,) = _leave_attempt(asked, target)
-        told["by Spark's writer"] = after(replace(asked, where=FOR_SPARKS_WRITER))
-        told["left by a dead run"] = left.exists()
-        _write(bootstrap)
-        told["slept before it committed"] = _slept(spark, asked, asked, Lakes, "publish")
-        _write(bootstrap)
-        sparks = replace(asked, where=FOR_SPARKS_WRITER)
-        told["slept while it committed"] = _slept(spark, sparks, asked, Moves, "actions")
-        told["mirrored"] = _offsets(admin)
-        admin.groups.delete_groups([GROUP])
-        told["after expired offsets"] = [*after(), _offsets(admin)]
-        _forget_log(spark, target)
-        told["after the log's clean-up"] = after()
-        _write(bootstrap)
-        told["with another column"] = after(replace(asked, select="*, 1 AS more"))
-        spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('{FORGETS}' = 'interval 1 days')")
-        told["in a table that forgets"] = after()
-        spark.sql(f"ALTER TABLE delta.`{target}` UNSET TBLPROPERTIES ('{FORGETS}')")
-        told["in one that does not"] = after()
-        _recreate(admin)
-        _write(bootstrap)
-        told["of a recreated topic"] = after()
-        told["from its beginning"] = after(replace(asked, fail_on_data_loss=False))
-    return told
+    def begin(self) -> dict[str, Any]:
+        spark, asked = self._spark, self._asked
+        told: dict[str, Any] = {}
+        with self._admin() as admin:
+            admin.create_topic(TOPIC, 2, 1)
+            _write(self._bootstrap)
+            told["planned"] = job.plan(asked, spark=spark).lag_before
+            told["first"] = self._after()
+            _write(self._bootstrap)
+            told["slept while it committed"] = _slept(spark, self._of_sparks_writer, asked, Moves, "actions")
+            told["mirrored"] = _offsets(admin)
+        return told
+
+    def go_on(self) -> dict[str, Any]:
+        """After ``begin``."""
+        spark, target, asked = self._spark, self._target, self._asked
+        told: dict[str, Any] = {"again": self._after()}
+        with self._admin() as admin:
+            _write(self._bootstrap)
+            (left,) = _leave_attempt(asked, target)
+            told["by Spark's writer"] = self._after(self._of_sparks_writer)
+            told["left by a dead run"] = left.exists()
+            _write(self._bootstrap)
+            told["slept before it committed"] = _slept(spark, asked, asked, Lakes, "publish")
+            admin.groups.delete_groups([GROUP])
+            told["after expired offsets"] = [*self._after(), _offsets(admin)]
+            _forget_log(spark, target)
+            told["after the log's clean-up"] = self._after()
+            _write(self._bootstrap)
+            told["with another column"] = self._after(replace(asked, select="*, 1 AS more"))
+            spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('{FORGETS}' = 'interval 1 days')")
+            told["in a table that forgets"] = self._after()
+            spark.sql(f"ALTER TABLE delta.`{target}` UNSET TBLPROPERTIES ('{FORGETS}')")
+            told["in one that does not"] = self._after()
+            _recreate(admin)
+            _write(self._bootstrap)
+            told["of a recreated topic"] = self._after()
+            told["from its beginning"] = self._after(replace(asked, fail_on_data_loss=False))
+        return told
+
+    def _after(self, extraction: Extraction | None = None) -> list[Any]:
+        said = _said(self._spark, extraction or self._asked)
+        return [_count(self._spark, self._target), said]
+
+    def _admin(self) -> BlockingAdmin:
+        return BlockingAdmin(None, bootstrap_servers=self._bootstrap)
 
 
 def _said(spark: Any, extraction: Extraction) -> Any:

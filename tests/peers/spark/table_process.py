@@ -1,12 +1,12 @@
 """What the commits of tables do, and two extractions at once: run by the PySpark for which tables have jars.
 
     python -m tests.peers.spark.table_process '{"conf": {"spark.jars": "..."}, "tables": {"delta": FOLDER},
-        "files": {"delta": [FOLDER, STAGING]}, "offsets": [BOOTSTRAP, FOLDER], "at once": PAIRS}'
+        "files": {"delta": [FOLDER, STAGING]}, "offsets": [BOOTSTRAP, FOLDER], "more offsets": true, "at once": PAIRS}'
 
 ``PAIRS`` are [step, fields, fields]: two extractions by their fields, in a session each, which wait for each other at
 the beginning of the step. Prints JSON: of each table what ``observe`` says, of those of ``files`` what that of
-``executor_files`` says, of ``offsets`` what that of ``offsets_in_table`` says, and of each extraction how many records
-it had and who wrote them, or why it failed.
+``executor_files`` says, of ``offsets`` what the observer of ``offsets_in_table`` says, and of each extraction how many
+records it had and who wrote them, or why it failed.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
     for format, (target, staging) in asked["files"].items():
         print(f"{format} {target}", file=sys.stderr)
         told["files"][format] = executor_files.observe(spark, format, target, Path(staging))
-    told["offsets"] = offsets_in_table.observe(spark, *asked["offsets"])
+    observer = offsets_in_table.Observer(spark, *asked["offsets"])
+    told["offsets"] = observer.begin()
+    told["more offsets"] = observer.go_on() if asked["more offsets"] else {}
     for name, *both in asked["at once"]:
         print(name, *(f"{fields['group']} {fields['target']}" for fields in both), file=sys.stderr)
         told["at once"].append(at_once(spark, Step[name], both))

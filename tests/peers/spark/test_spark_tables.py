@@ -83,7 +83,9 @@ AT_ONCE = [  # format, target, where they meet; group and topic of each; how man
 
 
 @pytest.fixture(scope="module")
-def told(kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(
+    request: pytest.FixtureRequest, kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Told:  # fmt: skip
     """Of one session of the PySpark of tables."""
     folder, topics = tmp_path_factory.mktemp("tables"), ["at-once-0", "at-once-1"]
     write_to(kafka_zk_cluster, topics)
@@ -100,7 +102,8 @@ def told(kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFac
     files = {"delta": [f"file:{folder}/f", f"{folder}/f-delta"], "iceberg": ["lake.db.f", f"{folder}/f-iceberg"]}
     tables = {"delta": str(folder / "t"), "iceberg": "lake.db.t"}
     asked = {"conf": conf, "tables": tables, "files": files, "at once": pairs,
-             "offsets": [kafka_zk_cluster.bootstrap, str(folder / "offsets")]}
+             "offsets": [kafka_zk_cluster.bootstrap, str(folder / "offsets")],
+             "more offsets": not request.config.getoption("slice")}
     command = [sys.executable, "-m", "tests.peers.spark.table_process", json.dumps(asked)]
     environ = {**os.environ, **spark_versions.environ(spark_versions.WITH_TABLES)}
     done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=TIMEOUT_S, check=False)
@@ -199,33 +202,50 @@ def test_of_two_writers_at_once_neither_loses_nor_doubles_a_record(told: Told, n
     assert (report.format, exit_code(report), report.rows) == (format, 0, len(written))
 
 
-def test_without_zookeeper_the_table_has_the_offsets(told: Told) -> None:
+NEW, NOTHING = [20, EXECUTORS], [0, ""]
+
+
+def check_offsets(said: dict[str, Any], errors: dict[str, str], expected: dict[str, Any]) -> None:
     """Each run: rows and different rows of the table after it, and its records and writer or its error."""
-    said = told.said["offsets"]
-    errors = {
-        "slept before it committed": "has moved the table's offset of in-table-0 to 30 meanwhile",
-        "slept while it committed": "has moved the table's offsets meanwhile",
-        "with another column": 'more is absent in the table, "integer" in the extraction',
-        "in a table that forgets": "the table's setting delta.setTransactionRetentionDuration forgets the offsets",
-        "of a recreated topic": "topic in-table was deleted and recreated since group in-table-lake was at offset 50",
-    }
     for name, error in errors.items():
         assert error in said[name].pop()
-    new, nothing = [20, EXECUTORS], [0, ""]
-    assert said == {
-        "planned": 20,
-        "first": [[20, 20], new],
-        "again": [[20, 20], nothing],
-        "by Spark's writer": [[40, 40], [20, "Spark, because of --where"]],
-        "left by a dead run": False,
-        "slept before it committed": [[60, 60], new],
-        "slept while it committed": [[80, 80], [20, f"Spark, because of {OF_THE_SLEEPER}"]],
-        "mirrored": [40, 40],
-        "after expired offsets": [[80, 80], nothing, [40, 40]],
-        "after the log's clean-up": [[80, 80], nothing],
-        "with another column": [[80, 80]],
-        "in a table that forgets": [[80, 80]],
-        "in one that does not": [[100, 100], new],
-        "of a recreated topic": [[100, 100]],
-        "from its beginning": [[120, 120], new],
-    }
+    assert said == expected
+
+
+def test_without_zookeeper_the_table_has_the_offsets(told: Told) -> None:
+    check_offsets(
+        told.said["offsets"],
+        {"slept while it committed": "has moved the table's offsets meanwhile"},
+        {
+            "planned": 20,
+            "first": [[20, 20], NEW],
+            "slept while it committed": [[40, 40], [20, f"Spark, because of {OF_THE_SLEEPER}"]],
+            "mirrored": [20, 20],
+        },
+    )
+
+
+@pytest.mark.weekly  # 40 CPU seconds
+def test_nothing_but_a_commit_of_the_table_changes_its_offsets(told: Told) -> None:
+    check_offsets(
+        told.said["more offsets"],
+        {
+            "slept before it committed": "has moved the table's offset of in-table-0 to 40 meanwhile",
+            "with another column": 'more is absent in the table, "integer" in the extraction',
+            "in a table that forgets": "the table's setting delta.setTransactionRetentionDuration forgets the offsets",
+            "of a recreated topic": "topic in-table was deleted and recreated since group in-table-lake was at offset",
+        },
+        {
+            "again": [[40, 40], NOTHING],
+            "by Spark's writer": [[60, 60], [20, "Spark, because of --where"]],
+            "left by a dead run": False,
+            "slept before it committed": [[80, 80], NEW],
+            "after expired offsets": [[80, 80], NOTHING, [40, 40]],
+            "after the log's clean-up": [[80, 80], NOTHING],
+            "with another column": [[80, 80]],
+            "in a table that forgets": [[80, 80]],
+            "in one that does not": [[100, 100], NEW],
+            "of a recreated topic": [[100, 100]],
+            "from its beginning": [[120, 120], NEW],
+        },
+    )

@@ -126,8 +126,10 @@ def test_a_failover_is_played_slowly(page: Page) -> None:
     assert page.count("ol.slowly li:last-child .arrow") == 1
     until(lambda: page.text("#moment") != moment, "the moment of the step")
     assert page.driver.execute_script(_MILLISECONDS), "the timeline shows the time around it"
+    page.focus("ol.slowly li:last-child button")
     page.keys(Keys.ARROW_LEFT)
     until(lambda: page.count("ol.slowly li") == 2, "one step less")
+    assert page.driver.execute_script("return document.activeElement.closest('ol.slowly li') !== null"), "still there"
     page.press("[data-slowly=play]")
     until(lambda: "pause" in page.text("[data-slowly=play]") and page.count("ol.slowly li") > 2, "it goes on")
     page.press("[data-slowly=play]")

@@ -81,6 +81,13 @@ def test_white_space_around_a_key_does_not_count_and_a_long_file_is_not_read_to_
     assert len(masking.read_key(tmp_path / "key")) == 4097
 
 
+@pytest.mark.parametrize("data", [b"x" * 4096 + b"\ny", b" " + b"x" * 4096 + b"y"])
+def test_a_key_that_is_too_long_is_refused_and_not_cut(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "key").write_bytes(data)
+    with pytest.raises(WronglyAsked, match="must have 16 to 4,096 bytes"):
+        asked("email=hmac", key=masking.read_key(tmp_path / "key"))
+
+
 def test_a_digest_is_that_of_hmac_sha_256_of_bytes_and_of_text_as_utf_8() -> None:
     expected = hmac.new(KEY, "é@x".encode(), hashlib.sha256).hexdigest()
     assert masking.digest(KEY, "é@x") == masking.digest(KEY, "é@x".encode()) == expected
@@ -112,3 +119,10 @@ def test_masks_must_fit_their_columns(mask: Mask, told: str) -> None:
 def test_masks_that_fit_are_accepted() -> None:
     fitting = [Mask("tags", "null"), Mask("KEY", "hmac"), Mask("card", "keep4"), Mask("email", "hmac")]
     masking.check_columns(fitting, COLUMNS)
+
+
+def test_a_name_of_two_columns_is_refused() -> None:
+    """Spark can tell them apart with spark.sql.caseSensitive: the mask would hide one of them."""
+    columns = StructType([StructField("email", StringType()), StructField("Email", StringType())])
+    with pytest.raises(WronglyAsked, match="several columns are called email, except for upper and lower case"):
+        masking.check_columns([Mask("email", "null")], columns)

@@ -250,6 +250,22 @@ def test_folders_are_listed_with_what_they_hold() -> None:
     assert (whole := found[manifest.name]) is not None and whole.records == 3
 
 
+@pytest.mark.parametrize("target", [TARGET, "file:/lake"])
+@pytest.mark.parametrize("lost", ["part-1.parquet", None], ids=["a file", "the folder"])
+def test_what_another_run_has_removed_is_not_committed(target: str, lost: str | None) -> None:
+    """Another run may take a living attempt for one that was killed."""
+    store = ObjectStore()
+    folders, manifest = _staged(store, target)
+    folders.complete(manifest, "g", 3)
+    assert folders.staged(manifest) == sorted(FILES)
+    if lost is None:
+        folders.discard(manifest)
+    else:
+        del store.objects[f"{folders.staging(manifest)}/{lost}"]
+    with pytest.raises(ExtractionFailed, match="another run has removed staged files of range=t@"):
+        folders.staged(manifest)
+
+
 def test_attempts_are_found_by_the_beginning_of_their_names_and_removed() -> None:
     store = Disk()
     folders, mine = _staged(store, attempt="abcd1")

@@ -10,6 +10,7 @@ import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
+import { partOf } from "./play_part.js";
 import { SlowMotion } from "./slow_motion.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
@@ -262,13 +263,18 @@ async function choose(seq, episode = null) {
   draw();
 }
 
-// `until_ms`: in a lesson, the shown moment, so that no step tells an answer beforehand.
+// In a lesson, only steps of its chapter. `until_ms`: the shown moment, so that no step tells an answer beforehand.
 async function playSlowly(episode, until_ms) {
   const { subject, seq, from_ms, to_ms } = episode, before = { seq: page.seq, at: page.at, chosen: page.chosen };
-  const told = await ask("play", { subject, seq, from_ms, to_ms });
-  const steps = told.steps.filter((each) => each.time_ms <= until_ms), step_count = told.step_count - told.steps.length + steps.length;
+  let told;
+  try {
+    told = partOf(await ask("play", { subject, seq, from_ms, to_ms }), page.began_ms, until_ms);
+  } catch (error) {
+    return say(String(error.message ?? error));
+  }
+  if (page.chosen !== before.chosen || page.seq !== before.seq) return; // the reader went on meanwhile
   page.playing = false;
-  page.slowly.open({ ...told, steps, step_count, until_ms, text: episode.text }, () => {
+  page.slowly.open({ ...told, since_ms: page.began_ms, until_ms, text: episode.text }, () => {
     Object.assign(page, before);
     draw().then(() => id("details").querySelector("[data-key=slowly]")?.focus());
   });

@@ -15,13 +15,13 @@ export class SlowMotion {
     this.said = html("p", { class: "step", role: "status" });
   }
 
-  // `told`: the play, with the `text` of its episode, and the end of the shown time (`until_ms`). `closed`: called when the reader closes it.
+  // `told`: the play, with the `text` of its episode, and the shown time (`since_ms` to `until_ms`). `closed`: called when the reader closes it.
   open(told, closed) {
     Object.assign(this, { told, closed, isOpen: true, isPlaying: false, at: -1 });
     this.list = html("ol", { class: "slowly" });
     this.element.replaceChildren(
       html("h2", {}, `Slow motion: ${readable(told.text)}`),
-      told.step_count > told.steps.length ? html("p", { class: "soft" }, `The first ${told.steps.length} of ${told.step_count} events.`) : "",
+      told.is_whole ? "" : html("p", { class: "soft" }, "More was recorded then than is shown here."),
       html("div", { class: "head" },
         html("p", { class: "buttons" }, this.previous, this.play, this.next,
           html("button", { "data-slowly": "close", title: "Back to the event (Escape)", onclick: () => this.leave() }, "close")),
@@ -30,7 +30,7 @@ export class SlowMotion {
       this.list);
     this.element.hidden = false;
     this.go(0);
-    this.play.focus();
+    (this.play.disabled ? this.element.querySelector("[data-slowly=close]") : this.play).focus();
   }
 
   close() {
@@ -55,13 +55,15 @@ export class SlowMotion {
   async go(index) {
     const { steps } = this.told, before = this.at;
     this.at = Math.min(Math.max(index, 0), steps.length - 1);
+    const focused = this.list.contains(document.activeElement);
     while (this.list.children.length > this.at + 1) this.list.lastChild.remove();
     while (this.list.children.length <= this.at) this.list.append(this.line(this.list.children.length));
     for (const each of this.list.querySelectorAll("[aria-current]")) each.removeAttribute("aria-current");
     this.list.lastChild?.setAttribute("aria-current", "step");
     this.list.lastChild?.scrollIntoView({ block: "nearest" });
+    if (focused && !this.list.contains(document.activeElement)) this.list.lastChild.querySelector("button").focus();
     const now = steps[this.at];
-    this.said.textContent = now ? `${this.at + 1} of ${steps.length}: ${readable(now.said)}` : "No event of it was recorded.";
+    this.said.textContent = now ? `${this.at + 1} of ${steps.length}: ${readable(now.said)}` : "There is no event of it to show.";
     this.buttons();
     if (now && this.at !== before) await this.windTo(now.seq);
   }
@@ -71,6 +73,7 @@ export class SlowMotion {
     this.next.disabled = this.atTheEnd();
     this.play.textContent = this.isPlaying ? "❚❚ pause" : "▶ play";
     this.play.disabled = !this.told.steps.length;
+    if (document.activeElement.disabled) this.play.focus(); // else the keyboard's place would be lost
   }
 
   async toggle() {
@@ -103,7 +106,7 @@ export class SlowMotion {
     if (!now) return null;
     const apart = this.told.steps.map((each) => Math.abs(each.time_ms - now.time_ms)).filter(Boolean);
     const reach = Math.max(LEAST_REACH_MS, Math.min(MOST_REACH_MS, 2 * Math.min(...apart)));
-    return { from_ms: now.time_ms - reach, to_ms: Math.min(now.time_ms + reach, this.told.until_ms) };
+    return { from_ms: Math.max(now.time_ms - reach, this.told.since_ms), to_ms: Math.min(now.time_ms + reach, this.told.until_ms) };
   }
 
   line(index) {

@@ -82,6 +82,19 @@ def test_what_zookeeper_recorded(entry: Entry, expected: tuple[str, ...]) -> Non
     assert arrow_of(entry, "", {}) == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "how", "said"),
+    [
+        ("session began", {}, "A client opens session 0x7 with ZooKeeper."),
+        ("session ended", {"expired": False}, "A client closes session 0x7 with ZooKeeper."),
+        ("session ended", {"inferred": True}, "ZooKeeper ends session 0x7."),
+    ],
+)
+def test_a_session_without_a_name_belongs_to_a_client(kind: str, how: dict[str, bool], said: str) -> None:
+    arrow = arrow_of(session(kind, **how)._replace(actor="session 0x7"), "", {})
+    assert arrow is not None and arrow.said == said
+
+
 MEMBER = "anna-1"
 GROUP = "/consumers/g"
 
@@ -112,7 +125,7 @@ GROUP = "/consumers/g"
         (Claimed(1, "g_anna", "", 0, {TP: 1}, {TP: 1}), "g_anna>g_anna", "claimed", f"{GROUP}/owners"),
         (ClaimWaits(1, "g_anna", "", 0, TP, "g_ben-0"), "g_anna>g_anna", "claim waits", f"{GROUP}/owners/t/3"),
         (Committed(1, "g_anna", "", 0, {TP: 1}), "g_anna>ZooKeeper", "commits", f"{GROUP}/offsets"),
-        (CommitRefused(1, "g_anna", "", 0, TP, "x"), "g_anna>ZooKeeper", "commit refused", f"{GROUP}/offsets/t/3"),
+        (CommitRefused(1, "g_anna", "", 0, TP, "x"), "g_anna>g_anna", "commit refused", f"{GROUP}/offsets/t/3"),
         (MemberIdAssigned(1, "broker-1", "", 0, "g", MEMBER), "broker-1>anna-1", "MEMBER_ID_REQUIRED", ""),
         (MemberJoined(1, "broker-1", "", 0, "g", MEMBER, True, None, ()), "anna-1>broker-1", "JoinGroup", ""),
         (MemberToldToRejoin(1, "broker-1", "", 0, "g", MEMBER), "broker-1>anna-1", "REBALANCE_IN_PROGRESS", ""),
@@ -136,7 +149,7 @@ def test_what_processes_reported(event: Event, ends: str, label: str, znode: str
     [
         (WatchFired(1, "g_anna", "", 0, "/a", EventType.DELETED), "ZooKeeper tells g_anna that /a was deleted."),
         (Reread(1, "g_anna", "child", 0, "/a", True), "g_anna reads /a again (child)."),
-        (OperatorActed(1, "operator", "", 0, "fill-disk", "broker 2", "x"), "You fill disk broker 2."),
+        (OperatorActed(1, "operator", "", 0, "fill-disk", "broker 2", "x"), "You fill the disk of broker 2."),
         (CommitRefused(1, "g_anna", "", 0, TP, "gone"), "g_anna: its commit of t-3 is refused: gone."),
         (MemberSynced(1, "broker-1", "", 0, "g", MEMBER), "broker-1: anna-1 asks for its assignment."),
     ],

@@ -64,3 +64,13 @@ def test_characters_that_cannot_be_seen_are_written_out() -> None:
     unseen = "\u00ad\u034f\u061c\u115f\u180e\u200b\u2028\u2029\u202e\u2060\u2800\u3164\ufe0f\ufeff\U000e0041"
     found = run("dom.js", 'page.html("p", {}, text).text', [*unseen, "ä 漢\u0301 \U0001f600\n"])
     assert found == [*(f"\\u{ord(each):04x}" for each in unseen[:-1]), "\\u{e0041}", "ä 漢\u0301 \U0001f600\n"]
+
+
+def test_a_part_of_a_play_does_not_tell_who_acts_later() -> None:
+    steps = [{"time_ms": 10 * (each + 1), "source": each, "target": each + 1} for each in range(4)]
+    lanes = ["broker-1", "broker-2", "ZooKeeper", "g_anna", "g_ben"]
+    play = {"lanes": lanes, "steps": steps, "is_whole": True}
+    [found] = run("play_part.js", "page.partOf(JSON.parse(text), 20, 30)", [json.dumps(play)])
+    assert found["lanes"] == ["broker-2", "ZooKeeper", "g_anna"]
+    assert [(each["time_ms"], each["source"], each["target"]) for each in found["steps"]] == [(20, 0, 1), (30, 1, 2)]
+    assert found["is_whole"]

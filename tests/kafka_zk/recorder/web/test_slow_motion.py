@@ -7,11 +7,13 @@ import pytest
 from kafka_zk.base.events import Event
 from kafka_zk.broker.controller.events import PartitionsMoved, RequestSent
 from kafka_zk.broker.controller.states import PartitionState
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.entries import Entry
 from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.web import slow_motion as module
 from kafka_zk.recorder.web.slow_motion import AROUND_MS, OTHERS, Play, group_of, involved, slow_motion
+from kafka_zk.recorder.zookeeper_health.events import ServerStateChanged
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 
@@ -50,6 +52,12 @@ def test_an_effect_follows_its_cause_whatever_the_clocks_say() -> None:
     assert [each.after for each in slow_motion(early).steps] == ["+0 ms", "+5 ms", "-5 ms"]
 
 
+def test_a_likely_cause_does_not_overrule_the_clocks() -> None:
+    """A report that arrives late may be ascribed to a change that came after it."""
+    told = [change(1, 1_000), fired(2, 990, cause=1)._replace(certain=False)]
+    assert seqs(slow_motion(told)) == [2, 1]
+
+
 def test_transactions_are_in_zxid_order_and_a_process_keeps_its_own() -> None:
     """Also where a clock was set back, or traces arrived later than ZooKeeper's changes."""
     told = [change(1, 1_005), change(2, 1_000), fired(3, 1_002), fired(4, 1_001), fired(5, 1_003, actor="broker-3")]
@@ -75,7 +83,7 @@ def test_a_large_play_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_STEPS", 8)
     monkeypatch.setattr(module, "MOST_LANES", 4)
     play = slow_motion(sent(number, number, to=number) for number in range(1, 21))
-    assert (len(play.steps), play.step_count) == (8, 20)
+    assert (len(play.steps), play.is_whole) == (8, False)
     assert play.lanes == ("broker-1", "broker-2", "broker-3", OTHERS)
     assert {pair for pair in ends(play)[4:]} == {("broker-1", OTHERS)}
 
@@ -83,7 +91,7 @@ def test_a_large_play_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_only_repeats_an_event_or_cannot_be_read_is_left_out() -> None:
     moved = reported(1, PartitionsMoved(1, "controller-1", "", 0, (), PartitionState.ONLINE))
     unknown = moved._replace(seq=2, document={"event": "Unheard"})
-    assert slow_motion([moved, unknown]) == ((), (), 0)
+    assert slow_motion([moved, unknown]) == ((), (), True)
 
 
 def test_a_failover_has_no_group_and_a_rebalance_nothing_else() -> None:
@@ -97,7 +105,7 @@ def test_a_failover_has_no_group_and_a_rebalance_nothing_else() -> None:
         change(7, 16, "/x")._replace(document={**change(7, 16).document, "group_id": "g"}),
     ]
     found: dict[str, Any] = {
-        subject: [each.seq for each in involved(told, subject, 20)]
+        subject: [each.seq for each in involved(told, subject, 20, {"g", "g2", "h"})]
         for subject in ("cluster", "group g", "group h", "group of the broker g", "ZooKeeper")
     }
     assert found == {
@@ -105,10 +113,18 @@ def test_a_failover_has_no_group_and_a_rebalance_nothing_else() -> None:
     }  # fmt: skip
 
 
+def test_reports_about_clients_and_members_with_odd_names_are_no_part_of_a_failover() -> None:
+    denied = Denied(10, "broker-1", "no ACL", 0, "User:x", "h", "READ", "t", "FETCH", 1)
+    down = ServerStateChanged(12, "ZooKeeper zk1:2181", "", 0, "down", "serving", 0)
+    told = [reported(1, denied), fired(2, 11, actor="ZooKeeper_anna"), reported(3, down)]
+    for subject in ("cluster", "ZooKeeper"):
+        assert [each.seq for each in involved(told, subject, 20, {"ZooKeeper"})] == [3]
+
+
 def test_it_ends_with_the_effects_of_its_events() -> None:
     """What happens afterwards for another reason does not belong to it."""
     told = [change(1, 10), fired(2, 11, cause=1), sent(3, 12, 2, cause=2), change(4, 13), fired(5, 14, cause=4)]
-    assert [each.seq for each in involved(told, "cluster", 10)] == [1, 2, 3]
+    assert [each.seq for each in involved(told, "cluster", 10, ())] == [1, 2, 3]
     assert AROUND_MS < 2_000, "a later episode is another play"
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.spark_jobs.errors import ForeignCommit
+from kafka_zk.spark_jobs.errors import ExtractionFailed, ForeignCommit
 from kafka_zk.spark_jobs.extraction.in_table.table_offsets import (
     NO_OFFSET,
+    TableOffsets,
     application,
+    check_no_other_offsets,
     check_unmoved,
     table_offsets,
 )
+from kafka_zk.spark_jobs.extraction.manifest import APPLICATION_PREFIX
 
 FIRST, SECOND = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
@@ -53,6 +56,17 @@ def test_offsets_from_before_the_cluster_had_topic_ids_stay() -> None:
     assert table_offsets(versions, "lake", [FIRST], {"flights": "1f"}).offsets == {FIRST: 7}
     versions[application("lake", FIRST, {"flights": "1f"})] = 9
     assert table_offsets(versions, "lake", [FIRST], {"flights": "1f"}).offsets == {FIRST: 9}
+
+
+def test_a_table_of_extractions_with_zookeeper_is_refused_at_the_first_run_only() -> None:
+    """It may have the topic's records already."""
+    versions = {f"{APPLICATION_PREFIX}9f3c": 4}
+    none = {FIRST: NO_OFFSET, SECOND: NO_OFFSET}
+    with pytest.raises(ExtractionFailed, match="has records of extractions with --zookeeper"):
+        check_no_other_offsets(versions, TableOffsets(none, {}), "lake")
+    check_no_other_offsets(versions, TableOffsets({**none, FIRST: 7}, {}), "lake")
+    check_no_other_offsets(versions, TableOffsets(none, {FIRST: 7}), "lake")
+    check_no_other_offsets({"stream-7": 3, application("other", FIRST, {}): 4}, TableOffsets(none, {}), "lake")
 
 
 def test_an_offset_that_another_commit_has_moved_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -91,8 +92,29 @@ def test_a_file_gets_a_line_for_each_event(tmp_path: Path, notes: list[str]) -> 
     assert [json.loads(line)["eventType"] for line in lines] == ["START", "COMPLETE"] and not notes
 
 
-@pytest.mark.parametrize("target", ["http://", "https://user:a-secret@h"])
+@pytest.mark.parametrize(
+    "target", ["http://", "https://user:a-secret@h", "http://[::1", "http://h:port", "http://h:70000"]
+)
 def test_wrong_servers_are_refused_without_their_passwords(target: str, notes: list[str]) -> None:
     with pytest.raises(WronglyAsked, match="--openlineage is not") as refused:
         Emitter(target, None, notes.append)
     assert KEY not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n{KEY}", f"{KEY}\r\nX: y", f"{KEY}é"])
+def test_a_key_that_is_no_header_is_refused_without_it(server: Server, notes: list[str], key: str) -> None:
+    with pytest.raises(WronglyAsked, match="OPENLINEAGE_API_KEY") as refused:
+        Emitter(server.url, key, notes.append)
+    assert KEY not in str(refused.value)
+
+
+def test_white_space_around_the_key_does_not_count(server: Server, notes: list[str]) -> None:
+    Emitter(server.url, f"{KEY}\n", notes.append).emit(EVENT)
+    assert [each.login for each in server.received] == [f"Bearer {KEY}"] and not notes
+
+
+def test_a_file_that_blocks_is_a_note(tmp_path: Path, notes: list[str]) -> None:
+    """A pipe that nobody reads, as a server that sends a byte at a time."""
+    os.mkfifo(tmp_path / "pipe")
+    Emitter(str(tmp_path / "pipe"), None, notes.append, timeout_s=0.01).emit(EVENT)
+    assert notes == ["OpenLineage has no START event of this run: no whole answer within 0.01 s"]
