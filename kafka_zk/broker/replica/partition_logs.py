@@ -55,7 +55,7 @@ class PartitionLogs:
         return refusal
 
     def _check_remote_storage(self, topic: str, config: LogConfig) -> None:
-        """Log once that a topic is tiered, but this broker has no remote storage. Brokers of Kafka do not start then."""
+        """Log once that a topic is tiered, but this broker has no remote storage. Kafka's brokers do not start then."""
         if not config.remote_storage_enable or config.remote_log_storage_system_enable:
             self._told_of.discard(topic)
         elif topic not in self._told_of:

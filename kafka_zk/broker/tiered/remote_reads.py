@@ -28,8 +28,8 @@ READ_TIMEOUT_S = 5.0
 """Unlike in Kafka, where a read gets 500 ms and its result is lost afterwards: slow stores would never serve any."""
 _MOST_BYTES = 1 << 20
 _MOST_SEGMENTS = 10_000
-_SEGMENTS_AT_ONCE = 64
-"""Whose places are looked up in one turn."""
+_PLACES_AT_ONCE = 64
+"""Of segments that are looked up in one turn of the reactor."""
 
 
 class RemoteRecords(NamedTuple):
@@ -94,27 +94,21 @@ class RemoteReads:
 
         Raises: ObjectStoreError, OSError.
         """
-        start_offset, following = extent.first, extent.last + 1
-        segments = [extent.segment]
+        start_offset, places = extent.first, [extent]
         found: list[AbortedTransaction] = []
-        while segments:
+        while places:
+            segments, following = [place.segment for place in places], places[-1].last + 1
             some, is_complete = await self._calls.call(
                 partial(self._reader.aborted_transactions, segments, start_offset, end_offset), READ_TIMEOUT_S
             )
             found += some
             if is_complete:
-                return found
-            places = extents(
-                self._log(partition), log.leader_epochs.entries, following, log.local_log_start_offset
-            )
-            last = segments[-1]
-            segments = []
-            for place in islice(places, _SEGMENTS_AT_ONCE):
-                following = place.last + 1
-                if place.segment is not last:
-                    segments.append(place.segment)
-                last = place.segment
-        return found + log.aborted_transactions(start_offset, end_offset)
+                break
+            lineage, local_start = log.leader_epochs.entries, log.local_log_start_offset
+            places = list(islice(extents(self._log(partition), lineage, following, local_start), _PLACES_AT_ONCE))
+        else:
+            found += log.aborted_transactions(start_offset, end_offset)
+        return list(dict.fromkeys(found))  # a segment has a place for each of its epochs
 
     def latest_tiered(self, partition: Partition, log: Log) -> int:
         """The last offset that was copied; -1 if none was."""

@@ -268,6 +268,24 @@ def test_a_partition_that_is_deleted_before_its_turn_is_left_alone(
     assert log.local_log_start_offset == 0
 
 
+def test_damaged_records_are_not_copied(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Other replicas may have sound ones, and would delete them. What was copied before them is deleted as usual."""
+    broker = TieredBroker(tmp_path)
+    broker.fill(7)
+    path = tmp_path / "logs" / "t-0" / f"{2:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    for _ in range(3):
+        broker.run()
+    (told,) = [record for record in caplog.records if record.levelname in ("WARNING", "ERROR", "CRITICAL")]
+    assert "is damaged at position 0" in told.getMessage()
+    assert (broker.objects(), broker.log.local_log_start_offset) == ([0], 2)
+    broker.log.update_config(replace(broker.log.config, retention_bytes=0))
+    broker.run()
+    assert (broker.objects(), broker.log.log_start_offset) == ([], 2)
+
+
 def test_metadata_are_forgotten_with_the_last_tiered_partition(tmp_path: Path) -> None:
     broker = TieredBroker(tmp_path)
     broker.fill(7)

@@ -11,8 +11,8 @@ from kafka_zk.broker.tiered import remote_reads
 from kafka_zk.broker.tiered.remote_reads import READ_TIMEOUT_S
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.records.end_transaction_marker import marker_batch
 from kafka_zk.storage.log.tiered_log import apply_local_retention
+from kafka_zk.storage.records.end_transaction_marker import marker_batch
 from kafka_zk.storage.records.record_batch import LOG_OVERHEAD, PLACE, iter_batches
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
