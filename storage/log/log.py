@@ -52,8 +52,6 @@ from kafka_zk.storage.segments.timestamp_search import Search
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
-
-
 MAX_MARKERS_PER_WRITE = 50
 """Maximum number of markers per write."""
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kafka_zk.base.steps import run_to_end
 from kafka_zk.storage.files import files
-from kafka_zk.storage.files.checkpoints import format_checkpoint
-from kafka_zk.storage.files.errors import CorruptSnapshot
+from kafka_zk.storage.files.checkpoints import MAX_INT, format_checkpoint
+from kafka_zk.storage.files.errors import CorruptRecord, CorruptSnapshot
 from kafka_zk.storage.files.filenames import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -27,6 +27,7 @@ from kafka_zk.storage.log.producer_snapshot import (
     snapshot_path,
 )
 from kafka_zk.storage.log.recovery_work import ReplayWork
+from kafka_zk.storage.segments.recovery import scan_segment
 from kafka_zk.storage.tiered.auxiliary_state import auxiliary_log_start
 from kafka_zk.storage.tiered.epoch_lineage import Lineage
 from kafka_zk.storage.tiered.local_retention import local_deletion
@@ -123,7 +124,8 @@ class SegmentReading(NamedTuple):
         return cls(log.segments.directory, segment.base_offset, end, lineage, segments)
 
     def run(self) -> SegmentData:
-        """On any thread. Raises: OSError, FileNotFoundError if the segment was deleted meanwhile."""
+        """On any thread. Raises: OSError, FileNotFoundError if the segment was deleted meanwhile; CorruptRecord."""
+        self._check()
         parts = {
             SegmentPart.OFFSET_INDEX: trimmed_offset_index(self._file(OFFSET_INDEX_SUFFIX)),
             SegmentPart.TIME_INDEX: trimmed_time_index(self._file(TIME_INDEX_SUFFIX)),
@@ -134,6 +136,13 @@ class SegmentReading(NamedTuple):
         if aborted is not None:
             parts[SegmentPart.TRANSACTION_INDEX] = aborted
         return SegmentData(self._path(LOG_SUFFIX), parts)
+
+    def _check(self) -> None:
+        """Check the CRCs: for a copy of damaged records, all replicas would delete their sound ones."""
+        path = self._path(LOG_SUFFIX)
+        scan = scan_segment(path, "", "", self.base_offset, self.base_offset, MAX_INT)
+        if scan.valid_bytes < self.segments[-1][1]:
+            raise CorruptRecord(f"{path} is damaged at position {scan.valid_bytes}: {scan.reason}")
 
     def _path(self, suffix: str) -> str:
         return f"{self.directory}/{offset_file(self.base_offset, suffix)}"

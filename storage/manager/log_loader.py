@@ -144,7 +144,8 @@ def load_log_steps(
 
     Args:
         recovery_point: from the checkpoint, or 0.
-        log_start_offset: from the checkpoint. None: the first segment's base offset.
+        log_start_offset: from the checkpoint. None: the first segment's base offset; of a tiered log, that of its first
+            leader epoch.
         clean_shutdown: if True, normally no segment needs a scan.
         is_contiguous: a gap between segments after the recovery point is lost data (docs/decisions/0018). Otherwise the
             recovery point moves past it, as in Kafka.
@@ -174,11 +175,11 @@ def load_log_steps(
         end_offset = log_start_offset or 0
         segments.append(_first_segment(directory, end_offset, config, dependencies, now_ms))
     epochs.truncate_from_end(end_offset)
-    local_start_offset = segments[0].base_offset
-    if log_start_offset is None:
-        start_offset = local_start_offset
-    else:  # in a tiered log, earlier records are in remote storage
-        start_offset = log_start_offset if config.is_tiered else max(log_start_offset, local_start_offset)
+    start_offset = local_start_offset = segments[0].base_offset
+    if config.is_tiered:  # earlier records are in remote storage
+        start_offset = _tiered_start(log_start_offset, local_start_offset, epochs)
+    elif log_start_offset is not None:
+        start_offset = max(log_start_offset, local_start_offset)
     epochs.truncate_from_start(start_offset)
     log = Log(
         tp,
@@ -197,6 +198,14 @@ def load_log_steps(
     for segment in segments:
         segment.release_resources()
     return log, recovered.dropped
+
+
+def _tiered_start(log_start_offset: int | None, local_start_offset: int, epochs: LeaderEpochCache) -> int:
+    """The log start offset of a tiered log. Without its checkpoint, the leader epochs tell: they are cut at the log
+    start offset. A later start would let retention delete all remote segments before it."""
+    if log_start_offset is not None:
+        return log_start_offset
+    return min([start for _, start in epochs.entries[:1]] + [local_start_offset])
 
 
 def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, observe: Observe) -> int:

@@ -128,7 +128,7 @@ class RemoteSegmentReader:
             data = self._storage.read(segment, position, _CHUNK_BYTES)
             at = 0
             while len(data) - at >= HEADER_SIZE:
-                header = _sound(read_header(data, at), position + at)
+                header = _sound(read_header(data, at), segment, position + at)
                 if header.last_offset >= offset:
                     return position + at, header
                 at += header.size_bytes
@@ -146,11 +146,13 @@ class RemoteSegmentReader:
             for at, each in iter_batches(data):
                 yield data, at, each
                 end = at + each.size_bytes
+            if not end:
+                raise CorruptRecord(f"segment {segment.start_offset}: no whole batch at position {position}")
             position += end
             rest = data[end : end + HEADER_SIZE]
             if len(rest) < HEADER_SIZE:
                 rest = self._storage.read(segment, position, HEADER_SIZE)
-            header = read_header(rest) if rest else None
+            header = _sound(read_header(rest), segment, position) if len(rest) == HEADER_SIZE else None
 
     def _position_for(self, segment: RemoteLogSegmentMetadata, offset: int) -> int:
         entries = parse_offset_index(self._cache.get(segment, SegmentPart.OFFSET_INDEX))
@@ -158,7 +160,11 @@ class RemoteSegmentReader:
         return entries[slot - 1] & _POSITION_MASK if slot else 0
 
 
-def _sound(header: BatchHeader, position: int) -> BatchHeader:
-    if header.magic != 2 or header.batch_length < HEADER_SIZE - 12:
-        raise CorruptRecord(f"no batch at position {position}: magic {header.magic}, length {header.batch_length}")
+def _sound(header: BatchHeader, segment: RemoteLogSegmentMetadata, position: int) -> BatchHeader:
+    is_inside = HEADER_SIZE <= header.size_bytes <= segment.size_bytes - position
+    if header.magic != 2 or not is_inside:
+        raise CorruptRecord(
+            f"segment {segment.start_offset}: no batch at position {position}: magic {header.magic}, length"
+            f" {header.batch_length}"
+        )
     return header

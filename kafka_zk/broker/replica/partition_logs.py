@@ -31,6 +31,7 @@ class PartitionLogs:
         self._quotas = quotas
         self._broker_id = broker_id
         self._last_config: tuple[dict[str, str], LogConfig, LogConfig] = ({}, logs.default_config, logs.default_config)
+        self._told_of: set[str] = set()  # tiered topics, while this broker has no remote storage
 
     def open(
         self, partition: Partition, topic_properties: Mapping[str, str] | None, *, is_new: bool = False
@@ -39,6 +40,7 @@ class PartitionLogs:
         refusal, config = self._usable_config(partition, topic_properties)
         if refusal is not None:
             return refusal
+        self._check_remote_storage(partition.tp.topic, config)
         self._quotas.apply(partition.tp, self._broker_id, config)
         try:
             refusal = self._find_log(partition, config, is_new)
@@ -51,6 +53,19 @@ class PartitionLogs:
             partition.log = None
             return ErrorCode.KAFKA_STORAGE_ERROR
         return refusal
+
+    def _check_remote_storage(self, topic: str, config: LogConfig) -> None:
+        """Log once that a topic is tiered, but this broker has no remote storage. Kafka's brokers do not start then."""
+        if not config.remote_storage_enable or config.remote_log_storage_system_enable:
+            self._told_of.discard(topic)
+        elif topic not in self._told_of:
+            self._told_of.add(topic)
+            _log.error(
+                "the topic {topic} has remote.storage.enable=true, but this broker has no remote storage: it keeps here"
+                " what retention.ms and retention.bytes allow, whatever local.retention is, and cannot serve older"
+                " records",
+                topic=topic,
+            )
 
     def _find_log(self, partition: Partition, config: LogConfig, is_new: bool) -> ErrorCode | None:
         tp = partition.tp

@@ -24,6 +24,7 @@ from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.broker.tiered.remote_log_metadata_manager import MetadataUnavailable, RemoteLogMetadataManager
 from kafka_zk.broker.tiered.storage_calls import StorageCalls, StorageTimedOut
 from kafka_zk.protocol import uuids
+from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.tiered_log import SegmentReading, apply_local_retention, replica_of
 from kafka_zk.storage.tiered.copy_selection import CopyCandidate, segments_to_copy
@@ -113,9 +114,9 @@ class RemoteLogManager:
             for tp, partition in self._replicas.partitions.items()
             if partition.log is not None and partition.log.config.is_tiered and partition.topic_id != uuids.ZERO
         }
+        self._metadata.assign([_id_of(partition) for partition, _ in tiered.values()])
         if not tiered:
             return
-        self._metadata.assign([_id_of(partition) for partition, _ in tiered.values()])
         if not self._metadata.is_ready:
             self._create_topic()
             return
@@ -132,7 +133,8 @@ class RemoteLogManager:
                 await self._lead(_Term(partition, _id_of(partition), log))
             else:
                 await self._own_turn()
-                self._delete_local(log, self._metadata.log(_id_of(partition)))
+                if partition.log is log and log.config.is_tiered:
+                    self._delete_local(log, self._metadata.log(_id_of(partition)))
         except (MetadataUnavailable, ObjectStoreError) as error:
             self._tell(tp, str(error))
         except OSError as error:
@@ -156,12 +158,18 @@ class RemoteLogManager:
         )
         if not await self._move_log_start(term, start):
             return
-        for candidate in segments_to_copy(remote, replica_of(log), log.last_stable_offset):
-            if term.is_over or not await self._copy(term, candidate):
-                break
+        fault = None
+        try:
+            for candidate in segments_to_copy(remote, replica_of(log), log.last_stable_offset):
+                if term.is_over or not await self._copy(term, candidate):
+                    break
+        except ObjectStoreError as error:
+            fault = error  # a segment that cannot be copied must not keep all earlier ones
         if not term.is_over:
             self._delete_local(log, self._metadata.log(term.tp))
             await self._expire(term)
+        if fault is not None:
+            raise fault
 
     async def _own_turn(self) -> None:
         """Wait for a turn of the reactor without other tasks: the metadata of thousands of partitions become complete
@@ -278,9 +286,11 @@ class RemoteLogManager:
 
 
 def _copied(storage: SegmentStorage, segment: RemoteLogSegmentMetadata, reading: SegmentReading) -> None:
-    """Raises: ObjectStoreError, also if the local files cannot be read: they may have been deleted meanwhile."""
+    """Raises: ObjectStoreError, also if the local files are damaged, or deleted meanwhile."""
     try:
         data = reading.run()
+    except CorruptRecord as error:
+        raise ObjectStoreError(f"nothing from there on is copied, or deleted here: {error}") from error
     except OSError as error:
         raise ObjectStoreError(f"{error.filename}: {error.strerror}") from error
     storage.copy(segment, data)

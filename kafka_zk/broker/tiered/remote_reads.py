@@ -4,6 +4,7 @@ Where to read is decided on the reactor thread; the store is read on threads, wi
 Source: RemoteLogReader.java, DelayedRemoteFetch.scala, UnifiedLog.fetchOffsetByTimestamp@3.9.
 """
 
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ READ_TIMEOUT_S = 5.0
 """Unlike in Kafka, where a read gets 500 ms and its result is lost afterwards: slow stores would never serve any."""
 _MOST_BYTES = 1 << 20
 _MOST_SEGMENTS = 10_000
+_PLACES_AT_ONCE = 64
+"""Of segments that are looked up in one turn of the reactor."""
 
 
 class RemoteRecords(NamedTuple):
@@ -47,24 +50,30 @@ class RemoteReads:
 
     async def read(
         self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation
-    ) -> RemoteRecords:
+    ) -> RemoteRecords | None:
         """Records from ``offset`` on, which is before the first local one; NOTHING_YET if the store or the metadata do
-        not answer now. At most 1 MiB, unless one batch is larger.
+        not answer now. At most 1 MiB, unless one batch is larger. None if compaction, before the topic was tiered,
+        removed all records from there to the first local one.
 
         Raises: OffsetOutOfRange if no segment has the offset; CorruptRecord, OSError.
         """
         try:
-            extent = await self._located(partition, log, offset)
-            following = self._following(partition, log, extent) if isolation is FetchIsolation.TXN_COMMITTED else None
-            visible = extent._replace(last=min(extent.last, log.readable_end(isolation) - 1))
-            found, is_complete = await self._calls.call(
-                lambda: self._read(visible, min(max_bytes, _MOST_BYTES), following), READ_TIMEOUT_S
-            )
+            while offset < log.local_log_start_offset:
+                extent = await self._located(partition, log, offset)
+                visible = extent._replace(last=min(extent.last, log.readable_end(isolation) - 1))
+                records = await self._calls.call(
+                    partial(self._reader.read, visible, min(max_bytes, _MOST_BYTES)), READ_TIMEOUT_S
+                )
+                if records:
+                    is_filtered = isolation is FetchIsolation.TXN_COMMITTED
+                    aborted = await self._aborted(partition, log, extent, _end_of(records)) if is_filtered else []
+                    return RemoteRecords(records, aborted)
+                if visible.last < extent.last:
+                    return NOTHING_YET
+                offset = extent.last + 1
         except (ObjectStoreError, MetadataUnavailable):
             return NOTHING_YET
-        if not is_complete:
-            found.aborted.extend(log.aborted_transactions(offset, _end_of(found.records)))
-        return found
+        return None
 
     async def _located(self, partition: Partition, log: Log, offset: int) -> RemoteExtent:
         """Raises: OffsetOutOfRange, MetadataUnavailable."""
@@ -77,21 +86,29 @@ class RemoteReads:
             raise OffsetOutOfRange(f"{log.tp}: no remote segment has offset {offset}")
         return found
 
-    def _following(self, partition: Partition, log: Log, extent: RemoteExtent) -> list[RemoteExtent]:
-        start, end = extent.last + 1, log.local_log_start_offset
-        return list(islice(extents(self._log(partition), log.leader_epochs.entries, start, end), _MOST_SEGMENTS))
+    async def _aborted(
+        self, partition: Partition, log: Log, extent: RemoteExtent, end_offset: int
+    ) -> list[AbortedTransaction]:
+        """Aborted transactions with records from the extent's first offset to before ``end_offset``. Their markers may
+        be in later segments, and local ones may become remote meanwhile.
 
-    def _read(
-        self, extent: RemoteExtent, max_bytes: int, following: list[RemoteExtent] | None
-    ) -> tuple[RemoteRecords, bool]:
-        """On a thread. Also returns whether no later segment has more aborted transactions. ``following``: None if they
-        are not wanted."""
-        records = self._reader.read(extent, max_bytes)
-        if following is None:
-            return RemoteRecords(records, []), True
-        segments = [extent.segment, *(each.segment for each in following)]
-        aborted, is_complete = self._reader.aborted_transactions(segments, extent.first, _end_of(records))
-        return RemoteRecords(records, aborted), is_complete
+        Raises: ObjectStoreError, OSError.
+        """
+        start_offset, places = extent.first, [extent]
+        found: list[AbortedTransaction] = []
+        while places:
+            segments, following = [place.segment for place in places], places[-1].last + 1
+            some, is_complete = await self._calls.call(
+                partial(self._reader.aborted_transactions, segments, start_offset, end_offset), READ_TIMEOUT_S
+            )
+            found += some
+            if is_complete:
+                break
+            lineage, local_start = log.leader_epochs.entries, log.local_log_start_offset
+            places = list(islice(extents(self._log(partition), lineage, following, local_start), _PLACES_AT_ONCE))
+        else:
+            found += log.aborted_transactions(start_offset, end_offset)
+        return list(dict.fromkeys(found))  # a segment has a place for each of its epochs
 
     def latest_tiered(self, partition: Partition, log: Log) -> int:
         """The last offset that was copied; -1 if none was."""

@@ -107,6 +107,16 @@ def test_a_start_without_the_checkpoint_begins_at_the_first_segment(tmp_path: Pa
     assert (again.log_start_offset, again.local_log_start_offset) == (4, 4)
 
 
+def test_a_lost_checkpoint_loses_no_remote_records(tmp_path: Path) -> None:
+    """Otherwise the leader would delete what lies before the first local segment."""
+    log = tiered(tmp_path)
+    log.increment_log_start_offset(2)
+    assert apply_local_retention(log, copied(0, 2, 4), T0 + 100_000) == 3
+    log.close()
+    again, _ = reopen(log, clean=True, log_start_offset=None)
+    assert (again.log_start_offset, again.local_log_start_offset) == (2, 6)
+
+
 def test_a_log_without_remote_storage_begins_at_its_first_segment(tmp_path: Path) -> None:
     """Whatever its topic says, while the broker has none."""
     log = tiered(tmp_path)

@@ -133,12 +133,15 @@ async def _lookup(
     remote = services.remote_reads if log.config.is_tiered else None
     if timestamp == LATEST_TIERED:
         return _UNKNOWN if remote is None else _at(log, remote.latest_tiered(partition, log))
-    if timestamp >= 0 and remote is not None and log.log_start_offset < log.local_log_start_offset:
-        earlier = await remote.offset_for_timestamp(partition, log, timestamp)
-        if earlier is not None:
-            return earlier
-    search = log.max_timestamp_search() if timestamp == MAX_TIMESTAMP else log.timestamp_search(timestamp)
-    found = await _searched(services, turns, search)
+    local_start = log.local_log_start_offset
+    found = None
+    if timestamp >= 0 and remote is not None and log.log_start_offset < local_start:
+        found = await remote.offset_for_timestamp(partition, log, timestamp)
+    if found is None:
+        search = log.max_timestamp_search() if timestamp == MAX_TIMESTAMP else log.timestamp_search(timestamp)
+        found = await _searched(services, turns, search)
+        if remote is not None and log.local_log_start_offset != local_start:  # what became remote was not searched
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
     if partition.leader_log() is not log:  # deleted, moved, or failed
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if found is not None and found.offset < log.readable_end(isolation):

@@ -78,7 +78,7 @@ class PartitionReads:
             elif elsewhere is not None and (moved := elsewhere(entry.tp, entry.fetch)) is not None:
                 result = moved
             elif self.version >= conversion.MAGIC_2_SINCE_FETCH:
-                result = self._read(entry, left_bytes, size_bytes == 0)
+                result = self.read(entry, left_bytes, size_bytes == 0)
             else:
                 result = conversion.read(
                     self._services, self.version, entry.tp, entry.fetch, self.isolation, left_bytes, size_bytes == 0
@@ -126,7 +126,8 @@ class PartitionReads:
             and (log.high_watermark != before.high_watermark or log.log_start_offset != before.log_start_offset)
         )
 
-    def _read(self, requested: RequestedPartition, left_bytes: int, min_one_batch: bool) -> FetchedPartition:
+    def read(self, requested: RequestedPartition, left_bytes: int, min_one_batch: bool) -> FetchedPartition:
+        """What a consumer gets of one partition. ``min_one_batch``: the first batch may exceed ``left_bytes``."""
         fetch = requested.fetch
         try:
             log, found = self._services.replicas.read(

@@ -74,6 +74,9 @@ async def _read(
         )
     except EXPECTED as error:
         return FetchedPartition(fetch.partition, error_code(error))
+    if found is None:
+        local = fetch._replace(fetch_offset=log.local_log_start_offset)
+        return reads.read(requested._replace(fetch=local), max_bytes, True)
     aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in found.aborted]
     return _nothing(services, requested)._replace(
         records=found.records, aborted_transactions=aborted if reads.reads_committed else None

@@ -1,5 +1,6 @@
 """What a broker with remote storage copies and deletes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,8 +15,9 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.storage.tiered.object_store import ObjectStoreError
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from kafka_zk.storage.tiered.segment_storage import LocalSegmentStorage, SegmentData
+from tests.kafka_zk.broker.conftest import build_harness
 from tests.kafka_zk.broker.tiered.tiered_broker import TURN_S, T, TieredBroker
-from tests.storage.helpers import append, batch
+from tests.storage.helpers import T0, append, batch
 from tests.storage.tiered.segments import DELETING, FINISHED, STARTED, update
 
 
@@ -247,6 +249,53 @@ def test_a_follower_deletes_what_its_leader_copied(tmp_path: Path) -> None:
     assert broker.log.local_log_start_offset == 6
 
 
+def test_a_partition_that_is_deleted_before_its_turn_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Thousands of followers wait for their turns."""
+    broker = TieredBroker(tmp_path, local_retention_ms="-2")
+    broker.fill(7)
+    broker.run()
+    broker.harness.lead_again("t", broker.topic_id, leader=1, leader_epoch=1, isr=[0, 1], replicas=[0, 1])
+    log = broker.log
+    log.update_config(replace(log.config, local_retention_ms=0))
+    broker.clock.advance(30)
+    broker.manager.run_tasks()
+    broker.replicas.partitions[T].log = None
+    broker.replicas.logs.delete(T)
+    broker.clock.advance(TURN_S)
+    assert not [record for record in caplog.records if record.exc_info]
+    assert log.local_log_start_offset == 0
+
+
+def test_damaged_records_are_not_copied(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Other replicas may have sound ones, and would delete them. What was copied before them is deleted as usual."""
+    broker = TieredBroker(tmp_path)
+    broker.fill(7)
+    path = tmp_path / "logs" / "t-0" / f"{2:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    for _ in range(3):
+        broker.run()
+    (told,) = [record for record in caplog.records if record.levelname in ("WARNING", "ERROR", "CRITICAL")]
+    assert "is damaged at position 0" in told.getMessage()
+    assert (broker.objects(), broker.log.local_log_start_offset) == ([0], 2)
+    broker.log.update_config(replace(broker.log.config, retention_bytes=0))
+    broker.run()
+    assert (broker.objects(), broker.log.log_start_offset) == ([], 2)
+
+
+def test_metadata_are_forgotten_with_the_last_tiered_partition(tmp_path: Path) -> None:
+    broker = TieredBroker(tmp_path)
+    broker.fill(7)
+    broker.run()
+    assert broker.remote.segments
+    del broker.replicas.partitions[T]
+    broker.run()
+    assert not broker.remote.segments
+
+
 def test_a_topic_without_an_id_is_not_tiered(tmp_path: Path) -> None:
     """Old controllers give none, and the metadata need it."""
     broker = TieredBroker(tmp_path)
@@ -292,3 +341,24 @@ def test_each_partition_has_its_own_turn(tmp_path: Path) -> None:
         seen.append(len(broker.objects()))
         broker.clock.advance(TURN_S)
     assert seen == [0, 1, 2, 3, 4]
+
+
+def test_a_tiered_topic_without_remote_storage_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its log grows here beyond local.retention; only retention.ms and retention.bytes delete records."""
+    harness = build_harness(tmp_path)
+    topic = {"remote.storage.enable": "true", "local.retention.ms": "0", "segment.bytes": "250"}
+    harness.configs.topics["t"] = {**topic, "retention.ms": "-1"}
+    harness.lead("t", 2)
+    log = harness.services.replicas.partitions[T].log
+    assert log is not None
+    for _ in range(7):
+        append(log, batch(value=b"x" * 40))
+    log.follow_log_end()
+    for _ in harness.services.replicas.update_topic_configs(harness.configs.topics):
+        pass
+    assert sum(harness.services.replicas.logs.upkeep.cleanup_steps(T0 + 10**12)) == 0
+    assert log.log_start_offset == 0
+    (told,) = [record for record in caplog.records if "has no remote storage" in record.getMessage()]
+    assert told.levelname == "ERROR"

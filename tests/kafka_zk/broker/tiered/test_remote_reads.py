@@ -11,8 +11,9 @@ from kafka_zk.broker.tiered import remote_reads
 from kafka_zk.broker.tiered.remote_reads import READ_TIMEOUT_S
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.log.tiered_log import apply_local_retention
 from kafka_zk.storage.records.end_transaction_marker import marker_batch
-from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_batch import LOG_OVERHEAD, PLACE, iter_batches
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
 from tests.kafka_zk.broker.tiered.tiered_broker import TieredBroker
@@ -189,3 +190,78 @@ def test_the_index_of_a_segment_is_read_once(broker: TieredBroker) -> None:
     for path in broker.remote_folder.rglob("*.index"):
         path.unlink()
     assert offsets(ask(broker, 0)) == [0, 1]
+
+
+def test_records_that_compaction_removed_are_skipped(tmp_path: Path) -> None:
+    """The topic was compacted before it was tiered: a segment may end without its last offsets."""
+    broker = TieredBroker(tmp_path)
+    for offset in (1, 3, 6):
+        data = batch(value=b"x" * 40, timestamp_ms=T0 + offset)
+        PLACE.pack_into(data, 0, offset, len(data) - LOG_OVERHEAD, 0)
+        broker.log.append_as_follower(bytes(data), now_ms=T0)
+        broker.log.extend_to(offset // 3 * 3 + 3, T0)
+    broker.fill(1)
+    broker.run()
+    assert (broker.objects(), broker.log.local_log_start_offset) == ([0, 3, 6], 9)
+    assert [offsets(ask(broker, each)) for each in (0, 2, 4, 7)] == [[1], [3], [6], [9]]
+
+
+def open_transaction(broker: TieredBroker) -> None:
+    data = batch(value=b"x" * 40, base_sequence=0, producer_id=7, producer_epoch=0, transactional=True)
+    broker.log.append_own_batch(data, leader_epoch=0, now_ms=T0)
+
+
+def test_an_abort_is_found_although_its_segment_is_deleted_here_meanwhile(tmp_path: Path) -> None:
+    """Its index was local when the read began, and is remote when it ends."""
+    broker = TieredBroker(tmp_path, local_retention_bytes="400", local_retention_ms="-1")
+    open_transaction(broker)
+    broker.fill(2)
+    marker = marker_batch(7, 0, 0, is_commit=False, timestamp_ms=T0)
+    broker.log.append_own_batch(marker, leader_epoch=0, now_ms=T0)
+    broker.fill(2)
+    broker.run()
+    broker.run()
+    assert broker.log.local_log_start_offset == 2
+    reads = broker.harness.services.remote_reads
+    assert reads is not None
+    answer: list[Any] = []
+    broker.threads.holds = True
+    request = fetch(0)
+    request.isolation_level = 1
+    asked: Deferred[Any] = broker.harness.start(ApiKey.FETCH, 12, request)
+    asked.addCallback(fetched).addCallback(answer.append)
+    assert apply_local_retention(broker.log, broker.remote, T0) == 0
+    keys = {**broker.harness.configs.topics["t"], "local.retention.bytes": "0"}
+    for _ in broker.replicas.update_topic_configs({"t": keys}):
+        pass
+    assert apply_local_retention(broker.log, broker.remote, T0) > 0
+    assert broker.log.local_log_start_offset > 3
+    broker.threads.holds = False
+    broker.threads.release()
+    assert [(each.producer_id, each.first_offset) for each in answer[0].aborted_transactions] == [(7, 0)]
+
+
+def test_an_object_that_was_cut_ends_a_search(broker: TieredBroker) -> None:
+    path = next(broker.remote_folder.rglob(f"{2:020d}*.log"))
+    path.write_bytes(path.read_bytes()[:-10])
+    assert listed(broker, T0 + 3) == (ErrorCode.CORRUPT_MESSAGE, -1)
+
+
+def test_segments_deleted_here_during_a_search_are_not_skipped(tmp_path: Path) -> None:
+    """They were local when the remote ones were searched; the client asks again."""
+    broker = TieredBroker(tmp_path, local_retention_bytes="400", local_retention_ms="-1")
+    broker.fill(7)
+    broker.run()
+    before = broker.log.local_log_start_offset
+    answer: list[Any] = []
+    broker.threads.holds = True
+    asked: Deferred[Any] = broker.harness.start(ApiKey.LIST_OFFSETS, 9, list_offsets(T0 + before))
+    asked.addCallback(lambda found: answer.append(found.topics[0].partitions[0]))
+    keys = {**broker.harness.configs.topics["t"], "local.retention.bytes": "0"}
+    for _ in broker.replicas.update_topic_configs({"t": keys}):
+        pass
+    assert apply_local_retention(broker.log, broker.remote, T0) > 0
+    broker.threads.holds = False
+    broker.threads.release()
+    assert [(each.error_code, each.offset) for each in answer] == [(ErrorCode.OFFSET_NOT_AVAILABLE, -1)]
+    assert listed(broker, T0 + before) == (0, before)
