@@ -175,11 +175,7 @@ def load_log_steps(
         end_offset = log_start_offset or 0
         segments.append(_first_segment(directory, end_offset, config, dependencies, now_ms))
     epochs.truncate_from_end(end_offset)
-    start_offset = local_start_offset = segments[0].base_offset
-    if config.is_tiered:  # earlier records are in remote storage
-        start_offset = _tiered_start(log_start_offset, local_start_offset, epochs)
-    elif log_start_offset is not None:
-        start_offset = max(log_start_offset, local_start_offset)
+    start_offset = _start_offset(config, log_start_offset, segments[0].base_offset, epochs)
     epochs.truncate_from_start(start_offset)
     log = Log(
         tp,
@@ -200,9 +196,14 @@ def load_log_steps(
     return log, recovered.dropped
 
 
-def _tiered_start(log_start_offset: int | None, local_start_offset: int, epochs: LeaderEpochCache) -> int:
-    """The log start offset of a tiered log. Without its checkpoint, the leader epochs tell: they are cut at the log
-    start offset. A later start would let retention delete all remote segments before it."""
+def _start_offset(
+    config: LogConfig, log_start_offset: int | None, local_start_offset: int, epochs: LeaderEpochCache
+) -> int:
+    """The log start offset. In a tiered log, earlier records than the local ones are in remote storage. Without its
+    checkpoint, its leader epochs tell, because they are cut at the log start offset: a later start would let retention
+    delete all remote segments before it."""
+    if not config.is_tiered:
+        return max(log_start_offset or 0, local_start_offset)
     if log_start_offset is not None:
         return log_start_offset
     return min([start for _, start in epochs.entries[:1]] + [local_start_offset])
