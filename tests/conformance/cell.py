@@ -115,17 +115,20 @@ def _work_until_fired(application: "_Application", handle: FaultHandle) -> None:
 
 
 def _truth(cluster: Cluster, role: Role, name: str) -> Truth:
-    """What other clients find afterwards."""
+    """What other clients find afterwards, when the markers of the last transaction are written too: a client gets the
+    answer to EndTxn before."""
     tp = TopicPartition(name, 0)
+    with BlockingReader(bootstrap_servers=cluster.bootstrap, isolation_level="read_uncommitted") as reader:
+        ends = reader.end_offsets([tp])
     with BlockingReader(bootstrap_servers=cluster.bootstrap, isolation_level="read_committed") as reader:
         reader.assign({tp: "earliest"})
-        records = [record for records in reader.batches(reader.end_offsets([tp])) for record in records]
+        records = [record for records in reader.batches(ends) for record in records]
     log = tuple(int(record.value) for record in records)
     if role not in (Role.OFFSETS, Role.MEMBER):
         return Truth(log)
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
-        committed = admin.groups.committed(name).get(tp)
-    return Truth(log, committed.offset if committed else 0)
+        committed = admin.groups.stable_offsets(name, [tp])[tp]
+    return Truth(log, max(0, committed))
 
 
 class _Application:
