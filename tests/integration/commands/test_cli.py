@@ -34,9 +34,9 @@ def failing(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
 
     def command(*arguments: str | Path) -> str:
         assert run([str(argument) for argument in arguments]) == 1
-        captured = capfdbinary.readouterr().err.decode()
-        assert captured.count("\n") == 1
-        return captured
+        lines = capfdbinary.readouterr().err.decode().splitlines()
+        (sentence,) = [line for line in lines if not line.startswith("waiting for ")]
+        return sentence
 
     return command
 

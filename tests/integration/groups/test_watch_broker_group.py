@@ -21,6 +21,7 @@ from tests.integration.processes import ENVIRON, TIMEOUT_S, kafka_zk, on_termina
 pytestmark = pytest.mark.integration
 
 PARTITIONS = 4
+MOST_SCREENS = 100
 Join = Callable[..., "subprocess.Popen[bytes]"]
 Watch = Callable[..., "subprocess.Popen[str]"]
 
@@ -170,8 +171,12 @@ def test_the_live_screen(cluster: EmbeddedCluster, join: Join, group: str, topic
         at = terminal.read_until("anna joined: anna starts")
         for seen in ("MEMBER", "PARTITIONS", "LAG", "LAST EVENT", "a anna  · silent"):
             at = terminal.read_until(seen, at, timeout_s=20)
-        while not re.search(r"\nanna +\S+-0,1,2,3 +0  \d+ s ago: gets", terminal.text):
+        row = re.compile(r"\nanna +\S+-0,1,2,3 +0  \d+ s ago: gets")
+        for _ in range(MOST_SCREENS):
+            if row.search(terminal.text):
+                break
             at = terminal.read_until("LAST EVENT", at)
+        assert row.search(terminal.text), terminal.text[-2000:]
         terminal.press("\x03")
         assert terminal.read_to_the_end() == 130
     assert max(map(len, terminal.text.splitlines())) <= 80
