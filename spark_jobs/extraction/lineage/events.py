@@ -13,7 +13,7 @@ from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
 from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
 
 START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
-_PRODUCER = "https://pypi.org/project/kafka-zk"
+_PRODUCER = "urn:kafka-zk:extract"
 _SPEC = "https://openlineage.io/spec"
 _RANGE = re.compile(r"[/ ]range=[^/ ]+$")
 _S3 = ("s3a", "s3n")
