@@ -62,10 +62,10 @@ class Cluster:
         return next((node["ephemeralOwner"] for node in nodes if node["path"] == f"/brokers/ids/{broker_id}"), None)
 
     def members(self, group: str) -> list[str]:
-        """Who is registered in a group of ZooKeeper."""
-        path = f"/consumers/{group}/ids"
-        nodes = kafka_zk_json("znodes", path, "--zookeeper", self.zookeeper)
-        return sorted(node["path"].rpartition("/")[2] for node in nodes if node["path"] != path)
+        """Who is registered in a group of ZooKeeper; its first member creates the znodes."""
+        path = f"/consumers/{group}/ids/"
+        nodes = kafka_zk_json("znodes", "/consumers", "--zookeeper", self.zookeeper)
+        return sorted(node["path"].removeprefix(path) for node in nodes if node["path"].startswith(path))
 
     def wait_registered(self, broker_id: int, other_than: str | None = None) -> None:
         wait_for(lambda: self.session(broker_id) not in (None, other_than), f"broker {broker_id} in a session")
