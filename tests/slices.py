@@ -1,8 +1,8 @@
-"""A slice of the tests, for ``.ci/run``: what it leaves out, the weekly run of ci.yml runs.
+"""A slice of the tests, for ``.ci/run``. The weekly run of ci.yml runs all of them.
 
 ``--slice`` leaves out
 
-- tests marked ``weekly``: dear, and close to others that stay;
+- tests marked ``weekly``: they are expensive, and similar tests stay;
 - of a test marked ``one_in(n)``, all but each n-th of its parameters;
 - Kafka's half of tests that do the same on both kinds of brokers. It judges the test and not our code.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 APACHE_KAFKA = "apache-kafka"
-"""What a parameter is called that chooses Kafka's brokers (``tests.peers.targets``)."""
+"""The parameter that selects Apache Kafka's brokers (``tests.peers.targets``)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

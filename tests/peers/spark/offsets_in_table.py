@@ -26,9 +26,7 @@ FORGETS = "delta.setTransactionRetentionDuration"
 
 
 class Observer:
-    """``target``: a table that is not there yet. Each entry of what is told: what the table then holds, and what a run
-    said.
-    """
+    """``target``: a table that does not exist yet. Each entry records what the table holds, and what a run reported."""
 
     def __init__(self, spark: Any, bootstrap: str, target: str) -> None:
         self._spark = spark

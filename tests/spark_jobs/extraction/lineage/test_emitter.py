@@ -114,7 +114,7 @@ def test_white_space_around_the_key_does_not_count(server: Server, notes: list[s
 
 
 def test_a_file_that_blocks_is_a_note(tmp_path: Path, notes: list[str]) -> None:
-    """A pipe that nobody reads, as a server that sends a byte at a time."""
+    """A pipe without a reader, and a server that sends one byte at a time."""
     os.mkfifo(tmp_path / "pipe")
     Emitter(str(tmp_path / "pipe"), None, notes.append, timeout_s=0.01).emit(EVENT)
     assert notes == ["OpenLineage has no START event of this run: no whole answer within 0.01 s"]

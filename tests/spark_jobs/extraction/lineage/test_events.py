@@ -1,4 +1,4 @@
-"""What OpenLineage is told of an extraction."""
+"""The OpenLineage events of an extraction."""
 
 from __future__ import annotations
 
