@@ -59,7 +59,7 @@ def synonyms(key: str) -> tuple[str, ...]:
 TOPIC_DEFAULTS: Mapping[str, str] = MappingProxyType(
     {row.topic_key: row.name for row in sorted(ALL_KEYS.values(), key=lambda row: row.topic_key or "") if row.topic_key}
 )
-"""Topic key -> the broker key of its default."""
+"""Topic key -> the broker key that sets its default."""
 
 UNITS_MS: Mapping[str, int] = MappingProxyType({row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units})
-"""Key in another unit -> ms per unit."""
+"""Key with a unit other than ms, such as hours -> ms per unit."""

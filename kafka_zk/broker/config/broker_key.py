@@ -39,10 +39,15 @@ class Facts(TypedDict, total=False):
     """The optional properties of a row."""
 
     low: int
-    """Smallest allowed value. Rows have no largest value; code that uses the key can set one."""
+    """Smallest allowed value. Rows have no largest value; code that uses the key can set one. The message about a
+    smaller value is Kafka's in AlterConfigs; at the start of a broker it names the key and the value.
+    """
 
     use: Use
+    """Default: IGNORED. A key that the broker reads needs READ."""
+
     update: Update
+    """Default: READ_ONLY."""
 
     is_built: bool
     """This broker can change the dynamic key at run time. Default: True for cluster-wide keys."""
@@ -57,11 +62,10 @@ class Facts(TypedDict, total=False):
     """The key whose value applies if this one is not set."""
 
     needs: str
-    """``SASL`` or ``SSL``: no effect unless a listener's protocol includes it."""
+    """``SASL`` or ``SSL``: the key has no effect unless a listener's protocol includes it."""
 
     unbuilt: str
-    """What the broker lacks to use any value but the default, such as "cannot run Java classes"
-    (``unbuilt_security``)."""
+    """Why this broker supports only the default value, for example "cannot run Java classes" (``unbuilt_security``)."""
 
 
 class _Reader(Protocol):
@@ -115,7 +119,7 @@ class BrokerKey(Generic[R]):
     def __get__(self, config: _Reader, owner: type) -> R: ...
 
     def __get__(self, config: _Reader | None, owner: type) -> Any:
-        # Python finds attributes with Use.READ on the configuration, before this descriptor.
+        # For Use.READ, Python finds the configuration's own attribute first and does not call this descriptor.
         return self if config is None else config.read(self)
 
     @property
@@ -132,12 +136,12 @@ class BrokerKey(Generic[R]):
         return self.is_dynamic and self.is_built
 
     def value(self, text: str) -> Any:
-        """Parse a text without checking its range. Raises BadValue."""
+        """Parse a string without checking its range. Raises BadValue."""
         return self._convert(values.parse(self.name, self.type, text))
 
     def check(self, text: str) -> Value:
-        """Parse a text as Kafka's type and check its range. Raises BadValue with Kafka's message."""
-        if self.topic_key and self.default is not None:  # without a default, it is checked with the whole configuration
+        """Parse a string as Kafka's type and check its range. Raises BadValue with Kafka's message."""
+        if self.topic_key and self.default is not None:  # no default: checked with the whole configuration
             return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
         value = values.parse(self.name, self.type, text)
         if self.low is not None and isinstance(value, int) and value < self.low:

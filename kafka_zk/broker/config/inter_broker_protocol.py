@@ -1,6 +1,7 @@
 """Request versions between brokers, by ``inter.broker.protocol.version``.
 
-Followers and the controller do not ask for versions: all brokers have one protocol version, raised when all support it.
+Followers and the controller do not negotiate versions: all brokers use one protocol version, which is raised when all
+support it.
 Source: MetadataVersion.java@3.9.
 """
 
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from kafka_zk.storage.files.metadata_version import is_metadata_version
 
 _PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
-_LAST = 99  # for a version without a step ("3.9")
+_LAST = 99  # the step of a version without "-IV" ("3.9"): above all steps
 _Level = tuple[int, int, int, int]
 
 _FETCH: tuple[tuple[_Level, int], ...] = (
@@ -117,7 +118,7 @@ LATEST_CONTROL_VERSIONS = ControlVersions(7, 8, 4)
 
 
 def control_versions(protocol: str) -> ControlVersions:
-    """Raises ValueError.
+    """The versions for a protocol such as ``3.9-IV0``. Raises ValueError.
 
     Source: ControllerChannelManager.scala@3.9.
     """

@@ -64,7 +64,7 @@ def validate(context: Context, broker_id: int, tp: TopicPartition, proposal: Pro
 
 
 def _stands(info: LeadershipInfo, broker_id: int, proposal: Proposal) -> bool:
-    """True if the proposal equals the state, whatever partition epoch the leader knows."""
+    """True if the proposal equals the current state. The partition epoch that the leader knows does not matter."""
     known = (info.leader, tuple(info.isr), info.leader_recovery_state)
     return known == (broker_id, proposal.isr, proposal.leader_recovery_state)
 

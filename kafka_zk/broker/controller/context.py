@@ -31,7 +31,7 @@ EPOCH_DURING_DELETE = -2
 
 
 class Replica(NamedTuple):
-    """Sorted by partition, then broker."""
+    """A replica of a partition. Replicas are sorted by partition, then broker."""
 
     partition: TopicPartition
     broker_id: int
@@ -105,7 +105,7 @@ class Context:
         self.epoch = epoch
         """The controller epoch of the term, constant; greater than that of any earlier term."""
         self.epoch_zk_version = epoch_zk_version
-        """Version of ``/controller_epoch`` after the election, constant; every write requires it (fencing)."""
+        """Version of ``/controller_epoch`` after the election, constant; every write checks it (fencing)."""
         self.brokers: dict[int, LiveBroker] = {}
         """All registered brokers by id, including those that are shutting down."""
         self.shutting_down: set[int] = set()
@@ -147,7 +147,7 @@ class Context:
         return live and partition not in self.offline_dirs.get(broker_id, ())
 
     def absences(self, info: LeadershipInfo) -> Absences:
-        """ISR members that were away since ``info`` was written, or started uncleanly."""
+        """ISR members that have been away since ``info`` was written, or that started uncleanly."""
         away = [member for member in info.isr if self._registered_after(member, info.zxid)]
         return Absences(away, [member for member in info.isr if member in self.unclean_starts])
 
@@ -302,12 +302,12 @@ class Context:
         return legal, illegal
 
     def require_legal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
-        """Raises IllegalTransition."""
+        """Raise IllegalTransition if the event is illegal for one of the partitions."""
         for tp in self.split_legal_partitions(partitions, event)[1]:
             raise IllegalTransition(f"{tp}: {event.value} in {self.partition_state(tp).value}")
 
     def require_legal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
-        """Raises IllegalTransition."""
+        """Raise IllegalTransition if the event is illegal for one of the replicas."""
         for replica in self.split_legal_replicas(replicas, event)[1]:
             state = self.replica_state(replica).value
             raise IllegalTransition(f"{replica.partition} on {replica.broker_id}: {event.value} in {state}")

@@ -240,7 +240,7 @@ class ClusterUpdate:
         if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
             return None
         if self.partitions.keys() <= newer.partitions.keys():
-            return newer  # so that it still shares encoded parts with other brokers
+            return newer  # so that this request still shares encoded parts with those to other brokers
         partitions = {**self.partitions, **newer.partitions}
         if len(partitions) > limit:
             return None
@@ -288,7 +288,7 @@ class UpdateMetadataRequest:
         return Answer(response.error_code, {})
 
     def merged(self, newer: "UpdateMetadataRequest") -> "UpdateMetadataRequest | None":
-        """The request that replaces both; None if impossible, see ``ClusterUpdate.merged``."""
+        """The request that replaces both; None if they cannot be merged, see ``ClusterUpdate.merged``."""
         update = self.update.merged(newer.update) if self.sender == newer.sender else None
         return None if update is None else replace(newer, update=update)
 
@@ -375,15 +375,15 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
 
 
 def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[list[T]]:
-    """Lists of up to ``size``."""
+    """Split the items into lists of at most ``size``."""
     rest = iter(items)
     while portion := list(islice(rest, size)):
         yield portion
 
 
 def whole_topics(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """Lists of whole topics with up to PARTITIONS_AT_ONCE partitions, or of one larger topic: clients must not see
-    incomplete topics."""
+    """Lists of whole topics with up to PARTITIONS_AT_ONCE partitions in all, or of one larger topic, because clients
+    must not see incomplete topics."""
     portion: list[TopicPartition] = []
     for _, of_topic in by_topic(partitions):
         if portion and len(portion) + len(of_topic) > PARTITIONS_AT_ONCE:

@@ -1,4 +1,4 @@
-"""Objects that all parts of a term share."""
+"""Objects that all components of the controller share during one controller epoch."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What the state machines request and the drivers execute: znodes to write, requests to send."""
+"""The effects that the state machines request and the drivers execute: znodes to write, requests to send."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class WriteState(NamedTuple):
 
 
 class FailedChange(NamedTuple):
-    """A legal change of state that is now impossible."""
+    """A legal change of state that is impossible now."""
 
     partition: TopicPartition
     reason: str

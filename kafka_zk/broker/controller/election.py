@@ -71,7 +71,7 @@ def offline(
 def returned(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> Elected | None:
-    """Elect a leader for partitions that ``must_be_elected_again``. The leader stays unless a more trusted member can
+    """Elect again, for a partition that ``must_be_elected_again``. The leader stays unless a more trusted member can
     lead."""
     return _most_trusted((leader, *assigned), isr, live, absences)
 
@@ -79,9 +79,11 @@ def returned(
 def must_be_elected_again(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> bool:
-    """True if the leader was away and is unclean, another member is unclean, or a live one is more trusted.
+    """True if the leader was away and started uncleanly, if another member started uncleanly, or if a live member is
+    more trusted.
 
-    An unclean leader needs a new epoch even to stay: only then do followers, if there are any, detect lost records.
+    A leader that started uncleanly needs a new epoch even if it stays: only a new epoch makes its followers detect lost
+    records.
     """
     if len(assigned) < 2:
         return False
@@ -122,7 +124,7 @@ def controlled_shutdown(
 def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
-    """The most trusted candidate, the first among equals. Other unclean members leave the ISR."""
+    """The most trusted candidate; among equals, the first. Other members that started uncleanly leave the ISR."""
     leader = min((each for each in candidates if each in live and each in isr), key=absences.rank, default=None)
     if leader is None:
         return None

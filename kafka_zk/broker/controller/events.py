@@ -66,7 +66,7 @@ class LeadersElected(ControllerEvent):
 @dataclass(frozen=True, slots=True)
 class IsrsChanged(ControllerEvent):
     """ISRs of partitions were written, because their leaders asked or a broker is gone. A partition has no leader if
-    that broker led it and no other broker could."""
+    the broker that is gone led it and no other could take over."""
 
     leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
 
@@ -103,7 +103,7 @@ class TopicDeleted(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class RequestSent(ControllerEvent):
-    """A broker answered a request without a new error."""
+    """A broker answered a request, without errors or only with errors that were already reported."""
 
     broker_id: int
     api: str

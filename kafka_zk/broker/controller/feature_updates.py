@@ -14,7 +14,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 
 class UpgradeType(enum.IntEnum):
-    """Source: FeatureUpdate.java@3.9."""
+    """Which changes of a level an update allows. Source: FeatureUpdate.java@3.9."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

@@ -37,7 +37,7 @@ class ControllerOperation(ABC, Generic[T_co]):
 
     @abstractmethod
     async def carry_out(self, active: ActiveController) -> T_co:
-        """Raises ApiError."""
+        """Do the work and return the result. Raises ApiError."""
 
 
 class PartitionKey(NamedTuple):
@@ -49,7 +49,7 @@ class PartitionKey(NamedTuple):
 
 @dataclass(frozen=True)
 class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
-    """Move a stopping broker's leaderships away. Result: what it still leads.
+    """Move a stopping broker's leaderships away. Result: the partitions that it still leads.
 
     Raises: ApiError: STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
     """
@@ -67,7 +67,7 @@ class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
 
 @dataclass(frozen=True)
 class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
-    """Change ISRs as a leader proposes. Result: each outcome; UNKNOWN_TOPIC_ID for an unknown id.
+    """Change ISRs as a leader proposes. Result: each proposal's outcome; UNKNOWN_TOPIC_ID for an unknown id.
 
     Raises: ApiError(STALE_BROKER_EPOCH).
     """

@@ -58,7 +58,8 @@ class Imbalance:
                 self._elsewhere.setdefault(replicas[0], []).append(tp)
 
     def to_elect(self) -> list[TopicPartition]:
-        """Partitions of brokers above the imbalance percentage, which their preferred leaders can lead."""
+        """Partitions to return to their preferred leaders: those that can lead and whose imbalance is above the
+        percentage."""
         return [
             tp
             for broker_id, tps in sorted(self._elsewhere.items())

@@ -55,7 +55,8 @@ def unneeded(current: ReplicaAssignment, planned: ReplicaAssignment) -> list[int
 
 
 def is_complete(context: Context, tp: TopicPartition, info: LeadershipInfo | None) -> bool:
-    """True if phase B can begin according to ``info``, just read: the target is in sync, and one of it can lead."""
+    """True if phase B can begin according to ``info``, which was just read: all target replicas are in sync, and one of
+    them can lead."""
     assignment = context.assignment(tp)
     if info is None:
         return False

@@ -1,4 +1,4 @@
-"""Which topics can be deleted now, and the steps of a deletion. Pure.
+"""Decides which topics can be deleted now, and plans the steps of a deletion. Pure.
 
 A znode under ``/admin/delete_topics`` requests a deletion. First, all partitions become NonExistent and every broker is
 notified (UpdateMetadata with leader -2). Then every replica becomes Offline and DeletionStarted; its broker's response
@@ -15,7 +15,7 @@ from kafka_zk.broker.controller.states import ReplicaState
 
 
 class DeletionPlan(NamedTuple):
-    """The next steps in order: topics to ``complete``, replicas to ``retry`` (to Offline), topics to ``start``."""
+    """The next steps, in order: topics to ``complete``, replicas to ``retry`` (to Offline), topics to ``start``."""
 
     complete: list[str]
     retry: list[Replica]
@@ -51,7 +51,7 @@ def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
 
 
 def halt(context: Context, topics: Iterable[str]) -> None:
-    """Of these topics, let the ones to delete wait for ``resume``."""
+    """Of these topics, let those that are to be deleted wait for ``resume``."""
     context.topics_ineligible_for_deletion |= context.topics_to_delete & set(topics)
 
 
@@ -65,7 +65,7 @@ def waiting(context: Context) -> set[str]:
 
 
 def is_refused(context: Context, topic: str) -> bool:
-    """True if only a rejection is in the way: all replicas are online, and none is being reassigned.
+    """True if only a broker's rejection prevents the deletion: all replicas are online, and none is being reassigned.
 
     Kafka's controller retries only after the broker that rejected the deletion was away.
     """

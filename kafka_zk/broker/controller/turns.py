@@ -14,4 +14,4 @@ WATCH_COST = TURN_COST // 50
 """Cost of setting a watch, which sends a request to ZooKeeper."""
 
 EVENT_COST = TURN_COST // 50
-"""Cost of an event that changes nothing."""
+"""Cost of handling an event, in addition to its changes."""

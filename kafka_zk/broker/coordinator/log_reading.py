@@ -100,7 +100,7 @@ class LogReading:
         return self._last
 
     def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
-        """Raises: StorageError."""
+        """Process a transaction marker; ignored unless a subclass needs it. Raises: StorageError."""
 
     def _before_decoding(self) -> Iterator[None]:
         """Called at the end of the log, before ``_decode``."""

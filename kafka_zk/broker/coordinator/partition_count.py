@@ -1,4 +1,4 @@
-"""How many partitions a coordinator's topic has. Keys map to partitions by this count, so all brokers must agree.
+"""Finds the partition count of a coordinator's topic. Keys map to partitions by this count, so all brokers must agree.
 
 A starting broker reads the count from ZooKeeper, as in Kafka, because a new controller may first send only some
 partitions. A topic that is created later is complete when it is announced. The count is fixed for a topic id: after an

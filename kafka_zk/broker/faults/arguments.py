@@ -44,7 +44,7 @@ def read_api(value: Any) -> ApiKey:
 
 
 def read_code(value: Any) -> ErrorCode:
-    """Find an error code by its number or name. NONE does not count. Raises: ValueError."""
+    """Find an error code by its number or name. NONE is not an error code. Raises: ValueError."""
     wanted = str(value).upper()
     for code in ErrorCode:
         if wanted in (code.name, str(int(code))) and code is not ErrorCode.NONE:

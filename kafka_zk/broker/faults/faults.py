@@ -65,8 +65,8 @@ class Faults:
     def __init__(self, seams: Seams) -> None:
         self._seams = seams
         self._count = 0
-        self._usual_limit_bytes: int | None = None  # of files, while the disk is full
-        self._counters: dict[int, Callable[[], int]] = {}  # by fault number, for faults that requests do not count
+        self._usual_limit_bytes: int | None = None  # the limit of file sizes that applies again after ``disk_full``
+        self._counters: dict[int, Callable[[], int]] = {}  # by fault number, for faults that do not act on requests
         self._interceptors: dict[int, Interceptor] = {}  # by fault number
         self.open: dict[int, Fault] = {}
         self._at_once: Mapping[str, Callable[[Fault], Awaitable[None]]] = {
@@ -102,7 +102,7 @@ class Faults:
                 self._counters[fault.number] = _since_now(self._counted[fault.kind])
             self._apply()
         except BaseException:
-            if fault.number in self.open:  # it was not ended meanwhile
+            if fault.number in self.open:  # unless it has already been ended
                 self.end(fault.number)
             raise
         return fault

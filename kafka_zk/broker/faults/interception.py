@@ -1,4 +1,4 @@
-"""Asks an intercepting function about a request before the broker handles it, and about the response to it."""
+"""Passes a request to an intercepting function before the broker handles it, and then the response."""
 
 from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.broker.faults.arguments import REQUESTS, RESPONSES
@@ -34,7 +34,7 @@ def intercepting(interceptor: Interceptor, messages: str | None) -> RequestSeam:
         whole = _read(intercepted, response)
         position = response_body_position(whole, *intercepted.header[:2])
         verdict = await interceptor.ask(Call(intercepted.header, request, whole[position:]))
-        # The list's class stays: it may be that of a throttled answer.
+        # Keep the class of the list, which may be ThrottledAnswer.
         response[:] = [whole] if verdict.outcome is Outcome.PASS else _answer(intercepted, verdict)
         return response
 
@@ -42,7 +42,8 @@ def intercepting(interceptor: Interceptor, messages: str | None) -> RequestSeam:
 
 
 def _answer(intercepted: InterceptedRequest, verdict: Verdict) -> list[Part]:
-    """Raises: ClientGone to close the connection."""
+    """The response in the function's verdict. Raises: ClientGone, to close the connection, if the verdict has no
+    response."""
     if verdict.outcome is not Outcome.RESPONSE:
         raise ClientGone
     return [_counted(intercepted, response_header(*intercepted.header[:3]) + verdict.body)]

@@ -1,6 +1,5 @@
-"""Faults that act on requests. Each wraps the handler of an API.
-
-An API is wrapped only while it has a fault, so faults cost nothing elsewhere.
+"""Faults that act on requests. Each wraps an API's handler, but only while the fault is open, so faults cost nothing
+otherwise.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -101,13 +100,13 @@ def _failed_fetch(intercepted: InterceptedRequest, code: ErrorCode) -> FetchResp
 
 
 async def _drop_answer(fault: Fault, intercepted: InterceptedRequest) -> Response:
-    """Let the request take effect, but close the connection instead of responding."""
+    """Let the request take effect, and close the connection instead of responding."""
     await intercepted.handle()
     raise ClientGone
 
 
 async def _throttle(fault: Fault, intercepted: InterceptedRequest) -> Response:
-    """Respond as a quota does: with a throttle time, for which the broker does not read the connection."""
+    """Respond as a quota does: with a throttle time, during which the broker does not read the connection."""
     parts = await intercepted.handle()
     return None if parts is None else ThrottledAnswer(parts, fault.arguments["ms"])
 

@@ -13,11 +13,11 @@ from kafka_zk.protocol.request import RequestHeader
 _GROUP_FIELDS = frozenset({"group_id", "groups", "group_ids", "groups_names"})
 _TOPIC_FIELDS = frozenset({"topic", "topics", "topic_name", "topic_names"})
 _LONGEST_ID = 10
-_OF_GROUP = 0  # FindCoordinator's key type
+_OF_GROUP = 0  # the key type of groups in FindCoordinator
 
 
 def is_of_broker(services: Services, header: RequestHeader, request: Any) -> bool:
-    """True for requests from followers and other brokers, which no fault hits."""
+    """True for requests from followers and other brokers. No fault hits these."""
     if _replica_id(request) >= 0:
         return True
     client_id = header.client_id or ""

@@ -1,4 +1,4 @@
-"""The system clock with a wall clock that can be stepped, for a broker that takes faults."""
+"""The system clock with a wall clock that can be stepped, for a broker that accepts faults."""
 
 from kafka_zk.base.clock import SystemClock, Timers, wall_ms
 

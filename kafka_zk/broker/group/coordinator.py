@@ -248,7 +248,7 @@ class GroupCoordinator:
         ]
 
     def describe(self, group_id: str) -> GroupDescription:
-        """An unknown group is Dead."""
+        """Describe a group. An unknown group has the state Dead."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         if error is not ErrorCode.NONE:
             return GroupDescription(error)
@@ -292,7 +292,7 @@ class GroupCoordinator:
 
 
 def _is_storable(request: JoinGroup) -> bool:
-    """True if a record can contain the member, whose id is one of the names plus a UUID, and its protocols."""
+    """True if a record can contain the member and its protocols. The member id is one of the names plus a UUID."""
     names = [request.client_id + _ANY_UUID, (request.group_instance_id or "") + _ANY_UUID, request.protocol_type]
     return all(map(is_storable, (*names, *(name for name, _ in request.protocols))))
 

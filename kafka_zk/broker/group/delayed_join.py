@@ -1,7 +1,7 @@
 """A rebalance's join phase: how long a group waits for its members.
 
-Members of an empty group join together after an initial delay, which is repeated while new members come, up to the
-rebalance timeout. In any other group, the phase ends when all members have joined, or at the rebalance timeout.
+Members of an empty group join together after an initial delay. The delay is repeated while new members arrive, up to
+the rebalance timeout. In any other group, the phase ends when all members have joined, or at the rebalance timeout.
 
 Pure. Source: DelayedJoin.scala, InitialDelayedJoin in DelayedJoin.scala@3.9; KIP-134.
 """

@@ -86,7 +86,7 @@ class Departure(Enum):
     LEFT = "left"
     SESSION_ENDED = "session ended"
     DROPPED = "dropped"
-    """The member missed a deadline of the rebalance, although it may be alive, or the group is full."""
+    """The member missed a deadline of the rebalance, and may still be alive; or the group is full."""
 
 
 @dataclass(frozen=True, slots=True)

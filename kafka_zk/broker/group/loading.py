@@ -49,7 +49,7 @@ class LoadedPartition(LogReading):
         self._pending: dict[int, LastValues] = {}  # producer id -> records without a marker so far
 
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
-        """Like ``LogReading.load_steps``, but keeps records before damage: otherwise members would be unknown, and
+        """Like ``LogReading.load_steps``, but keeps the records before damage. Otherwise, members would be unknown and
         commits lost."""
         yield from super().load_steps(replicas, tp, buffer_bytes)
         self.group_count = len(self.group_ids)

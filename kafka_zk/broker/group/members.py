@@ -12,7 +12,7 @@ from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.records import GroupMetadataValue, StoredMember
 from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, JoinedMember, Protocols
 
-MEMBER_BYTES = 800  # measured, without variable parts
+MEMBER_BYTES = 800  # measured memory of a member, without variable parts
 _PENDING_BYTES = 200
 
 
@@ -30,7 +30,7 @@ class Member:
         session_timeout_ms: maximum time between two requests of the member.
         rebalance_timeout_ms: maximum time for the member to rejoin.
         protocols: name and metadata, by preference.
-        assignment: the last assignment in effect; b"" after a generation without one.
+        assignment: the last assignment in effect; b"" after a generation without an assignment.
         joining, syncing: the waiting JoinGroup or SyncGroup.
         is_new: True before the member's first generation; only then can it expire while its JoinGroup waits.
         deadline_ms: monotonic time when the member fails unless it sends a request. None if the deadline passed while a
@@ -53,7 +53,7 @@ class Member:
     size_bytes: int = 0
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Raises: KeyError if the member does not support that assignor."""
+        """The member's metadata for an assignor. Raises: KeyError if the member does not support it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -65,7 +65,7 @@ class Member:
         return frozenset(name for name, _ in self.protocols)
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The candidate that the member prefers. Raises: StopIteration if there is none."""
+        """The candidate that the member prefers. Raises: StopIteration if it supports no candidate."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
@@ -128,7 +128,7 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of the members; 0 if there are none."""
+        """The longest rebalance timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def add(self, member: Member) -> None:
@@ -220,7 +220,8 @@ class Members:
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined, replace it by the oldest member that has joined; False if there is none."""
+        """If the leader has not joined, replace it by the oldest member that has. Returns False if no member has
+        joined."""
         if self.leader is None or self._members[self.leader].joining is not None:
             return self.leader is not None
         joined = next((member.member_id for member in self._members.values() if member.joining is not None), None)

@@ -25,8 +25,8 @@ class GroupMetadata:
         generation_id: 0 before the first generation, then from 1 to LAST_GENERATION, and again from 1.
         protocol_type: the members' protocol type, such as "consumer"; None before the first member.
         protocol_name: this generation's assignor; None before the first generation or without members.
-        subscribed_topics: of this generation's members; None if unknown: before the first generation, for other than
-            consumer groups, or with invalid metadata.
+        subscribed_topics: of this generation's members; None if unknown: before the first generation, for a group that
+        is not a consumer group, or with invalid metadata.
     """
 
     def __init__(self, group_id: str, now: Now) -> None:
@@ -101,7 +101,7 @@ class GroupMetadata:
     # Checks of requests.
 
     def accepts(self, member_id: str, max_size: int) -> bool:
-        """True if this member fits into ``max_size``."""
+        """True if the group has room for this member within ``max_size``."""
         if self.state is _EMPTY:
             return True
         member = self.members.get(member_id)

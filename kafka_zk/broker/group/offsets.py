@@ -15,7 +15,7 @@ from kafka_zk.broker.group.transactional_offsets import Marker, TransactionalOff
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
-OFFSET_BYTES = 400  # measured, without metadata
+OFFSET_BYTES = 400  # measured memory of an offset, without metadata
 _METADATA = attrgetter("metadata")
 
 
@@ -76,7 +76,7 @@ class GroupOffsets:
         return tp in self._pending or tp in self._transactional
 
     def load(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Use offsets read from the log, uncopied."""
+        """Use offsets that were read from the log. They are not copied."""
         self._committed = offsets
         self.size_bytes = OFFSET_BYTES * len(offsets) + _metadata_bytes(offsets.values())
 

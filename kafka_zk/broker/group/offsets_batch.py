@@ -1,4 +1,4 @@
-"""An offset commit's record batch. Optimised: every consumer commits every few seconds."""
+"""An offset commit's record batch. Optimised, because every consumer commits every few seconds."""
 
 import struct
 from collections.abc import Collection, Iterable
@@ -26,8 +26,8 @@ _VALUE_BEGINS = encode_varint(24) + b"\0\3"  # the value's length and version
 _RECORD_BEGINS = b"\0\0"  # attributes, timestamp delta
 _MANY = 8  # from this many offsets, columns are faster than a loop
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-_SEQUENCE = 0  # in all of a transaction's batches, as in Kafka; not checked
-_LONGEST_CACHED = 255  # of a group id; topic names are shorter
+_SEQUENCE = 0  # the same in all of a transaction's batches, as in Kafka; not checked
+_LONGEST_CACHED = 255  # length of a group id; topic names are shorter
 
 
 class OffsetsBatch:
@@ -61,7 +61,7 @@ class OffsetsBatch:
             if topic != known:
                 known, front = topic, self._front(topic)
             offset, leader_epoch, metadata, commit_ms, expire_ms = committed
-            if not metadata and expire_ms == NO_EXPIRY:  # usual
+            if not metadata and expire_ms == NO_EXPIRY:  # the usual case
                 end = _PARTITION_AND_VALUE.pack(partition, _VALUE_BEGINS, offset, leader_epoch, commit_ms)
             elif len(metadata) <= self._metadata_max_bytes:
                 value = encode_offset_value(committed)

@@ -71,8 +71,8 @@ class OffsetAndMetadata(NamedTuple):
     """A committed offset.
 
     Attributes:
-        offset: the next to consume.
-        leader_epoch: of the last consumed record.
+        offset: the offset of the next record to consume.
+        leader_epoch: the leader epoch of the last consumed record.
         metadata: the client's text.
         commit_timestamp_ms: wall clock, or the client's timestamp (version 1).
         expire_timestamp_ms: wall clock, from clients before 2.1.
@@ -156,7 +156,7 @@ def encode_group_key(group_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> Key:
-    """Raises: ProtocolError."""
+    """Decode the key of a record. Raises: ProtocolError."""
     try:
         (version,) = _INT16.unpack_from(key, 0)
         if version in _OFFSET_KEY_VERSIONS:
@@ -185,7 +185,7 @@ def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
 
 
 def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
-    """Raises: ProtocolError, also for an unknown version."""
+    """Decode a committed offset. Raises: ProtocolError, also for an unknown version."""
     try:
         if len(value) == _OFFSET_WITHOUT_METADATA.size:  # usual, or truncated
             version, offset, leader_epoch, size, commit_timestamp_ms = _OFFSET_WITHOUT_METADATA.unpack(value)
@@ -235,7 +235,7 @@ def encode_group_value(group: GroupMetadataValue) -> bytes:
 
 
 def decode_group_value(value: Buffer) -> GroupMetadataValue:
-    """Raises: ProtocolError, also for an unknown version."""
+    """Decode a group. Raises: ProtocolError, also for an unknown version."""
     try:
         (version,) = _INT16.unpack_from(value, 0)
         _check_version(version)

@@ -12,7 +12,7 @@ from kafka_zk.protocol.errors import ErrorCode
 class GroupState(enum.Enum):
     """Values are the state names in ListGroups and DescribeGroups."""
 
-    __hash__ = object.__hash__  # Enum's is slow Python, and every heartbeat uses it
+    __hash__ = object.__hash__  # Enum.__hash__ is slow Python code, and every heartbeat uses it
 
     EMPTY = "Empty"
     """No members, maybe committed offsets."""

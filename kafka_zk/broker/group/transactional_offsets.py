@@ -41,10 +41,10 @@ class _Appending:
 
 
 class TransactionalOffsets:
-    """Offsets by producer; per partition the last in the log.
+    """Each producer's offsets; for each partition, the last one in the log.
 
     Unlike in Kafka, an append in progress replaces nothing: if the log rejects a zombie's commit, the commit of its
-    successor with the same producer id stays. The order in the log counts, not the order of calls: with
+    successor with the same producer id stays. The order in the log decides, not the order of calls: with
     ``flush.messages``, a marker can be reported before offsets that precede it.
 
     Attributes:

@@ -17,7 +17,8 @@ MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaita
 async def answer(
     services: Services, context: RequestContext, header: RequestHeader, body: memoryview, handler: MessageHandler
 ) -> list[Part]:
-    """Large messages are decoded and encoded in turns. Raises: ProtocolError, ClientGone."""
+    """Return the encoded response. Large messages are decoded and encoded in turns. Raises: ProtocolError,
+    ClientGone."""
     if len(body) <= LARGE_BODY_BYTES:
         request = codec.decode_request(header.api_key, header.api_version, body)
     else:

@@ -1,7 +1,7 @@
 """Long responses: reserves memory before each element is created, and lets other requests run.
 
-Handlers await ``ResponseTurns.make`` before each element. Elements that are large, or that can be more than the request
-names, are kept encoded in an ``EncodedArray``. See decision 0009.
+Handlers await ``ResponseTurns.make`` before each element. Elements that are large, or that can be more numerous than
+the names in the request, are kept encoded in an ``EncodedArray``. See decision 0009.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -26,8 +26,8 @@ class ResponseTurns(Turns):
     def __init__(self, clock: Timers, context: RequestContext) -> None:
         super().__init__(clock)
         self._memory: Memory = context.memory
-        self._objects_bytes = 0  # for objects not encoded yet
-        self._due_bytes = 0  # counted, not reserved yet
+        self._objects_bytes = 0  # reserved for objects that are not encoded yet
+        self._due_bytes = 0  # counted, but not reserved yet
 
     async def make(self, size_bytes: int = OBJECT_BYTES) -> None:
         """Reserve memory for the next element; ends a turn that is over.

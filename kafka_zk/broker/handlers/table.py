@@ -208,7 +208,8 @@ class Dispatcher:
         self._install(ApiKey.FETCH)
 
     def wrap(self, api_key: int, wrap: Wrap | None) -> None:
-        """Wrap the handler of an API, instead of an earlier wrapper; None removes it. Other APIs are not affected."""
+        """Wrap the handler of an API, which replaces an earlier wrapper; None removes it. Other APIs are not
+        affected."""
         self._wraps.pop(api_key, None)
         if wrap is not None:
             self._wraps[api_key] = wrap

@@ -53,12 +53,12 @@ class PartitionChange(NamedTuple):
 
 
 PARTITIONS_OF_CHUNK = 256
-"""Number of partitions, with consecutive numbers, whose encoded form is dropped when one of them changes."""
+"""Number of consecutive partitions that are encoded together; if one changes, the encoded chunk is dropped."""
 
 
 class EncodedTopic:
-    """The encoded response for a topic. ``parts``: all of it; None after a change. ``chunks``: unchanged partitions by
-    number // PARTITIONS_OF_CHUNK."""
+    """The encoded response for a topic. ``parts``: the whole response; None after a change. ``chunks``: unchanged
+    partitions by number // PARTITIONS_OF_CHUNK."""
 
     __slots__ = ("chunks", "parts")
 
@@ -75,15 +75,15 @@ class MetadataCache:
     """The cluster according to the last UpdateMetadata, with newer leaders from LeaderAndIsr.
 
     After a new registration, the controller sends all topics, so the first update with partitions replaces everything.
-    An unknown topic's partitions come in one request: an incomplete topic would mislead keyed producers and the search
-    for a coordinator.
+    An unknown topic's partitions come in one request, because an incomplete topic would mislead keyed producers and the
+    search for a coordinator.
 
     Attributes:
         controller_id: -1 before the first update.
         topics: topic name -> partition number -> info; topics without partitions are absent.
         topic_ids, topic_names: inverse mappings, for topics with an id.
-        encoded: by topic, then by the response's other parameters. A changed partition drops its chunk; changed brokers
-            drop all.
+        encoded: responses by topic, then by the other parameters of the response. A changed partition drops its chunk;
+            changed brokers drop all.
         updates: lock while an update is prepared over several turns, so that no older one overwrites it.
         broker_epoch: this broker's newest registration; -1 before the first.
     """
@@ -97,7 +97,7 @@ class MetadataCache:
         self.encoded: dict[str, dict[Hashable, EncodedTopic]] = {}
         self.updates = DeferredLock()
         self.broker_epoch = -1
-        self._is_old = False  # older than this registration
+        self._is_old = False  # the metadata is older than this registration
 
     def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
         """Apply an UpdateMetadata of any version. ``changes``: its ``partition_changes``, if computed."""
@@ -136,7 +136,7 @@ class MetadataCache:
                 partitions[partition] = info
 
     def _is_news(self, known: PartitionInfo | None, told: PartitionInfo) -> bool:
-        """True if responses change. Readers treat replicas on dead brokers as offline anyway."""
+        """True if the update changes responses. Readers treat replicas on dead brokers as offline anyway."""
         if known is None or known[:-1] != told[:-1]:  # all fields except offline_replicas
             return True
         return any(broker in self.brokers for broker in {*known.offline_replicas} ^ {*told.offline_replicas})

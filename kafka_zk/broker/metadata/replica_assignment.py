@@ -1,8 +1,8 @@
 """Chooses brokers for new partitions' replicas. Pure: the random start and shift are arguments.
 
-Without racks, partition p begins at broker (start + p) mod n. The others follow at a distance that grows after each
-round of all brokers: partitions with one leader have different followers. If all brokers have a rack, racks alternate,
-and no rack gets a second replica of a partition before every rack has one.
+Without racks, partition p begins at broker (start + p) mod n. The others follow at a distance that grows each time the
+leaders have gone through all brokers, so partitions with the same leader have different followers. If all brokers have
+a rack, racks alternate, and no rack gets a second replica of a partition before every rack has one.
 
 Source: assignReplicasToBrokers, getRackAlternatedBrokerList in AdminUtils.java@3.9.
 """

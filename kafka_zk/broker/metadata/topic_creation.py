@@ -37,7 +37,7 @@ class NewTopic(NamedTuple):
 
 
 def check_count(partition_count: int) -> None:
-    """Raise ApiError(INVALID_PARTITIONS) for too many."""
+    """Raise ApiError(INVALID_PARTITIONS) for more than MAX_PARTITIONS."""
     if partition_count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be at most {MAX_PARTITIONS}: {partition_count}."
@@ -45,7 +45,7 @@ def check_count(partition_count: int) -> None:
 
 
 def check_sum(partition_count: int, others_count: int) -> None:
-    """Raise ApiError(INVALID_PARTITIONS) if a request's topics together have too many."""
+    """Raise ApiError(INVALID_PARTITIONS) if a request's topics together have more than MAX_PARTITIONS."""
     if partition_count + others_count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
@@ -162,7 +162,7 @@ def plan(
 
 
 async def create(topic: NewTopic, topics: TopicRegistry) -> None:
-    """Raises ApiError(TOPIC_ALREADY_EXISTS)."""
+    """Write the topic's znodes. Raises ApiError(TOPIC_ALREADY_EXISTS)."""
     try:
         await topics.create_topic(topic.name, topic.replicas, topic.topic_id, topic.properties)
     except NodeExists:

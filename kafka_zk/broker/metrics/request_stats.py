@@ -41,7 +41,7 @@ class RequestStats:
             key = header[:2]
             size_bytes = len(body)
             handling = dispatch(context, header, body)
-            del body  # so that a waiting handler can free it
+            del body  # otherwise this reference keeps the body in memory while the handler waits
             try:
                 parts = await handling
             except BaseException:

@@ -86,7 +86,7 @@ class Watchdog:
         self._reported_s = ran_s
         frame = sys._current_frames().get(self._thread_id)
         seen = describe(frame) if frame is not None else {}
-        if ran_s == self._ran_s:  # otherwise the stack is a later turn's
+        if ran_s == self._ran_s:  # otherwise the stack is that of a later turn
             self._seen = seen
             _log.warn("event loop blocked for {for_s:.1f} s so far; no client is served", for_s=for_s, **seen)
 

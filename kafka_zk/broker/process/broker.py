@@ -62,7 +62,7 @@ class Broker:
 
     Args:
         client: started; the broker closes it.
-        on_fatal: called with one sentence if the broker cannot go on (no log directory is left, or its id is taken).
+        on_fatal: called with one sentence if the broker cannot continue (no log directory is left, or its id is taken).
         stats: counts requests; None without a metrics endpoint.
         observe: called with every event of ``registry.client.events``, ``controller.events``, ``replica.events`` and
             ``group.events``; its errors are logged.
@@ -119,7 +119,7 @@ class Broker:
 
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
             InvalidBrokerConfig for key files or dynamic security that cannot be used; StartAbandoned if the broker was
-            stopped meanwhile.
+            stopped during the start.
         """
         client, machine = self._client, self._machine
         cluster_id, self.broker_id = await retry_until_connected(
@@ -131,7 +131,7 @@ class Broker:
         self._config_changes = ConfigChanges(configs)
         config = await read_broker_config(configs, self._dynamic_config, self.broker_id, starting=True)
         self._config = config
-        security = BrokerSecurity.of(config)  # before the logs, which may take long
+        security = BrokerSecurity.of(config)  # before the logs are opened, which may take minutes
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
@@ -229,7 +229,7 @@ class Broker:
         return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=now_ms)
 
     async def _register(self) -> None:
-        unclean_start = self._unclean_start and not self._sessions  # later the page cache is intact
+        unclean_start = self._unclean_start and not self._sessions  # only at the start
         info = self._info()
         self.broker_epoch = await self._brokers.register(info, self._sessions, unclean_start=unclean_start)
         self._registered = info.endpoints
@@ -265,7 +265,7 @@ class Broker:
             await self._register()
 
     async def _load_users(self) -> None:
-        """Called before the first listener with SCRAM is added."""
+        """Load SCRAM users. Called before the first listener with SCRAM is added."""
         assert self._live_config is not None  # set at the start
         if self._live_config.credentials is None:
             self._live_config.credentials = self.parts.credentials  # first, so that no change is missed
@@ -286,7 +286,7 @@ class Broker:
             ensureDeferred(self._tell_of_failure())
 
     async def _tell_of_failure(self) -> None:
-        """Notify the controller, which then asks for each replica, as after a new session."""
+        """Notify the controller, which then asks for the state of each replica, as after a new session."""
         try:
             await retry_until_connected(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
@@ -341,8 +341,8 @@ class Broker:
         parts.close_security()
 
     async def _close(self, logs: LogManager) -> None:
-        """Close the logs in steps, with fsyncs on worker threads, so that the ZooKeeper session does not expire
-        meanwhile, even with thousands of logs.
+        """Close the logs in steps, with fsyncs on worker threads, so that the ZooKeeper session does not expire before
+        the end, even with thousands of logs.
 
         Requests in progress no longer find a log.
         """

@@ -1,4 +1,4 @@
-"""Moves leaderships away before a broker stops (ControlledShutdown): clients find no dead leader.
+"""Moves leaderships away before a broker stops (ControlledShutdown), so that clients do not find a dead leader.
 
 While some partitions have no other leader, the request is repeated: at most ``max_tries`` times, within ``max_tries``
 times the backoff, and only while another broker is alive. Stopping has priority. A new controller or broker ends a
@@ -57,7 +57,7 @@ class ControlledShutdown:
         self._backoff_s = backoff_ms / 1000
 
     async def run(self) -> bool:
-        """True if all leaderships were moved that another broker can take."""
+        """Returns True if all leaderships that another broker can take were moved."""
         deadline = self._clock.seconds() + self._max_tries * self._backoff_s
         for number in range(1, self._max_tries + 1):
             view = self._view()
@@ -75,7 +75,7 @@ class ControlledShutdown:
             return False
         try:
             remaining = await self._in_time(self._ask(view.controller_id), deadline)
-        except Exception as error:  # the broker stops anyway
+        except Exception as error:  # the broker stops in any case
             _log.info("the controller did not move leaderships away: {error!r}", error=error)
             return False
         if remaining:

@@ -1,4 +1,4 @@
-"""What a broker's parts depend on: identity, configuration, logs and machine."""
+"""The dependencies of a broker's parts: identity, configuration, logs and machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,9 +24,10 @@ if TYPE_CHECKING:  # at run time if needed
 class Foundation:
     """The dependencies of ``BrokerParts``.
 
-    ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
-    also of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM users, if a listener needs them.
-    ``authorizer``: ready to decide. ``delegation_tokens``: loaded; None without a secret.
+    ``broker_epoch``: see ``Services``. ``config``: the configuration at the start. ``logs``: already open. ``observe``:
+    called with every event, including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM
+    users, if a listener needs them. ``authorizer``: already started. ``delegation_tokens``: already loaded; None
+    without a secret.
     """
 
     broker_id: int

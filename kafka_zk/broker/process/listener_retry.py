@@ -1,7 +1,7 @@
-"""When to try again to give listeners what they lack: an address, users or keys. Pure.
+"""Decides when to retry listeners that lack an address, users or keys. Pure.
 
-Each attempt, also a change of the configuration, doubles the wait, up to ``MAX_WAIT_MS``; the wait is short again when
-another listener lacks something.
+Each attempt, including one that a configuration change caused, doubles the wait, up to ``MAX_WAIT_MS``; the wait is
+short again when another listener lacks something.
 """
 
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ class NewListener(Protocol):
 def listener_maker(
     machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, stats: RequestStats | None
 ) -> NewListener:
-    """``stats``: counts the listeners' requests."""
+    """Return a function that creates listeners. ``stats``: counts their requests."""
     parts.services.client_quotas.limit_fetches_by(parts.dispatcher.limit_fetches)
     dispatch: Dispatch = with_api_key(parts.services.authorizer, parts.dispatcher.dispatch)
     if stats is not None:

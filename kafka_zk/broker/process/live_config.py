@@ -1,7 +1,7 @@
 """Applies changes of the configuration in ZooKeeper to the running broker.
 
-A notification only names an entity, whose configuration is read: missed or repeated ones do no harm. Source:
-ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
+A notification only names an entity; its current configuration is then read. So repeated notifications do no harm, and
+after missed ones everything is read again. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable
@@ -31,8 +31,8 @@ async def read_broker_config(
 ) -> KafkaConfig:
     """The configuration with the dynamic part from ZooKeeper; invalid content counts as empty.
 
-    Raises: RegistryError (NoAuth if an ACL hides a part); InvalidBrokerConfig if ZooKeeper requests unsupported
-        security and ``starting``: a running broker logs that.
+    Raises: RegistryError (NoAuth if an ACL hides a part). If ``starting``, InvalidBrokerConfig for unsupported security
+        or invalid listeners in ZooKeeper; a running broker logs these problems instead.
     """
     own = str(broker_id)
     stored = await configs.synced_entities("brokers", [DEFAULT_ENTITY, own])
@@ -99,7 +99,7 @@ class LiveConfig:
             )
 
     async def session_renewed(self) -> None:
-        """Read what may have been announced without a session, or too long ago."""
+        """Read again what may have changed while there was no session, or with a notification that was purged."""
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
@@ -112,7 +112,7 @@ class LiveConfig:
         await self.session_renewed()
 
     async def read_hidden(self) -> None:
-        """Retry what an ACL hid, since a changed ACL causes no notification."""
+        """Read again the configurations that an ACL hid, since a changed ACL causes no notification."""
         if self._users_are_unread:
             await self._load_users()
         if self._quotas_are_unread:
@@ -175,8 +175,7 @@ class LiveConfig:
         self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
-        """Clean topics whose ``min.cleanable.dirty.ratio`` is 0 without the cleaner's pause, for ``kafka-zk
-        compact``."""
+        """For ``kafka-zk compact``: clean topics whose ``min.cleanable.dirty.ratio`` is 0, without a pause first."""
         for tp, partition in self._services.replicas.partitions.items():
             if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
                 self._log_cleaner.clean_now(tp)

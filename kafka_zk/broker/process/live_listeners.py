@@ -70,7 +70,7 @@ class LiveListeners:
         self._token_keys = token_keys
         self._follow_again = follow_again
         self._retry = ListenerRetry()
-        self._retrying: Any = None  # timer
+        self._retrying: Any = None  # timer of the next attempt
         self._problems: dict[str, str] = {}  # listener -> last logged problem
         self._changing = DeferredLock()
         self._is_stopped = False
@@ -185,7 +185,7 @@ class LiveListeners:
             _log.warn("the listeners cannot be changed yet: {error}", error=str(error))
 
     def _going(self, config: KafkaConfig) -> set[str]:
-        """Listeners to remove, also those removed and added again by one change. Listeners between brokers are only
+        """Listeners to remove, also those removed and added again by one change. Inter-broker listeners are only
         moved."""
         return {
             name

@@ -75,7 +75,7 @@ def to_logging(event: Mapping[str, Any]) -> None:
     failure = event.get("log_failure")
     exc_info = (failure.type, failure.value, failure.getTracebackObject()) if failure else None
     template = event.get("log_format") or ""
-    # Text omits what the message contains; JSON has all fields.
+    # The text format omits fields that the message already contains; JSON has all fields.
     fields = {key: value for key, value in event.items() if key not in _TWISTED_KEYS}
     said = frozenset(key for key in fields if f"{{{key}" in template)
     record = logger.makeRecord(logger.name, level, "", 0, formatEvent(dict(event)), (), exc_info)

@@ -10,7 +10,7 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class Peers:
-    """Opens connections, which the caller closes. ``security``: for new ones; replaceable."""
+    """Opens connections, which the caller closes. ``security``: for new connections; can be replaced."""
 
     def __init__(
         self,
@@ -27,7 +27,8 @@ class Peers:
         self.security = security
 
     async def connect_as_controller(self, info: BrokerInfo) -> KafkaConnection:
-        """Raises: ApiError(BROKER_NOT_AVAILABLE) without an inter-broker listener."""
+        """Connect to another broker as the controller. Raises: ApiError(BROKER_NOT_AVAILABLE) if it has no inter-broker
+        listener."""
         listener = self._config.inter_broker_listener
         endpoint = info.endpoint(listener)
         if endpoint is None:
@@ -47,11 +48,12 @@ class Peers:
         )
 
     async def connect_to_broker(self, broker_id: int) -> KafkaConnection:
-        """Raises: ApiError(BROKER_NOT_AVAILABLE) if the address is unknown."""
+        """Connect to another broker. Raises: ApiError(BROKER_NOT_AVAILABLE) if its address is unknown."""
         return await self.connect_to(*self._address_of(broker_id))
 
     async def connect_as_follower(self, leader_id: int) -> KafkaConnection:
-        """Like ``connect_to_broker``, with versions from ``inter.broker.protocol.version``; only a login negotiates."""
+        """Like ``connect_to_broker``, with versions from ``inter.broker.protocol.version``. Versions are negotiated
+        only for a login."""
         host, port = self._address_of(leader_id)
         return await self._machine.connect(
             self._machine.reactor,

@@ -69,7 +69,7 @@ def run_broker(
     host = config.listener_list[0].host if metrics_host is None else metrics_host
     process = _Process(install(), config, None if metrics_port is None else (host, metrics_port), observe, faults)
     gc.set_threshold(*GC_THRESHOLDS)
-    gc.freeze()  # imported modules stay: no need to examine them
+    gc.freeze()  # the garbage collector need not examine imported modules, which stay
     process.run()
     return process.exit_code
 
@@ -110,7 +110,7 @@ class _Process:
         self._reactor.callWhenRunning(lambda: ensureDeferred(self._start()))
         self._reactor.run(installSignalHandlers=False)
         for number in asking_to_end:
-            signal.signal(number, signal.SIG_IGN)  # the exit code is final
+            signal.signal(number, signal.SIG_IGN)  # later signals must not change the exit code
         self._watchdog.stop()
 
     async def _start(self) -> None:
@@ -151,7 +151,8 @@ class _Process:
             self._fatal("the broker cannot start because of a bug; see the traceback above")
 
     def _take_faults(self, machine: Machine, client: RegistryClient, parts: BrokerParts) -> None:
-        """Before the broker registers, so that every broker that is known takes faults."""
+        """Serve the JSON API for faults. Called before the broker registers, so that every registered broker accepts
+        faults."""
         address = self._faults_address
         if address is None:
             return

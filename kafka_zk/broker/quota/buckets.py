@@ -1,6 +1,6 @@
 """Measures a quota's usage: rates of bytes and time, and a bucket of tokens.
 
-Unlike in Kafka, with a bound of 0 each request is answered, and its client then throttled for one sample.
+Unlike in Kafka, a request is answered even if the bound is 0, and its client is then throttled for one sample.
 
 Pure. Times: ms on a monotonic clock. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
 ClientRequestQuotaManager.scala@3.9.
@@ -11,8 +11,8 @@ from math import floor
 from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow, Rate
 
 PACE = 1.1
-"""After a throttle, a client may use PACE times the bound per sample, until a window passes without one: otherwise
-bursts repeat after each window, and a minute's throughput is wrong by a tenth."""
+"""A client that was throttled may use at most PACE times the bound in each sample, until a window passes without a
+throttle. Otherwise bursts would repeat after each window, and a minute's throughput would be off by a tenth."""
 
 _AVERAGED_MS = 30_000
 _NEVER_MS = -(2**62)
@@ -48,13 +48,13 @@ class ThrottleTimes:
 
 
 class RateBucket(Rate):
-    """A rate, its bound per second, and how long to throttle a client above it.
+    """A rate and its bound per second. Computes how long to throttle a client that exceeds the bound.
 
     Args:
         most_throttle_ms: the longest throttle.
 
     Attributes:
-        free: up to this total, ``add`` returns 0 without a calculation; -1: never.
+        free: up to this total, ``add`` returns 0 without a calculation; -1: ``add`` always calculates.
         most_in_window: what an idle client may use in one burst: ``bound`` times the window less one sample.
         throttles: recorded by the caller and ``admit``.
     """
@@ -90,10 +90,10 @@ class RateBucket(Rate):
         return self.hold_back_ms(now_ms)
 
     def admit(self, value: float, now_ms: float) -> int:
-        """Record ``value`` and return 0 if it fits, else how many ms to wait before a retry.
+        """If ``value`` fits, record it and return 0. Otherwise return how many ms to wait before a retry.
 
-        A value above ``most_in_window`` never fits: it is recorded when the rate is within its bound, and the result is
-        the client's throttle in ms, negated. Both times are recorded in ``throttles``.
+        A value above ``most_in_window`` never fits. It is recorded as soon as the rate is within its bound; the result
+        is then the client's throttle in ms, negated. Waits and throttles are recorded in ``throttles``.
         """
         if now_ms >= self.ends_ms:
             self._begin(now_ms)
@@ -110,8 +110,8 @@ class RateBucket(Rate):
         return wait_ms
 
     def _excess_ms(self, now_ms: float, added: float = 0) -> int:
-        """For how many ms the rate exceeds its bound with ``added`` now and nothing later; 0 if it does not exceed
-        it."""
+        """For how many ms the rate exceeds its bound if ``added`` is recorded now and nothing later; 0 if it does not
+        exceed the bound."""
         throttle_ms = min(self.throttle_ms(self._bound, now_ms, added), self._most_throttle_ms)
         if throttle_ms <= 0:
             return 0
@@ -137,9 +137,8 @@ class RateBucket(Rate):
 
 
 class TokenBucket:
-    """Tokens that grow by ``bound`` per second, up to a whole window's; full at first.
-
-    Negative tokens are a debt, to be paid first.
+    """Tokens that grow by ``bound`` per second, up to the tokens of a whole window; full at first. Negative tokens are
+    a debt, which is paid first.
 
     Attributes:
         bound: tokens per second.
@@ -180,7 +179,7 @@ class TokenBucket:
         self.rate.record(count, now_ms)
 
     def debt_ms(self, now_ms: float) -> int:
-        """How many ms until the debt is paid; 0 if there is none, or the bound is 0."""
+        """How many ms until the debt is paid; 0 if there is no debt, or the bound is 0."""
         if not self.bound:
             return 0
         debt_ms = max(0.0, -self.tokens(now_ms)) * 1000 / self.bound

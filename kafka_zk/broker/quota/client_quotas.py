@@ -1,7 +1,7 @@
 """The quotas of users and clients, and each client's usage.
 
-Clients choose their ids, so the state is limited, and dropped an hour after its last use (``Recent``). A client that a
-flood of ids evicts begins with unused quotas.
+Clients choose their ids, so the state is limited in size and dropped an hour after its last use (``Recent``). A client
+that a flood of ids evicts begins again with unused quotas.
 
 Pure. Times: ms on a monotonic clock. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
 """
@@ -68,7 +68,7 @@ class ClientQuotas:
         self._buckets: dict[QuotaKey, Recent[Owner, Bucket]] = {key: Recent(most_clients, KEEP_MS) for key in QuotaKey}
 
     def set(self, entity_type: str, entity_name: str, properties: Mapping[str, str]) -> list[str]:
-        """Like ``QuotaTable.set``, from the next request on; recorded usage is kept."""
+        """Like ``QuotaTable.set``. Takes effect from the next request on; recorded usage is kept."""
         faults = self.table.set(entity_type, entity_name, properties)
         self.clients.clear()
         for key, buckets in self._buckets.items():
@@ -77,7 +77,7 @@ class ClientQuotas:
         return faults
 
     def of(self, principal: str, client_id: str | None, now_ms: float) -> ClientBuckets:
-        """``principal``: in Kafka's form, ``User:alice``."""
+        """The client's buckets. ``principal``: in Kafka's form, ``User:alice``."""
         buckets = self.clients.young.get((principal, client_id))
         if buckets is not None:
             return buckets
@@ -93,7 +93,7 @@ class ClientQuotas:
         return buckets
 
     def _found(self, user: str, client_id: str, now_ms: float, before: ClientBuckets | None) -> ClientBuckets:
-        """Find a client's buckets. A known client keeps those of ``before``, because they are in use and maybe
+        """Find a client's buckets. A known client keeps its buckets in ``before``, because they are in use and may be
         shared."""
         held: Sequence[Bucket | None] = before[:4] if before is not None else [None] * 4
         produce, fetch, request, mutation = (
@@ -136,7 +136,7 @@ class ClientQuotas:
         ]
 
     def forget_idle(self, now_ms: float) -> None:
-        """Call this periodically."""
+        """Drop state that has not been used for an hour. Call this periodically."""
         self.clients.drop_old(now_ms)
         for buckets in self._buckets.values():
             buckets.drop_old(now_ms)

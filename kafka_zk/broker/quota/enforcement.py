@@ -1,11 +1,11 @@
 """Applies quotas: counts usage, and mutes peers after responses.
 
-Responses are not delayed. They say how long the client should wait, and for that time the connection is not read
-(KIP-219). Requests are wrapped only while there are quotas.
+Responses are not delayed. They say how long the client should wait, and the broker does not read the connection for
+that time (KIP-219). Handlers are wrapped only while there are quotas.
 
-A Produce request counts on arrival, whatever its result. A Fetch response counts before it changes the fetch session
-(``handlers/data/fetch.py``). Request time counts while the handler occupies the reactor. Requests between brokers are
-exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
+A Produce request is counted on arrival, whatever its result. A Fetch response is counted before it changes the fetch
+session (``handlers/data/fetch.py``). Request time is the time for which a handler occupies the reactor. Requests
+between brokers are exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -38,7 +38,7 @@ _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}
 
 
 class ExemptAnswer(list[Part]):
-    """A response to a broker; its time counts towards no quota."""
+    """A response to a broker. Its time does not count towards any quota."""
 
 
 class ThrottledAnswer(list[Part]):
@@ -63,8 +63,8 @@ class Enforcement:
     def __init__(self, quotas: ClientQuotas, clock: Timers) -> None:
         self.quotas = quotas
         self.exempt_time = Rate(QuotaWindow())
-        """Percentage of a thread that exempt requests use."""
-        self._known: Clients = quotas.clients.young  # a dict: a lookup costs less than a call
+        """The time that exempt requests use, in percent of a thread."""
+        self._known: Clients = quotas.clients.young  # used as a dict, because a lookup costs less than a call
         quotas.clients.young.find = self._find
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
@@ -119,7 +119,7 @@ class Enforcement:
         return self._clock.seconds() * 1000
 
     def forget_idle(self) -> None:
-        """Call this periodically."""
+        """Drop clients that have been idle for an hour. Call this periodically."""
         self.quotas.forget_idle(self.now_ms())
 
     # -- when a request arrives --------------------------------------------------------------------------------------
@@ -154,14 +154,14 @@ class Enforcement:
             bucket = known[context.principal, header.client_id].request
             handling = dispatch(context, header, body)
             if bucket is None:
-                del body  # so that a waiting handler can free it
+                del body  # otherwise this reference keeps the body in memory while the handler waits
                 return await handling
             began_s = seconds()
             try:
                 awaited = handling.send(None)
             except StopIteration as end:
                 parts = end.value
-            except BaseException:  # the connection closes, but the time counts
+            except BaseException:  # the connection is closed, but the time counts
                 bucket.record((seconds() - began_s) * 100, seconds() * 1000)
                 raise
             else:
@@ -170,7 +170,7 @@ class Enforcement:
             now_s = seconds()
             now_ms = now_s * 1000
             total = bucket.total + (now_s - began_s) * 100
-            if total <= bucket.free and now_ms < bucket.ends_ms and parts.__class__ is list:  # ``add`` costs a call
+            if total <= bucket.free and now_ms < bucket.ends_ms and parts.__class__ is list:  # ``add``, inlined
                 bucket.total = total
                 bucket.last_ms = now_ms
                 return parts
@@ -229,7 +229,7 @@ class Enforcement:
 
 
 def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
-    """The time in the response to a strict request; otherwise the time until the debt is paid."""
+    """For a strict request, the throttle time in its response; for any other, the time until the debt is paid."""
     if not bucket.bound:
         return bucket.window.sample_ms
     if header.api_version >= _STRICT_SINCE[header.api_key]:

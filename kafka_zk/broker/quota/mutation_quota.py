@@ -1,7 +1,7 @@
-"""Limits the partitions that a request creates or deletes, in its client's tokens (KIP-599).
+"""Limits how many partitions a client's requests create or delete, with a token bucket per client (KIP-599).
 
-Newer versions of requests are strict: during a debt they are rejected (THROTTLING_QUOTA_EXCEEDED), and the response
-says how long to wait. Older versions are executed, and the connection is muted until the debt is paid.
+Newer request versions are strict: while the bucket is in debt, they are rejected (THROTTLING_QUOTA_EXCEEDED), and the
+response says how long to wait. Older versions are executed, and the connection is muted until the debt is paid.
 
 Source: ControllerMutationQuotaManager.scala@3.9.
 """
@@ -17,7 +17,7 @@ STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_
 
 
 class MutationQuota:
-    """The quota of one request. ``bucket``: None without a quota."""
+    """The quota of one request. ``bucket``: None if the client has no quota."""
 
     def __init__(self, bucket: TokenBucket | None, now_ms: Callable[[], float], *, is_strict: bool) -> None:
         self._bucket = bucket
@@ -26,7 +26,7 @@ class MutationQuota:
         self._is_refused = False
 
     def take(self, count: int) -> None:
-        """Raises ApiError if the partitions must not be created or deleted."""
+        """Take tokens for partitions. Raises ApiError if they must not be created or deleted."""
         if self._bucket is None:
             return
         now_ms = self._now_ms()

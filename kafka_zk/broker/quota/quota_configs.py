@@ -1,6 +1,6 @@
-"""Reads quotas from ZooKeeper: all at the start and in new sessions, then changed ones.
+"""Reads quotas from ZooKeeper: all of them at the start and in each new session, later those that have changed.
 
-Quotas of addresses apply to listeners, others to requests. An invalid quota is logged as an ERROR and has no effect; a
+Address quotas apply to listeners, all others to requests. An invalid quota is logged as an ERROR and has no effect; a
 quota that an ACL hides keeps its last value. Source: ConfigHandler.scala@3.9.
 """
 
@@ -27,7 +27,7 @@ SetIpRate = Callable[[str | None, int | None], None]
 
 
 class QuotaConfigs:
-    """``run_in_thread`` resolves host names. While one does not resolve, the last address keeps its quota."""
+    """``run_in_thread`` resolves host names. While a name does not resolve, its last address keeps the quota."""
 
     def __init__(self, enforcement: Enforcement, configs: ConfigRegistry, run_in_thread: RunInThread) -> None:
         self._enforcement = enforcement
@@ -48,7 +48,8 @@ class QuotaConfigs:
         """Read all quotas, and remove those that no longer exist. Raises SessionLost."""
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
-            # Known names come first: if ZooKeeper's encoding differs, their path is empty, and a later name counts.
+            # Known names come first. If ZooKeeper encodes a name differently, the known path is empty, and the path
+            # that is read later wins.
             names = dict.fromkeys(name for kind, name in known if kind == entity_type)
             names |= dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":
@@ -58,7 +59,7 @@ class QuotaConfigs:
             await self.reload(entity_type, list(names))
 
     async def reload(self, entity_type: str, names: list[str]) -> None:
-        """Read entities of an ENTITY_TYPES type again, by their encoded names. Raises SessionLost."""
+        """Read the entities with these encoded names again. Raises SessionLost."""
         async with self._reads[entity_type]:
             for start in range(0, len(names), READS_AT_ONCE):  # lets other work run
                 some = names[start : start + READS_AT_ONCE]

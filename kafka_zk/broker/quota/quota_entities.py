@@ -1,4 +1,4 @@
-"""Quota entities, in APIs and znode paths, and their values.
+"""Quota entities in APIs and znode paths, and the values of their quotas.
 
 An entity is a user, a client id, both, or an address; the name None is the default. Pure. Source: ClientQuotaEntity,
 ZkAdminManager.parseAndSanitizeQuotaEntity and alterClientQuotas, DynamicConfig.scala@3.9.
@@ -75,8 +75,8 @@ def _name(encoded: str) -> str | None:
 
 
 def check_key(place: Place, key: str) -> None:
-    """Raise ApiError(INVALID_REQUEST) unless the key is a quota, even to remove it: a user's znode has passwords, too,
-    for which another permission is needed. (Kafka removes any key.)"""
+    """Raise ApiError(INVALID_REQUEST) unless the key is a quota. Other keys must not be removed either, because a
+    user's znode also has passwords, which need another permission. (Kafka removes any key.)"""
     if key not in place.keys:
         raise _refusal(f"Invalid configuration key {key}")
 

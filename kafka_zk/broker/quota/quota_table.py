@@ -1,11 +1,11 @@
-"""The quotas in ZooKeeper; for each key, the first of these that has it applies:
+"""The quotas in ZooKeeper. For each quota key, the first of these znodes that has the key applies:
 
 1. ``/config/users/<u>/clients/<c>``  2. ``/config/users/<u>/clients/<default>``  3. ``/config/users/<u>``
 4. ``/config/users/<default>/clients/<c>``  5. ``/config/users/<default>/clients/<default>``
 6. ``/config/users/<default>``  7. ``/config/clients/<c>``  8. ``/config/clients/<default>``
 
-Each pair of user and client id has its own quota; all client ids of a user share the user's, and all users a client
-id's. The same holds for default entities. An empty client id has only its user's quotas.
+Each pair of user and client id has its own quota; all client ids of a user share the user's quota, and all users share
+a client id's quota. The same holds for default entities. An empty client id has only its user's quotas.
 
 Pure. Names are encoded as in paths. Source: ClientQuotaManager.DefaultQuotaCallback, QuotaConfigs.java@3.9.
 """
@@ -37,14 +37,14 @@ WHOLE_NUMBERS = {QuotaKey.PRODUCE.value: "LONG", QuotaKey.FETCH.value: "LONG", I
 
 
 class Owner(NamedTuple):
-    """The clients that share a measured rate. Names are encoded; an empty name means that it does not matter."""
+    """The clients that share a measured rate. Names are encoded; an empty name stands for any name."""
 
     user: str
     client: str
 
 
 class Match(NamedTuple):
-    """``path``: of the quota's entity, below ``/config``."""
+    """``path``: the znode path of the quota's entity, relative to ``/config``."""
 
     bound: float
     owner: Owner
@@ -90,7 +90,7 @@ class QuotaTable:
         return [(entity_type, name) for entity_type, _, name in (path.partition("/") for path in self._values)]
 
     def find(self, key: QuotaKey, user: str, client_id: str) -> Match | None:
-        """The quota for unencoded names; None if there is none or it is unlimited."""
+        """The quota for this user and client id, which are not encoded. None if the quota is unlimited or not set."""
         if not self._counts[key]:
             return None
         for path, owner in candidates(sanitize(user), sanitize(client_id)):
@@ -114,7 +114,7 @@ def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
 
 
 def canonical(entity_name: str) -> str:
-    """An entity's name in this broker's encoding: other tools may encode more or fewer characters."""
+    """An entity's name in this broker's encoding. Other tools may encode more or fewer characters."""
     return "/".join(part if part == DEFAULT_ENTITY else sanitize(desanitize(part)) for part in entity_name.split("/"))
 
 

@@ -1,8 +1,8 @@
 """Two helper processes for the large batches of all connections.
 
-One is for producers, one for readers (lookups by timestamp, conversions for old consumers), who thus cannot delay
-producers. Each starts at its first job, runs one job at a time, in order, and ends after IDLE_S without a job or with
-the broker. If a helper dies, the current request fails with a retriable error.
+One helper works for producers, the other for readers (lookups by timestamp, conversions for old consumers), so readers
+cannot delay producers. A helper starts at its first job, and runs one job at a time, in order. It ends with the broker,
+or after IDLE_S without a job. If a helper dies, the current request fails with a retriable error.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ LONGEST_WORK_S = 120.0
 
 
 class _Job:
-    """Keeps the segment open until it is done or dropped."""
+    """A job, which keeps its segment open until the job is done or dropped."""
 
     def __init__(self, work: BatchWork | FileWork, result: "Deferred[Any]", segment: Segment | None) -> None:
         self.work = work
@@ -115,7 +115,7 @@ class _Lane:
             if not self._helper.connection.poll(LONGEST_WORK_S):
                 raise TimeoutError(f"no result after {LONGEST_WORK_S} s")
             _, content = self._helper.receive()
-        except (EOFError, OSError) as error:  # also: no process can be started
+        except (EOFError, OSError) as error:  # also raised if no process can be started
             if not self._is_closed:
                 _log.warn(
                     "the helper process for {work} ended: {error}",
@@ -136,7 +136,7 @@ class _Lane:
         self._end_helper()
 
     def close(self) -> None:
-        """Waiting jobs fail with a retriable error."""
+        """End the helper. Waiting jobs fail with a retriable error."""
         self._is_closed = True
         if self._idle_call is not None:
             self._idle_call.cancel()
@@ -144,7 +144,7 @@ class _Lane:
         if not self._is_busy:
             self._end_helper()
         elif self._helper is not None:
-            self._helper.process.kill()  # the waiting thread notices
+            self._helper.process.kill()  # this wakes the thread that waits for it
         while self._jobs:
             self._jobs.popleft().end(_lost())
 
@@ -186,7 +186,7 @@ class BatchHelpers:
         return batch if conformed is None else bytearray(conformed)
 
     def run(self, work: BatchWork) -> "Deferred[Any]":
-        """A producer's job, which runs even if the client disconnects.
+        """Run a producer's job, even if the client disconnects.
 
         Raises, when awaited: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
@@ -195,7 +195,7 @@ class BatchHelpers:
         return result
 
     def run_on(self, segment: Segment, work: FileWork) -> ClientWait[Any]:
-        """A reader's job; skipped if the client disconnects before it starts.
+        """Run a reader's job. It is skipped if the client disconnects before it starts.
 
         Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError, ApiError
             (REQUEST_TIMED_OUT), StorageError, ClientGone.
@@ -205,6 +205,6 @@ class BatchHelpers:
         return result
 
     def close(self) -> None:
-        """Waiting requests fail."""
+        """End the helpers. Waiting requests fail."""
         self._for_producers.close()
         self._for_readers.close()

@@ -1,4 +1,4 @@
-"""DeleteRecords: the leader's log start offset moves and becomes durable, then the followers' move.
+"""DeleteRecords: moves the leader's log start offset and makes it durable, then waits for the followers to move theirs.
 
 Source: Partition.deleteRecordsOnLeader, DelayedDeleteRecords.scala@3.9.
 """
@@ -32,7 +32,7 @@ def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) ->
 
 
 async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartition]) -> None:
-    """Make log start offsets durable: otherwise records reported as deleted could reappear after a crash.
+    """Make log start offsets durable, because records reported as deleted must not reappear after a crash.
 
     A failure takes the log directory offline.
     """
@@ -46,7 +46,7 @@ async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartitio
 async def wait_for_low_watermark(replicas: ReplicaManager, tp: TopicPartition, offset: int, timeout_ms: int) -> int:
     """Wait until every live replica has deleted the records before ``offset``. Returns the low watermark.
 
-    Raises: ApiError: REQUEST_TIMED_OUT; like ``leader_log``.
+    Raises: ApiError: REQUEST_TIMED_OUT, or an error of ``leader_log``.
     """
 
     def is_decided() -> bool:

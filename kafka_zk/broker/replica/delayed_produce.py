@@ -1,7 +1,7 @@
 """Produce requests with acks=all that wait for the high watermark.
 
-A request waits for all its batches. When its partition changes, a batch is decided: replicated or failed. At the
-timeout, undecided batches fail. Source: DelayedProduce.scala@3.9.
+A request waits until each of its batches is decided, that is, replicated or failed. A batch is examined when its
+partition changes. At the timeout, undecided batches fail. Source: DelayedProduce.scala@3.9.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
 """A batch's position in the log, or why it is not acknowledged."""
 
 _MOST_PASSED = 100
-"""If a waiting request has more partitions, its connection does not begin the next request."""
+"""If a waiting request has more partitions than this, its connection does not begin the next request."""
 
 _WAIT_BYTES = 4000
 _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """A batch in the leader's log. ``terms_ended``: that of the partition at the append."""
+    """A batch in the leader's log. ``terms_ended``: the partition's value at the append."""
 
     partition: Partition
     info: LogAppendInfo
@@ -33,7 +33,7 @@ class Unreplicated(NamedTuple):
 
 
 class DelayedProduce:
-    """``results``: of each batch in ``tps``; ``Unreplicated`` while undecided."""
+    """``results``: the result of each batch, in the order of ``tps``; ``Unreplicated`` while undecided."""
 
     __slots__ = ("_undecided", "results", "tps")
 
@@ -53,7 +53,7 @@ class DelayedProduce:
 
     @property
     def wait(self) -> type[Wait]:
-        """The class of the wait, for the connection."""
+        """The class of the wait, by which the connection decides whether to begin the next request."""
         return PassedWait if len(self.tps) <= _MOST_PASSED else ReplicationWait
 
     def decide(self, tp: TopicPartition) -> None:
@@ -86,7 +86,8 @@ class DelayedProduce:
     def outcomes(self, partitions: Mapping[TopicPartition, Partition]) -> list[AppendResult]:
         """The outcome of each batch, once all are decided.
 
-        If another append of the request failed a log directory, earlier batches there fail, too: they may be lost.
+        If an append of the request has taken a log directory offline, the batches appended there earlier fail too,
+        because they may be lost.
         """
         outcomes: list[AppendResult] = []
         for tp, result in zip(self.tps, self.results, strict=True):
@@ -106,7 +107,8 @@ class ReplicationWait(Wait):
 
 
 class PassedWait(ReplicationWait):
-    """Needs no records, so the connection can begin the next request (``in_flight``)."""
+    """A wait that no longer needs the request's records, so the connection can begin the next request
+    (``in_flight``)."""
 
     @property
     def kept_bytes(self) -> int:

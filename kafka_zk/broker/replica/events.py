@@ -1,7 +1,7 @@
 """Events of this broker's replicas, for observers (flight recorder, web page, tests).
 
-They have a wall-clock time in ms, an actor (such as ``broker-0``) and a short cause, but no zxid: the controller or the
-disk is the cause.
+They have a wall-clock time in ms, an actor (such as ``broker-0``) and a short cause, but no zxid, because the
+controller or the disk is the cause.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class IsrChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStopped(ReplicaEvent):
-    """The controller removed a replica. ``deleted``: with its log."""
+    """The controller removed a replica. ``deleted``: its log was deleted, too."""
 
     partition: TopicPartition
     deleted: bool
@@ -54,7 +54,7 @@ class ReplicasOffline(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ControllerIgnored(ReplicaEvent):
-    """A request of an earlier controller was ignored. ``known_epoch``: the newest."""
+    """A request of an earlier controller was ignored. ``known_epoch``: the newest controller epoch."""
 
     controller_epoch: int
     known_epoch: int

@@ -2,11 +2,12 @@
 
 (``session_id``, ``session_epoch``) of a request: (0, -1) no session; (any, 0) begin a session and close the old one;
 (id, -1) close it; (id, n) request n of the session. Epochs count up from 1 and wrap to 1. A partition that returned
-records moves to the end, so that all get their share of ``max_bytes``.
+records moves to the end of the order, so that all partitions get a share of ``max_bytes``.
 
-Sessions use limited memory. If none is left, or a consumer requests unknown partitions, whose number is unlimited, the
-broker responds without a session, and the client sends full requests. A follower may learn of a partition before its
-leader does, so it may request unknown ones. If memory is short, a follower's session replaces a consumer's.
+Sessions use limited memory. If no memory is left, the broker responds without a session, and the client sends full
+requests. The broker does the same if a consumer requests unknown partitions, because their number is unlimited. A
+follower may request unknown partitions, because it may learn of a partition before the leader does. If memory is short,
+a follower's session replaces a consumer's.
 
 Pure; ids come from the caller.
 Source: FetchSession.scala@3.9.
@@ -36,7 +37,8 @@ _SHARE_OF_LAG = 6
 _NEVER_MS = -(2**62)
 
 PARTITION_BYTES = 512
-"""Memory per remembered partition. Measured: 350 in a new session, up to 900 if all of a follower's get records."""
+"""Memory per remembered partition. Measured: 350 in a new session, up to 900 if all partitions of a follower get
+records."""
 
 TopicKey = str | bytes  # a name, or an id (16 bytes) from version 13 on
 PartitionKey = tuple[TopicKey, int]
@@ -48,8 +50,8 @@ IsKnown = Callable[[TopicKey, int], bool]
 def everything_ms_for(max_lag_ms: int) -> int:
     """Time in ms within which all idle partitions of a follower are examined.
 
-    ``replica.lag.time.max.ms`` counts from a partition's last examination, because only that records the follower as
-    caught up.
+    ``replica.lag.time.max.ms`` counts from a partition's last examination, because only an examination records that the
+    follower is caught up.
     """
     return min(_MOST_EVERYTHING_MS, max(EVERYTHING_MS, max_lag_ms // _SHARE_OF_LAG))
 
@@ -81,12 +83,12 @@ class FetchContext(NamedTuple):
 class FetchSession:
     """The partitions that a client fetches, and the last response for each.
 
-    A follower's fetch examines only ``due`` partitions, and idle ones in turn within ``everything_ms``: examining
-    10,000 together takes 0.1 s.
+    A follower's fetch examines only ``due`` partitions. Idle partitions are due in turn within ``everything_ms``,
+    because it takes 0.1 s to examine 10,000 partitions together.
 
     Attributes:
         session_id, is_follower, uses_topic_ids: constant; ids are unique within a broker.
-        next_epoch: that of the next request, from 1 up.
+        next_epoch: the session epoch of the next request, at least 1.
         wanted: in the order of examination.
         seen_count: the ``partition_changes`` count at the last examination.
     """
@@ -113,14 +115,14 @@ class FetchSession:
         self.wanted = wanted
         self.last_used_ms = now_ms
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # last response's (high watermark, log start offset)
-        self._places = {key: place for place, key in enumerate(wanted)} if is_follower else {}  # for ``due``
+        self._places = {key: place for place, key in enumerate(wanted)} if is_follower else {}  # the order for ``due``
         self._move_count = len(self._places)
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()  # see ``answered``
         self._everything_ms = everything_ms
-        self._round: list[PartitionKey] = []  # examined in turn within _everything_ms from _round_ms
+        self._round: list[PartitionKey] = []  # examined within _everything_ms from _round_ms
         self._round_ms = _NEVER_MS
-        self._looked_count = 0  # examined partitions of _round
+        self._looked_count = 0  # number of partitions of _round that were examined
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
         """Add or replace ``changed``, and remove the request's forgotten partitions."""
@@ -142,14 +144,14 @@ class FetchSession:
         now_ms: int,
         agrees: Callable[[PartitionKey, FetchPartition], bool],
     ) -> Wanted:
-        """The partitions to examine, in order: those that the request lists, that ``changed`` since ``seen_count``
-        (None: unknown, so all), that were unfinished last time, or whose turn it is.
+        """The partitions to examine, in order: those that the request lists, those that ``changed`` since
+        ``seen_count`` (None: unknown, so all), those that were unfinished last time, and those whose turn it is.
 
         In other partitions, only the caught-up time and perhaps the log start offset could differ.
 
         ``agrees``: leader and follower have the same leader epoch. If not, one of them soon receives the newer epoch,
-        which makes the partition due. Until then it is examined only in its turn: otherwise a LeaderAndIsr that reaches
-        one broker first would cause thousands of errors.
+        which makes the partition due. Until then, the partition is examined only in its turn, because a LeaderAndIsr
+        that reaches one broker first would otherwise cause thousands of errors.
         """
         if changed is None:
             self._begin_round(now_ms)
@@ -165,7 +167,7 @@ class FetchSession:
             self._places[key] = self._move_count
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
-        """The partitions whose turn it is. The first round begins with the session, which has just examined all of
+        """The partitions whose turn it is. The first round begins with the session, whose first request examines all of
         them."""
         passed_ms = now_ms - self._round_ms
         done = min(len(self._round), len(self._round) * passed_ms // self._everything_ms)
@@ -179,7 +181,7 @@ class FetchSession:
         self._round, self._round_ms, self._looked_count = list(self.wanted), now_ms, 0
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
-        """Record a response. All unfinished partitions were examined, and ``unfinished`` replaces them.
+        """Record a response. ``unfinished`` replaces the earlier unfinished partitions, all of which were examined.
 
         ``unfinished``: partitions with an error, records that the follower lacks, an unrecorded fetch position, or a
         follower that is neither in the ISR nor proposed for it.
@@ -207,8 +209,8 @@ class FetchSession:
             if is_told_anyway or self._told.get(key) != told:
                 changed.append((topic, result))
             if result.error_code:
-                self._told.pop(key, None)  # so that the end of the error is also listed
-            elif key in self.wanted:  # if it was not forgotten while the request waited
+                self._told.pop(key, None)  # so that a later response also lists the end of the error
+            elif key in self.wanted:  # unless it was forgotten while the request waited
                 self._told[key] = told
         return changed
 

@@ -1,7 +1,7 @@
 """The fetcher's side of incremental fetch sessions (KIP-227); ``fetch_session`` is the broker's.
 
 A full request lists every partition. If the response has a session id, later requests list only changes. After an error
-or an unexpected response, the next one is full again.
+or an unexpected response, the next request is full again.
 
 Pure. Source: FetchSessionHandler.java@3.9.
 """
@@ -33,7 +33,7 @@ class FetchSessionHandler:
 
     def __init__(self) -> None:
         self.wanted: Wanted = {}
-        self._asked: Wanted = {}  # the broker's partitions after the last request
+        self._asked: Wanted = {}  # the partitions that the broker knows after the last request
         self._changed: dict[PartitionKey, None] = {}  # may differ between ``wanted`` and ``_asked``
         self._session_id = NO_SESSION  # to continue, or to close with the next full request
         self._epoch = INITIAL_EPOCH  # of the next request, which is full if INITIAL_EPOCH
@@ -92,11 +92,11 @@ class FetchSessionHandler:
         return True
 
     def failed(self) -> None:
-        """Begin a new session: without a response, the broker's session epoch is unknown."""
+        """Begin a new session, because the broker's session epoch is unknown without a response."""
         self._restart(closes=True)
 
     def restart(self) -> None:
-        """Forget all, and close the session with the next request."""
+        """Forget all partitions, and close the session with the next request."""
         self.wanted.clear()
         self._restart(closes=True)
 
@@ -106,8 +106,8 @@ class FetchSessionHandler:
             self._session_id = NO_SESSION
 
     def _fits(self, response: FetchResponse) -> bool:
-        """True if a full response lists exactly the requested partitions, or an incremental one this session's id and
-        only its partitions."""
+        """True if a full response lists exactly the requested partitions, or if an incremental one has this session's
+        id and lists only its partitions."""
         answered = {
             (_key(topic.topic, topic.topic_id), fetched.partition)
             for topic in response.topics

@@ -1,6 +1,7 @@
-"""What a leader's responses do to a follower's log, and questions to the leader.
+"""The changes that a leader's responses cause in a follower's log, and questions to the leader.
 
-``fetcher_state`` decides, ``replica_fetcher`` executes. Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
+``fetcher_state`` decides on them, and ``replica_fetcher`` executes them.
+Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
 """
 
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Append(NamedTuple):
-    """``records`` may be empty; then adopt the leader's high watermark and log start offset.
+    """Append ``records`` (may be empty), then adopt the leader's high watermark and log start offset.
 
     ``restart_at``: start offset of an empty log; None: unchanged.
     """
@@ -41,21 +42,22 @@ class StartAnew(NamedTuple):
 
 
 class AskOffsets(NamedTuple):
-    """Ask for the leader's log start and end, because the local log ends outside of them; see ``out_of_range``."""
+    """Ask for the leader's log start and end, because the local log ends outside this range; see ``out_of_range``."""
 
     tp: TopicPartition
     leader_epoch: int
 
 
 class AskRemoteState(NamedTuple):
-    """The leader has the next records in remote storage only: begin after them, with the state that is stored there."""
+    """The leader has the next records only in remote storage. Begin after these records, with the state that is stored
+    with them."""
 
     tp: TopicPartition
     leader_epoch: int
 
 
 class FetchRefused(NamedTuple):
-    """``is_dropped``: not fetched until the next LeaderAndIsr."""
+    """``is_dropped``: the partition is not fetched until the next LeaderAndIsr."""
 
     tp: TopicPartition
     code: int
@@ -66,7 +68,7 @@ Effect = Append | Truncate | StartAnew | AskOffsets | AskRemoteState | FetchRefu
 
 
 class EpochQuestion(NamedTuple):
-    """Where does the leader's ``epoch`` end (OffsetForLeaderEpoch)?"""
+    """Asks where the leader's ``epoch`` ends (OffsetForLeaderEpoch)."""
 
     tp: TopicPartition
     leader_epoch: int

@@ -1,13 +1,14 @@
 """The fetch state of a leader's partitions, and what its responses do to the logs.
 
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on, the leader
-returns the divergence (KIP-595); before, the follower asks with OffsetForLeaderEpoch (KIP-101, KIP-279). A log without
-leader epochs is truncated to its high watermark. A log that ends within a batch of the leader is truncated to that
-batch's start.
+returns the point where the logs diverge (KIP-595). Before, the follower asks with OffsetForLeaderEpoch (KIP-101,
+KIP-279). A log without leader epochs is truncated to its high watermark. A log that ends within one of the leader's
+batches is truncated to that batch's start.
 
-An error delays a partition. It is dropped until the next LeaderAndIsr if the leader rejects its leader epoch as old.
-If the leader has the records only in remote storage, the partition waits until its log begins after them; without
-remote storage here, it is dropped, too. While the quota is exceeded, throttled partitions that lag are not fetched.
+An error delays a partition. If the leader rejects a partition's leader epoch as old, the partition is dropped until the
+next LeaderAndIsr. If the leader has the next records only in remote storage, the partition waits until its log has been
+restarted after them; if this broker has no remote storage, the partition is dropped. While the quota is exceeded,
+throttled partitions that lag are not fetched.
 
 Pure: reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the effects. Source:
 AbstractFetcherThread.scala@3.9.
@@ -56,7 +57,7 @@ class EpochTable(Protocol):
 
 
 class FollowerLog(Protocol):
-    """The attributes of ``storage.log.log.Log`` that are read."""
+    """The attributes of ``storage.log.log.Log`` that this module reads."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -71,13 +72,13 @@ class FollowerLog(Protocol):
     def leader_epochs(self) -> EpochTable: ...
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(largest known epoch <= ``leader_epoch``, its end offset); (-1, -1) if there is none."""
+        """(largest known epoch <= ``leader_epoch``, its end offset); (-1, -1) if no such epoch is known."""
 
 
 FIRST_WAIT_S = 0.02
 """Delay after the first error in ``_NOT_HEARD_YET``; it doubles up to the backoff.
 
-The controller usually notifies the leader a moment later. Until then acks=all appends wait.
+The controller usually notifies the leader a moment later. Until then, appends with acks=all wait.
 """
 _MOST_DOUBLINGS = 20  # 20 ms * 2^20: about 6 hours
 
@@ -103,9 +104,9 @@ class PartitionFetchState(NamedTuple):
 
     Attributes:
         topic_id: 16 bytes; ZERO_ID if the topic has no id.
-        leader_epoch: constant until ``add`` is called with another one.
+        leader_epoch: constant until ``add`` is called with another epoch.
         fetch_offset: the log end offset; while TRUNCATING, where to truncate without asking the leader.
-        last_fetched_epoch: the log's latest leader epoch; -1 if it has none.
+        last_fetched_epoch: the log's latest leader epoch; -1 if the log has no epochs.
         lag: records behind the leader's high watermark; -1 before the first response.
         delayed_until_s: end of the delay after an error, on the timers' clock.
         waited: errors in ``_NOT_HEARD_YET`` since the last append, at most ``_MOST_DOUBLINGS``.
@@ -129,7 +130,7 @@ class FetcherState:
     """The partitions that are fetched from one leader.
 
     Args:
-        fetch_version: of the inter-broker protocol.
+        fetch_version: the Fetch version of the inter-broker protocol.
         asks_for_epochs: the leader supports OffsetForLeaderEpoch.
         max_bytes: per partition and response.
         backoff_s: delay of a partition after an error.
@@ -164,7 +165,7 @@ class FetcherState:
     # -- which partitions ---------------------------------------------------------------------------------------------
 
     def add(self, tp: TopicPartition, topic_id: bytes, leader_epoch: int, log: FollowerLog) -> None:
-        """Fetch a partition in this leader epoch, unless that is already the case."""
+        """Fetch a partition in this leader epoch, unless it is already fetched in it."""
         known = self.partitions.get(tp)
         if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
             return
@@ -217,7 +218,7 @@ class FetcherState:
             self.session.forget(self._key(tp, known), tp.partition)
 
     def wake(self, now_s: float) -> float | None:
-        """End delays that are over, and update what the quota excludes.
+        """End delays that are over, and update which partitions the quota excludes.
 
         Returns the time of the next call on the timers' clock; None if no partition waits.
         """
@@ -314,9 +315,9 @@ class FetcherState:
     ) -> Truncate | StartAnew | FetchRefused | None:
         """Handle a leader whose log has these bounds; None if the response is outdated.
 
-        If the local log ends after the leader's, it is truncated: the leader was elected without those records. If it
-        ends before the leader's start, the local log begins again there. Otherwise the partition is fetched again
-        later: the leader's log has changed, or lacks the epoch.
+        If the local log ends after the leader's, it is truncated, because the leader was elected without those records.
+        If it ends before the leader's start, it is restarted there. Otherwise the partition is fetched again later,
+        because the leader's log has changed, or does not contain the follower's last epoch.
         """
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
@@ -328,7 +329,7 @@ class FetcherState:
         return self._refused(asked.tp, ErrorCode.OFFSET_OUT_OF_RANGE, now_s)
 
     def is_asked(self, asked: AskRemoteState) -> bool:
-        """False if the partition has another leader epoch meanwhile, or is not fetched any more."""
+        """False if the partition's leader epoch has changed since, or if it is no longer fetched."""
         known = self.partitions.get(asked.tp)
         return known is not None and known.leader_epoch == asked.leader_epoch and known.delayed_until_s == math.inf
 
@@ -339,7 +340,7 @@ class FetcherState:
         self._continue_at_end(asked.tp, known._replace(delayed_until_s=None), log, known.lag, 0)
 
     def remote_state_refused(self, asked: AskRemoteState, now_s: float) -> None:
-        """Ask again later."""
+        """Remote state is unavailable: ask again later."""
         if self.is_asked(asked):
             self.delay(asked.tp, now_s)
 
@@ -364,7 +365,7 @@ class FetcherState:
     def _truncation(
         self, tp: TopicPartition, known: PartitionFetchState, end: EpochEndOffset, log: FollowerLog
     ) -> Truncate:
-        """Where the logs diverge, given the end of the leader's largest epoch not above the local one."""
+        """Where the logs diverge. ``end``: the end of the leader's largest epoch that is not above the local epoch."""
         if end.end_offset == UNDEFINED_OFFSET:
             return Truncate(tp, known.fetch_offset)  # the leader knows no epoch of the local log
         log_end = log.log_end_offset
@@ -373,7 +374,7 @@ class FetcherState:
         our_epoch, our_end = log.end_offset_for_epoch(end.epoch)
         if our_end == UNDEFINED_OFFSET:
             return Truncate(tp, min(end.end_offset, log_end))
-        if our_epoch != end.epoch:  # the local log lacks that epoch: drop everything after the one before
+        if our_epoch != end.epoch:  # the local log lacks that epoch: keep only earlier epochs
             return Truncate(tp, min(our_end, log_end), is_complete=False)
         return Truncate(tp, min(our_end, end.end_offset, log_end))
 
@@ -463,8 +464,8 @@ def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
     """The start of the leader's first batch if the local log ends within it, in the same epoch; otherwise None.
 
     The leader has then lost records and written others (docs/decisions/0015). Kafka's follower stops fetching such a
-    partition (``markPartitionFailed``). The CRC does not cover the base offset, so all other fields of the batch must
-    match the local log.
+    partition (``markPartitionFailed``). The CRC does not cover the base offset, which may therefore be damaged. So the
+    batch counts only if it passes its CRC check and has the local log's latest epoch.
     """
     end = log.log_end_offset
     if len(records) < _BASE_OFFSET.size or log.log_start_offset == end or not 0 <= _base_offset(records) < end:
@@ -480,7 +481,7 @@ def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
 
 def _restart_at(records: memoryview, log: FollowerLog) -> int | None:
     """The start offset that an empty log needs for the leader's first batch, which may begin before the leader's log
-    start offset; None if it has that start."""
+    start offset. None if the log need not be moved."""
     if len(records) < _BASE_OFFSET.size or log.log_start_offset != log.log_end_offset:
         return None
     base_offset = _base_offset(records)

@@ -50,7 +50,7 @@ class Flushes:
         return None
 
     def before_leading(self, partition: Partition) -> None:
-        """Flush records from before this broker's election, if that is due."""
+        """Flush the records that were appended before this broker's election, if a flush is due."""
         log, now_ms = partition.log, self._clock.wall_ns() // 1_000_000
         if log is not None and log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.high_watermark)

@@ -41,7 +41,7 @@ def read(
     min_one_batch: bool,
     is_first_read: bool,
 ) -> FollowerRead:
-    """Read up to the log end; a request's first read records the follower's position.
+    """Read up to the log end. The first read of a request also records the follower's position.
 
     Raises: ApiError for an unknown follower (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER without an epoch);
         OffsetOutOfRange; OSError after taking the log directory offline.
@@ -82,9 +82,9 @@ def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -
 
 
 def diverging_epoch(log: Log, fetch: FetchPartition) -> EpochEndOffset | None:
-    """Where the fetching replica's log diverges from this one; None if it does not (KIP-595).
+    """The epoch end at which the fetching replica's log diverges from this log; None if they do not diverge (KIP-595).
 
-    Raises: OffsetOutOfRange if that is unknown, or the offset is before the log's start.
+    Raises: OffsetOutOfRange if the epoch end is unknown, or if the offset is before the log's start.
     """
     if fetch.last_fetched_epoch <= _NOTHING_FETCHED:
         return None

@@ -1,4 +1,4 @@
-"""Limits followers' waits at a leader that just began to lead more partitions.
+"""Limits how long followers wait at a leader that has just begun to lead more partitions.
 
 A follower has one fetch per leader. While that fetch waits for records, a new partition is not fetched, and acks=all
 appends to it wait. (Kafka accepts this for ``replica.fetch.wait.max.ms``.) Tests:
@@ -21,13 +21,13 @@ FOLLOWER_FETCHES = FollowerFetches()
 
 
 class NewlyLed(NamedTuple):
-    """Purgatory key, checked when this broker leads more partitions."""
+    """Purgatory key that is checked when this broker begins to lead more partitions."""
 
     kind: str = "newly led"
 
 
 class FollowerWaits:
-    """``check``: the purgatory's. ``now_ms``: monotonic."""
+    """``check``: ``Purgatory.check``. ``now_ms``: the monotonic clock."""
 
     def __init__(self, now_ms: Callable[[], int], check: Callable[[NewlyLed], None]) -> None:
         self._now_ms = now_ms
@@ -35,7 +35,7 @@ class FollowerWaits:
         self._newly_led_ms: int | None = None
 
     def newly_led(self) -> None:
-        """Complete waiting fetches: the next can include the new partitions."""
+        """Complete waiting fetches, so that the followers' next fetches can include the new partitions."""
         self._newly_led_ms = self._now_ms()
         self._check(NewlyLed())
 

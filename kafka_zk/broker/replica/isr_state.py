@@ -1,7 +1,7 @@
 """The in-sync replicas as a partition's leader knows them: the committed ISR and a proposed change.
 
-Until the controller has written a change and responds, both ISRs count: the high watermark waits for replicas to add
-and to remove (KIP-497). There is at most one change at a time:
+Until the controller has written a change and responds, both ISRs count: the high watermark waits for the replicas that
+join and for those that leave (KIP-497). There is at most one change at a time:
 
     Committed      --expand, shrink-->  Pending
     Pending        --written-->         Committed, with the controller's response
@@ -45,7 +45,7 @@ class Committed(NamedTuple):
 class Pending(NamedTuple):
     """A proposed change without a final response.
 
-    ``committed``: before the proposal. ``proposed``: larger or smaller.
+    ``committed``: the state before the proposal. ``proposed``: the new ISR, larger or smaller.
     """
 
     committed: Committed
@@ -66,8 +66,8 @@ IsrState: TypeAlias = Committed | Pending
 class Ending(enum.Enum):
     """The meaning of the controller's error code for a change."""
 
-    REVERTED = "reverted"  # it was not and will not be written
-    GIVEN_UP = "given up"  # in doubt until the next LeaderAndIsr
+    REVERTED = "reverted"  # the change was not written and will not be
+    GIVEN_UP = "given up"  # whether it was written is unknown until the next LeaderAndIsr
     RETRIED = "retried"
 
 
@@ -97,5 +97,6 @@ class WrittenIsr(NamedTuple):
 
 
 def is_current(written: WrittenIsr, leader_epoch: int, partition_epoch: int) -> bool:
-    """True if a leader with these epochs may adopt it. Equal partition epochs: no write was needed."""
+    """True if a leader with these epochs may adopt the response. If the partition epochs are equal, no write was
+    needed."""
     return written.leader_epoch == leader_epoch and written.partition_epoch >= partition_epoch

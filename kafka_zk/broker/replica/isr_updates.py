@@ -1,4 +1,4 @@
-"""Applies followers' fetches and the passing of time to led partitions, with ``isr_state`` and ``remote_replicas``.
+"""Updates led partitions after followers' fetches and as time passes, with ``isr_state`` and ``remote_replicas``.
 
 A fetch may let a follower join the ISR and advance the high watermark; ``shrink`` removes lagging followers; the
 partition adopts the controller's responses.
@@ -121,7 +121,7 @@ class IsrUpdates:
             yield partition.tp
 
     def brokers_gone(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
-        """Advance high watermarks that awaited these brokers, one partition per step."""
+        """Advance high watermarks that waited for brokers that are gone, one partition per step."""
         for partition in partitions:
             self._advance(partition)
             yield partition.tp
@@ -149,7 +149,7 @@ class IsrUpdates:
     def _answered(self, partition: Partition, pending: Pending, answer: Answer) -> None:
         remotes = partition.remotes
         if partition.role is not Role.LEADER or remotes is None or remotes.state is not pending:
-            return  # the controller has decided otherwise
+            return  # a newer decision of the controller has replaced the proposal
         if isinstance(answer, WrittenIsr):
             self._written(partition, pending, answer)
             return

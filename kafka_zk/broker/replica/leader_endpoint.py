@@ -1,7 +1,7 @@
 """A replica fetcher's connection and requests to its leader.
 
-Versions are those of the inter-broker protocol, so the leader is not asked for its versions. After a failure, the next
-request has a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
+Request versions are those of the inter-broker protocol, so the leader is not asked for its versions. After a failure,
+the next request uses a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ EARLIEST_LOCAL = -4
 
 _ListOffsets: Any = codec.request(ApiKey.LIST_OFFSETS)
 _LeaderEpochs: Any = codec.request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
-_EPOCH_END_VERSION = 4  # of all brokers with remote storage
+_EPOCH_END_VERSION = 4  # supported by all brokers with remote storage
 _EPOCH_SINCE = 1  # OffsetForLeaderEpoch's responses then contain the epoch
 
 
@@ -126,8 +126,8 @@ class LeaderEndPoint:
     async def epoch_ends(
         self, questions: Sequence[EpochQuestion], version: int | None = None
     ) -> list[EpochAnswer]:
-        """The leader's response to each question (OffsetForLeaderEpoch); ``version`` None: that of the protocol. Raises
-        ProtocolError if a response is missing."""
+        """The leader's response to each question (OffsetForLeaderEpoch); ``version`` None: the inter-broker protocol's
+        version. Raises ProtocolError if a response is missing."""
         version = self._versions.offset_for_leader_epoch if version is None else version
         assert version is not None, "this protocol has no use for OffsetForLeaderEpoch"
         topics: dict[str, list[Any]] = {}

@@ -1,9 +1,9 @@
 """The log cleaner: helper processes compact the dirtiest logs, and the broker swaps in the results.
 
-Each of ``log.cleaner.threads`` lanes cleans log after log, and pauses for ``log.cleaner.backoff.ms`` if none is due. A
-helper only reads segments and writes ``.cleaned`` files. It dies with its broker; while it lives, no other broker opens
-the log directories. A truncation, a deletion, another leader or a failed directory aborts a cleaning: the helper is
-killed, nothing more is swapped, and a later round starts again.
+Each of ``log.cleaner.threads`` lanes cleans one log after another, and pauses for ``log.cleaner.backoff.ms`` if no log
+is due. A helper only reads segments and writes ``.cleaned`` files. It dies with its broker; while it lives, no other
+broker can open the log directories. A truncation, a deletion, a change of leader or a failed directory aborts a
+cleaning. Then the helper is killed, no more segments are swapped in, and a later round starts the cleaning again.
 
 Source: LogCleaner.scala@3.9.
 """
@@ -66,7 +66,8 @@ class LogCleanerSettings(NamedTuple):
 
     @property
     def share(self) -> CleanerConfig:
-        """The settings of one thread, which gets an equal share. Source: CleanerThread in LogCleaner.scala@3.9."""
+        """The settings of one thread: its equal share of the memory and the rate. Source: CleanerThread in
+        LogCleaner.scala@3.9."""
         threads = max(1, self.threads)
         return CleanerConfig(
             min(self.dedupe_buffer_bytes // threads, (1 << 31) - 1),
@@ -79,8 +80,8 @@ class LogCleanerSettings(NamedTuple):
 class LogCleaner:
     """Runs on the reactor thread.
 
-    ``role_state_of``: this broker's role and leader epoch; a change aborts a cleaning. ``last_stats``: of each lane's
-    last cleaning.
+    ``role_state_of``: this broker's role and leader epoch; a change aborts a cleaning. ``last_stats``: the statistics
+    of each lane's last cleaning.
     """
 
     def __init__(
@@ -151,7 +152,8 @@ class LogCleaner:
         self._is_short = False
 
     def clean_now(self, tp: TopicPartition) -> bool:
-        """Clean a log soon, even if little of it is dirty. Returns False if it is not compacted, or uncleanable."""
+        """Clean a log soon, even if little of it is dirty. Returns False if the log is not compacted, or is
+        uncleanable."""
         is_wanted = bool(self._lanes) and self.manager.clean_next(tp)
         for lane in self._lanes if is_wanted else ():
             lane.wake()
@@ -159,7 +161,7 @@ class LogCleaner:
 
 
 class _Lane:
-    """Cleans log after log with one helper, which ends when none is due."""
+    """Cleans one log after another with one helper, which ends when no log is due."""
 
     def __init__(self, cleaner: LogCleaner) -> None:
         self._cleaner = cleaner
@@ -181,7 +183,7 @@ class _Lane:
     def stop(self) -> None:
         self._is_stopped = True
         if self._helper is not None:
-            self._helper.process.kill()  # the waiting thread notices
+            self._helper.process.kill()  # this wakes the thread that waits for it
         self.wake()
 
     def wake(self) -> None:
@@ -233,10 +235,10 @@ class _Lane:
         else:
             try:
                 end_offset = await self._clean_by(helper, cleaning, role_state)
-            except (EOFError, OSError) as error:  # the connection failed; disk errors are responses
+            except (EOFError, OSError) as error:  # the connection failed; the helper reports disk errors as responses
                 self._helper_lost(cleaning, error)
         if end_offset is None:
-            await cleaner.run_in_thread(self._end_helper)  # after this the helper writes nothing
+            await cleaner.run_in_thread(self._end_helper)  # after this, the helper writes nothing more
         return cleaner.manager.finish(cleaning, end_offset) and not self._is_stopped
 
     def _ready_helper(self, cleaning: Cleaning) -> Helper:
@@ -302,7 +304,7 @@ class _Lane:
         """The end of the clean part; None after a failure."""
         cleaner, log = self._cleaner, cleaning.log
         if kind == FAILED:
-            if cleaner.manager.is_current(cleaning):  # otherwise the failure was expected
+            if cleaner.manager.is_current(cleaning):  # otherwise the cleaning was aborted, so a failure is expected
                 if isinstance(content, StorageError):
                     cleaner.manager.mark_uncleanable(log, str(content))
                 elif is_shortage(content):

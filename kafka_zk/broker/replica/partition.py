@@ -1,7 +1,7 @@
 """One partition on this broker: its leadership, and the effects on its log.
 
-Pure state over a log, whose high watermark it sets: after followers' fetches (``remote_replicas``), or after each
-append if there are no followers. Times: ms on a monotonic clock.
+Pure state and a log. The partition sets the log's high watermark after followers' fetches (``remote_replicas``), or
+after each append if there are no followers. Times: ms on a monotonic clock.
 
 Source: Partition.scala@3.9.
 """
@@ -64,13 +64,13 @@ class Partition:
 
     Attributes:
         log: None before it is opened or if opening it fails; never None for a LEADER.
-        topic_id: all zero if the topic has none.
+        topic_id: all zero if the topic has no id.
         leader, leader_epoch, controller_epoch, partition_epoch, isr, replicas: the controller's last decision (-1 or
             empty before the first). AlterPartition also changes ``isr`` and ``partition_epoch``.
         role: changed only by ``change_role``.
         refusal: error for every request in the role REFUSED or OFFLINE.
         remotes: the followers; None if not the LEADER or the only replica.
-        terms_ended: how often this broker has ceased to lead.
+        terms_ended: number of times that this broker has ceased to lead.
     """
 
     __slots__ = (
@@ -204,7 +204,7 @@ class Partition:
     def has_committed(self, last_offset: int, terms_ended: int) -> bool:
         """True if all in-sync replicas have the record, which completes an acks=all append.
 
-        ``terms_ended``: at the append; in a later term, another record may be there.
+        ``terms_ended``: its value at the append. In a later term, another record may have the offset.
         Raises: ApiError, like ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has become too small.
         """
         log = self.leader_log()
@@ -220,10 +220,9 @@ class Partition:
     # -- as the leader of followers -----------------------------------------------------------------------------------
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Advance the high watermark, which never moves back, to what the replicas have reached. Returns whether it
-        moved.
-
-        Below ``min.insync.replicas`` it stays: readers see no under-replicated records (KIP-966).
+        """Advance the high watermark, which never moves back, to the offset that the replicas have reached. Returns
+        whether it moved. Below ``min.insync.replicas`` it does not move, so that readers see no under-replicated
+        records (KIP-966).
         """
         log = self.log
         if log is None or self.role is not _LEADER:
@@ -249,8 +248,8 @@ class Partition:
 
     @property
     def knows_what_is_committed(self) -> bool:
-        """False for a new leader until its high watermark reaches its epoch's start: the previous leader may have shown
-        readers more."""
+        """False for a new leader until its high watermark reaches the start of its epoch, because the previous leader
+        may have shown readers records above that high watermark."""
         remotes, log = self.remotes, self.log
         return remotes is None or log is None or log.high_watermark >= remotes.epoch_start_offset
 
@@ -266,7 +265,7 @@ class Partition:
     # -- as a follower, and while records are made durable ------------------------------------------------------------
 
     def take_leader_high_watermark(self, offset: int) -> None:
-        """Adopt the leader's high watermark as a follower, at most the end of the local log."""
+        """As a follower, adopt the leader's high watermark, but at most the end of the local log."""
         if self.log is not None and self.role is Role.FOLLOWER:
             self.log.update_high_watermark(offset)
 
@@ -277,6 +276,6 @@ class Partition:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
     def flush_ended(self, now_ms: int = 0) -> None:
-        """A flush has ended: the log's recovery point shows what is durable."""
+        """Record that a flush has ended: records before the log's recovery point are durable."""
         self._flush_count -= 1
         self.advance_high_watermark(now_ms)

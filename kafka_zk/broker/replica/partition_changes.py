@@ -1,4 +1,4 @@
-"""The partitions that changed last: an observer need not examine all. Pure."""
+"""The partitions that changed last, so that an observer need not examine all of them. Pure."""
 
 from collections import deque
 from itertools import islice
@@ -18,7 +18,7 @@ class PartitionChanges:
         self._last: deque[TopicPartition] = deque(maxlen=KEPT)
 
     def note(self, tp: TopicPartition) -> None:
-        """Records were appended, the high watermark moved, or the role changed."""
+        """Note that records were appended, the high watermark moved, or the role changed."""
         self.count += 1
         self._last.append(tp)
 

@@ -1,7 +1,8 @@
 """Delayed requests, for example a fetch that waits for more bytes.
 
-A delayed request completes once, by its condition, which is evaluated when one of its keys is checked, or by its
-timeout. (Kafka: DelayedOperationPurgatory. Here a request is a suspended coroutine, which reads from top to bottom.)
+A delayed request completes once: when its condition is true, or at its timeout. The condition is evaluated when one of
+the request's keys is checked. (Kafka: DelayedOperationPurgatory. Here a request is a suspended coroutine, which reads
+from top to bottom.)
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -41,7 +42,8 @@ class Wait(ClientWait[bool]):
 
 
 class Purgatory:
-    """Delayed requests by key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
+    """Delayed requests by key. ``at_end_of_turn``: calls a function at the end of the reactor's turn, see
+    ``check_later``."""
 
     def __init__(self, clock: Timers, at_end_of_turn: AtEndOfTurn = at_once) -> None:
         self._clock = clock
@@ -58,11 +60,11 @@ class Purgatory:
         changed: Callable[[Any], None] | None = None,
         kind: type[Wait] = Wait,
     ) -> Wait:
-        """Wait until a check of one of the keys finds ``condition`` true (fires with True), or the timeout passes
-        (False). A negative timeout counts as 0.
+        """Wait until a check of one of the keys finds ``condition`` true (fires with True) or the timeout passes (fires
+        with False). A negative timeout counts as 0.
 
         The condition must be false now. Before each evaluation, ``changed`` is called with the checked key. ``kind``:
-        of the wait, for the request's connection.
+        class of the result, which the request's connection examines.
         """
         entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
@@ -74,7 +76,7 @@ class Purgatory:
         """Re-evaluate requests for ``key``; they complete before the outermost ``check`` returns."""
         if key in self._waiting:
             self._to_check.append(key)
-            if len(self._to_check) == 1:  # otherwise called by a completed request
+            if len(self._to_check) == 1:  # otherwise, an outer ``check`` is already running
                 self._check_all()
 
     def check_later(self, key: Hashable) -> None:
@@ -100,7 +102,7 @@ class Purgatory:
             self._to_check.clear()
 
     def _holds(self, entry: Wait, key: Hashable) -> bool:
-        """Evaluate a condition; an error is logged and ends this request's wait."""
+        """Evaluate a condition. An error is logged and ends the request's wait."""
         try:
             if entry.changed is not None:
                 entry.changed(key)

@@ -1,8 +1,8 @@
-"""What a leader knows of one follower, from its fetches alone.
+"""A leader's knowledge of one follower, which comes only from the follower's fetches.
 
 The follower has all records before its fetch offset. The follower is *caught up* when it fetches from the leader's log
-end. If it fetches from where that log ended at its previous fetch, it was caught up at that previous fetch: without
-this rule, a stream of small batches would keep it out of the ISR. Pure. Times: ms on a monotonic clock. Source:
+end. If it fetches from where the leader's log ended at the previous fetch, it was caught up at that time. Without this
+rule, a stream of small batches would keep the follower out of the ISR. Pure. Times: ms on a monotonic clock. Source:
 Replica.scala@3.9.
 Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
 """
@@ -17,7 +17,7 @@ class RemoteReplica:
     Attributes:
         broker_epoch: from the last fetch, if known.
         log_end_offset, log_start_offset: from the last fetch; UNKNOWN_OFFSET before the first.
-        last_caught_up_ms: as far as known; NEVER_MS if it must fetch first.
+        last_caught_up_ms: when it was last known to be caught up; NEVER_MS if it must fetch first.
     """
 
     __slots__ = (
@@ -62,10 +62,9 @@ class RemoteReplica:
         self.last_caught_up_ms = self._last_fetch_ms = now_ms if is_in_sync else NEVER_MS
 
     def may_not_join(self) -> None:
-        """Let the follower count as caught up only after another fetch, because the controller rejected it for the
-        ISR."""
+        """Count the follower as caught up only after another fetch, because the controller rejected it for the ISR."""
         self.last_caught_up_ms = self._last_fetch_ms = NEVER_MS
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """True if it has the leader's whole log, or had within ``max_lag_ms``."""
+        """True if the follower has the leader's whole log, or had it at most ``max_lag_ms`` ago."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms

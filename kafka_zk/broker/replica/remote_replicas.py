@@ -1,8 +1,8 @@
-"""A leader's view of its followers: the high watermark, who lags, and who may join the ISR.
+"""A leader's view of its followers: the high watermark, which followers lag, and which may join the ISR.
 
 All members of the maximal ISR (``isr_state``) have reached the high watermark. Caught-up followers outside the ISR
-count, too: a leader alone in the ISR would always advance past them. Unassigned members, which a reassignment causes
-briefly, do not fetch and do not count.
+count, too, because a leader alone in the ISR would always advance past them. Unassigned members, which a reassignment
+causes briefly, do not fetch and do not count.
 
 Pure. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas in Partition.scala@3.9.
 """
@@ -63,7 +63,8 @@ class RemoteReplicas:
         return known is not None and (known.log_end_offset, known.log_start_offset) == told
 
     def high_watermark(self, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
-        """What all counted replicas have reached, up to ``local_end_offset``; it may be lower than before."""
+        """The offset that all counted replicas have reached, at most ``local_end_offset``. It may be lower than
+        before."""
         mark = local_end_offset
         maximal_isr = self.state.maximal_isr
         for follower in self.followers.values():
@@ -98,7 +99,8 @@ class RemoteReplicas:
         )
 
     def may_not_join(self, proposed: Iterable[int]) -> None:
-        """Stop waiting for followers whose joining the controller rejected, perhaps because a broker is stopping."""
+        """Stop waiting for followers that the controller did not let join the ISR, perhaps because a broker is
+        stopping."""
         for broker_id in proposed:
             if broker_id not in self.state.isr and broker_id in self.followers:
                 self.followers[broker_id].may_not_join()

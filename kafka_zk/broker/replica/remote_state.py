@@ -1,4 +1,4 @@
-"""What a follower takes from remote storage instead of the records there. ``broker.tiered`` reads it."""
+"""The state that a follower takes from remote storage in place of the records there. ``broker.tiered`` reads it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -8,8 +8,8 @@ from kafka_zk.broker.replica.partition import Partition
 
 
 class RemoteState(NamedTuple):
-    """Continue the log at ``start_offset``. ``leader_epochs``: (epoch, start offset) of all epochs before.
-    ``snapshot``: the producers there; None: unknown."""
+    """Continue the log at ``start_offset``. ``leader_epochs``: (epoch, start offset) of all earlier epochs.
+    ``snapshot``: the producers' state at that offset; None: unknown."""
 
     start_offset: int
     leader_epochs: Sequence[tuple[int, int]]
@@ -17,7 +17,7 @@ class RemoteState(NamedTuple):
 
 
 class RemoteStateUnavailable(Exception):
-    """Remote storage, or its metadata, do not answer now. Ask again later."""
+    """Remote storage or its metadata is unavailable now. Ask again later."""
 
 
 class Leader(Protocol):
@@ -30,7 +30,7 @@ class Leader(Protocol):
 
 class RemoteStateReader(Protocol):
     async def read(self, partition: Partition, leader_epoch: int, leader: Leader) -> RemoteState:
-        """Where a follower begins, whose leader has the next records in remote storage only.
+        """Read the state with which a follower begins if its leader has the next records only in remote storage.
 
         Raises: RemoteStateUnavailable; ApiError and the connection's errors, from the leader.
         """

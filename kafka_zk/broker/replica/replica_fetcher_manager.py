@@ -48,7 +48,7 @@ class ReplicaFetcherSettings(NamedTuple):
 
 
 class ReplicaFetcherManager:
-    """``quota``: for throttled replicas from all leaders."""
+    """``quota``: limits throttled replicas, for all leaders together."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ReplicaFetcherManager:
     def leave(self) -> None:
         """Follow new leaders only if this broker is in the ISR, because it is about to stop.
 
-        The controller would let it join no ISR, but the leader would wait for it once it has caught up.
+        The controller would not let it join an ISR, but leaders would wait for it once it has caught up.
         """
         self._is_leaving = True
 

@@ -1,4 +1,4 @@
-"""Where a consumer should read: with ``replica.selector.class``, from the closest replica by rack (KIP-392).
+"""Selects the replica from which a consumer should read: with ``replica.selector.class``, one in its rack (KIP-392).
 
 Only a leader selects, among in-sync replicas that have the offset. Pure.
 Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector.java, ReplicaView.java@3.9.
@@ -13,8 +13,8 @@ from kafka_zk.broker.replica.partition import Partition, Role
 
 
 class ReplicaView(NamedTuple):
-    """``rack``: None without one, or if the client cannot reach the broker. ``since_caught_up_ms``: 0 for the
-    leader."""
+    """``rack``: None if the broker has no rack, or if the client cannot reach the broker. ``since_caught_up_ms``: 0 for
+    the leader."""
 
     broker_id: int
     rack: str | None
@@ -35,7 +35,7 @@ def preferred_read_replica(
 ) -> int | None:
     """The broker from which a consumer should read instead; None if this broker is the right one or does not lead.
 
-    ``listener``: the consumer's, over which it must reach the other broker.
+    ``listener``: the consumer's listener; the other broker must be reachable over it.
     """
     log, remotes = partition.log, partition.remotes
     if partition.role is not Role.LEADER or log is None or remotes is None:

@@ -1,8 +1,8 @@
 """Limits the rate of throttled replicas, over a sliding window.
 
-``leader.replication.throttled.replicas`` and its counterpart for followers name partitions, whose bytes all count.
-While the rate is exceeded, replicas out of sync are held back (the leader sends no records, followers do not fetch); so
-no replica leaves the ISR.
+``leader.replication.throttled.replicas`` and its counterpart for followers name the throttled partitions. All bytes of
+these partitions count. While the rate is exceeded, only replicas that are out of sync are held back (the leader sends
+no records, followers do not fetch), so no replica leaves the ISR.
 
 Pure. Times: ms on a monotonic clock. Source: ReplicationQuotaManager.scala@3.9.
 """
@@ -54,7 +54,7 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """``leader``: to followers. ``follower``: from leaders."""
+    """``leader``: for bytes sent to followers. ``follower``: for bytes received from leaders."""
 
     def __init__(self) -> None:
         window = QuotaWindow()

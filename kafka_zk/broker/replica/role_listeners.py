@@ -1,4 +1,4 @@
-"""Tells observers, fetchers and coordinators of this broker's roles."""
+"""Notifies observers, fetchers and coordinators of this broker's roles."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -21,14 +21,14 @@ def role_state(partition: Partition) -> RoleState:
 
 
 class RoleListeners(list[Callable[[Partition], None]]):
-    """Called in order when a replica's role or leader epoch changed, or its topic received an id."""
+    """Functions that are called in order when a replica's role or leader epoch changed, or its topic received an id."""
 
     def __init__(self, events: EventSource) -> None:
         super().__init__()
         self._events = events
 
     def notify(self, partition: Partition) -> None:
-        """An error is logged and does not affect other listeners."""
+        """Call the listeners. An error is logged and does not affect other listeners."""
         for role_changed in self:
             try:
                 role_changed(partition)

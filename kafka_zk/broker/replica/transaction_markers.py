@@ -44,7 +44,7 @@ def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
 
 class MarkersAppended(NamedTuple):
     """``outcome``: the result for the accepted markers once all in-sync replicas have them, or an awaitable of it; None
-    if none was accepted. ``refused``: index in the batches -> reason."""
+    if no marker was accepted. ``refused``: index in the batches -> reason."""
 
     outcome: AppendResult | Deferred[AppendResult] | None
     refused: Mapping[int, MarkerRefusal] = _NONE_REFUSED

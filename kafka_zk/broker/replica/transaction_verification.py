@@ -1,5 +1,5 @@
-"""Before a transaction's first batch is appended, its coordinator must confirm that it includes the partition
-(KIP-890): otherwise the partition might never get the transaction's marker.
+"""Before a transaction's first batch is appended, the coordinator must confirm that the transaction includes the
+partition (KIP-890). Otherwise the partition might never get the transaction's marker.
 
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.

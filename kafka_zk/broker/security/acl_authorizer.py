@@ -1,7 +1,7 @@
-"""Kafka's AclAuthorizer: decides by the ACLs in ZooKeeper, follows changes, and makes them for clients.
+"""Kafka's AclAuthorizer: decides by the ACLs in ZooKeeper, follows their changes, and changes them for clients.
 
-All ACLs are in memory. A notification names the pattern to read again; a new session reads all, since notifications may
-have been missed. Until all are read, only super users are allowed anything.
+All ACLs are in memory. A notification names the pattern to read again. In a new session, all ACLs are read again, since
+notifications may have been missed. Until all are read, only super users are allowed to do anything.
 Source: AclAuthorizer.scala@3.9.
 """
 
@@ -70,7 +70,7 @@ class AclAuthorizer(Authorizer):
 
     Attributes:
         rules: empty at first.
-        is_loaded: ``rules`` is complete; until then only super users are allowed anything.
+        is_loaded: ``rules`` is complete; until then, only super users are allowed to do anything.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class AclAuthorizer(Authorizer):
         return known
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
-        """Decide all names in one call, so that cached ones need no Python step each."""
+        """Decide all names in one call, so that the cached ones are not looked up one by one in Python."""
         principal, host = context.principal, context.peer_host
         if self.rules.is_super_user(principal):
             return names
@@ -151,7 +151,7 @@ class AclAuthorizer(Authorizer):
     # -- the ACLs in ZooKeeper ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read all and follow changes. Raises SessionLost, NoAuth."""
+        """Read all ACLs and follow changes. Raises SessionLost, NoAuth."""
         await retry_until_connected(self._client, self._registry.ensure_paths)
         self._watchers = self._registry.watch_changes(self._changed)
         await retry_until_connected(self._client, self._load_all)
@@ -203,7 +203,8 @@ class AclAuthorizer(Authorizer):
             self._is_following = False
 
     def _forget(self) -> None:
-        """Allow only super users anything until all ACLs are read again after RETRY_S: DENY rules may be missing."""
+        """Until all ACLs are read again after RETRY_S, allow only super users to do anything, because DENY rules may be
+        missing."""
         self._wants_all = True
         self.is_loaded = False
         self._decide_anew()
@@ -231,7 +232,7 @@ class AclAuthorizer(Authorizer):
             self._session_id = session_id
 
     async def _load(self, patterns: Collection[Pattern]) -> None:
-        """Read patterns; those that change meanwhile are read once more."""
+        """Read patterns. Those that change during the read are read again."""
         wanted = list(patterns)
         async with self._lock:
             self._changed_patterns.difference_update(wanted)

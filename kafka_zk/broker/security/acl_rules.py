@@ -2,7 +2,7 @@
 
 It considers the literal pattern of the resource's name, the literal ``*`` and all the name's prefixes. Of these
 patterns' ACLs, only those of the principal and of ``User:*`` count. So the cost depends neither on other principals'
-ACLs nor on the number of resources. If a pattern's ACLs are unknown, all but super users are denied.
+ACLs nor on the number of resources. If a pattern's ACLs are unknown, everyone except super users is denied.
 
     super user                                              allowed
     a DENY of the operation or ALL                          denied
@@ -70,7 +70,7 @@ _NO_RULES: _Rules = (_Rule(WILDCARD, 0, 0),)
 
 @functools.lru_cache(maxsize=10_000)
 def _rule(host: str, denied: int, allowed: int) -> _Rule:
-    """Cached, so that many patterns share one object."""
+    """The rule for these bits. Cached, so that many patterns share one object."""
     return _Rule(host, denied, allowed)
 
 
@@ -106,7 +106,7 @@ class _Names:
         self.literal: dict[str, _Rules] = {}
         self.prefixed: dict[str, _Rules] = {}
         self._lengths: Counter[int] = Counter()
-        self._cuts: tuple[slice, ...] = ()  # one per prefix length, to shorten a name to it
+        self._cuts: tuple[slice, ...] = ()  # one slice per prefix length, which cuts a name to that length
 
     def put(self, pattern: Pattern, rules: _Rules) -> None:
         if pattern.pattern_type is _LITERAL:
@@ -140,18 +140,18 @@ class _Names:
         return literal + [Pattern(resource_type, each, _PREFIXED) for each in prefixes if each in self.prefixed]
 
     def prefixes_of(self, name: str) -> Iterable[_Rules]:
-        """Rules of all prefixes of the name, without a Python step per length. A slice beyond the end is the whole
-        name, so rules may appear twice."""
+        """Rules of all prefixes of the name, without a Python loop over the lengths. A slice beyond the end is the
+        whole name, so rules may appear twice."""
         return filter(None, map(self.prefixed.get, map(name.__getitem__, self._cuts)))
 
     def rules_of(self, name: str) -> Iterable[_Rules]:
-        """Rules of all patterns that apply to the name, perhaps some twice."""
+        """Rules of all patterns that apply to the name; some may appear twice."""
         get = self.literal.get
         prefixes = map(self.prefixed.get, map(name.__getitem__, self._cuts))
         return filter(None, (get(name), get(WILDCARD), *prefixes))
 
 
-_UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # of several verdicts, the maximum counts
+_UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # if there are several verdicts, the largest wins
 
 
 class _Verdicts(dict[_Rules, int]):
@@ -224,7 +224,7 @@ class AclRules:
         before = self._acls.get(pattern)
         if acls == (before or frozenset()):
             return
-        rules_of = _rules(acls)  # first: if it fails, the denying ACLs stay
+        rules_of = _rules(acls)  # before the change: if this fails, the ACLs that deny stay in force
         self.generation += 1
         if before:
             self._remove(pattern, before)
@@ -271,7 +271,7 @@ class AclRules:
     def allows_any(self, principal: str, host: str, operation: Operation, resource_type: str) -> bool:
         """True if the principal may do that on some resource of the type, which need not exist.
 
-        An ALLOW counts unless a DENY covers all of it.
+        An ALLOW counts unless a DENY covers all of its resources.
         """
         if principal in self._super_users:
             return True

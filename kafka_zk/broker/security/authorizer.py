@@ -53,7 +53,7 @@ _SUPPORTED_OPERATIONS = {each.label: operations for each, operations in SUPPORTE
 
 
 class AclStore(Protocol):
-    """ACLs that clients may list and change."""
+    """The ACLs, which clients may list and change."""
 
     def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
         """The ACLs that a filter selects, sorted, without unknown ones."""
@@ -90,7 +90,7 @@ class Authorizer:
         return AuthorizerCounts()
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """True if the principal may do that; a denial is logged, so use this if the client receives it."""
+        """True if the principal may do that; a denial is logged, so use this if the client receives the denial."""
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
@@ -113,8 +113,8 @@ class Authorizer:
 
 
 class NoAuthorizer(Authorizer):
-    """Allows everything, but requests between brokers (CLUSTER_ACTION) only on the brokers' own listeners, if there are
-    others. Kafka accepts them on all listeners.
+    """Allows everything, except that requests between brokers (CLUSTER_ACTION) are allowed only on the brokers' own
+    listeners, if there are other listeners. Kafka accepts them on all listeners.
 
     ``broker_listeners``: inter-broker and control-plane.
     """

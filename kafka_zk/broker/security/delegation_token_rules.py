@@ -1,4 +1,4 @@
-"""Who may create, renew, expire and describe a delegation token, and for how long (KIP-48). Pure.
+"""The rules for who may create, renew, expire and describe a delegation token, and for how long (KIP-48). Pure.
 
 An expired token cannot authenticate, even before the controller deletes it; Kafka does not check this.
 Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9.
@@ -43,7 +43,7 @@ def new_token(
     now_ms: int,
     limits: TokenLimits,
 ) -> TokenInformation:
-    """``lifetime_ms``: requested; 0 or less: the maximum."""
+    """``lifetime_ms``: the requested lifetime; 0 or less: the maximum."""
     longest_ms = limits.max_lifetime_ms if lifetime_ms <= 0 else min(lifetime_ms, limits.max_lifetime_ms)
     max_ms = min(now_ms + longest_ms, INT64[-1])
     expiry_ms = min(max_ms, now_ms + limits.expiry_time_ms)

@@ -50,7 +50,7 @@ Explain = Callable[[str, str, Operation, Resource], str]
 
 
 class Denials:
-    """``count``: of all. ``explain``: called for observers only."""
+    """``count``: number of all denials. ``explain``: called for observers only."""
 
     def __init__(self, clock: Timers, events: EventSource = SILENT) -> None:
         self._clock = clock
@@ -63,7 +63,7 @@ class Denials:
         self.count = 0
 
     def add(self, context: RequestContext, operation: Operation, resource: Resource) -> Literal[False]:
-        """Returns False, the decision."""
+        """Log and count a denial. Returns False, which is the decision."""
         self.count += 1
         if len(resource.name) > _LONGEST_NAME:
             resource = resource._replace(name=resource.name[: _LONGEST_NAME + 1])

@@ -7,10 +7,8 @@ from kafka_zk.base.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Denied(Event):
-    """The cause is the ACL that decided, or that there is none.
-
-    ``times``: 1 for the first of its kind, or the repetitions since. Clients chose the names, which are shortened if
-    long.
+    """The cause is the ACL that decided, or the fact that no ACL applies. ``times``: 1 for the first denial of its
+    kind, later the number of repetitions. Clients chose the names, which are shortened if long.
     """
 
     principal: str

@@ -1,4 +1,4 @@
-"""Login checks by a user-defined class: a few run in threads, others wait with their clients.
+"""Login checks by a user-defined class. A few run in threads; other checks wait, and their clients with them.
 
 Checks of disconnected clients are dropped: they must not delay all logins.
 """

@@ -29,7 +29,7 @@ class LoginStats:
         self._latencies: list[tuple[float, int, float, float]] = []  # start (s), count, sum and maximum (ms)
 
     def logged_in(self, *, can_reauthenticate: bool = False) -> None:
-        """``can_reauthenticate``: the response had the session's length."""
+        """Count a successful first login. ``can_reauthenticate``: the response contained the session's lifetime."""
         self.successful += 1
         self.without_reauthentication += not can_reauthenticate
 
@@ -41,7 +41,7 @@ class LoginStats:
             self.failed += 1
 
     def reauthenticated(self, latency_ms: float) -> None:
-        """``latency_ms`` after its SaslHandshake."""
+        """Count a successful reauthentication. ``latency_ms``: time since its SaslHandshake."""
         self.reauthentications += 1
         now_s = self._now_s()
         if not self._latencies or now_s - self._latencies[-1][0] >= WINDOW_S:
@@ -51,7 +51,7 @@ class LoginStats:
 
     @property
     def latency_ms(self) -> tuple[float, float] | None:
-        """Average and maximum time of recent reauthentications; None if there were none."""
+        """Average and maximum time of recent reauthentications; None if there were no reauthentications."""
         recent = [sample for sample in self._latencies if self._now_s() - sample[0] < 2 * WINDOW_S]
         if not recent:
             return None

@@ -2,8 +2,8 @@
 
 The class is called with the broker's configuration (key -> text); its ``authorize(context, operation, resource)``
 returns True if ``context.principal`` may do that. This method must not block the broker; decisions are not cached. An
-exception denies, and is logged once a minute. ``authorize_any(context, operation, resource_type)`` is optional: it
-decides whether the principal may do that on some resource of the type.
+exception denies the operation, and is logged once a minute. ``authorize_any(context, operation, resource_type)`` is
+optional: it decides whether the principal may do that on some resource of the type.
 """
 
 import importlib
@@ -20,7 +20,7 @@ class CannotLoad(Exception):
 
 
 def load(name: str, properties: Mapping[str, str], denials: Denials) -> "PythonAuthorizer":
-    """``name``: ``module:Class``. Raises CannotLoad."""
+    """Create the authorizer. ``name``: ``module:Class``. Raises CannotLoad."""
     module, _, class_name = name.partition(":")
     try:
         made = getattr(importlib.import_module(module), class_name)(dict(properties))
@@ -53,7 +53,7 @@ class PythonAuthorizer(Authorizer):
         return decide is not None and self._asked(decide, context, operation, resource_type)
 
     def _asked(self, decide: Any, *asked: Any) -> bool:
-        """Call the class: only True allows; a coroutine, for example, denies."""
+        """Ask the class. Only True allows the operation; any other result, such as a coroutine, denies it."""
         try:
             return decide(*asked) is True
         except Exception:

@@ -1,7 +1,7 @@
 """One connection's SASL logins, between its requests and the pure core (``sasl_server``).
 
 As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that passwords cannot be
-tried quickly, and the connection closed. After ``connections.max.reauth.ms``, or with the client's token, a session
+tried quickly. Then the connection is closed. After ``connections.max.reauth.ms``, or with the client's token, a session
 ends, and only reauthentication is allowed (KIP-368).
 Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
@@ -34,8 +34,8 @@ MOST_BYTES_ANSWERED = 1024
 """A larger request that interrupts a login gets no response: parsing and responding take 2 us a byte, while all
 connections wait."""
 
-_BARE_TOKENS_UNTIL = 0  # SaslHandshake: until then, messages have no request header
-_WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: until then, there is no session lifetime
+_BARE_TOKENS_UNTIL = 0  # SaslHandshake: up to this version, messages have no request header
+_WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: up to this version, there is no session lifetime
 _CORRELATION_ID_BYTES = 4  # the whole header in ApiVersions responses
 _NO_ERROR = bytes(2)
 _log = Logger()
@@ -45,11 +45,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SaslHandshakes:
-    """Shared by the handshakes of one listener.
+    """Settings that the handshakes of one listener share.
 
     Args:
         dispatch: handles ApiVersions.
-        failed_delay_s: before a failure response.
+        failed_delay_s: delay of a failure response.
         stats: counts the logins.
         run_in_thread: for steps that may block.
     """
@@ -111,7 +111,7 @@ class SaslHandshake(Handshake):
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
     def _check_session(self, header: RequestHeader) -> None:
-        """After its end only another login is allowed."""
+        """Check that the session has not ended. After its end, only another login is allowed."""
         if self._server.state is SaslState.DONE and not self.begins_again(header):
             self._stats.expired += 1
             raise ProtocolError("its session has ended, and the client does not log in again")
@@ -164,7 +164,7 @@ class SaslHandshake(Handshake):
     async def _interrupted(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
         """Respond ILLEGAL_SASL_STATE: a mechanism is agreed, and the request is not part of the login.
 
-        A large one is not parsed, and gets no response.
+        A large request is not parsed, and gets no response.
         """
         failure = f"Unexpected Kafka request of type {ApiKey(header.api_key).name} during SASL authentication."
         answer = None

@@ -1,7 +1,7 @@
 """The SCRAM credentials of all users, from ``/config/users``.
 
 They are in memory, because a login must not wait for ZooKeeper, and updated by change notifications. A user whose znode
-cannot be read or parsed has none; without permission to list users, no user has credentials.
+cannot be read or parsed has no credentials. If this broker may not list users, no user has any.
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
 
@@ -26,7 +26,7 @@ class ScramCredentials:
     """The credentials that a broker knows.
 
     Args:
-        secret: the cluster's, for invented credentials of unknown users.
+        secret: the cluster's secret, for invented credentials of unknown users.
 
     Attributes:
         find_token: finds nothing until ``DelegationTokens`` replaces it.
@@ -39,7 +39,8 @@ class ScramCredentials:
         self._reading = DeferredLock()  # an earlier read must not overwrite a later one
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The user's credential, or an invented one if there is none: clients cannot find out which names exist."""
+        """The user's credential. If it does not exist, an invented one, so that clients cannot find out which names
+        exist."""
         found = self._by_user.get(user, {}).get(mechanism)
         return self.invented(mechanism, user) if found is None else found
 
@@ -54,7 +55,7 @@ class ScramCredentials:
     async def load(self, configs: ConfigRegistry) -> None:
         """Read all users and forget those that no longer exist.
 
-        Raises SessionLost, without a change; NoAuth if listing is not permitted, and all are forgotten.
+        Raises SessionLost, without a change; NoAuth if listing users is not permitted, after forgetting all users.
         """
         async with self._reading:
             try:

@@ -1,7 +1,7 @@
-"""Caches which topics clients may describe: for Metadata of all topics, cached decisions need no Python step.
+"""Caches which topics clients may describe: Metadata of all topics then needs no Python step per cached decision.
 
-Above a limit, the decisions for clients without a request for IDLE_S are dropped; if there are none, nothing more is
-cached: clients ask for all topics in turn, and a least-recently-used cache would never hit.
+Above a limit, the decisions for clients without a request for IDLE_S are dropped; if there are no such clients, nothing
+more is cached. (Clients request all topics in turn, so a least-recently-used cache would never hit.)
 """
 
 from collections.abc import Callable, Sequence

@@ -1,11 +1,12 @@
-"""Serves a partition only when all in-sync replicas have what was loaded.
+"""Serves a partition only when all in-sync replicas have the records that were loaded.
 
-A new leader's log may end with uncommitted records, whose acks=all was pending. A coordinator that loaded them would
-tell a retrying producer that its request is done. If another leader then truncates them, the new coordinator does not
-know the open transaction, and the marker of the producer's next one would commit its records.
+A new leader's log may end with uncommitted records of acks=all appends that were not acknowledged. A coordinator that
+loaded them would tell a retrying producer that its request is done. If another leader then truncates them, the new
+coordinator does not know the open transaction, and the marker of the producer's next transaction also commits the
+records of the lost one.
 
-Kafka 3.9 serves requests at once (TransactionStateManager.loadTransactionMetadata). So does the group coordinator here:
-a retried commit is always appended again.
+Kafka 3.9 serves requests immediately (TransactionStateManager.loadTransactionMetadata). So does this broker's group
+coordinator, because a retried commit is always appended again.
 """
 
 from collections.abc import Callable
@@ -21,8 +22,8 @@ _log = Logger()
 
 
 async def until_committed(replicas: ReplicaManager, tp: TopicPartition, is_wanted: Callable[[], bool]) -> None:
-    """Wait until the current log is committed, this broker does not lead, or the partition changes after
-    ``is_wanted()`` became False."""
+    """Wait until all records now in the log are committed, this broker no longer leads, or ``is_wanted()`` is False.
+    The conditions are checked when the partition changes."""
     try:
         partition = replicas.partition(tp)
         end_offset = partition.leader_log().log_end_offset

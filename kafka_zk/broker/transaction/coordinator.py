@@ -46,7 +46,7 @@ class Transactions(NamedTuple):
 
 class TransactionCounts(NamedTuple):
     """Counts for metrics. ``unknown_destinations``: ending transactions whose markers wait for a leader or a retry.
-    ``held_bytes``: of all ids."""
+    ``held_bytes``: the memory of all ids."""
 
     transactional_ids: int
     ongoing: int
@@ -56,13 +56,13 @@ class TransactionCounts(NamedTuple):
 
 
 class CoordinatorHost(NamedTuple):
-    """What the coordinator needs of its broker.
+    """The parts of the broker that the coordinator uses.
 
     Attributes:
         write_markers: makes a broker, possibly this one, write markers.
         find_missing: the topics that are not in ZooKeeper.
-        report: called when a transaction's new state is in the log.
-        at_end_of_turn: the reactor's; markers of one turn are sent together.
+        report: called after a transaction's new state was written to the log.
+        at_end_of_turn: calls a function at the end of the reactor's turn; markers of one turn are sent together.
     """
 
     write_markers: WriteMarkers

@@ -29,7 +29,7 @@ class TransactionChanged(Event):
 
 
 class TransactionReporter:
-    """``report`` is the callback for a ``TransactionCoordinator``. If there is no observer, it costs almost nothing."""
+    """``report`` is the callback for a ``TransactionCoordinator``. Without an observer, a call costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source

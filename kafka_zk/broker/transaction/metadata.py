@@ -18,10 +18,10 @@ class TransactionMetadata(NamedTuple):
     Attributes:
         producer_id: never NO_PRODUCER_ID.
         producer_epoch: NO_PRODUCER_EPOCH before a stored InitProducerId; at most LAST_EPOCH + 1.
-        timeout_ms: of a transaction.
+        timeout_ms: the timeout of each transaction.
         state: never PrepareEpochFence; Dead while the id is being removed.
         tps: the transaction's partitions; while it ends, those without a marker.
-        start_ms: of the transaction, wall clock; NO_TIMESTAMP before the producer's first.
+        start_ms: when the transaction began, wall clock; NO_TIMESTAMP before the producer's first transaction.
         last_update_ms: wall clock.
         last_producer_epoch: the epoch before ``producer_epoch`` if the producer requested the bump (KIP-360), otherwise
             -1.

@@ -21,10 +21,10 @@ class ProducerIdManager:
         self._block = range(0)
         self._refilling = False
         self._fault = ""  # last logged error
-        self._waiting: list[Deferred[None]] = []  # for the allocation in progress
+        self._waiting: list[Deferred[None]] = []  # wait for the allocation in progress
 
     async def next_id(self) -> int:
-        """Raises: RegistryError if a new block is needed and ZooKeeper is not available."""
+        """The next id. Raises: RegistryError if a new block is needed and ZooKeeper is unavailable."""
         while (producer_id := self.next_id_in_block()) is None:
             await self._refill()
         return producer_id

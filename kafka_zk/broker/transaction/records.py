@@ -66,7 +66,7 @@ def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: i
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
     if len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
         return _assemble(transactional_id, encode_value(metadata), now_ms)
-    if state is _EMPTY:  # every id begins so; a template per id would be used once
+    if state is _EMPTY:  # every id begins with this state; a template for each id would be used only once
         name = transactional_id.encode()
         template, value_position, name_position = _empty_template(len(name))
         batch = bytearray(template)
@@ -85,7 +85,8 @@ def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: i
 
 @lru_cache(maxsize=2048)
 def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[bytes, int]:
-    """A batch of an id with a transaction, without the fields that change, and the position of its value."""
+    """The batch of an id with a transaction. The changing fields are left out. Also returns the position of the
+    value."""
     value = encode_value(TransactionMetadata(0, 0, 0, TransactionState.ONGOING, tps))
     batch = _assemble(transactional_id, value, 0)
     return bytes(batch), len(batch) - len(_RECORD_ENDS) - len(value)
@@ -93,8 +94,8 @@ def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[by
 
 @lru_cache(maxsize=256)
 def _empty_template(name_bytes: int) -> tuple[bytes, int, int]:
-    """A batch of an id without a transaction, without name and changing fields; and the positions of its value and
-    name."""
+    """The batch of an id without a transaction. The name and the changing fields are left out. Also returns the
+    positions of the value and of the name."""
     value = encode_value(TransactionMetadata(0, 0, 0, _EMPTY))
     batch = _assemble("?" * name_bytes, value, 0)
     value_position = len(batch) - len(_RECORD_ENDS) - len(value)
@@ -123,7 +124,7 @@ def _partitions(tps: frozenset[TopicPartition]) -> bytes:
 
 
 def decode_value(value: Buffer) -> TransactionMetadata:
-    """Raises: ProtocolError, also for an unknown version."""
+    """Decode the value of a record. Raises: ProtocolError, also for an unknown version."""
     try:
         (version,) = _INT16.unpack_from(value, 0)
         if version not in _VALUE_VERSIONS:

@@ -12,7 +12,7 @@ NO_PRODUCER_EPOCH = -1
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer id and its epoch; both -1 if there is none."""
+    """A producer id and its epoch; both -1 if there is no producer id."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH

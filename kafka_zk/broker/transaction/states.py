@@ -11,7 +11,7 @@ from kafka_zk.protocol.errors import ErrorCode
 class TransactionState(Enum):
     """Values are the state names in DescribeTransactions."""
 
-    __hash__ = object.__hash__  # Enum's hash is slow Python, and these tables are used frequently
+    __hash__ = object.__hash__  # Enum.__hash__ is slow Python code, and these tables are used frequently
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"

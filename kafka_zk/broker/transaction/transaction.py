@@ -93,7 +93,7 @@ class Transaction:
         return self.metadata.is_epoch_exhausted
 
     def complete_prepared(self, now_ms: int) -> list[Effect]:
-        """Continue a transaction that was ending when it was stored."""
+        """Continue the end of a transaction that was ending when it was stored."""
         return self._complete(now_ms) if self.metadata.state in _PREPARED else []
 
     # Requests of producers.

@@ -1,4 +1,4 @@
-"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share.
+"""Code that DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share.
 
 Source: ConfigAdminManager.scala, ZkAdminManager.alterConfigs@3.9.
 """
@@ -23,7 +23,7 @@ from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 
 
 class ResourceType(enum.IntEnum):
-    """Source: ConfigResource.java@3.9."""
+    """Kinds of resources that have a configuration. Source: ConfigResource.java@3.9."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -93,7 +93,7 @@ def not_alterable(resource_type: int) -> ApiError:
 def check_topic_name(name: str) -> None:
     if not name:
         raise invalid_request("Default topic resources are not allowed.")
-    if not topic_names.is_legal_name(name):  # with an illegal name, the path could be another znode's
+    if not topic_names.is_legal_name(name):  # an illegal name could produce the path of another znode
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 

@@ -1,7 +1,7 @@
 """DescribeConfigs: a topic's or broker's keys with value, source, synonyms, type and documentation.
 
-Source: ConfigHelper.scala@3.9. As in Kafka, a value under another spelling (``log.retention.hours``) has no synonyms,
-and counts as default.
+As in Kafka, a key that is set only under another spelling counts as default, and its synonyms omit that value. An
+example is ``log.retention.ms`` if only ``log.retention.hours`` is set. Source: ConfigHelper.scala@3.9.
 """
 
 import enum
@@ -38,7 +38,7 @@ Synonym = Entry.DescribeConfigsSynonym
 
 
 class ConfigSource(enum.IntEnum):
-    """Source: DescribeConfigsResponse.java@3.9."""
+    """Where the value of a key is set. Source: DescribeConfigsResponse.java@3.9."""
 
     TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -57,7 +57,8 @@ _NO_DOCUMENTATION = None
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
     """Return the requested keys, or all keys, of each resource; a repeated resource is returned once.
 
-    Resources are encoded one by one: kafka-topics requests all topics, and objects need ten times the memory.
+    Resources are encoded one by one, because kafka-topics requests all topics, and objects that are not encoded yet
+    need ten times the memory.
     """
     turns = ResponseTurns(services.clock, context)
     results = EncodedArray(turns, header, "results")
@@ -164,7 +165,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
         found = _broker_synonyms(services, key)
         if not name:
             found = [synonym for synonym in found if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
-        if known is None or known.is_sensitive:  # unknown ones may be secrets
+        if known is None or known.is_sensitive:  # values of unknown keys may be secrets
             for synonym in found:
                 synonym.value = None
             value = None
@@ -172,8 +173,8 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        # A key is read-only in Kafka, or only in this broker.
-        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # also for a store's key
+        # Kafka cannot change the key at run time, or only this broker cannot. For a store's key, its base key decides.
+        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
     return make, [*BROKER_CONFIGS, *(key for key in texts if key not in BROKER_CONFIGS)] if name else texts

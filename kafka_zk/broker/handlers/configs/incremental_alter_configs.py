@@ -23,7 +23,7 @@ Response = codec.response(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
 class OpType(enum.IntEnum):
-    """Source: AlterConfigOp.java@3.9."""
+    """Operations on a key. Source: AlterConfigOp.java@3.9."""
 
     SET = 0
     DELETE = 1

@@ -45,7 +45,7 @@ class _Awaited:
 async def wait(
     services: Services, reads: PartitionReads, requested: list[RequestedPartition], fetched: Fetched
 ) -> None:
-    """Wait for ``min_bytes``, or until a change makes waiting pointless, for at most ``max_wait_ms``.
+    """Wait for ``min_bytes``, or until a change (such as an error) ends the wait early, for at most ``max_wait_ms``.
 
     ``fetched``: the results so far.
     """

@@ -33,11 +33,11 @@ from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 PART_BYTES = 256 * 1024
 _RECORD_COST_BYTES = 64  # memory per record besides its bytes
-_MESSAGE_BYTES = 34  # in magic 1, besides key and value
+_MESSAGE_BYTES = 34  # size of a magic-1 message, besides key and value
 MAGIC_2_SINCE_PRODUCE = 3
 MAGIC_2_SINCE_FETCH = 4
 _MAGIC_1_SINCE_FETCH = 2
-_ONE_MESSAGE_SINCE_FETCH = 3  # KIP-74; before, limits are strict
+_ONE_MESSAGE_SINCE_FETCH = 3  # since KIP-74; earlier versions have strict limits
 _MAGIC_POSITION = 16
 
 
@@ -46,7 +46,7 @@ async def up_convert(
 ) -> memoryview:
     """Convert a message set to one writable batch; empty if the set has no complete message.
 
-    As in Kafka, an incomplete last message is dropped, and a magic-2 batch returned as it is. Raises: StorageError,
+    As in Kafka, an incomplete last message is dropped, and a magic-2 batch is returned unchanged. Raises: StorageError,
     ApiError.
     """
     if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] == 2:
@@ -179,8 +179,8 @@ class DownConversion:
         return converted, next_offset
 
     async def _take(self, record_count: int, needed_bytes: int) -> bool:
-        """Take memory for a batch. Waits for the memory of a fetch's first batch; for others, returns False if the
-        memory or the number of records does not suffice.
+        """Take memory for a batch. For a fetch's first batch, waits for memory. For other batches, returns False if
+        memory is short or the limit of records is reached.
 
         Raises: InvalidRecord if the batch needs more than the whole budget; ClientGone.
         """

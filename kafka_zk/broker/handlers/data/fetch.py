@@ -29,7 +29,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.segments.file_slice import FileSlice
 
 _ZSTD_SINCE = 10
-_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # without records, with topic ids and tags
+_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # size without records, but with topic ids and tags
 
 
 async def handle(
@@ -39,7 +39,7 @@ async def handle(
     body: memoryview,
     quota: RateBucket | None = None,
 ) -> list[Part]:
-    """Return the available records, after waiting if they are less than ``min_bytes``.
+    """Return the available records. Wait first if they have fewer than ``min_bytes``.
 
     ``quota``: the client's fetch quota; None for a follower.
     """
@@ -144,6 +144,6 @@ def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
     if isinstance(result.records, FileSlice):
         try:
             slices.callback(result.records.retain().release)
-        except OSError as error:  # the segment is closed, and cannot be opened again
+        except OSError as error:  # the segment was closed and cannot be reopened
             return FetchedPartition(result.partition, error_code(error))
     return result

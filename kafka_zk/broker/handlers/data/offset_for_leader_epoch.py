@@ -25,7 +25,8 @@ Result = Topic.EpochEndOffset
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """For each partition, return the largest epoch up to the requested one, and the offset after its last record."""
+    """For each partition, return the largest known epoch that is not above the requested one, and the offset after its
+    last record."""
     is_broker = services.authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER)
     turns = ResponseTurns(services.clock, context)
     topics = []

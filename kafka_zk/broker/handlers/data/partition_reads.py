@@ -23,11 +23,11 @@ _ANY_REPLICA_SINCE = 11
 """Consumers may read from followers since this version (KIP-392)."""
 _READ_COMMITTED = 1
 _FILES_SHARE = 8
-"""One response uses at most this part (1/8) of the open files, because they stay open until the client received it."""
+"""One response uses at most 1/8 of the open files, because they stay open until the client has received it."""
 
 
 class PartitionReads:
-    """``elsewhere``: the result for a partition to read from another broker."""
+    """``elsewhere``: returns the result for a partition that the consumer should read from another broker."""
 
     __slots__ = ("_elsewhere", "_follower", "_services", "isolation", "max_slices", "request", "version")
 
@@ -62,7 +62,8 @@ class PartitionReads:
     def read_all(
         self, requested: Sequence[RequestedPartition], *, is_first_read: bool = False
     ) -> tuple[Fetched, int, bool]:
-        """Results, their bytes, and whether waiting is pointless (an error, nothing requested, or records left over).
+        """Return the results, their size in bytes, and whether the fetch should not wait (an error, nothing requested,
+        or more records are available).
         """
         follower, elsewhere = self._follower, self._elsewhere
         left_bytes = min(self.request.max_bytes, self._services.config.fetch_max_bytes)
@@ -127,7 +128,7 @@ class PartitionReads:
         )
 
     def read(self, requested: RequestedPartition, left_bytes: int, min_one_batch: bool) -> FetchedPartition:
-        """What a consumer gets of one partition. ``min_one_batch``: the first batch may exceed ``left_bytes``."""
+        """Read one partition for a consumer. ``min_one_batch``: the first batch may exceed ``left_bytes``."""
         fetch = requested.fetch
         try:
             log, found = self._services.replicas.read(

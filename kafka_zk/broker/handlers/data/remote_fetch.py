@@ -1,7 +1,8 @@
-"""Serves what a consumer's Fetch asks of remote storage. Source: ReplicaManager.processRemoteFetch@3.9.
+"""Serves the partitions of a consumer's Fetch that are in remote storage. Source:
+ReplicaManager.processRemoteFetch@3.9.
 
-All remote partitions of a request are read at the same time, up to READS_AT_ONCE. Others are empty in this response;
-the client asks for them first in its next one.
+Up to READS_AT_ONCE remote partitions of a request are read concurrently. The others are empty in this response; the
+client requests them first next time.
 """
 
 from collections.abc import Sequence
@@ -22,16 +23,17 @@ if TYPE_CHECKING:  # most brokers have no remote storage
     from kafka_zk.broker.tiered.remote_reads import RemoteReads
 
 READS_AT_ONCE = 8
-"""Times 1 MiB bounds the memory of a response."""
+"""Maximum number of concurrent reads. At 1 MiB each, this bounds the memory of a response."""
 
 
 async def read_remote(
     services: Services, reads: PartitionReads, requested: Sequence[RequestedPartition], fetched: Fetched
 ) -> tuple[Fetched, int]:
-    """Replace OFFSET_MOVED_TO_TIERED_STORAGE by records, except for followers and clients before message format 2.
+    """Replace OFFSET_MOVED_TO_TIERED_STORAGE with records, except for followers and clients before message format 2.
     Returns the results, and the size of the new records.
 
-    If remote storage has none now, it waits for ``max_wait_ms``; otherwise clients would ask again at once.
+    If remote storage returns no records now, the fetch waits for ``max_wait_ms``; otherwise clients would retry
+    immediately.
     """
     remote = services.remote_reads
     if remote is None or reads.is_of_follower or reads.version < conversion.MAGIC_2_SINCE_FETCH:

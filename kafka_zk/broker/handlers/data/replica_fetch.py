@@ -1,4 +1,4 @@
-"""A follower's Fetch: what is read, how it waits, and what its session remembers.
+"""A follower's Fetch: which partitions are read, how the fetch waits, and what its session remembers.
 
 Unlike in Kafka, a fetch waits for a change in any of the follower's partitions (``follower_waits``).
 Source: DelayedFetch.scala@3.9.
@@ -20,8 +20,8 @@ from kafka_zk.protocol.request import RequestContext
 
 
 def due(services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext) -> Wanted:
-    """Partitions that may have changed; without any, the fetch waits for all of its session. That wait checks no
-    permissions, so this function does."""
+    """The partitions that may have changed. If none has changed, the fetch waits for changes of any partition in its
+    session. The wait does not check permissions, so this function does."""
     session, replicas = fetching.session, services.replicas
     if session is None or not fetching.is_incremental:
         return fetching.wanted
@@ -45,7 +45,7 @@ def due(services: Services, context: RequestContext, request: FetchRequest, fetc
 
 
 def _is_of_one_epoch(services: Services, tp: TopicPartition, fetch: FetchPartition) -> bool:
-    """True if the follower has this broker's leader epoch, or one is unknown."""
+    """True if the follower has this broker's leader epoch, or if one of the two epochs is unknown."""
     partition = services.replicas.partitions.get(tp)
     return partition is None or fetch.current_leader_epoch in (-1, partition.leader_epoch)
 
@@ -127,8 +127,8 @@ class FollowerWait:
         self.seen_count = seen_count
 
     async def wait(self) -> None:
-        """Wait for changes, also for those since the read: this fetch may have advanced a high watermark, and the
-        producer that waited for the high watermark may have written more."""
+        """Wait for changes, including changes since the read: this fetch may have advanced a high watermark, and the
+        producer that waited for it may have sent more records."""
         self._look()
         if not self._is_over:
             replicas = self._services.replicas
@@ -166,7 +166,8 @@ class FollowerWait:
         return self._reads.has_something(entry, before)
 
     def read(self, fetched: Fetched) -> tuple[list[RequestedPartition], Fetched, bool]:
-        """Partitions, results, and whether one may be an error. ``fetched``: before the wait."""
+        """Return the partitions, their results, and whether one may be an error. ``fetched``: the results before the
+        wait."""
         places = [
             place
             for place, (entry, (_, before)) in enumerate(zip(self._looked_at, fetched, strict=True))

@@ -30,7 +30,7 @@ class RequestedPartition(NamedTuple):
 async def resolve_in_turns(
     services: Services, context: RequestContext, request: FetchRequest, asked: Wanted
 ) -> list[RequestedPartition]:
-    """Like ``resolve``, in turns of the reactor, for a request with many partitions."""
+    """Like ``resolve``, but in turns of the reactor if the request has many partitions."""
     remaining = iter(list(asked.items()))  # a session may change between turns
     turns = Turns(services.clock)
     wanted: list[RequestedPartition] = []
@@ -63,7 +63,8 @@ def resolve(
 
 @functools.lru_cache(maxsize=1000)
 def _topic_id(key: bytes) -> uuid.UUID:
-    """Cached, because consumers use the same few topics, and creating the object costs as much as the lookup."""
+    """The topic id from its bytes. Cached, because consumers use the same few topics, and creating the object costs as
+    much as a lookup."""
     return uuid.UUID(bytes=key)
 
 

@@ -1,4 +1,4 @@
-"""FindCoordinator: the leader of a group's partition of ``__consumer_offsets``, or a transactional id's of
+"""FindCoordinator: the leader of a group's partition of ``__consumer_offsets``, or of a transactional id's partition of
 ``__transaction_state``.
 
 The first request creates the topic; clients retry until there is a leader.
@@ -28,7 +28,7 @@ _MESSAGES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""Error messages before version 4; other errors have their name as message."""
+"""Error messages before version 4; the message of any other error is its name."""
 
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 

@@ -35,9 +35,9 @@ LeavingMember = codec.request(ApiKey.LEAVE_GROUP).MemberIdentity
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9
-_PROTOCOL_NAMED_SINCE = 5  # SyncGroup
+_PROTOCOL_NAMED_SINCE = 5  # version of SyncGroup
 _MANY_LEAVE_SINCE = 3
-_SMALL_BYTES = 16 * 1024  # up to here encoded in one turn, uncounted
+_SMALL_BYTES = 16 * 1024  # smaller responses are encoded in one turn, and their memory is not counted
 
 
 async def join(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
@@ -69,7 +69,7 @@ def _join_request(context: RequestContext, header: RequestHeader, request: JoinG
         new_member_id=UNKNOWN_MEMBER_ID,
         group_instance_id=request.group_instance_id,
         client_id=header.client_id or "",
-        client_host=f"/{context.peer_host}",  # as by Java's InetAddress, which tools show
+        client_host=f"/{context.peer_host}",  # the format of Java's InetAddress, which tools show
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         protocol_type=request.protocol_type,
@@ -142,7 +142,7 @@ async def _leave_in_turns(services: Services, group_id: str, members: Sequence[A
     """Remove all members, even if the client disconnects."""
     turns = Turns(services.clock, ignores_disconnect=True)
     left: list[tuple[MemberIdentity, ErrorCode]] = []
-    for start in range(0, max(1, len(members)), AT_ONCE):  # once without members: the group may be elsewhere
+    for start in range(0, max(1, len(members)), AT_ONCE):  # at least once: the group may be elsewhere
         if turns.is_over:
             await turns.next()
         error, some = services.coordinator.leave(

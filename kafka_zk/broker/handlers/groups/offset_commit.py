@@ -1,4 +1,5 @@
-"""OffsetCommit: to ZooKeeper in version 0, for old consumers and tools; otherwise to the group coordinator.
+"""OffsetCommit: stores offsets in ZooKeeper in version 0, for old consumers and tools; otherwise in the group
+coordinator.
 
 Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoordinatorAdapter.commitOffsets@3.9.
 """

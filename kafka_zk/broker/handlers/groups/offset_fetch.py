@@ -1,4 +1,4 @@
-"""OffsetFetch: offsets from ZooKeeper (version 0), or from the group coordinator.
+"""OffsetFetch: returns offsets from ZooKeeper (version 0) or from the group coordinator.
 
 Old tools (ConsumerOffsetChecker, ConsumerGroupCommand) ask the coordinator first, and read ZooKeeper if there is
 neither an error nor an offset.
@@ -54,7 +54,8 @@ class GroupOffsets(NamedTuple):
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Return the committed offset or -1 for each requested partition, or for all that have one (topics null)."""
+    """Return the committed offset or -1 for each requested partition, or for all partitions with a committed offset
+    (topics null)."""
     turns = ResponseTurns(services.clock, context)
     if header.api_version >= _MANY_GROUPS_SINCE:
         return await _groups(services, context, header, turns, request)

@@ -1,6 +1,7 @@
 """Handles OffsetCommit requests that the native module can decode: few partitions, no metadata, no tagged fields.
 
-Reading has no effect. ``offset_commit`` handles all other requests in Python, including those that are denied in part.
+``read`` has no side effects. ``offset_commit`` handles all other requests in Python, including those that are partly
+denied.
 Tests: tests/kafka_zk/broker/handlers/groups/test_plain_commit.py.
 """
 

@@ -1,4 +1,4 @@
-"""What controller requests share: checks of authorization, controller epoch and broker epoch."""
+"""The checks that all controller requests share: of authorization, controller epoch and broker epoch."""
 
 from twisted.logger import Logger
 
@@ -29,8 +29,8 @@ async def confirm_controller(services: Services, context: RequestContext, contro
 
 
 def refusal(services: Services, context: RequestContext, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    """NONE if the request is from the latest controller and for this start of the broker (KIP-380); otherwise the
-    error.
+    """NONE if the request is from the latest controller and was sent to this registration of the broker (KIP-380);
+    otherwise the error.
 
     A newer epoch needs ``confirm_controller``.
     """

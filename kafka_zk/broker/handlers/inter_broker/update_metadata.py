@@ -20,7 +20,7 @@ Response = codec.response(ApiKey.UPDATE_METADATA)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Apply the update, which is prepared in turns, and wake requests that wait for metadata.
+    """Prepare the update in slices, apply it, and wake requests that wait for metadata.
 
     Raises: like ``confirm_controller``.
     """

@@ -1,6 +1,6 @@
 """DescribeAcls, CreateAcls and DeleteAcls, on any broker; SECURITY_DISABLED without an authorizer.
 
-Only an invalid ACL fails; in Kafka, others of its resource can fail with it.
+An invalid ACL fails alone; in Kafka, other ACLs of its resource can fail with it.
 Source: AclApis.scala, AclAuthorizer.createAcls and deleteAcls@3.9.
 """
 
@@ -120,7 +120,7 @@ def _store(services: Services, context: RequestContext, operation: Operation, wi
 
 
 def _known(kind: type[E], number: int) -> E:
-    """Raises: ProtocolError, which closes the connection as in Kafka."""
+    """The enum member with this number. Raises: ProtocolError, which closes the connection as in Kafka."""
     try:
         return kind(number)
     except ValueError:
@@ -157,7 +157,8 @@ def _fields(acl: Acl) -> Mapping[str, Any]:
 
 
 def _not_written(error: Exception) -> Exception:
-    """A resource name that cannot be a znode name is the client's error; Kafka gives no reason."""
+    """The error for ACLs that were not written. A resource name that cannot be a znode name is the client's error;
+    Kafka gives no reason."""
     return ApiError(ErrorCode.INVALID_REQUEST, str(error)) if isinstance(error, InvalidZnode) else error
 
 

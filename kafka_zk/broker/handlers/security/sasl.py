@@ -1,6 +1,5 @@
-"""SaslHandshake and SaslAuthenticate on a connection without authentication: ILLEGAL_SASL_STATE.
-
-The connection stays open. Source: KafkaApis.handleSaslHandshakeRequest, handleSaslAuthenticateRequest@3.9.
+"""SaslHandshake and SaslAuthenticate on a connection without authentication get ILLEGAL_SASL_STATE. The connection
+stays open. Source: KafkaApis.handleSaslHandshakeRequest, handleSaslAuthenticateRequest@3.9.
 """
 
 from typing import Any

@@ -78,7 +78,7 @@ def _describe_error(name: str, times: int, found: Mapping[str, scram.ScramCreden
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """All changes of a user take effect, or none."""
+    """Change credentials. Either all changes of a user take effect, or none."""
     deletions, upsertions = _by_name(request.deletions), _by_name(request.upsertions)
     results = []
     async for name in ResponseTurns(services.clock, context).each(dict.fromkeys([*deletions, *upsertions])):

@@ -69,7 +69,7 @@ async def _grow(services: Services, wanted: Any, others_count: int, quota: Mutat
     """Add partitions to a topic and return their number. ``others_count``: number of partitions that this request adds
     to other topics. ``quota``: None to validate only."""
     existing = None
-    if topic_names.is_legal_name(wanted.name):  # with an illegal name, the path could be another znode's
+    if topic_names.is_legal_name(wanted.name):  # an illegal name could produce the path of another znode
         existing = (await services.topics.assignments([wanted.name])).get(wanted.name)
     if existing is None or not existing.partitions:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
@@ -89,7 +89,7 @@ async def _grow(services: Services, wanted: Any, others_count: int, quota: Mutat
 
 
 def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dict[int, list[int]]:
-    """Raises: ApiError."""
+    """Validate the request and choose replicas for the new partitions. Raises: ApiError."""
     if existing.faults:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

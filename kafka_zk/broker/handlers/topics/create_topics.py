@@ -28,8 +28,8 @@ _CONFIGS_SINCE = 5  # KIP-525: the result contains the topic's configuration
 _TOPIC_CONFIG_SOURCE = 1
 _DEFAULT_CONFIG_SOURCE = 5
 
-_PLAN_BYTES = 2048  # measured memory of a planned topic
-_REPLICAS_BYTES = 128  # of a planned partition
+_PLAN_BYTES = 2048  # memory of a planned topic, measured
+_REPLICAS_BYTES = 128  # memory of a planned partition
 _RESULT_BYTES = 16 * 1024
 
 Response = codec.response(ApiKey.CREATE_TOPICS)

@@ -61,13 +61,15 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
-    """The error for a request with name and id, which can mean different topics if one was created again."""
+    """The error for a request with both name and id. They could identify different topics if the topic was
+    recreated."""
     message = "Topic name and topic ID can not both be specified."
     return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
 class _Hidden(ApiError):
-    """An error that must not reveal the topic's name: the client may not describe it, or this was not checked."""
+    """An error that must not reveal the topic's name, because the client may not describe the topic, or this was not
+    checked."""
 
 
 async def _delete(

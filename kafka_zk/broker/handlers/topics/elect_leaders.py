@@ -1,6 +1,6 @@
 """ElectLeaders, preferred or unclean. The controller responds when its broker's metadata contain the leaders.
 
-    2  flexible    1  unclean elections, an error of the whole request    0  preferred leaders only
+    2  flexible    1  unclean elections, an error for the whole request    0  preferred leaders only
 
 Source: KafkaApis.handleElectLeaders, DelayedElectLeader@3.9; KIP-460.
 """

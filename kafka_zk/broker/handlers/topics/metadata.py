@@ -27,7 +27,7 @@ _LISTENER_NOT_FOUND_SINCE = 6
 
 _CREATION_ASKED_SINCE = 4
 _NULL_NAMES_SINCE = 12
-_DECIDED_AT_ONCE = 100  # names; takes about 0.2 ms
+_DECIDED_AT_ONCE = 100  # number of names, which take about 0.2 ms
 
 Response = codec.response(ApiKey.METADATA)
 Broker = Response.MetadataResponseBroker
@@ -55,7 +55,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
         async for name in in_turns(services.clock, _visible_topics(services, context)):
-            if name in services.metadata.topics:  # otherwise deleted meanwhile
+            if name in services.metadata.topics:  # otherwise the topic has since been deleted
                 topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
         # Each topic is returned once, as in Kafka: 50,000 times a topic of 20,000 partitions would take 50 GB.
@@ -127,7 +127,8 @@ async def _wanted_topic(
 
 
 def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
-    """A response with only what the client sent: it must not find out whether the topic exists."""
+    """A response that contains only what the client sent, because the client must not find out whether the topic
+    exists."""
     name = "" if wanted.name is None and version < _NULL_NAMES_SINCE else wanted.name
     topic_id = uuids.ZERO if wanted.name is not None else wanted.topic_id
     hidden = Topic(

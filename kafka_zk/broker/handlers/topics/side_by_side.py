@@ -26,7 +26,7 @@ async def side_by_side(clock: Timers, work: Iterable[Coroutine[Any, Any, T]]) ->
             try:
                 outcomes.append(await under_way)
             except EXPECTED as error:
-                outcomes.append(error.with_traceback(None))  # 40,000 of them would hold as many frames
+                outcomes.append(error.with_traceback(None))  # 40,000 tracebacks would keep 40,000 frames
         if turns.is_over:
             await turns.next()
     return outcomes

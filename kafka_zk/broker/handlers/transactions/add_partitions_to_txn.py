@@ -89,7 +89,7 @@ async def _of_client(
     producer: ProducerIdAndEpoch,
     tps: tuple[TopicPartition, ...],
 ) -> ErrorCode | _Codes:
-    """Returns one code for all, or one for each."""
+    """Returns one code for all partitions, or one for each partition."""
     authorize = services.authorizer.authorize
     if not authorize(context, _WRITE, transactional_id(wanted)):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -64,7 +64,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 def write(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
 ) -> Written | Awaitable[Written]:
-    """Error codes by producer id; awaitable until all appends are complete."""
+    """Error codes by producer id; an awaitable of them if an append is not complete."""
     written: Written = {}
     parts = _parts(services, markers, written)
     if sum([len(tps) for _, tps in markers]) > AT_ONCE:
@@ -94,7 +94,7 @@ def _parts(
         codes = written.setdefault(marker.producer_id, {})
         batch = batch_of(marker, now_ms)
         for tp in tps:
-            codes[tp] = _UNKNOWN  # unless its log is here; keeps the order
+            codes[tp] = _UNKNOWN  # replaced if its log is here; keeps the request order
             batches = parts.get(tp)
             if batches is not None and len(batches) < most:
                 batches.append(batch)
