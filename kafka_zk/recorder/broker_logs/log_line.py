@@ -20,7 +20,8 @@ _BROKER = re.compile(
 
 
 class LogLine(NamedTuple):
-    """``prefix``: without its brackets, "" if the message has none. ``logger``: the class, "" if the line has none."""
+    """``prefix``: without its brackets, "" if the message has no prefix. ``logger``: the class, "" if the line names no
+    class."""
 
     time_ms: int
     level: str
@@ -30,13 +31,13 @@ class LogLine(NamedTuple):
 
     @property
     def broker_id(self) -> int | None:
-        """The broker that wrote the line, if its prefix tells."""
+        """The broker that wrote the line, if the prefix names it."""
         found = _BROKER.search(self.prefix)
         return int(found[1]) if found else None
 
 
 def parse(line: str, zone: tzinfo | None) -> LogLine | None:
-    """None for other lines, such as a stack trace's. ``zone``: of the log's times; None: this machine's."""
+    """None for other lines, such as a stack trace's. ``zone``: the log's time zone; None: this machine's."""
     found = _LAYOUT.fullmatch(line.rstrip())
     if found is None:
         return None

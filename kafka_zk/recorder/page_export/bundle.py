@@ -1,4 +1,5 @@
-"""The page's modules as one script: a page that is opened from a file cannot import other files. Pure.
+"""Combines the page's modules into one script, because a page that is opened from a file cannot import other files.
+Pure.
 
 It reads the modules in the style of ``static/``: imports of names from ``./module.js``, each on one line, and exports
 of constants, functions and classes where they are defined.
@@ -11,14 +12,14 @@ _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";$', re.MULTIL
 _EXPORT = re.compile(r"^export ((?:const|function|async function|class) (\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export) .*", re.MULTILINE)
 _ENDS = re.compile("</script|<script|<!--", re.IGNORECASE)
-"""What ends a script inside a page, or lets its end pass unnoticed."""
+"""Text that would end a script inside a page, or hide its end."""
 
 
 def bundle(modules: Mapping[str, str], first: str) -> str:
-    """A script that does what the module ``first`` does, without its comment lines.
+    """One script that does the same as the module ``first``, without comment lines.
 
     Args:
-        modules: the texts of all modules, by file name.
+        modules: the sources of all modules, by file name.
     Raises: ValueError if a module has another style; KeyError if one is missing.
     """
     parts = (_part(name, modules[name]) for name in _in_order(modules, first))

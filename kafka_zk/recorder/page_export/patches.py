@@ -17,7 +17,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 def patches(documents: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Patch]]:
-    """For documents, each with the key from which it is valid: the first one whole, then what changes, if anything.
+    """The patches for documents, each with the key from which it is valid: the first document whole, then what changes.
 
     A document must not change after it was passed.
     """

@@ -1,11 +1,21 @@
 """Finds the cause of each entry of a recording as entries arrive. Pure.
 
-An edge is *certain* if ZooKeeper or the process itself states it: a watch fires for a change of its znode of the kind
-that the watch reports, a read follows a watch that fired, ephemeral znodes end with their session, an event names its
-change's zxid. Other edges are only *likely*: a broker's new role follows the last write of the partition's state, the
-end of a session and a new registration follow an operator's act on the process, a registration follows the end of the
-process's last session, a session or a connection ends by an outage of ZooKeeper, and anything else follows the
-process's last reported event. The page draws likely edges dotted.
+An edge is *certain* if ZooKeeper or the process itself states it:
+
+- A watch fires for a change of its znode of the kind that the watch reports.
+- A read follows a watch that fired.
+- Ephemeral znodes end with their session.
+- An event names its change's zxid.
+
+Other edges are only *likely*:
+
+- A broker's new role follows the last write of the partition's state.
+- The end of a session and a new registration follow an operator's act on the process.
+- A registration follows the end of the process's last session.
+- The end of a session or connection follows an outage of ZooKeeper.
+- Any other entry follows the process's last reported event.
+
+The page draws likely edges dotted.
 """
 
 import re
@@ -32,7 +42,7 @@ ACTED_MS = 30_000
 LATE_END_MS = 5_000
 """ZooKeeper checks once per tick, so it may end a session late."""
 TOLD_LATE_MS = 2_000
-"""An act may be reported after its effect."""
+"""Limit of how late an act may be reported after its effect."""
 STALE_MS = 5_000
 """A watch that was set this long after a change did not fire for it."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
@@ -72,7 +82,7 @@ class _Act(NamedTuple):
 
 
 class _Outage(NamedTuple):
-    """``to_ms`` None: it lasts."""
+    """``to_ms`` None: not over."""
 
     seq: int
     from_ms: int
@@ -112,7 +122,7 @@ class Causality:
         return Cause(act.seq, certain=False)
 
     def ended(self, seq: int, actor: str, time_ms: int, cause: Cause | None) -> None:
-        """A session has ended."""
+        """Take the end of a session, and its cause if it is known."""
         if cause is None:
             _remember(self._ended, actor, _Told(seq, time_ms))
         _remember(self._last_end, actor, _Told(seq, time_ms))
@@ -181,7 +191,7 @@ class Causality:
         return max((each.seq for each in found if each is not None), default=None)
 
     def told(self, seq: int, event: Event) -> list[Explained]:
-        """Entries that this event, an operator's act, has caused before it was reported."""
+        """The entries that an operator's act caused before this event reported the act."""
         explained: list[Explained] = []
         if isinstance(event, WatchArmed):
             _remember(self._armed, (event.actor, event.path), event.time_ms)
@@ -200,7 +210,7 @@ class Causality:
         return explained
 
     def _of_outage(self, time_ms: int, latest_ms: int) -> Cause | None:
-        """The outage of ZooKeeper that lasts then, or ended at most ``latest_ms`` before."""
+        """The outage of ZooKeeper at that time, or one that ended at most ``latest_ms`` before."""
         outage = self._outage
         if outage is None or time_ms < outage.from_ms:
             return None
@@ -225,7 +235,7 @@ class Causality:
             del self._acts[target]
         if act.action not in _ENDS_SESSIONS:
             return []
-        ended = self._ended.pop(target, None)  # the next act did not end this session
+        ended = self._ended.pop(target, None)  # a later act cannot have ended this session
         if ended is not None and abs(act.time_ms - ended.time_ms) <= TOLD_LATE_MS:
             return [Explained(ended.seq, seq)]
         _remember(self._acts, target, _Act(seq, act.time_ms, act.action))
@@ -239,7 +249,7 @@ def _outage(known: _Outage | None, seq: int, event: EnsembleStateChanged) -> _Ou
 
 
 def target_of(act: OperatorActed) -> str:
-    """The process that was acted on: ``broker 1`` is broker-1, ``board/anna`` is the member board_anna."""
+    """The process that is the act's target: ``broker 1`` is broker-1, ``board/anna`` is the member board_anna."""
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
 
 

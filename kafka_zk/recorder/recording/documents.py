@@ -25,7 +25,7 @@ def data_of(told: str | None) -> bytes | None:
 
 
 def znode_document(znode: Znode | None) -> list[Any] | None:
-    """A list in the order of ``Znode``, because recordings hold many."""
+    """A list, which is shorter than an object, in the order of ``Znode``: recordings hold many znodes."""
     return None if znode is None else [text(znode.data), *znode[1:]]
 
 

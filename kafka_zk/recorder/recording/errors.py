@@ -2,4 +2,4 @@
 
 
 class NoRecording(Exception):
-    """The file is no recording, or has another version; ``str()`` says which."""
+    """The file is not a recording, or has another version; ``str()`` says which."""

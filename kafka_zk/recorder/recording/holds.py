@@ -56,7 +56,7 @@ def hold(change: Change) -> Hold | None:
 
 
 def health_hold(event: ServerStateChanged | EnsembleStateChanged) -> Hold:
-    """The lane of a ZooKeeper server, or of all. Down, it has no holder; the note then says why."""
+    """The lane of a ZooKeeper server, or of the ensemble. It has no holder while it is down; the note says why."""
     kind = SERVER if isinstance(event, ServerStateChanged) else ENSEMBLE
     if event.state in DOWN:
         return Hold(kind, event.actor, NOBODY, f"{event.state}: {event.cause}")

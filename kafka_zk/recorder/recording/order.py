@@ -1,4 +1,4 @@
-"""The order of entries: transactions by zxid, the events of each process as it reported them. Pure.
+"""The order of entries: transactions by zxid, and the events of each process in the order of its reports. Pure.
 
 Clocks only decide between different sources. A process or server whose clock goes back does not reorder its own
 entries, and an event that names a zxid follows that transaction, whatever its time.
@@ -18,7 +18,7 @@ class _Placed(NamedTuple):
 
 
 def in_order(events: Iterable[Event | Traced], transactions: Iterable[Transaction]) -> Iterator[Traced | Transaction]:
-    """At equal times, transactions come first: ZooKeeper's log has no microseconds.
+    """Transactions and events in order. At equal times, transactions come first: ZooKeeper's log has no microseconds.
 
     Args:
         transactions: in their order, by zxid where it is known.

@@ -40,7 +40,7 @@ from kafka_zk.registry.client.events import SessionChanged
 
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
 _FORGOTTEN_SHARE = 8
-"""When memory is full, one entry in this number is dropped, oldest first."""
+"""When memory is full, the oldest entries are dropped: one in this number."""
 
 
 class Recording:
@@ -153,7 +153,7 @@ class Recording:
             self.spans.add(transaction.time_ms, held)
 
     def _cause_of_registration(self, actor: str, transaction: Transaction) -> Cause | None:
-        """Also the cause of the session's beginning, if that is recorded."""
+        """The cause of a registration; also set for the beginning of its session, if that is recorded."""
         begin = self.entries.first_of_session(transaction.session)
         begun = [begin.seq] if begin is not None and begin.kind == SESSION_BEGAN else []
         cause = self._causality.of_registration(actor, transaction.time_ms, [*begun, self.entries.count + 1])

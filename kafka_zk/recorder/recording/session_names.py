@@ -5,7 +5,7 @@ import re
 from kafka_zk.recorder.recording.znode_tree import Change
 
 ZOOKEEPER = "ZooKeeper"
-"""The actor that deletes the ephemeral znodes of a session that has ended: their owner may be dead."""
+"""The actor of the deletion of an ended session's ephemeral znodes, because their owner may be dead."""
 _CONTROLLER = "controller-"
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
 _MEMBER = re.compile(r"/consumers/[^/]+/ids/([^/]+)")

@@ -17,7 +17,7 @@ class Sessions:
         return dict(self._names)
 
     def actor_of(self, session: int) -> str:
-        """A generated name, if the process is unknown."""
+        """The session's process; a generated name if it is unknown."""
         if session not in self._names:
             row = self._database.execute(
                 "select actor from entries where session = ? and session != 0 limit 1", (signed(session),)

@@ -46,21 +46,21 @@ def save(recording: Recording, path: Path, first: int, last: int) -> None:
 
 
 def open_shared_file(path: Path) -> Recording:
-    """Open it to read; it is unpacked to a temporary file, which ends with this process.
+    """Open it to read; it is unpacked to a temporary file, which is deleted when this process ends.
 
     Raises: NoRecording if the file is cut off, damaged or something else; OSError.
     """
     with TemporaryDirectory(prefix=_FOLDER) as folder:
         database = Path(folder) / "recording.sqlite"
         _unpack(path, database)
-        return Recording(database, read_only=True)  # the open file remains when its name is gone
+        return Recording(database, read_only=True)  # the open file stays readable after its name is deleted
 
 
 def pack(database: Path, path: Path) -> None:
     """Write an exported database as one file. Raises: FileExistsError, OSError; then it leaves no new file."""
     digest, compressor = hashlib.sha256(), zlib.compressobj(6)
     with database.open("rb") as source, ExitStack() as undo, path.open("xb") as target:
-        undo.callback(path.unlink)  # half a file is no use
+        undo.callback(path.unlink)  # an incomplete file is useless
         target.write(bytes(_HEADER.size))
         while chunk := source.read(_CHUNK_BYTES):
             digest.update(chunk)

@@ -17,7 +17,7 @@ from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 
 MOST_CHECKPOINT_BYTES = 1 << 29
-"""Of a checkpoint that is read, unpacked."""
+"""Maximum unpacked size of a checkpoint that is read."""
 _LEAST_BETWEEN_CHECKPOINTS = 2_500
 SCHEMA = "create table if not exists checkpoints (seq integer primary key, znodes blob);\n"
 

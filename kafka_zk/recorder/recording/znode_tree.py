@@ -38,8 +38,8 @@ class ZnodeTree:
             self.apply(Change(path, None, znode))
 
     def take(self, transaction: Transaction) -> list[Change]:
-        """Operations that do not match (such as deleting an unknown znode, if the log is incomplete) are applied as far
-        as possible.
+        """Operations that do not fit the znodes are applied as far as possible: if the log is incomplete, for example,
+        it deletes unknown znodes.
         """
         changes = []
         for operation in transaction.operations:
@@ -93,6 +93,6 @@ class ZnodeTree:
 
 
 def _same(change: Change) -> bool:
-    """True if an observer re-read an unchanged znode."""
+    """True if an observer has re-read a znode without changes."""
     before, after = change.before, change.after
     return before is not None and after is not None and (before[:2], before.session) == (after[:2], after.session)

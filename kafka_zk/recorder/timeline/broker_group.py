@@ -2,9 +2,9 @@
 
 A rebalance begins with the group's state PreparingRebalance. It ends when every stopped partition is delivered again,
 which in a cooperative group takes two generations. An eager member gives up all partitions before it joins, so they are
-silent from its JoinGroup until the assignment; a cooperative member gives up only those it loses. Members' own reports
-of stops and starts (``rebalance.events``) take precedence. Without brokers' events, observed states and the records of
-generations are used; a silence then begins when the rebalance was observed. Pure.
+silent from its JoinGroup until the assignment; a cooperative member gives up only the partitions that it loses.
+Members' own reports of stops and starts (``rebalance.events``) take precedence. Without brokers' events, observed
+states and the records of generations are used; a silence then begins when the rebalance was observed. Pure.
 """
 
 from collections.abc import Iterable, Mapping

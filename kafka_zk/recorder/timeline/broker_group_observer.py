@@ -25,7 +25,8 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 _TIMEOUT_MS = 2_000
 _FIRST_LOOK_S = 20.0
-"""The first request for a group creates ``__consumer_offsets``."""
+"""Time limit of the first read, which is longer because the first request for a group creates
+``__consumer_offsets``."""
 
 
 class BrokerGroupObserver:
@@ -54,7 +55,7 @@ class BrokerGroupObserver:
             raise
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait ``timeout_ms`` for records, then read the state; a missing response is no error."""
+        """Wait ``timeout_ms`` for records, then read the state; a missing response is not an error."""
         for record in self._reader.poll(timeout_ms):
             self._take(record)
         asked_ms = wall_ms()
@@ -69,7 +70,7 @@ class BrokerGroupObserver:
         self._admin.close()
 
     def _begin(self) -> bool:
-        """Report each member once. Return True if the group has none."""
+        """Report each member once. Return True if the group has no members."""
         self._describe_first()
         count = len(self._reader.partitions_for(OFFSETS_TOPIC).partitions)
         tp = TopicPartition(OFFSETS_TOPIC, partition_for(self._group, count))

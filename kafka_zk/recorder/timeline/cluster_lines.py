@@ -23,7 +23,7 @@ HOLD_BACK_MS = 400
 TOGETHER_MS = 100
 """Maximum time between equal sentences of one process that share a line."""
 REMEMBERED_COUNT = 8
-"""Reported states per partition."""
+"""Number of reported states that are remembered per partition."""
 NAMED_COUNT = 6
 _WHO_WIDTH = 12
 

@@ -1,4 +1,4 @@
-"""Which member delivers each partition, now and before. Pure."""
+"""Tracks which member delivers each partition, now and earlier. Pure."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,14 +7,15 @@ from typing import NamedTuple
 from kafka_zk.base.types import TopicPartition
 
 HISTORY = 1_000
-"""Remembered changes per partition."""
+"""Number of changes that are remembered per partition."""
 
 
 class Silence(NamedTuple):
     """A time without delivery of a partition, with the members that delivered it before and after.
 
-    ``noticed``: the previous member died; the silence counts from when the observer noticed that, not from the last
-    delivery. ``silent_ms`` None: no member took over the partition, or one did before the observer noticed the death.
+    ``noticed``: the previous member died; the silence is measured from when the observer noticed that, not from the
+    last delivery. ``silent_ms`` None: no member took over the partition, or one did before the observer noticed the
+    death.
     """
 
     partition: TopicPartition
@@ -60,7 +61,7 @@ class Deliveries:
                 self._remember(tp, time_ms, None)
 
     def start(self, time_ms: int, member: str, partition: TopicPartition) -> Silence | None:
-        """Return the silence that ends, if the partition was delivered before."""
+        """Begin a delivery. Returns the silence that it ends, if the partition was delivered before."""
         before = self.by.get(partition)
         self.by[partition] = member
         stop = self.stopped.pop(partition, None)

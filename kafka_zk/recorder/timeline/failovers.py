@@ -1,8 +1,8 @@
-"""Tells failovers step by step from transactions of ZooKeeper: whose session ended, and the cluster's reaction. Pure.
+"""Derives failovers from ZooKeeper's transactions, step by step: whose session ended, and the cluster's reaction. Pure.
 
 The end of a session removes ``/brokers/ids/N``, and ``/controller`` if the broker was the controller. A new controller
 creates ``/controller`` and increments ``/controller_epoch``; then it writes a new leader and ISR to the ``state`` of
-each partition that the lost broker led. A failover is done when no partition waits for that.
+each partition that the lost broker led. A failover is done when no partition waits for a leader.
 
 Transactions arrive in the log's order. Memory is proportional to the brokers, ephemeral znodes and partitions.
 
@@ -212,7 +212,7 @@ class Failovers:
         return FailoverDone(*self._head(), broker_id, len(loss.moved), len(loss.waiting), after_ms)
 
     def _restored(self, snapshot: Restored) -> None:
-        """Without events: the snapshot does not say when this was written."""
+        """Take the znodes of a snapshot, without events: it does not say when they were written."""
         for path, znode in snapshot.znodes.items():
             if znode.session:
                 self._own(path, znode.session)

@@ -61,7 +61,7 @@ class GroupObserver:
 
     @property
     def has_no_members(self) -> bool:
-        """The members were read, and there are none."""
+        """True if the members were read, and the group has no members."""
         return self._members is not None and not self._members
 
     def close(self) -> None:

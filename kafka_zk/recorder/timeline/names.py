@@ -7,7 +7,7 @@ from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.registry.znodes.consumers import consumer_of
 
 _MOST_NUMBERS = 12
-"""Partitions, or offsets, that are listed one by one."""
+"""Maximum number of partitions, or of offsets, that are listed one by one."""
 _MOST_RANGES = 6
 _MOST_TOPICS = 12
 _GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")

@@ -1,7 +1,7 @@
-"""Events of an outage, told from a ZooKeeper server's transaction log and from brokers' logs. Pure.
+"""Events of an outage, derived from a ZooKeeper server's transaction log and from brokers' logs. Pure.
 
-Each names what was before and how long it took. ``after_ms`` is the time since the loss that caused the change; -1
-without a known loss.
+Each states what was before and how long the change took. ``after_ms`` is the time since the loss that caused the
+change; -1 without a known loss.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class BrokerReturned(OutageEvent):
 @dataclass(frozen=True, slots=True)
 class ControllerMoved(OutageEvent):
     """A node won the election. ``before``: the previous controller, -1 for the first one. ``after_ms``: the time
-    without ``/controller``. ``is_kraft``: a controller of KRaft, in a migration.
+    without ``/controller``. ``is_kraft``: a KRaft controller, in a migration.
     """
 
     before: int
@@ -103,7 +103,7 @@ class MigrationPhaseReached(OutageEvent):
 
 @dataclass(frozen=True, slots=True)
 class BrokerLogged(OutageEvent):
-    """A line of a broker's own log that tells something. The actor is the broker.
+    """A line of a broker's own log that reports an event. The actor is the broker.
 
     ``kind``: see ``broker_logs.patterns``. ``subject``: the partition or group, "" for neither. ``said``: the fact in a
     few words. ``file``, ``line_number``, ``line``: where it is, and the line, cut if it is long.

@@ -83,7 +83,8 @@ class GroupRebalance:
 
     @property
     def longest_silence_ms(self) -> int | None:
-        """The longest silence of a partition that is delivered again; None without one, or if unknown."""
+        """The longest silence of a partition that is delivered again; None if there was no silence, or if it is
+        unknown."""
         return max((each.silent_ms for each in self.silences if each.silent_ms is not None), default=None)
 
 
@@ -156,7 +157,7 @@ class Rebalances:
             self._round.requests_after |= self._requests
 
     def _count_requests(self, member: str, count: int) -> None:
-        """A member that was restarted counts from 0 again."""
+        """Count the event's requests; a member that was restarted counts from 0 again."""
         before = self._last_counts.get(member, 0)
         self._requests[member] = self._requests.get(member, 0) + count - (before if count >= before else 0)
         self._last_counts[member] = count

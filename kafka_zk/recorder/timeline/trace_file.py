@@ -28,7 +28,7 @@ class Traced(NamedTuple):
 
     @property
     def place(self) -> dict[str, int]:
-        """What is known about the exact place of the event, for its entry."""
+        """What is known about the event's exact position, for its entry."""
         known = {} if self.microsecond is None else {"microsecond": self.microsecond}
         return {**known, **({"number": self.number} if self.number else {})}
 

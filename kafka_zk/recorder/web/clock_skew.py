@@ -1,7 +1,7 @@
-"""How far the cluster's clock is ahead of this machine's, from the times of transactions that were just written. Pure.
+"""Estimates how far the cluster's clock is ahead of this machine's, from the times of new transactions. Pure.
 
 A transaction that was read late looks as if the cluster's clock were behind; nothing makes it look as if the clock were
-ahead. So a higher value counts at once, and a lower one only if several reads agree for some seconds.
+ahead. So a higher value is accepted immediately, and a lower one only if several reads agree for a few seconds.
 
 Tests: tests/kafka_zk/recorder/web/test_clock_skew.py.
 """
@@ -14,7 +14,7 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 SKEW_MS = 3_000
 """Smaller differences of clocks cannot be separated from the time that a change takes to be recorded."""
 LATE_MS = 1_000
-"""After a longer pause between two reads, the second one may have found what is old."""
+"""After a longer pause between two reads, the second one may return old transactions."""
 AGREE_MS = 1_000
 """Values that differ by less are the same."""
 LOWER_READS, LOWER_MS = 3, 5_000
@@ -39,11 +39,11 @@ class ClockSkew:
 
     @property
     def skew_ms(self) -> int:
-        """0 up to SKEW_MS; below 0 if the cluster's clock is behind."""
+        """0 for differences up to SKEW_MS; negative if the cluster's clock is behind."""
         return self._ahead_ms if abs(self._ahead_ms) > SKEW_MS else 0
 
     def missed(self) -> None:
-        """A read failed, so the next one finds what is old."""
+        """A read failed, so the next one may return old transactions."""
         self._is_current = False
 
     def step(self, transactions: Sequence[Transaction], now_ms: int, *, is_current: bool) -> None:
@@ -62,8 +62,8 @@ class ClockSkew:
             self._compare(max(times) - now_ms, now_ms)
 
     def _written(self, transactions: Sequence[Transaction]) -> list[int]:
-        """Times of the cluster's clock. What has no zxid was observed, and has this machine's time or a later one; so
-        may have what follows it, because the times of a source never decrease.
+        """Times of the cluster's clock. A transaction without a zxid was observed, and has this machine's time or a
+        later one. The same may be true of later transactions, because the times of a source never decrease.
         """
         self._observed_ms = max([self._observed_ms, *(each.time_ms for each in transactions if not each.zxid)])
         return [each.time_ms for each in transactions if each.zxid and each.time_ms > self._observed_ms]

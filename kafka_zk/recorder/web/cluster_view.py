@@ -35,7 +35,7 @@ def is_listed(topic: Document, partition_count: int) -> bool:
     """True if a topic's partitions are shown before the user unfolds it.
 
     Args:
-        topic: of a cluster's document, which has ``partition_count`` partitions.
+        topic: a topic in a cluster's document; it has ``partition_count`` partitions.
     """
     return partition_count <= MOST_PARTITIONS and topic["count"] <= MOST_UNASKED and not topic["internal"]
 

@@ -83,7 +83,7 @@ def _told(moves: list[Move], now_ms: int) -> Episode:
 
 def _stranded_ms(moves: list[Move]) -> Iterator[int]:
     """How long each partition of a broker without a session waited for another leader. Later moves, such as the return
-    to the preferred leader, are no outage.
+    to the preferred leader, do not count as an outage.
     """
     gone: dict[str, int] = {}
     for move in moves:

@@ -19,7 +19,7 @@ from kafka_zk.registry.znodes.consumers import offset_path, owner_path
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
 
 FENCED = "fenced write"
-"""The subject of their episodes."""
+"""The subject of the episodes of fenced writes."""
 
 
 class FencedWrites(NamedTuple):
@@ -45,7 +45,7 @@ def fenced_writes(refusals: Iterable[Entry]) -> list[FencedWrites]:
 
 
 def stale_writer(refusal: Entry) -> Hashable:
-    """Equal for all refusals of one writer's writes: an old controller asks many brokers."""
+    """Equal for all refusals of one writer's writes: an old controller sends requests to many brokers."""
     epoch = refusal.document.get("controller_epoch")
     return refusal.kind, str(epoch) if refusal.kind == ControllerIgnored.__name__ else refusal.actor
 
@@ -60,7 +60,7 @@ def fences(refusal: Event, group_id: str) -> tuple[str, ...]:
     """The znodes whose last changes made the write stale.
 
     Args:
-        refusal: of a fenced write.
+        refusal: the event of a fenced write.
         group_id: the group of the member; "" if unknown.
     """
     if isinstance(refusal, ControllerIgnored):
@@ -72,7 +72,7 @@ def fences(refusal: Event, group_id: str) -> tuple[str, ...]:
 
 
 def controllers(epoch_changes: Iterable[Entry]) -> Mapping[int, str]:
-    """The process that wrote each epoch. ``epoch_changes``: of ``/controller_epoch``."""
+    """The process that wrote each epoch. ``epoch_changes``: the changes of ``/controller_epoch``."""
     found = {}
     for each in epoch_changes:
         with suppress(InvalidZnode):

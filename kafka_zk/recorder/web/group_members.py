@@ -11,7 +11,7 @@ def zookeeper_groups(paths: Iterable[str]) -> frozenset[str]:
 
 
 def group_of_member(member: str, groups: Collection[str]) -> str:
-    """The group with the longest name that begins the consumer id; "" if there is none."""
+    """The group with the longest name that is a prefix of the consumer id; "" if there is no such group."""
     name = member
     while name := name.rpartition("_")[0]:
         if name in groups:

@@ -1,7 +1,7 @@
 """Silent sessions, according to ZooKeeper's ``cons`` command, where it is allowed.
 
 An idle client pings its server three times per session timeout. A session is *silent* if the server has received
-nothing for half of the timeout: its client is paused, cut off, or connecting to another server.
+nothing for half of the timeout. Its client is paused, cut off, or connecting to another server.
 Source: ZooKeeper Administrator's Guide 3.9; ServerCnxn.java: dumpConnectionInfo.
 """
 

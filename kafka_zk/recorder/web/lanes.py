@@ -1,4 +1,4 @@
-"""Which lanes of partitions the timeline folds by topic, and when they had no holder. Pure."""
+"""Decides which partition lanes the timeline folds by topic, and when partitions had no holder. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
@@ -30,8 +30,8 @@ def is_folded(group: LaneGroup, opened: Collection[str], closed: Collection[str]
 
 
 def with_outages(spans: Iterable[Span], brokers: Iterable[Span]) -> list[Span]:
-    """The spans of partitions, where a leader without a session is none: the partition has no leader from the end of
-    its leader's session until the controller's next write.
+    """The spans of partitions, without leaders that have no session: a partition has no leader from the end of its
+    leader's session until the controller's next write.
 
     Args:
         brokers: the spans of registrations.

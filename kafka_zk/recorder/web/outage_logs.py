@@ -17,7 +17,7 @@ MOST_EVENTS_AT_ONCE = 10_000
 
 
 class Told:
-    """The events that transactions tell, until they are read: ``Traces``."""
+    """Derives events from transactions, and keeps them until they are read: ``Traces``."""
 
     def __init__(self) -> None:
         self.failovers = Failovers()
@@ -25,7 +25,7 @@ class Told:
         self._events: list[Event] = []
 
     def learn(self, transactions: list[Transaction]) -> None:
-        """Know what was before, without events."""
+        """Take the transactions as the state before, without events."""
         self.hear(transactions)
         self._events = []
 
@@ -43,7 +43,7 @@ class Told:
 
 
 class ToldSource:
-    """A transaction log as a ``Source``; ``told`` has the events that its transactions tell.
+    """A transaction log as a ``Source``; ``told`` has the events of its transactions.
 
     Args:
         before: the znodes of a recording that continues.
@@ -76,7 +76,7 @@ class ToldSource:
 
 
 class Batch(NamedTuple):
-    """``events``: what the transactions and the brokers' logs tell."""
+    """``events``: those of the transactions and of the brokers' logs."""
 
     events: list[Event]
     transactions: list[Transaction]
@@ -90,7 +90,7 @@ class _Logged:
         self._next = next(events, None)
 
     def until(self, time_ms: int | None) -> Iterator[list[Event]]:
-        """Lists of events up to this time (None: all). The last one is the shortest and may be empty."""
+        """Lists of events up to this time (None: all). Only the last one may be shorter than the others, or empty."""
         found: list[Event] = []
         while self._next is not None and (time_ms is None or self._next.time_ms <= time_ms):
             found.append(self._next)
@@ -111,7 +111,7 @@ def batches(source: ToldSource | None, logs: BrokerLogs | None, *, is_over: bool
         transactions = source.read()
         is_behind = source.behind
         if is_behind and not transactions:
-            continue  # they are before the end of a recording that continues
+            continue  # the recording that continues has these transactions already
         *full, last = logged.until(transactions[-1].time_ms if is_behind else None)
         yield from (Batch(each, []) for each in full)
         ends = source.told.failovers.end() if is_over and not is_behind else []

@@ -1,4 +1,4 @@
-"""Finds the entries of an episode's play in a recording."""
+"""Finds the entries of an episode in a recording, to be shown in slow motion (a *play*)."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -14,12 +14,12 @@ from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH
 _MOST_ENTRIES = 5_000
 _MOST_EPOCHS = 100
 _MOST_CHANGES = 10
-"""Of a znode, which may be recorded before an earlier refusal."""
+"""Changes of a znode that are searched; later changes may be recorded before an earlier refusal."""
 Causes = Callable[[Entry], Iterable[Entry]]
 
 
 def episode_play(recording: Recording, subject: str, from_ms: int, to_ms: int, causes: Causes) -> Play:
-    """Its events, with what led to the first one of each process. ``causes``: returns an entry's chain of causes."""
+    """The episode's events, and what led to the first one of each process. ``causes``: an entry's chain of causes."""
     entries, group_id = recording.entries, group_of(subject)
     groups = _groups(recording, entries.seq_at(to_ms)) | {group_id} if group_id else frozenset()
     during = entries.between(from_ms, to_ms + AROUND_MS, _MOST_ENTRIES)

@@ -19,7 +19,8 @@ from kafka_zk.recorder.web.narration import shortened
 from kafka_zk.registry.znodes.consumers import CONSUMERS, group_path
 
 AROUND_MS = 1_000
-"""A play has the effects of its events for this time after its end, and its causes may begin it this much earlier."""
+"""Slow motion includes effects up to this time after the episode's end, and causes up to this time before its
+beginning."""
 MOST_STEPS = 200
 MOST_LANES = 12
 OTHERS = "others"
@@ -47,8 +48,8 @@ class Step(NamedTuple):
 
 
 class Play(NamedTuple):
-    """At most MOST_STEPS steps. ``lanes``: you, brokers, ZooKeeper and its clients. ``is_whole``: True if all steps are
-    there.
+    """Slow motion of at most MOST_STEPS steps. ``lanes``: you, brokers, ZooKeeper and its clients. ``is_whole``: True
+    if all steps are there.
     """
 
     lanes: tuple[str, ...]
@@ -88,7 +89,7 @@ def _is_below(path: str, name: str) -> bool:
 
 
 def group_of(subject: str) -> str:
-    """The group of an episode; "" for others."""
+    """The group of an episode; "" for episodes without a group."""
     for kind in (IN_BROKER, IN_ZOOKEEPER):  # the longer one first
         if subject.startswith(f"{kind} "):
             return subject.removeprefix(f"{kind} ")
@@ -96,7 +97,7 @@ def group_of(subject: str) -> str:
 
 
 def slow_motion(entries: Iterable[Entry], group_id: str = "", stale: Mapping[int, str] | None = None) -> Play:
-    """The play of these entries, without those that only repeat others.
+    """The slow motion of these entries, without those that only repeat others.
 
     Args:
         group_id: the ZooKeeper group whose members report; "" for others.
@@ -159,7 +160,7 @@ def _in_order(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _edges(rows: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
-    """Each entry with the numbers of those before it. Numbers ascend along an edge, so there is no circle."""
+    """Each entry with the numbers of those before it. Numbers ascend along an edge, so there is no cycle."""
     seqs = {each.seq for each in rows}
     last: dict[str, int] = {}
     for entry in rows:

@@ -27,7 +27,7 @@ from kafka_zk.registry.znodes.secrets import masked
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 REREAD_S = 10.0
-"""For so long after an interruption, what is read may have been written during it."""
+"""For this time after an interruption, what is read may have been written during it."""
 MOST_AT_ONCE = 10_000
 MOST_AT_ONCE_BYTES = 16 * 1024 * 1024
 MOST_PROBLEMS = 5
@@ -135,7 +135,7 @@ class WatchSource:
         self._chroot = connect_string.parse(zookeeper).chroot
         self.described = f"watches on ZooKeeper {zookeeper}"
         self.behind = False
-        self._interrupted_s = monotonic_s()  # the first reads find what is old, too
+        self._interrupted_s = monotonic_s()  # the first reads also find old changes
         self.misses: str = "changes between a watch and the read that follows it; who made a change"
 
     @property

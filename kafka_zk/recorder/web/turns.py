@@ -26,7 +26,7 @@ class Turns:
         self._topics: dict[str, set[TopicPartition]] = {}
 
     def next(self, leaders: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
-        """The partitions to ask about now, with their leaders; those asked about longest ago."""
+        """The partitions to ask about now, with their leaders: those that were asked about longest ago."""
         self.count = max(1, -(-len(leaders) // MOST_PARTITIONS))
         turn = self._round % self.count
         self._round += 1
@@ -57,7 +57,7 @@ class Turns:
         return {**found, **self._of_groups(committed), TURNS: self.count, SAMPLED: self._round}
 
     def _sum(self, topic: str) -> int | None:
-        """Unknown if any part is, or no partition is left."""
+        """The sum; None if any part is unknown, or no partition is left."""
         values = [self._ends.get(tp) for tp in self._topics.get(topic, ())]
         known = [value for value in values if value is not None]
         return sum(known) if known and len(known) == len(values) else None

@@ -16,7 +16,7 @@ def files_folder(data_dir: Path) -> Path:
 
 
 def zxid_of(file: Path) -> int:
-    """The zxid in a file's name; -1 if the name has none. A snapshot may be compressed (``.gz``)."""
+    """The zxid in a file's name; -1 if the name contains no zxid. A snapshot may be compressed (``.gz``)."""
     name = file.name.removesuffix(".gz").partition(".")[2]
     is_hexadecimal = 0 < len(name) <= 16 and all(each in "0123456789abcdefABCDEF" for each in name)
     return int(name, 16) if is_hexadecimal else -1

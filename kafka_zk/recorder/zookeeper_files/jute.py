@@ -8,7 +8,7 @@ from typing import IO
 
 INT = struct.Struct(">i")
 MOST_FIELD_BYTES = 64 << 20
-"""ZooKeeper's own limit for a request, and so for a field, is ``jute.maxbuffer``, 1 MB by default."""
+"""ZooKeeper's own limit for a request, and so for each field, is ``jute.maxbuffer``, 1 MB by default."""
 _CHUNK_BYTES = 1 << 20
 
 

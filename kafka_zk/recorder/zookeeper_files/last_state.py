@@ -19,7 +19,7 @@ _AT_ONCE = 10_000
 class LastState(NamedTuple):
     """``zxid``: the last transaction that was found. ``znodes``: without the root and ``/zookeeper``.
 
-    ``damage``: sentences about later transactions that are missing. ``has_log``: False without a file of a log.
+    ``damage``: sentences about later transactions that are missing. ``has_log``: False if there is no log file.
     """
 
     zxid: int
@@ -29,7 +29,7 @@ class LastState(NamedTuple):
 
 
 def read_last_state(data_dir: Path, data_log_dir: Path | None = None) -> LastState | None:
-    """None without a complete snapshot. ``data_log_dir``: ZooKeeper's ``dataLogDir``, by default its ``dataDir``.
+    """None if there is no complete snapshot. ``data_log_dir``: ZooKeeper's ``dataLogDir``, by default its ``dataDir``.
 
     Nothing is written; the server may run. Raises: OSError.
     """

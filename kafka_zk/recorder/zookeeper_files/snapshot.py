@@ -19,7 +19,7 @@ from kafka_zk.recorder.zookeeper_files.jute import INT, Stream
 _MAGIC = b"ZKSN"
 _FILE_HEADER_BYTES = 16
 MOST_UNPACKED_BYTES = 1 << 30
-"""A compressed snapshot that is larger is not read."""
+"""A compressed snapshot that is larger when unpacked is not read."""
 _SESSION_BYTES = 12  # id and timeout
 _LONG = struct.Struct(">q")
 _STAT = struct.Struct(">qqqqiiiqq")
@@ -70,7 +70,7 @@ def _first_complete(files: Iterable[tuple[int, Path]]) -> Snapshot | None:
 
 
 def _znodes(file: Path) -> dict[str, Znode] | None:
-    """None if the file is not a complete snapshot. Reading ends at the first field that cannot be one."""
+    """None if the file is not a complete snapshot. Reading ends at the first invalid field."""
     is_packed = file.suffix == ".gz"
     most_bytes = MOST_UNPACKED_BYTES if is_packed else file.stat().st_size
     try:

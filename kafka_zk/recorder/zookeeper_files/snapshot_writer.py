@@ -60,7 +60,7 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _cversions(paths: list[str]) -> dict[str, int]:
-    """At least the number of children, and higher than each child's sequence number."""
+    """Each parent's ``cversion``: at least the number of children, and higher than each child's sequence number."""
     counts: dict[str, int] = {}
     highest: dict[str, int] = {}
     for path in paths:

@@ -28,7 +28,7 @@ _SETTLED_MS = 1_000
 _DIGEST_BYTES = 12
 _COUNTER = 0xFFFF_FFFF
 """The lower half of a zxid, which begins at 1 in each epoch of the leader."""
-_FIRST_ZXIDS = (1, (1 << 32) + 1)  # the first ones of a standalone server, and of an ensemble's first leader
+_FIRST_ZXIDS = (1, (1 << 32) + 1)  # the first zxids of a standalone server, and of an ensemble's first leader
 _RECORD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiqqi")
 _CREATE, _DELETE, _SET_DATA, _MULTI, _CREATE2, _CREATE_CONTAINER, _DELETE_CONTAINER, _CREATE_TTL = (
@@ -119,7 +119,7 @@ class TransactionLogFollower:
 
     @property
     def problems(self) -> list[str]:
-        """A sentence for each file that is damaged or is not of a transaction log, as far as the log was read."""
+        """A sentence for each file, of those read so far, that is damaged or not a transaction log."""
         foreign = (f"{file.name} is not named like a file of a transaction log" for file in self._foreign)
         return [*foreign, *self._problems.values()]
 
@@ -128,8 +128,8 @@ class TransactionLogFollower:
         return bool(self._files)
 
     def damage_after(self, zxid: int) -> list[str]:
-        """A sentence for each file whose damage, or whose absence, hides transactions after ``zxid``, as far as the log
-        was read. The end of an earlier epoch may be missing all the same."""
+        """A sentence for each file whose damage or absence hides transactions after ``zxid``, in the part that was read
+        so far. The end of an earlier epoch may be missing without a sentence."""
         following = dict(zip(self._files, self._files[1:], strict=False))
         found = [
             problem for file, problem in self._problems.items()
@@ -201,7 +201,7 @@ class TransactionLogFollower:
                 self._problems[file] = f"{where}: the transactions after it in this file are missing"
 
     def _next_size(self, descriptor: int) -> int:
-        """The size of the next record as far as its head shows; 0 at the end."""
+        """The size of the next record, if its head is complete; 0 at the end."""
         head = os.pread(descriptor, _RECORD.size, self._position)
         size = _RECORD.unpack(head)[1] if len(head) == _RECORD.size else 0
         return _RECORD.size + size + 1 if 0 < size <= _MOST_RECORD_BYTES else 0
@@ -245,12 +245,12 @@ def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
         try:
             operations = tuple(_operations(kind, body[_HEADER.size :], request_number))
         except (struct.error, IndexError):
-            return  # its checksum is right, but its content is not
+            return  # the checksum is correct, but the content is invalid
         yield position, Transaction(zxid, time_ms, session, operations)
 
 
 def _operations(kind: int, body: bytes, request_number: int) -> Iterator[Operation]:
-    """``request_number``: the client's number of the request; 0 for the server's own."""
+    """``request_number``: the client's number for the request; 0 for a request of the server itself."""
     if kind in (_CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL):
         path, position = read_text(body, 0)
         data, position = read_buffer(body, position)

@@ -22,7 +22,7 @@ OF_ZOOKEEPER = "/zookeeper"
 
 
 class _There(NamedTuple):
-    """``session``: the ephemeral owner, 0 without one."""
+    """``session``: the ephemeral owner, 0 if the znode is persistent."""
 
     czxid: int
     session: int
@@ -33,8 +33,8 @@ class TreeWatcher:
 
     Of several changes between two reads, only the last is reported. Transactions have the znode's mzxid. The zxid of a
     deletion is unknown: such transactions have 0 and the time of observation. Times never decrease, so the order is
-    kept. The session is the owner of an ephemeral znode, else 0. A session ends, as far as can be seen, when its last
-    ephemeral znode goes (see ``with_session_ends``).
+    kept. The session is the owner of an ephemeral znode, else 0. A session seems to end when its last ephemeral znode
+    is deleted (see ``with_session_ends``).
     """
 
     def __init__(self, client: RegistryClient) -> None:
@@ -105,10 +105,11 @@ def with_session_ends(seen: list[Transaction], living: Collection[int]) -> list[
     """Put the deletions of a session's last ephemeral znodes together, as the end of that session. Pure.
 
     ZooKeeper deletes all ephemeral znodes of a session in the transaction that ends it, but watches report each alone.
-    So a session whose ephemeral znodes are all gone has ended where the first of them went, unless it created another
-    one after that. A client that deletes its last ephemeral znode and keeps its session looks the same.
+    So a session whose ephemeral znodes are all gone is taken to have ended where the first of them was deleted, unless
+    it created another one after that. A client that deletes its last ephemeral znode and keeps its session looks the
+    same.
 
-    Other deletions lose their session: who made them is unknown.
+    Other deletions get no session, because their client is unknown.
 
     Args:
         seen: what one read found, in order.

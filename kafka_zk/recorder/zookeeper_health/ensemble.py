@@ -2,8 +2,8 @@
 
 Every round of polls (``step``) gives events: a server goes away, comes back, changes its mode or becomes slow; another
 server leads; the ensemble as a whole serves or does not. A change counts from when the poll that found it was sent, so
-an outage begins at most one interval late. Where no server has ever answered a poll (TLS ports, firewalls), nothing is
-said of servers, and only a session of our own counts: while it is connected, ZooKeeper serves.
+an outage begins at most one interval late. If no server has ever answered a poll (TLS ports, firewalls), no server's
+state is reported, and only our own session counts: while it is connected, ZooKeeper serves.
 
 Tests: tests/kafka_zk/recorder/zookeeper_health/test_ensemble.py.
 """
@@ -27,13 +27,13 @@ RECORDER = "recorder"
 """The actor of events of our own session."""
 SLOW_RESPONSE_MS = 500
 SLOW_REQUEST_MS = 1_000
-"""ZooKeeper itself warns of an fsync that takes so long."""
+"""ZooKeeper itself warns of an fsync that takes this long."""
 MANY_OUTSTANDING = 100
 QUICK_ROUNDS = 3
-"""A server is no longer slow after this number of rounds without a sign."""
+"""A server is no longer slow after this number of rounds without a sign of slowness."""
 OUTSTANDING, CONNECTIONS, RESPONSE, EPOCH = "outstanding", "connections", "response_ms", "epoch"
 _STEPS_MS = (0, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
-"""Response times are recorded as the next smaller of these, so that a steady server costs no samples."""
+"""Response times are rounded down to one of these, so that a steady server costs no samples."""
 _EPOCH_BITS = 32
 _CAUSE = "polled with srvr"
 
@@ -70,7 +70,7 @@ class EnsembleHealth:
         Args:
             readings: by server address, ``host:port``; every round has the same servers.
             now_ms: when the polls were sent, wall clock.
-            session: the state of a session of our own; None without one.
+            session: the state of a session of our own; None if there is no such session.
         """
         found = self._own_session(session, now_ms)
         connected = None if session is None else session is SessionState.CONNECTED
@@ -100,9 +100,8 @@ class EnsembleHealth:
         return events
 
     def _slowness(self, known: _Server, reading: Reading, *, is_new: bool) -> str | None:
-        """Why the server is slow now, "" if it no longer is, None without a change.
-
-        ``is_new``: it has just returned, and every server is slow at first.
+        """Why the server is slow now; "" if it is no longer slow; None if nothing has changed. ``is_new``: the server
+        has just returned. Every server is slow at first.
         """
         if reading.state in DOWN:
             known.slow, known.latency_max_ms = False, None

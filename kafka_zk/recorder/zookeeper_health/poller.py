@@ -15,7 +15,7 @@ DEADLINE_S = 2.0
 """For one server: to resolve its name, to connect to one of its addresses, and to receive its response."""
 _GRACE_S = 0.5
 _LATE_S = 2 * DEADLINE_S
-"""A round that took longer says nothing of the servers: this process itself was paused, or starved."""
+"""A round that took longer says nothing about the servers: this process itself was paused or starved."""
 _LAST_LOOK_S = 0.05
 _MOST_ANSWER_BYTES = 64 * 1024
 _NOT_RESOLVED = Reading(NO_ANSWER, "its name is not resolved")
@@ -42,7 +42,7 @@ class _Question:
         Thread(target=self._run, name="zookeeper-health", daemon=True).start()
 
     def reading(self, wait_s: float) -> Reading | None:
-        """None if it lasts longer than ``wait_s``."""
+        """The poll's result; None if it takes longer than ``wait_s``."""
         self._done.wait(max(0.0, wait_s))
         return self._reading
 
@@ -52,11 +52,11 @@ class _Question:
 
 
 class HealthPoller:
-    """``look`` blocks, at most DEADLINE_S and a little, and may run on any thread, one call at a time.
+    """``look`` blocks for little more than DEADLINE_S, and may run on any thread, one call at a time.
 
     Args:
         zookeeper: a connection string; all its servers are polled.
-        session: the state of a session of our own; None without one.
+        session: the state of a session of our own; None if there is no such session.
     """
 
     def __init__(self, zookeeper: str, session: Callable[[], SessionState | None] = lambda: None) -> None:
@@ -67,7 +67,7 @@ class HealthPoller:
         self._asked: dict[str, _Question] = {}
 
     def look(self) -> Round | None:
-        """One round; None if it says nothing."""
+        """Poll all servers once; None if the round says nothing about them."""
         asked_ms, began_s = wall_ms(), monotonic_s()
         for name in self._servers.keys() - self._asked.keys():
             self._asked[name] = _Question(partial(self._ask, name))
