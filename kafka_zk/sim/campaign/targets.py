@@ -1,4 +1,4 @@
-"""What faults act on: the world of a run, its brokers, and its group members by name."""
+"""The targets of faults: a run's world, its brokers, and its group members by name."""
 
 import os
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from kafka_zk.sim.zookeeper.client import SimClient
 
 
 class Targets(ABC):
-    """``history`` and ``listeners`` receive every event of the product. Faults draw from ``random``."""
+    """``history`` and ``listeners`` receive every event of the product. ``random``: the faults' random source."""
 
     _tool: SimClient
     """The ZooKeeper client of an admin tool, created when the run begins."""

@@ -1,8 +1,8 @@
 """Judges of a broker group: generations, owners, committed offsets.
 
-They check that a partition has one owner per generation and that a member delivers only records of partitions that it
-owns, so that two members never deliver records of one partition at the same time; that acknowledged commits are kept;
-that committed offsets never decrease; and that each record is delivered at least once.
+They check five promises. A partition has one owner per generation. A member delivers only records of partitions that it
+owns, so two members never deliver records of one partition at the same time. Acknowledged commits are kept. Committed
+offsets never decrease. Each record is delivered at least once.
 """
 
 from collections import defaultdict
@@ -61,7 +61,7 @@ def _owner(tp: TopicPartition, owned: Owned) -> str | None:
 
 
 def _had(member: str, tp: TopicPartition, generation: int, assigned: Mapping[int, Owned]) -> bool:
-    """True if the member owned the partition in the previous generation: a cooperative member keeps unassigned
+    """True if the member owned the partition in the previous generation, because a cooperative member keeps unassigned
     partitions.
     """
     before = [number for number in assigned if number < generation]

@@ -1,6 +1,6 @@
 """Judges of a run. Each checks one promise against the history and returns sentences about violations.
 
-They are tested on planted violations.
+They are tested with planted violations.
 """
 
 from collections import Counter, defaultdict
@@ -17,8 +17,8 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
     """Check that acknowledged records are at their offsets, nothing appears twice, everything was sent, and the records
     of one producer are in order.
 
-    ``logs``: all records at the end, of existing partitions. ``durable``: topics that lose nothing in a power loss;
-    others may lose the end of a log.
+    ``logs``: all records of existing partitions at the end. ``durable``: topics that lose nothing in a power loss;
+    other topics may lose the end of a log.
     """
     facts = list(facts)
     broken = []
@@ -65,7 +65,7 @@ def last_values(
     facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], key_of: Callable[[str], str]
 ) -> list[str]:
     """Check compacted logs: an acknowledged record is at its offset, or a later record of its key exists. The other
-    checks of ``records`` apply, too. ``logs``: of durable, compacted partitions.
+    checks of ``records`` apply, too. ``logs``: all records of durable, compacted partitions.
     """
     facts = list(facts)
     broken = records([fact for fact in facts if not isinstance(fact, Acked)], logs, ())

@@ -1,4 +1,4 @@
-"""The judge of ZooKeeper groups, for events of members in the simulator or in real processes.
+"""The judge of ZooKeeper groups, for members in the simulator or in real processes.
 
 It checks three promises and returns sentences about violations:
 
@@ -6,8 +6,8 @@ It checks three promises and returns sentences about violations:
 * *no way back*: the stored offset of a partition never decreases;
 * *at least once*: every record below a stored offset was delivered before, and every record by the end.
 
-Facts are in the order in which they happened; those of several processes are first sorted by time. Tested on planted
-violations in ``tests/sim/test_zookeeper_group.py``.
+Facts are in the order in which they happened. Facts of several processes must first be sorted by time. Tested with
+planted violations in ``tests/sim/test_zookeeper_group.py``.
 """
 
 from collections import defaultdict

@@ -1,9 +1,9 @@
 """The disks of the simulated world: one tree in memory for ``storage.files``, with a folder for each process.
 
 A write is visible immediately, as in a page cache, and durable after a sync. ``lose_power`` changes a folder to the
-state that the next start finds: a file has its last synced content, plus any part of later writes, possibly with blocks
-of zeros; a name is as at the last sync of its directory, or as now. The model is stricter than real file systems, which
-order more than POSIX promises: it preserves only the order of removals and the atomicity of renames.
+state that the next start finds. A file then has its last synced content, plus any part of later writes, possibly with
+blocks of zeros. A name is as at the last sync of its directory, or as now. Real file systems order more than POSIX
+promises. This model is stricter: it preserves only the order of removals and the atomicity of renames.
 ``tests/soak/power.py`` does the same to real folders.
 """
 
@@ -253,7 +253,7 @@ class SimDisk(FileSystem):
     def open_count(self) -> int:
         return len(self._open)
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
 
     def _meet(self, operation: str, path: str) -> None:
         error = self.fault(operation, path)
@@ -358,7 +358,7 @@ def survivor(random: Random, name: str, durable: bytes, current: bytes) -> bytes
         common = _common_start(durable, current) if ".log" in name else b""
         return random.choice((durable, current, common + _partly(random, current[len(common) :])))
     if not durable and len(current) <= BLOCK_BYTES:
-        return random.choice((b"", current, bytes(len(current))))  # a block is written as a whole
+        return random.choice((b"", current, bytes(len(current))))  # a block is written as a whole, or not at all
     return durable + _partly(random, current[len(durable) :])
 
 
@@ -368,7 +368,7 @@ def _common_start(one: bytes, other: bytes) -> bytes:
 
 
 def _partly(random: Random, appended: bytes) -> bytes:
-    """A part of the bytes may remain, possibly with blocks of zeros."""
+    """The part of the bytes that remains, possibly with blocks of zeros."""
     kept = random.choice((0, len(appended), random.randint(0, len(appended))))
     data = bytearray(appended[:kept])
     if random.random() < 0.3:

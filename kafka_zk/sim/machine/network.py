@@ -1,7 +1,7 @@
 """The network of the simulated world: TCP for brokers and clients, with faults.
 
-A connection consists of two pipes (``sim_transport``). Each preserves the order of its bytes, takes a random time per
-piece, and has at most ``WINDOW_BYTES`` in transit; the rest waits in the sender's queue. Faults: connections are
+A connection consists of two pipes (``sim_transport``). Each pipe preserves the order of its bytes, takes a random time
+per piece, and has at most ``WINDOW_BYTES`` in transit; the rest waits in the sender's queue. Faults: connections are
 refused, broken in the middle of a frame, slow, or silent. A cut delays the data from one host to another until it
 heals; neither side is notified. The kernel of a killed process closes its connections; a host that loses power falls
 silent.
@@ -27,9 +27,9 @@ from kafka_zk.sim.machine.sim_transport import Address, SimTransport
 
 _EPHEMERAL_PORT = 40_000
 _DELAY_S = (0.00005, 0.001)
-"""Minimum and maximum time that a piece takes."""
+"""Minimum and maximum transit time of a piece."""
 _SPLIT_PROBABILITY = 0.05
-"""A piece arrives in two parts."""
+"""The probability that a piece arrives in two parts."""
 
 
 class SimPort:
@@ -151,7 +151,7 @@ class SimNetwork:
             if tell and transport.peer is not None:
                 self.later(transport.peer.reset, ConnectionLost())
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
 
     def later(self, call: Callable[..., object], *args: object) -> None:
         """Call after the time that a piece takes."""

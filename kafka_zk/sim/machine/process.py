@@ -21,7 +21,7 @@ T = TypeVar("T")
 THREAD_S = (0.00005, 0.002)
 """Minimum and maximum duration of one piece of work in a thread."""
 LATE_S = 0.000_01
-"""How late timers fire: late enough for code that counts whole milliseconds."""
+"""How late timers fire. This is late enough for code that counts whole milliseconds."""
 
 
 class Timer:
@@ -147,7 +147,7 @@ class Process:
     # -- faults and messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Callable[..., None], *args: object) -> None:
-        """Receive a message from outside: later if the process is paused, and never if it is dead."""
+        """Receive a message from outside. A paused process receives it when it resumes, a dead process never."""
         if not self.is_alive:
             self._never.append(partial(message, *args))
         elif self.is_paused:
@@ -174,18 +174,18 @@ class Process:
             self.receive(message)
 
     def kill(self) -> None:
-        """Act like SIGKILL. Pending messages are kept: freeing them would run ``finally`` blocks of the process's
-        coroutines.
+        """Act like SIGKILL. Pending messages are kept in memory, because freeing them would run ``finally`` blocks of
+        the process's coroutines.
         """
         self.is_alive = False
         self._plan_wake()
 
     def keep(self, what: object) -> None:
-        """Keep an object of the killed process: freeing it would run ``finally`` blocks."""
+        """Keep an object of the killed process in memory, because freeing it would run ``finally`` blocks."""
         self._never.append(what)
 
     def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":
-        """Run ``work`` in a simulated thread: after a short delay it runs, and then its result arrives."""
+        """Run ``work`` in a simulated thread. It runs after a short delay, and later its result arrives."""
         done: Deferred[T] = Deferred()
 
         def finish() -> None:

@@ -1,4 +1,4 @@
-"""One end of a connection in the simulated network: its send queue, bytes in transit, and received bytes."""
+"""One end of a connection in the simulated network, with its send queue, bytes in transit, and received bytes."""
 
 import struct
 from collections import deque
@@ -215,7 +215,7 @@ class SimTransport:
         return data
 
     def taken(self, size_bytes: int) -> bool:
-        """The peer's process has read ``size_bytes``. True if this side then has nothing to do."""
+        """Note that the peer's process has read ``size_bytes``. Returns True if this side then has nothing to do."""
         self._under_way_bytes -= size_bytes
         return not (self._queue or self.on_drained is not None or self.disconnecting)
 
@@ -265,7 +265,7 @@ class SimTransport:
         self.protocol.connectionLost(Failure(reason))
 
     def vanish(self) -> None:
-        """Close this end of a process that is gone: the protocol is not notified, so its coroutines never end."""
+        """Close this end because its process is gone. The protocol is not notified, so its coroutines never end."""
         self.connected = False
         self._stalled.clear()
         self._network.forget(self)

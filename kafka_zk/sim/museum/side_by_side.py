@@ -1,4 +1,5 @@
-"""Two plays of one scenario as rows: what was done in both, and where they differ, the events of each. Pure."""
+"""Shows two runs of one scenario as rows: what was done in both runs and, where they differ, each run's events.
+Pure."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -8,13 +9,13 @@ from kafka_zk.sim.replay.player import FACT, FAILED, FOUND, HELD, NOTE, Line
 from kafka_zk.sim.scenarios.scenario import OLD, OURS
 
 LOG = "log"
-"""The kind of a line about what a replica has."""
+"""The kind of a line about a replica's contents."""
 _RESULTS = (HELD, FAILED)
 
 
 class Row(NamedTuple):
-    """``text``: a remark or an action. ``both``: what replicas have afterwards, if that is the same in both plays.
-    ``old``, ``ours``: what is not the same.
+    """``text``: a remark or an action. ``both``: the replicas' contents afterwards, if they are the same in both runs.
+    ``old``, ``ours``: the differences, by run.
     """
 
     is_note: bool
@@ -25,9 +26,9 @@ class Row(NamedTuple):
 
 
 def rows(lines: Iterable[Line]) -> list[Row]:
-    """One row for each remark and action, in the order of the scenario, with what followed.
+    """One row for each remark and action, in the order of the scenario, with the events that followed.
 
-    Events that followed in both plays, perhaps at other times, are left out.
+    Events that followed in both runs, perhaps at different times, are left out.
     """
     steps = {play: _steps(list(those)) for play, those in groupby(lines, lambda line: line.play)}
     numbers = sorted({number for those in steps.values() for number in those})
@@ -40,7 +41,7 @@ class _Step(NamedTuple):
 
 
 def _steps(lines: Sequence[Line]) -> dict[int, _Step]:
-    """By the number of the scenario's line, without expectations and what the judges found."""
+    """The steps by scenario line number, without expectations and the judges' findings."""
     steps: dict[int, _Step] = {}
     last: _Step | None = None
     for line in lines:
@@ -68,7 +69,7 @@ def _row(old: _Step | None, ours: _Step | None) -> Row:
 
 
 def _events(step: _Step | None) -> dict[tuple[str, str, int], str]:
-    """By what was said, by whom, for which time."""
+    """Each event's line, by the actor, the sentence, and the number of earlier lines with both."""
     events: dict[tuple[str, str, int], str] = {}
     for line in step.events if step is not None else []:
         count = sum(key[:2] == (line.who, line.text) for key in events)

@@ -1,6 +1,6 @@
-"""The facts of a scenario as lines of text: an actor, and a sentence from the recorder's table. Pure.
+"""Converts the facts of a scenario to lines: an actor, and a sentence from the recorder's table. Pure.
 
-Sentences of safeguards that acted begin with SAFEGUARD. Routine events are omitted by default.
+A sentence about a safeguard that acted begins with SAFEGUARD. Routine events are omitted by default.
 """
 
 import re

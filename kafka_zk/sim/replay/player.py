@@ -1,6 +1,7 @@
-"""Plays a scenario and yields the trace: commands, events, expectations, and violations that the judges find.
+"""Runs a scenario and yields the trace: commands, events, expectations, and violations that the judges find.
 
-The trace arrives line by line; scenario files contain it. The same scenario gives the same trace on every machine.
+The trace arrives line by line, and is stored in scenario files. The same scenario gives the same trace on every
+machine.
 """
 
 import re
@@ -21,7 +22,7 @@ from kafka_zk.sim.scenarios.statements import ScenarioError
 from kafka_zk.sim.scenarios.verbs import VERBS, expect, expect_not
 
 Played = Stage | Run
-"""The stage of a scenario, or the run of a seed. Both have a ``world`` and a ``history``."""
+"""The stage of a scenario, or a run that a seed generates. Both have a ``world`` and a ``history``."""
 COMMAND, NOTE, FACT, FOUND, HELD, FAILED = "command", "note", "fact", "violation", "held", "failed"
 _SHOWN_VIOLATIONS = 5
 _WHO_WIDTH = 12
@@ -52,7 +53,8 @@ class Line(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """``safeguards``: the safeguards that acted, by play. ``violations``: the judges' last findings, by play."""
+    """``safeguards``: the safeguards that acted, by run (OLD, OURS). ``violations``: the judges' last findings, by
+    run."""
 
     trace: list[str]
     failed: list[Line]
@@ -67,8 +69,8 @@ def replay(
     everything: bool = False,
     prepare: Callable[[Played], None] = lambda played: None,
 ) -> Replayed:
-    """Play a scenario with and without the old rule. ``prepare``: called with the stage or run of each play before it
-    begins.
+    """Run a scenario with and without the old rule. ``prepare``: called with the stage (or campaign run) before each
+    run begins.
 
     Raises ScenarioError if a statement fails.
     """

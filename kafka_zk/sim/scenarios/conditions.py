@@ -129,7 +129,7 @@ def find_nothing(violations: list[str]) -> bool:
 
 @judgement("the judges find {text}")
 def find(violations: list[str], text: str) -> bool:
-    """One of the violations contains the text."""
+    """One of the violations contains the string."""
     return any(text in each for each in violations)
 
 

@@ -1,6 +1,6 @@
 """A scenario as text: its lesson, its statements and expectations, and its recorded trace.
 
-    # An ordinary start                       the first line is the title; what follows, up to an empty line, the lesson
+    # An ordinary start                       the first line is the title; the lines up to an empty one are the lesson
     #
     # What a reader learns from it.
 
@@ -35,7 +35,8 @@ _FIRST_SEED = 1
 
 
 class Statement(NamedTuple):
-    """``only``: the play to which it belongs; None for both. ``condition``: of an expectation or a wait."""
+    """``only``: the run to which the statement belongs (OLD or OURS); None for both. ``condition``: what an expectation
+    or a wait checks."""
 
     line: int
     text: str
@@ -52,21 +53,22 @@ class Condition(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A comment of the author, shown at its place."""
+    """An author's comment, shown where it stands in the script."""
 
     line: int
     text: str
 
 
 class Campaign(NamedTuple):
-    """The run of a seed, with the given faults instead of its own."""
+    """The random run that a seed generates, with the given faults in place of the generated ones."""
 
     seed: int
     plan: tuple[Fault, ...]
 
 
 class Told(NamedTuple):
-    """What an author adds for a reader who plays it: a question before, a sentence after, and the sources."""
+    """What the author tells a reader who runs the scenario: a question before it, a conclusion after it, and the
+    sources."""
 
     question: str = ""
     conclusion: str = ""
@@ -74,7 +76,7 @@ class Told(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """``script``: statements and notes in order. ``trace``: the lines after the first mark; empty if none was
+    """``script``: statements and notes in order. ``trace``: the lines after the first mark; empty if no trace was
     written.
     """
 
@@ -112,7 +114,7 @@ def parse(text: str) -> Scenario:
 
 
 def with_trace(scenario: Scenario, trace: Iterable[str]) -> str:
-    """The text of a scenario file with this trace."""
+    """The content of a scenario file with this trace."""
     source = "\n".join(scenario.source).rstrip()
     return f"{source}\n\n" + "\n".join(trace) + "\n"
 

@@ -1,7 +1,7 @@
 """The grammar of scenarios: a statement matches a phrase with ``{slots}`` for names, numbers and times.
 
-``verbs`` defines the phrases. A text that matches none raises a ``ScenarioError`` with the line and the closest phrase.
-Pure.
+``verbs`` defines the phrases. A line that matches no phrase raises a ``ScenarioError`` with the line's number and the
+closest phrase. Pure.
 """
 
 import difflib
@@ -69,7 +69,7 @@ class Phrase:
         self._pattern = re.compile(pattern)
 
     def match(self, text: str) -> dict[str, Any] | None:
-        """The values of the slots; None if the text does not match."""
+        """The values of the slots; None if the statement does not match."""
         found = self._pattern.fullmatch(text)
         if found is None:
             return None
@@ -90,7 +90,7 @@ def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """The known text with the most words in common; None if too few are."""
+    """The known phrase with the most words in common; None if there are too few."""
     words = text.split()
     rated = [(difflib.SequenceMatcher(None, words, each.split()).ratio(), each) for each in known]
     best = max(rated, default=(0.0, ""))

@@ -59,7 +59,7 @@ class Committed(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A member's program committed an offset of its own choice. Records below it need not be delivered."""
+    """A member's program committed an offset of its own choice. Records below the offset need not be delivered."""
 
     time_ms: float
     actor: str

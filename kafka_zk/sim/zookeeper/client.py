@@ -189,7 +189,7 @@ class SimClient:
 
     @property
     def is_cut_silently(self) -> bool:
-        """Packets vanish, and neither side has noticed yet."""
+        """True while packets vanish and neither side has noticed."""
         return self._link is not None and self._link.silent
 
     def heal(self) -> None:
@@ -199,12 +199,12 @@ class SimClient:
             self.disconnect()
 
     def pause(self) -> None:
-        """SIGSTOP: no heartbeat, and nothing is received until ``resume``."""
+        """Act like SIGSTOP: no heartbeats are sent, and nothing is received until ``resume``."""
         if self._held_back is None:
             self._held_back = []
 
     def resume(self) -> None:
-        """Everything that arrived meanwhile is received, in order."""
+        """Receive everything that arrived during the pause, in order."""
         held_back, self._held_back = self._held_back or [], None
         for message in held_back:
             message()
@@ -218,7 +218,7 @@ class SimClient:
     # The server's half calls these
 
     def attach(self, link: Link, session_id: int) -> None:
-        """Use this connection: the session was opened or resumed."""
+        """Use this connection, because the session was opened or resumed over it."""
         self._link, self._session_id = link, session_id
         self._seen_zxid = self._server.tree.zxid
         self._lease.answered(self._server.now_ms)
@@ -360,7 +360,7 @@ class SimClient:
     def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
         changed, self._state = state is not self._state, state
         if error is not None:
-            self._fail_outstanding(error)  # after the state: an immediate retry must fail, too
+            self._fail_outstanding(error)  # after the change of state, because an immediate retry must also fail
         if changed:
             notify(self._listeners, state)
 

@@ -25,7 +25,7 @@ _RESTORED_TIMEOUT_MS = 6_000
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """``apply`` and the Deferred of the response."""
+    """A request: ``apply``, and the Deferred of its response."""
 
     kind: str
     path: str
@@ -164,7 +164,7 @@ class Server:
             self._watch_timeout(session)
 
     def backup(self) -> "ServerBackup":
-        """What a copy of the data directory has: the znodes and the sessions."""
+        """The content of a copy of the data directory: the znodes and the sessions."""
         return ServerBackup(self.tree.backup(), frozenset(self.sessions))
 
     def restore(self, backup: "ServerBackup") -> None:
@@ -201,7 +201,7 @@ class Server:
         return link, session.session_id
 
     def has_seen(self, zxid: int) -> bool:
-        """False if the server's last transaction is older: a real server then refuses the client."""
+        """False if the server's last transaction is older. A real server then refuses the client."""
         return self.tree.zxid >= zxid
 
     def resume_session(self, client: ClientHalf, session_id: int) -> Link | None:

@@ -1,4 +1,5 @@
-"""ZooKeeper's tree of znodes with the semantics of server 3.9: a pure state machine, one write at a time.
+"""ZooKeeper's tree of znodes, with the semantics of server 3.9. A pure state machine, which applies one write at a
+time.
 
 Two details: the suffix of a sequential znode counts all creations under its parent but no deletions, while the
 ``cversion`` that clients see counts both; and a failed write uses a zxid, too.
@@ -119,7 +120,7 @@ class ZnodeTree:
     def apply_multi(
         self, operations: Sequence[Operation], session_id: int, now_ms: int
     ) -> tuple[list[Result], list[WatchedEvent]]:
-        """All under one zxid, or none. Raises MultiFailed if none was applied."""
+        """Apply all operations under one zxid. If one fails, none is applied, and MultiFailed is raised."""
         self.next_zxid()
         self._undo.clear()
         results: list[Result] = []
