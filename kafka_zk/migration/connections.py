@@ -1,8 +1,8 @@
-"""Which clients of ZooKeeper belong to the cluster. The four-letter word ``cons`` lists a server's connections.
+"""Finds out which ZooKeeper clients belong to the cluster. The four-letter word ``cons`` lists a server's connections.
 
      /10.0.0.7:53342[1](queued=0,recved=88,sent=88,sid=0x100003a5f,lop=PING,est=1795737658262,to=18000,…)
 
-The connection of the question itself has no session. Source: NIOServerCnxn.java, NettyServerCnxn.java@3.8.4.
+The connection that sends ``cons`` has no session. Source: NIOServerCnxn.java, NettyServerCnxn.java@3.8.4.
 """
 
 import re
@@ -18,7 +18,7 @@ from kafka_zk.registry.client.pipeline import read_all
 from kafka_zk.registry.znodes import brokers, consumers
 
 _LINE = re.compile(r"^\s*/\[?([0-9a-fA-F:.%]+?)\]?:[0-9]+\[[0-9]+\]\(.*\bsid=0x([0-9a-fA-F]{1,16})\b")
-_SESSION_BITS = 0xFFFF_FFFF_FFFF_FFFF  # a session id is shown without a sign
+_SESSION_BITS = 0xFFFF_FFFF_FFFF_FFFF  # session ids are shown as unsigned numbers
 
 
 class Connected(NamedTuple):
@@ -29,7 +29,7 @@ class Connected(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """Sessions of brokers, and of groups' members: session id -> group."""
+    """``brokers``: session ids of brokers. ``members``: session id of each group member -> group."""
 
     brokers: frozenset[int]
     members: Mapping[int, str]
@@ -42,7 +42,7 @@ def parse(answer: str) -> Iterator[Connected]:
 
 
 async def read_owners(client: RegistryClient) -> Owners:
-    """Whose sessions own ephemeral znodes, without those that ZooKeeper hides. Raises NoAuth for hidden parents."""
+    """The sessions that own ephemeral znodes, except hidden znodes. Raises NoAuth for hidden parents."""
     ids = await below(client, brokers.BROKER_IDS)
     owners = await _owners(client, ids)
     members = {}
@@ -63,10 +63,9 @@ async def _owners(client: RegistryClient, paths: list[str]) -> list[int]:
 def strangers(
     connected: Iterable[Connected], owners: Owners, own_session: int | None, controllers: Iterable[str]
 ) -> Examples:
-    """The addresses of clients that are neither brokers nor controllers nor this command, with the groups of consumers.
-
-    A tool at the address of a broker or controller cannot be told from it, unless it is a member of a group.
-    ``controllers``: their IP addresses.
+    """The addresses of clients that are neither brokers nor controllers nor this command; a consumer's address comes
+    with its groups. A tool at the address of a broker or controller is taken for that node, unless the tool is a group
+    member. ``controllers``: their IP addresses.
     """
     clients = list(connected)
     own = None if own_session is None else own_session & _SESSION_BITS

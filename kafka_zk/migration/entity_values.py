@@ -1,6 +1,6 @@
-"""Which quotas and credentials of users, clients and IP addresses Kafka can copy from ZooKeeper. Pure.
+"""Checks whether Kafka can copy the quotas and credentials of users, clients and IP addresses from ZooKeeper. Pure.
 
-Java accepts other numbers than Python: ``50d`` and ``0x1p3`` are doubles, ``1_0``, ``nan`` and ``inf`` are not.
+Java's syntax of numbers differs from Python's: ``50d`` and ``0x1p3`` are doubles; ``1_0``, ``nan`` and ``inf`` are not.
 
 Source: ScramCredentialUtils.java, ZkConfigMigrationClient.scala@3.9; Double.valueOf, Integer.parseInt and
 Base64.getDecoder of Java 17.
@@ -15,22 +15,22 @@ from kafka_zk.registry.znodes import config
 from kafka_zk.security import scram
 
 _WHOLE_QUOTAS = {"producer_byte_rate": INT64, "consumer_byte_rate": INT64, "connection_creation_rate": INT32}
-"""Brokers parse them as integers: ``1024.0`` is malformed. Source: ConfigHandler.scala@3.9."""
+"""Brokers parse these quotas as integers, so ``1024.0`` is malformed. Source: ConfigHandler.scala@3.9."""
 _USERS = f"{config.entity_type_path('users')}/"
 _DEPTH_OF_CLIENTS = 5
-"""Of /config/users/U/clients/C, where Kafka takes every value for a quota."""
+"""The depth of /config/users/U/clients/C, where Kafka reads every value as a quota."""
 
 _DECIMAL = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _HEXADECIMAL = r"0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+"
 _DOUBLE = re.compile(rf"[+-]?(?:NaN|Infinity|(?:{_HEXADECIMAL}|{_DECIMAL})[fFdD]?)")
 _BLANKS = "".join(map(chr, range(33)))
-"""What ``String.trim`` removes."""
+"""The characters that ``String.trim`` removes."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
 _KEYS = {"salt", "stored_key", "server_key"}
 
 
 def is_malformed(path: str, data: bytes | None) -> bool:
-    """True if Kafka cannot copy the quotas and credentials in this znode of an entity, or brokers cannot use them."""
+    """True if Kafka cannot copy the quotas and credentials in this entity's znode, or if brokers cannot use them."""
     entity = config.decode(path, data)
     has_only_quotas = path.startswith(_USERS) and path.count("/") == _DEPTH_OF_CLIENTS
     return bool(entity.faults) or not all(
@@ -64,7 +64,7 @@ def is_integer(text: str, within: range) -> bool:
 
 
 def is_scram_credential(text: str) -> bool:
-    """True for exactly the four keys, without blanks; only commas at the end may be too many."""
+    """True if the string has exactly the four keys and no blanks; extra commas are allowed at the end."""
     fields: dict[str, str] = {}
     for token in text.rstrip(",").split(","):
         key, separator, value = token.partition("=")

@@ -1,6 +1,6 @@
-"""What a node's ApiVersions response says about it: its mode and its release. Pure.
+"""Derives a node's mode and release from its ApiVersions response. Pure.
 
-Source: the answers of Kafka 3.9.1 in each mode, and the message definitions of Kafka 2.4 to 3.9.
+Source: the responses of Kafka 3.9.1 in each mode, and the message definitions of Kafka 2.4 to 3.9.
 """
 
 import enum

@@ -10,7 +10,7 @@ IDENTITY = "--zk-tls-config-file with the brokers' identity"
 
 
 async def children(client: RegistryClient, path: str) -> list[str]:
-    """Empty if the znode does not exist. Raises NoAuth."""
+    """The znode's children; empty if the znode does not exist. Raises NoAuth."""
     try:
         return (await client.children(path))[0]
     except NoNode:
@@ -29,12 +29,12 @@ async def read_data(client: RegistryClient, paths: Sequence[str]) -> AsyncIterat
 
 
 async def below(client: RegistryClient, parent: str) -> list[str]:
-    """The paths of its children."""
+    """The paths of the znode's children."""
     return [f"{parent}/{name}" for name in await children(client, parent)]
 
 
 async def clients_of(client: RegistryClient, users: Sequence[str]) -> list[str]:
-    """The paths of all clients that have quotas of their own with these users' paths."""
+    """The paths of all clients with quotas below these users' paths."""
     listed: list[str] = []
     for start in range(0, len(users), READS_AT_ONCE):
         parents = [f"{user}/clients" for user in users[start : start + READS_AT_ONCE]]

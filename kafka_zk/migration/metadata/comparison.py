@@ -1,7 +1,7 @@
-"""Compares the image of the znodes with that of the metadata log. Pure.
+"""Compares the znodes' metadata image with that of the metadata log. Pure.
 
-Controller epochs and partition epochs are not compared: they differ by nature. Keys, salts and the values of brokers'
-configurations are compared and never shown.
+Controller epochs and partition epochs are not compared, because they differ by nature. Keys, salts and the values of
+broker configurations are compared, but never shown.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ Source: DynamicBrokerConfig.DynamicPasswordConfigs@3.9."""
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``field``: empty if the whole thing is absent on one side. ``zookeeper`` and ``kraft``: its values."""
+    """``field``: empty if the whole entity is absent on one side. ``zookeeper`` and ``kraft``: the field's values."""
 
     kind: Kind
     name: str
@@ -59,7 +59,7 @@ class Difference:
 
 
 def differences(znodes: MetadataImage, kraft: MetadataImage) -> list[Difference]:
-    """In a fixed order. Kinds that could not be read are left out."""
+    """The differences, in a fixed order. Kinds that could not be read are left out."""
     found = [
         *_malformed(znodes, kraft), *_topics(znodes, kraft), *_partitions(znodes, kraft), *_configs(znodes, kraft),
         *_acls(znodes, kraft), *_users(znodes, kraft), *_quotas(znodes, kraft), *_tokens(znodes, kraft),
@@ -74,10 +74,10 @@ def differences(znodes: MetadataImage, kraft: MetadataImage) -> list[Difference]
 
 
 def older_side(before: int | None, after: int | None, log: MetadataLog) -> str:
-    """A sentence about which side is older.
+    """A sentence that says which side is older.
 
     ``before`` and ``after``: ``kraft_metadata_offset`` of ``/migration``, read before the log and after the znodes. It
-    may trail the log by one record at any time.
+    may be one record behind the log at any time.
     """
     last = log.end_offset - 1
     if are_level(before, after, log):
@@ -90,7 +90,7 @@ def older_side(before: int | None, after: int | None, log: MetadataLog) -> str:
 
 
 def are_level(before: int | None, after: int | None, log: MetadataLog) -> bool:
-    """True if no side is older. Arguments as those of ``older_side``."""
+    """True if no side is older. Arguments as for ``older_side``."""
     last = log.end_offset - 1
     return before is not None and after is not None and after >= 0 and before <= last <= after + 1
 
@@ -205,7 +205,7 @@ def _quotas(znodes: MetadataImage, kraft: MetadataImage) -> Iterator[Difference]
 
 
 def _digits(value: float) -> str:
-    """Different texts for different numbers."""
+    """A number as a string; different numbers have different strings."""
     return str(int(value)) if value.is_integer() and abs(value) < _MOST_INTEGER else repr(value)
 
 

@@ -1,7 +1,7 @@
-"""What a cluster's metadata are, as ZooKeeper and KRaft both keep them. Pure.
+"""The part of a cluster's metadata that both ZooKeeper and KRaft store. Pure.
 
 ``replay`` makes an image from the metadata log, ``znode_image`` makes one from the znodes, and ``comparison`` compares
-both. Controller epochs and partition epochs are left out: they differ by nature.
+both. Controller epochs and partition epochs are left out, because they differ by nature.
 """
 
 import enum
@@ -28,7 +28,7 @@ NO_STATE = -1
 
 
 class PartitionState(NamedTuple):
-    """``isr`` is sorted; ``leader``: -1 without one; ``leader_epoch``: NO_STATE without a ``state`` znode."""
+    """``isr`` is sorted; ``leader``: -1 without a leader; ``leader_epoch``: NO_STATE without a ``state`` znode."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -60,15 +60,15 @@ TOPIC, BROKER = "topic", "broker"
 DEFAULT = "<default>"
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Of a quota: (type, name) pairs; the types are user, client-id and ip, and None is the default entity."""
+"""A quota's entity: (type, name) pairs. The types are user, client-id and ip; the name None is the default entity."""
 
 
 @dataclass(slots=True)
 class MetadataImage:
     """``topics``: name -> id, 22 characters. ``partitions``: (topic, number) -> state. ``configs``: (type, name) -> key
-    -> value. ``users``: (user, mechanism) -> credential. ``next_producer_id``: None if none was assigned.
+    -> value. ``users``: (user, mechanism) -> credential. ``next_producer_id``: None if no id was assigned.
 
-    Of the znodes only, ``malformed``: (kind, name) -> sentence, and ``unread``: what could not be read.
+    Only an image of znodes has ``malformed``, (kind, name) -> sentence, and ``unread``, what could not be read.
     """
 
     topics: dict[str, str] = field(default_factory=dict)

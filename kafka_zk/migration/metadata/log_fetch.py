@@ -1,7 +1,7 @@
-"""Fetches the metadata log from the leader of the controllers, up to its high watermark.
+"""Fetches the metadata log from the leading controller, up to the high watermark.
 
-If only a snapshot has an offset, a controller answers its fetch with the snapshot's id; FetchSnapshot then reads it in
-portions, which may end within a batch. Both requests need ClusterAction on Cluster.
+If an offset is only in a snapshot, the controller responds to a fetch with the snapshot's id. FetchSnapshot then reads
+the snapshot in portions, which may end within a batch. Both requests need ClusterAction on Cluster.
 
 Source: KIP-595, KIP-630, KafkaRaftClient.java@3.9.
 """
@@ -30,7 +30,7 @@ _ELSEWHERE = frozenset((
     ErrorCode.INVALID_REQUEST, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
 ))  # fmt: skip
-"""Responses without an epoch, or to a wrong one, name the leader and its epoch."""
+"""Errors for a request with a wrong epoch or none; the response names the leader and its epoch."""
 _UNKNOWN = -1
 
 Connect = Callable[[Address], Awaitable["Connection"]]
@@ -49,7 +49,7 @@ class _LeaderMoved(Exception):
 async def fetch_log(connect: Connect, controllers: Mapping[int, Address], first: int) -> MetadataLog:
     """Ask the controller ``first`` for the leader, and read the leader's log. ``controllers``: id -> address.
 
-    Raises: UnreadableMetadata; BrokerError without the permission; what ``connect`` raises.
+    Raises: UnreadableMetadata; BrokerError if the permission is missing; the errors of ``connect``.
     """
     asked, leader_epoch = first, _UNKNOWN
     for _ in range(_MOST_LEADERS):

@@ -1,4 +1,4 @@
-"""Reads the znodes of a cluster's metadata as an image. It only reads.
+"""Reads a cluster's metadata from its znodes into an image. Changes nothing.
 
 Znodes that Kafka cannot parse are ``malformed``, and kinds that ZooKeeper's ACLs hide are ``unread``.
 """
@@ -30,8 +30,8 @@ from kafka_zk.security import scram
 
 _TYPES = {"users": "user", "clients": "client-id", "ips": "ip"}
 _OF_KRAFT = -1
-"""The broker of a block that a KRaft controller wrote: the block's first id is the next one. After a block that a
-broker wrote, the next id follows the block. Source: ZkMigrationClient.writeProducerId@3.9."""
+"""The broker id in a block of producer ids that a KRaft controller wrote. The next producer id is then the block's
+first id; if a broker wrote the block, it is the id after the block. Source: ZkMigrationClient.writeProducerId@3.9."""
 
 
 async def read_image(client: RegistryClient) -> MetadataImage:
@@ -152,7 +152,7 @@ async def _decoded(client: RegistryClient, paths: list[str]) -> AsyncIterator[tu
         yield path, config.decode(path, data)
 
 
-# --- the others ---
+# --- other znodes ---
 
 
 async def _acls(client: RegistryClient, image: MetadataImage) -> None:

@@ -1,4 +1,4 @@
-"""The responses of a stand-in to the orders of a controller: success, whatever the order. Pure.
+"""A stand-in's responses to a controller's orders: always success. Pure.
 
 Source: RequestSender of MigrationPropagator.scala@3.9, which sends LeaderAndIsr, UpdateMetadata and StopReplica to the
 brokers that have not moved to KRaft.
@@ -14,7 +14,8 @@ VERSIONS = {key: BROKER_VERSIONS[key] for key in (*ORDERS, ApiKey.API_VERSIONS)}
 
 
 def response_to(header: RequestHeader) -> bytes | bytearray:
-    """The frame. Partitions without an error need not be listed. Raises ProtocolError for other APIs."""
+    """The response's frame. Partitions without an error need not be listed. Raises ProtocolError for other
+    APIs."""
     message = codec.response(header.api_key)(error_code=int(ErrorCode.NONE))
     if header.api_key == ApiKey.API_VERSIONS:
         version = codec.response(ApiKey.API_VERSIONS).ApiVersion

@@ -33,7 +33,7 @@ class State(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """``incarnation``: another one for each start."""
+    """``incarnation``: a new id for each start."""
 
     is_migrating: bool
     incarnation: UUID
@@ -41,7 +41,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """``epoch``: of the broker, -1 with an error."""
+    """``epoch``: the broker epoch; -1 with an error."""
 
     error: int
     epoch: int
@@ -93,8 +93,8 @@ Effect = Register | Beat
 
 
 class StandIn:
-    """At most one request is in flight. ``error``: why the controller refused the last one, empty if it did not.
-    ``heartbeats``: how many it has confirmed.
+    """At most one request is in flight. ``error``: why the controller refused the last request; empty if it did not.
+    ``heartbeats``: the number of heartbeats that the controller has confirmed.
     """
 
     def __init__(self, broker_id: int) -> None:
@@ -154,7 +154,7 @@ class StandIn:
 
 
 def _name(error: int) -> str:
-    """Empty for no error."""
+    """The name of an error code; empty for no error."""
     if error == ErrorCode.NONE:
         return ""
     try:
