@@ -12,7 +12,8 @@ Found = Mapping[Pattern, Sequence[Acl]]
 
 
 class AclAccess(Protocol):
-    """``unknown``: patterns with invalid ACLs, which deny everyone, and the reason. Only ZooKeeper shows them."""
+    """``find`` also returns the patterns with invalid ACLs, which deny everyone, and the reasons; a broker returns
+    none."""
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]: ...
 
@@ -22,7 +23,7 @@ class AclAccess(Protocol):
 
 
 def acl_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:
-    """Raises as ``open_access`` does."""
+    """Raises the errors of ``open_access``."""
     return open_access(bootstrap, zookeeper, _BrokerAcls, _ZooKeeperAcls)
 
 

@@ -71,7 +71,7 @@ class TopicAccess(Protocol):
 
 
 def topic_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[TopicAccess]:
-    """Raises as ``open_access`` does."""
+    """Raises the errors of ``open_access``."""
     return open_access(bootstrap, zookeeper, _BrokerTopics, _ZooKeeperTopics)
 
 

@@ -22,7 +22,7 @@ class UserAccess(Protocol):
 
 
 def user_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[UserAccess]:
-    """Raises as ``open_access`` does."""
+    """Raises the errors of ``open_access``."""
     return open_access(bootstrap, zookeeper, _BrokerUsers, _in_zookeeper)
 
 
@@ -75,7 +75,7 @@ class ZooKeeperUsers:
         self._change(user, {password.mechanism: encoded})
 
     def remove(self, user: str, mechanisms: Collection[str]) -> None:
-        """Remove credentials. The user's other configuration stays; if there is none, the znode is deleted."""
+        """Remove credentials. The user's other configuration stays; if nothing is left, the znode is deleted."""
         self._change(user, dict.fromkeys(mechanisms))
 
     def _change(self, user: str, changes: Mapping[str, str | None]) -> None:

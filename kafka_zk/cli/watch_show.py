@@ -25,7 +25,7 @@ WIDTH_IN_A_PIPE = 100
 _UNDER_THE_TEXT = " " * 10  # indentation of continued lines, after the time of day
 _PICTURED_MS = 60_000  # time span of the live screen's picture
 _DRAWN_EVERY_MS = 500
-_SCREEN_SHARE = 0.6  # of the terminal's height
+_SCREEN_SHARE = 0.6  # share of the terminal's height
 
 
 class Show(Protocol):

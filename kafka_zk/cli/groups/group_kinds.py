@@ -42,8 +42,8 @@ class PartitionOfGroup:
 
 
 class GroupOverview(NamedTuple):
-    """``state``: at a broker Kafka's state; in ZooKeeper Live, Empty or Hidden (by an ACL that also hides the
-    count).
+    """``state``: Kafka's state for a group at a broker; Live, Empty or Hidden for a group in ZooKeeper. Hidden means
+    that an ACL hides the members; their count is then None.
     """
 
     state: str

@@ -118,7 +118,7 @@ class Migration:
         return unusable
 
     def _write(self, group: str, to: GroupKind, moves: Offsets) -> Collection[TopicPartition]:
-        """Return the partitions that another client has written meanwhile. Brokers refuse while there are members."""
+        """Return the partitions that another client has written since. Brokers refuse while there are members."""
         if to is GroupKind.BROKER:
             self._brokers.store(group, moves)
             return ()

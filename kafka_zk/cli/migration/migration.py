@@ -1,4 +1,4 @@
-"""``kafka-zk migration``: a doctor for clusters that move from ZooKeeper to KRaft."""
+"""``kafka-zk migration``: examines clusters that move from ZooKeeper to KRaft."""
 
 import click
 
@@ -11,7 +11,7 @@ from kafka_zk.cli.terminal.command_group import CommandGroup
 
 @click.group("migration", cls=CommandGroup, short_help="Examine a migration from ZooKeeper to KRaft.")
 def command() -> None:
-    """Examine a cluster before and while it moves from ZooKeeper to KRaft: Apache Kafka 2.4 to 3.9, or ours.
+    """Examine a cluster before and while it moves from ZooKeeper to KRaft: Apache Kafka 2.4 to 3.9, or kafka-zk.
 
     Nothing is changed: the commands read znodes, ask brokers and controllers, and read files; `rehearse` works with a
     copy.

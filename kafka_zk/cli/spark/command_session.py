@@ -18,7 +18,7 @@ from kafka_zk.cli.terminal.errors import CommandFailed, sentence
 
 @contextmanager
 def command_session(app_name: str, master: str | None, config: Mapping[str, str]) -> Iterator[Any]:
-    """Raises CommandFailed for any error of Spark; this project's errors pass unchanged."""
+    """Raises CommandFailed for any Spark error; this project's errors pass unchanged."""
     from kafka_zk.spark_jobs.extraction.progress import HEARTBEAT
     from kafka_zk.spark_jobs.extraction.spark_failure import advice, reason
     from kafka_zk.spark_jobs.session import spark_session, stop, tell_no_tracebacks

@@ -77,7 +77,7 @@ def check_may_produce(servers: str, topic: str) -> None:
 
 
 def _is_known(topic: str, servers: str) -> bool:
-    """Fetch the metadata of this topic only: a cluster may have thousands."""
+    """Fetch the metadata of this topic only, because a cluster may have thousands of topics."""
     with BlockingReader(bootstrap_servers=servers, **secured()) as reader, contextlib.suppress(KafkaTimeoutError):
         return bool(reader.partitions_for(topic, 0))
     return False

@@ -22,7 +22,7 @@ def _remember(context: click.Context, parameter: click.Parameter, path: Path | N
 
 
 def read_security(path: Path) -> "tuple[dict[str, str], ClientSecurity]":
-    """The security keys of a client, and what they define. Raises CommandFailed."""
+    """The security keys in a client's file, and the settings that they define. Raises CommandFailed."""
     from kafka_zk.cli.terminal.errors import CommandFailed
     from kafka_zk.cli.terminal.properties import read_properties
     from kafka_zk.security.client_keys import client_security, security_keys

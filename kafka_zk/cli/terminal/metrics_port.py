@@ -1,4 +1,4 @@
-"""``--metrics-port``: the metrics of a command that keeps looking, for Prometheus."""
+"""``--metrics-port``: the metrics of a command that runs until it is stopped, for Prometheus."""
 
 from typing import TYPE_CHECKING
 

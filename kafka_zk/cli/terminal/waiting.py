@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 
 SILENCE_S = 0.5
-"""Longest silence of a command; together with Python's start-up time less than a second."""
+"""The longest time that a command is silent. With Python's start-up time, it is still less than a second."""
 _ERASE = "\r\x1b[K"
 
 
@@ -35,7 +35,7 @@ class WaitingNotice:
         self._in_place = ""  # the current line on the terminal
 
     def begin(self, what: str, limit_s: float | None, now_s: float) -> str:
-        """Begin a wait, possibly within another one. Returns the text to write, as all methods do."""
+        """Begin a wait, possibly within another one. Returns the string to write, as all methods do."""
         limit = "until Ctrl-C" if limit_s is None else f"at most {limit_s:g} s"
         self._waits.append((f"waiting for {what}, {limit}", now_s))
         return self._erase()
@@ -138,7 +138,7 @@ _driver = _Driver()
 
 
 def begin_command() -> None:
-    """Count the silence from now."""
+    """Start measuring the silence now."""
     _driver.reset()
 
 

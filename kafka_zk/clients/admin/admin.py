@@ -97,7 +97,7 @@ class Admin:
 
     ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``_`` for ``.``, or a ClientConfig.
     Every method may raise NoBrokersAvailable ("cannot reach any of …"), and BrokerError with Kafka's code.
-    ``groups`` administers broker-coordinated groups, ``acls`` ACLs, ``scram`` users of SCRAM.
+    ``groups`` administers broker-coordinated groups, ``acls`` ACLs, ``scram`` SCRAM users.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class Admin:
         return await self._describe_configs(None, TOPIC_RESOURCE, names)
 
     async def try_describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry] | BrokerError]:
-        """As ``describe_topic_configs``, but an error of one topic is its result."""
+        """Like ``describe_topic_configs``, but a topic's error is returned as its result."""
         return await self._try_describe_configs(None, TOPIC_RESOURCE, names)
 
     async def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
@@ -362,7 +362,8 @@ class Admin:
     async def try_offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | KafkaError]:
-        """As ``list_offsets``, but each leader is asked once, and an error is the result of its partitions.
+        """Like ``list_offsets``, but each leader is asked once, and an error is returned as the result of its
+        partitions.
 
         Args: ``read_committed``: LATEST is the last stable offset instead of the high watermark.
         """
@@ -412,7 +413,7 @@ class Admin:
         """Close all connections."""
         await self._cluster.close()
 
-    # --- inside ---
+    # --- internals ---
 
     async def _ask_broker(self, broker_id: int | None, api_key: ApiKey, message: Any) -> Any:
         if not self._cluster.metadata.nodes:

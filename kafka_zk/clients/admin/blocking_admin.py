@@ -27,7 +27,8 @@ class BlockingGroupAdmin(Blocking[GroupAdmin]):
     def stable_offsets(
         self, group: str, tps: Collection[TopicPartition], timeout_s: float = 60.0
     ) -> dict[TopicPartition, int]:
-        """A group's committed offsets, -1 without one; waits while a transaction commits offsets of the partitions.
+        """A group's committed offsets, -1 where nothing is committed. Waits while a transaction commits offsets of the
+        partitions.
 
         Raises: KafkaTimeoutError.
         """

@@ -158,8 +158,8 @@ class GroupAdmin:
         return {group: _committed(answer) for group, answer in found.items()}
 
     async def stable_offsets(self, group: str, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """A group's committed offsets, NO_OFFSET (-1) without one. While a transaction commits offsets of the
-        partitions, waits for its end (KIP-447), without a time limit.
+        """A group's committed offsets, NO_OFFSET (-1) where nothing is committed. While a transaction commits offsets
+        of the partitions, waits for its end (KIP-447), without a time limit.
 
         Raises: BrokerError for a permanent error.
         """

@@ -1,4 +1,4 @@
-"""Administration of users of SCRAM (KIP-554); ``blocking_admin`` is the version for threads.
+"""Administration of SCRAM users (KIP-554); ``blocking_admin`` is the version for threads.
 
 The controller writes a change to ZooKeeper, and the brokers follow within a second. A password is salted here, so a
 broker never receives it.

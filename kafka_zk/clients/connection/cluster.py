@@ -115,7 +115,7 @@ class Cluster:
                 waiting.callback(metadata)
 
     def request_update(self) -> None:
-        """The metadata seem outdated: fetch them in the background, and repeat this until a fetch succeeds."""
+        """Fetch seemingly outdated metadata in the background, and retry until a fetch succeeds."""
         if not self._update_pending and not self._closed:
             self._update_pending = True
             run(self._update_in_background())
@@ -126,7 +126,7 @@ class Cluster:
             await sleep(
                 self._reactor, self._last_fetch_s + self._config.retry_backoff_ms / 1000 - self._reactor.seconds()
             )
-            self._update_pending = False  # later signs need another fetch
+            self._update_pending = False  # a later call needs another fetch
             try:
                 await self.refresh()
                 return
@@ -307,5 +307,5 @@ async def _request(connection: KafkaConnection, api_key: ApiKey, message: Any) -
         return await connection.request(api_key, message)
     except ApiError as error:
         raise broker_error(error.code, f"asking {api_key.name}", error.message) from error
-    except AuthenticationFailed as error:  # the session could not be renewed
+    except AuthenticationFailed as error:  # re-authentication failed
         raise authentication_error(error, "the broker") from error

@@ -78,7 +78,7 @@ class GroupCoordinator:
         self._closed = False
 
     def forget(self) -> None:
-        """The coordinator has moved or does not respond."""
+        """Forget the coordinator, which has moved or does not respond."""
         self._address = None
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class GroupCoordinator:
     async def commit(
         self, offsets: Mapping[TopicPartition, int], committer: Committer = _NOBODY
     ) -> dict[TopicPartition, ErrorCode]:
-        """NETWORK_EXCEPTION: the connection was lost. Raises like ``ask`` otherwise."""
+        """Returns each partition's code, NETWORK_EXCEPTION for a lost connection. Raises other errors of ``ask``."""
         topics: dict[str, list[Any]] = {}
         for tp, offset in offsets.items():
             partition = _CommitPartition(
@@ -179,7 +179,8 @@ class GroupCoordinator:
         return codes
 
     async def committed(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """NO_OFFSET without a commit; retries until there is a response.
+        """The committed offset of each partition, NO_OFFSET where nothing is committed. Retries until the coordinator
+        responds.
 
         Raises: BrokerError for a permanent error; ClientClosed.
         """

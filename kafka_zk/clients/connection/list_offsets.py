@@ -41,7 +41,7 @@ _Partition = _Topic.ListOffsetsPartition
 class ListedOffset(NamedTuple):
     """``offset``: -1 if no record is at or after the timestamp. ``timestamp_ms``: -1 for earliest and latest.
 
-    ``leader_epoch``: of the record's batch, -1 if the broker does not return it.
+    ``leader_epoch``: the leader epoch of the record's batch; -1 if the broker does not return it.
     """
 
     offset: int
@@ -92,7 +92,7 @@ async def list_offsets(
 async def try_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, ListedOffset | KafkaError]:
-    """Ask each known leader once. A failure is the result of its partitions, and the others are not delayed."""
+    """Ask each known leader once. A failure is returned as the result of its partitions, without delaying others."""
     found: dict[TopicPartition, ListedOffset | KafkaError] = {}
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     for tp, spec in wanted.items():

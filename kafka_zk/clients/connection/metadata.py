@@ -1,8 +1,8 @@
 """An immutable snapshot of a cluster's metadata.
 
 Pure, and safe to read from any thread. A response with an older leader epoch for the same topic does not restore the
-old leader (KIP-320), and one with fewer partitions removes none: topics never lose partitions, but a broker that lags
-or has just registered may know only some. Without topic ids (before inter.broker.protocol.version 2.8), fewer
+old leader (KIP-320), and a response with fewer partitions removes none. Topics never lose partitions, but a broker that
+lags or has just registered may know only some. Without topic ids (before inter.broker.protocol.version 2.8), fewer
 partitions may mean a new topic of that name; see ``_lasting``.
 """
 
@@ -166,7 +166,7 @@ def _lasting(
     """The valid partitions of a topic without an id.
 
     A response with a gap contains only a part of the topic, whose partitions are numbered from 0. One without a gap
-    replaces the topic, as in Kafka's clients (MetadataCache.java@3.9): the broker may not know about added partitions
+    replaces the topic, as in Kafka's clients (MetadataCache.java@3.9). The broker may not know about added partitions
     yet, but if the topic was recreated, a kept partition would never disappear. Fewer partitions and a leader epoch of
     0 mean that the topic was recreated: no partition of the old topic is valid.
     """

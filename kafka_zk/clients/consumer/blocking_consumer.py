@@ -70,7 +70,7 @@ class BlockingStream:
         while self._thread.call(self._stream.wait, left_ms):
             if records := handout.remaining():
                 return records
-            left_ms = max(0, int((deadline_s - monotonic_s()) * 1000))  # all records were revoked meanwhile
+            left_ms = max(0, int((deadline_s - monotonic_s()) * 1000))  # all records have been revoked
         return []
 
 
@@ -143,7 +143,7 @@ class _BlockingMember(BlockingClient[M]):
                     stream.handout.done()
         self.close()
 
-    # --- inside ---
+    # --- internals ---
 
     def _only_stream(self) -> BlockingStream:
         self.start()

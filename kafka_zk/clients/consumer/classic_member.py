@@ -428,7 +428,7 @@ class ClassicMember:
         self._lease.end()
         self._requests.forget()
 
-    # --- inside ---
+    # --- internals ---
 
     def _happened(self, event: Event) -> None:
         self.state = TRANSITIONS[event][self.state]

@@ -110,7 +110,7 @@ class ConsumerCoordinator:
         return self._member.may_act(self._now_ms())
 
     def report_if_ended(self) -> None:
-        """Records wait for the lease; the coordinator's next response renews it."""
+        """Do nothing: waiting records are delivered after the coordinator's next response, which renews the lease."""
 
     @property
     def committer(self) -> Committer:
@@ -349,7 +349,7 @@ class ConsumerCoordinator:
         while left:
             member = self._member
             for tp in [tp for tp in left if tp not in member.owned or self._ended[tp] != ended[tp]]:
-                answers[tp] = NOT_THE_OWNER  # even if it is owned again: another member may have committed meanwhile
+                answers[tp] = NOT_THE_OWNER  # even if it is owned again: another member may have committed in between
                 del left[tp]
             if not left:
                 break

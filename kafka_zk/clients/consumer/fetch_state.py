@@ -190,7 +190,7 @@ class FetchState:
     ) -> tuple[dict[int, list[Wanted]], bool]:
         """The fetches to send now, for each broker that is not busy, and whether a partition has no known leader.
 
-        A broker without new data delays its response (fetch.max.wait.ms) and gets no other fetch meanwhile. Therefore a
+        A broker without new data delays its response (fetch.max.wait.ms), and gets no other fetch before. Therefore a
         fetch whose partitions are all at their end is not sent while another partition of the broker has enough data
         here: that partition will need a fetch soon.
         """
@@ -369,7 +369,7 @@ class FetchState:
         else:
             state.position = part[-1].offset + 1
 
-    # --- inside ---
+    # --- internals ---
 
     def _get(self, tp: TopicPartition) -> PartitionFetch:
         try:

@@ -129,7 +129,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         return await (await self._only_stream()).poll(timeout_ms)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records endlessly. Raises like ``poll``."""
+        """Yield lists of records endlessly. Raises what ``poll`` raises."""
         stream = await self._only_stream()
         async for records in stream.batches():
             yield records
@@ -210,7 +210,7 @@ class GroupConsumer(ABC, Generic[C, G]):
                 stream.handout.done()
         await self.close()
 
-    # --- inside ---
+    # --- internals ---
 
     def _require_joined(self) -> Joined[G]:
         if self._joined is None:

@@ -228,7 +228,7 @@ class GroupDelivery:
                 self._claims[tp].floor = offset
 
     def under_the_same_claims(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], dict[TopicPartition, int]]:
-        """The function returns those of ``offsets`` whose partitions are still under the same claim as now."""
+        """Return a function. When called, it returns those of ``offsets`` whose partitions have kept their claims."""
         claims = {tp: self._claims.get(tp) for tp in offsets}
         return lambda: {tp: offset for tp, offset in offsets.items() if self._claims.get(tp) is claims[tp]}
 
@@ -284,7 +284,7 @@ class GroupDelivery:
         self.fetcher.arrived.fire()
         self._asked.fire()
 
-    # --- inside ---
+    # --- internals ---
 
     def _start_found(self, tp: TopicPartition, offset: int) -> None:
         claim = self._claims.get(tp)

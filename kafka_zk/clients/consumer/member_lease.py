@@ -1,7 +1,7 @@
 """The time until which a member certainly owns its partitions.
 
-Java's consumer has none. The lease ensures that two members of this package never deliver records of one partition at
-the same time. Pure.
+Java's consumer has no such lease. The lease ensures that two members of this package never deliver records of one
+partition at the same time. Pure.
 """
 
 

@@ -1,4 +1,4 @@
-"""Whether a consumer may act as a member of its group, which is checked before every delivery and commit.
+"""Decides whether a consumer may act as a member of its group. Every delivery and commit checks this first.
 
 Any thread may call ``may_act``; everything else happens on the reactor thread.
 """
@@ -13,7 +13,7 @@ class Lease(Protocol):
         """True if the owned partitions are certainly still owned."""
 
     def report_if_ended(self) -> None:
-        """Records wait that must not be delivered now."""
+        """Called while records wait for ``may_act``: report once that the lease has ended, if it has."""
 
 
 class Membership:

@@ -130,7 +130,7 @@ class OffsetsInKafka:
                 await sleep(self._reactor, self._backoff_s)
         return answers
 
-    # --- inside ---
+    # --- internals ---
 
     async def _look_up(self, tps: Collection[TopicPartition]) -> Offsets:
         in_kafka = await self._coordinator.committed(tps)

@@ -143,7 +143,7 @@ class Reader:
     async def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset | None]:
-        """The first record at or after each timestamp; None if there is none."""
+        """The first record at or after each timestamp; None if no such record exists."""
         found = await self._list_offsets(times_ms)
         return {tp: listed if listed.offset >= 0 else None for tp, listed in found.items()}
 

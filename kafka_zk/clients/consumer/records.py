@@ -15,8 +15,8 @@ class ConsumerRecord(NamedTuple):
     """One record and its place.
 
     ``timestamp_ms``: set by the producer, or by the broker if the topic has LogAppendTime (``is_log_append_time``).
-    ``leader_epoch``: of the leader that wrote the record, -1 if unknown. ``key``, ``value``: bytes or None, or the
-    results of the deserializers.
+    ``leader_epoch``: the epoch of the leader that wrote the record; -1 if unknown. ``key``, ``value``: bytes or None,
+    or the results of the deserializers.
     """
 
     topic: str

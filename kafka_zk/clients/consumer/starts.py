@@ -1,4 +1,4 @@
-"""Where to begin reading a partition.
+"""Decides where to begin reading a partition.
 
 Pure.
 """

@@ -14,7 +14,8 @@ LookUp = Callable[[Collection[TopicPartition]], Awaitable[Offsets]]
 
 
 class StartsLookedUp:
-    """``start``: starts the delivery. ``look_up``: returns the offset of each partition, -1 if there is none."""
+    """``start``: starts the delivery. ``look_up``: returns the offset of each partition, -1 where nothing is
+    committed."""
 
     def __init__(self, start: Callable[[Mapping[TopicPartition, Start]], None], look_up: LookUp) -> None:
         self._start = start

@@ -23,7 +23,7 @@ class Stream:
     """Delivers the records of ``partitions``; on the reactor thread.
 
     Args:
-        asked: called when a user requests more records while the delivery waits for that.
+        asked: called when the user requests more records, if the release of a partition is waiting for that request.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class Stream:
             await self._wait_until(deadline_s)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records endlessly. Raises like ``poll``."""
+        """Yield lists of records endlessly. Raises what ``poll`` raises."""
         while True:
             if records := await self.poll(_LONG_MS):
                 yield records
 
     async def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until ``handout.next`` has a record; False after the timeout. Raises like ``poll``."""
+        """Wait until ``handout.next`` has a record; False after the timeout. Raises what ``poll`` raises."""
         deadline_s = self._reactor.seconds() + (_LONG_MS if timeout_ms is None else timeout_ms) / 1000
         while True:
             self._membership.check()

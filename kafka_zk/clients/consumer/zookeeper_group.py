@@ -70,8 +70,8 @@ class ZookeeperGroup:
     async def leave(self, settled: Settled) -> None:
         """Wait for pending commits, release the owned partitions, and remove the registration.
 
-        If ZooKeeper is unavailable, give up after the back-off plus the session timeout: the partitions are lost by
-        then. Commits to a coordinator get the same time.
+        If ZooKeeper is unavailable, give up after the back-off plus the session timeout, because the partitions are
+        lost by then. Commits to a coordinator get the same time.
         """
         if self._membership.failure is not None:
             return

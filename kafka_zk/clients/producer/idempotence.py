@@ -8,7 +8,7 @@ batch and accept the second, and the first is then permanently out of order. The
 flight until the broker has acknowledged a batch with this producer id and epoch, and no new batch is sent behind a
 retry. Java's client does send several (KAFKA-14359, KAFKA-15591).
 
-If a gap is certain (a batch failed permanently, or the broker lost the producer's state), the epoch is bumped: the
+If a gap is certain (a batch failed permanently, or the broker lost the producer's state), the epoch is bumped, and the
 partition's unfinished batches are numbered from 0 under the new epoch. Other partitions switch to the new epoch when
 they have no unfinished batches. If a batch expires after it was sent, its partition is *unresolved*: no new batch is
 drained until the outcome of later batches shows whether the broker wrote it.
@@ -91,7 +91,7 @@ class Idempotence:
         self._restart_requested()
 
     def start_over(self, producer_id: int, epoch: int) -> None:
-        """Continue without sequences; no batch may be unfinished."""
+        """Continue without sequences. Requires that no batch is unfinished."""
         self.producer_id, self.epoch = producer_id, epoch
         self._partitions.clear()
         self._unresolved.clear()

@@ -29,7 +29,7 @@ class PreparedTransaction(NamedTuple):
 async def end_transactions(
     reactor: Reactor, config: ProducerConfig, prepared: Iterable[PreparedTransaction], *, is_committed: bool
 ) -> None:
-    """Commit or abort transactions one after the other. It is no error if one has already ended in the same way.
+    """Commit or abort transactions one after the other. One that has already ended in the same way is not an error.
 
     Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``. When committing,
     the transactions after it stay open.

@@ -135,7 +135,7 @@ class TransactionState:
         self._go(State.IN_TRANSACTION)
 
     def prepare(self) -> None:
-        """Does nothing if the transaction is empty. Raises like ``begin_commit``."""
+        """Does nothing if the transaction is empty. Raises what ``begin_commit`` raises."""
         self._check_complete()
         if self.has_something:
             self._go(State.PREPARED)

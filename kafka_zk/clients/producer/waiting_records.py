@@ -85,7 +85,7 @@ class WaitingRecords:
             await self._moved.wait()
 
     def fail_all(self, error: Exception) -> None:
-        """``on_failed`` is not called."""
+        """Fail all waiting records with ``error``, without calling ``on_failed``."""
         waiting = [each for queue in self._queues() for each in _pop_until(queue, _FOR_EVER)]
         for search in list(self._searches.values()):
             search.cancel()  # the search finds its queue empty and ends
