@@ -2,4 +2,4 @@
 
 
 class ClientGone(Exception):
-    """The connection of a request closed: work that only this request needs ends."""
+    """The connection of a request has closed, so work that only this request needs must end."""

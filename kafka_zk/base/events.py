@@ -49,7 +49,7 @@ def harmless(observe: Observe) -> Observe:
 
 
 class EventSource:
-    """Adds the time and the actor's name."""
+    """Reports one actor's events; adds the time and the actor's name."""
 
     __slots__ = ("_clock_ms", "_observe", "actor")
 

@@ -1,4 +1,4 @@
-"""Whether gevent or eventlet has replaced this process's threads with greenlets.
+"""Detects whether gevent or eventlet has replaced this process's threads with greenlets.
 
 A greenlet that blocks in C stops all others, so waiting for a process or a reactor thread would stop the whole program.
 """

@@ -21,7 +21,7 @@ _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 
 
 def decimal_integer(text: str, within: range) -> int | None:
-    """Parse ASCII digits with an optional minus sign; None if the text is not an integer in the range.
+    """Parse ASCII digits with an optional minus sign; None if the string is not an integer in the range.
 
     ``within``: a range within 64 bits.
     """

@@ -37,7 +37,7 @@ class WindowedSum:
         self.window = window
         self.total: float = 0
         self._older: list[tuple[float, float, float]] = []  # (start, last value, sum) of each sample, oldest first
-        self._start_ms: float = _NEVER_MS  # start of the current sample; without one, all fields below are empty
+        self._start_ms: float = _NEVER_MS  # start of the current sample; before the first, the fields below are empty
         self.ends_ms: float = _NEVER_MS
         self.last_ms: float = _NEVER_MS
         self._older_total: float = 0

@@ -1,4 +1,4 @@
-"""Drops unused entries: for state about peers, which choose their names freely."""
+"""A mapping that drops unused entries, for state about peers, which choose their own names."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -41,7 +41,7 @@ class Recent(Generic[K, V]):
         return len(self.young) + len(self._old)
 
     def find(self, key: K, now_ms: float) -> V | None:
-        """The value of ``key``, which is marked as used; None if there is none."""
+        """The value of ``key``, or None if it has no value. Marks the entry as used."""
         self.drop_old(now_ms)
         value = self.young.get(key)
         if value is None:

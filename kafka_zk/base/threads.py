@@ -1,7 +1,7 @@
 """The only module that uses thread pools.
 
-Use the reactor's only for calls that block in C (fsync, unlink, cold reads) and for users' callbacks. The simulator
-runs the work on its own thread.
+Use the reactor's pool only for calls that block in C (fsync, unlink, cold reads) and for users' callbacks. The
+simulator runs the work on its own thread.
 """
 
 import threading

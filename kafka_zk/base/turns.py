@@ -126,7 +126,7 @@ async def run_in_turns(clock: Timers, steps: Iterable[int]) -> Any:
 class in_turns(Generic[T]):
     """``async for item in in_turns(clock, items)`` yields to other work between two items after each SLICE_S.
 
-    Raises ClientGone in the loop if the connection of the request closes meanwhile.
+    Raises ClientGone in the loop if the request's connection closes before the loop ends.
     """
 
     def __init__(self, clock: Timers, items: Iterable[T]) -> None:

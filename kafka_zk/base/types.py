@@ -65,7 +65,7 @@ class LoadedOffsets(NamedTuple):
 
 class Truncation(NamedTuple):
     """A truncation that dropped records; the log now ends at ``end_offset``. ``kept_as``: the folder with a copy of the
-    dropped records that were committed; None if none were.
+    dropped records that were committed; None if no committed records were dropped.
     """
 
     end_offset: int

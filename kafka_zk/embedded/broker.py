@@ -26,7 +26,7 @@ class BrokerProcess:
             ``data`` and, with ``takes_faults``, ``faults.json``: the port and token of the API for faults.
         properties: Kafka's keys, which override the default id, listener, log directory and ZooKeeper.
         trace: a file or directory for its events.
-        supervisor: closes the broker's session when the process has ended; without one, the session expires.
+        supervisor: closes the broker's session when the process has ended; without a supervisor, the session expires.
         login: the security of ``view``'s connections.
         takes_faults: serve the JSON API for faults (see ``faults``) on a free port.
 

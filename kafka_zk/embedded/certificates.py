@@ -31,7 +31,7 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 
 
 class CertificateAuthority:
-    """``key``: of an existing authority; default: a new key."""
+    """``key``: an existing authority's key; by default a new key."""
 
     def __init__(self, name: str = "kafka-zk test authority", key: ec.EllipticCurvePrivateKey | None = None) -> None:
         self._key = key or ec.generate_private_key(ec.SECP256R1())
@@ -102,7 +102,8 @@ class CertificateAuthority:
         )
 
     def vouches_for(self, keystore: Path, hosts: Sequence[str], at_least: datetime.timedelta) -> bool:
-        """True if this authority signed the certificate for these hosts, and ``at_least`` remains of its validity."""
+        """True if this authority signed the certificate for these hosts, and it is valid for at least ``at_least``
+        more."""
         try:
             certificate = x509.load_pem_x509_certificate(keystore.read_bytes())
             certificate.verify_directly_issued_by(self._certificate)

@@ -19,7 +19,7 @@ from kafka_zk.embedded.java_release import version_in_release_file
 
 OLDEST_JAVA = 13
 ABANDONED_AFTER_S = 3600
-"""A claim this old was abandoned, although a process has its number: a new one, or one of another machine."""
+"""An older claim counts as abandoned, even if a process has its pid: the pid may be reused or of another machine."""
 MOST_ARCHIVES = 5
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
@@ -28,7 +28,7 @@ class ClassArchive:
     """The archive for one Java and set of jars.
 
     ``java_flags``: arguments with which the JVM uses or writes the archive. ``claim``: the file that this JVM writes,
-    which also keeps other JVMs from writing it; None if it does not write one.
+    which also keeps other JVMs from writing it; None if it writes no archive.
     """
 
     def __init__(self, path: Path, java_flags: Sequence[str], claim: Path | None = None) -> None:
@@ -119,18 +119,18 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _is_running(process_id: str) -> bool:
-    """True also without a number."""
+    """True if the process runs, or if that cannot be found out."""
     try:
         os.kill(int(process_id), 0)
     except ProcessLookupError:
         return False
-    except (ValueError, OverflowError, PermissionError):  # a process of another user
+    except (ValueError, OverflowError, PermissionError):  # not a pid, or another user's process
         return True
     return True
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Keep the archives that were used last. A JVM that runs keeps its own, although it has no name any more.
+    """Keep the archives that were used last. A running JVM keeps the removed file open.
 
     Raises: OSError.
     """

@@ -87,7 +87,7 @@ class ClusterSecurity:
     def add_user(self, name: str) -> None:
         """The user can log in after ``write_users``. An existing user keeps the password.
 
-        Raises: EmbeddedError for a name with other characters than letters, digits, ``.``, ``_`` and ``-``; OSError.
+        Raises: EmbeddedError for a name with characters other than letters, digits, ``.``, ``_`` and ``-``; OSError.
         """
         if not _NAME.fullmatch(name):
             raise EmbeddedError(

@@ -7,7 +7,7 @@ FAULTS_FILE = "faults.json"
 
 
 def is_token(text: str) -> bool:
-    """True for a token that is long enough and that a header of HTTP carries unchanged."""
+    """True for a token that is long enough and that an HTTP header carries unchanged."""
     return len(text) >= SHORTEST_TOKEN and all("!" <= character <= "~" for character in text)
 
 

@@ -44,7 +44,7 @@ class NeverFired(AssertionError):
 
 
 class _Begun(NamedTuple):
-    """Where a broker has the fault: a later process of the same broker has others with the same number."""
+    """The process of a broker, and the number of the fault there: numbers begin again in each process."""
 
     pid: int
     number: int
@@ -104,7 +104,7 @@ class FaultHandle:
         if self in _open:
             _open.remove(self)
         ended, self._begun = self._begun, {}
-        with ExitStack() as each:  # what fails at one broker ends at the others
+        with ExitStack() as each:  # if it cannot be ended at one broker, it is ended at the others
             for broker_id, begun in ended.items():
                 each.callback(self._end_at, broker_id, begun)
         if ended and self._kind == "expire_session":
@@ -122,7 +122,7 @@ class FaultHandle:
         return self._cluster is cluster
 
     def end_with_cluster(self, *, is_responding: bool) -> None:
-        """All brokers are about to end, or have ended: nothing is to be restored then."""
+        """All brokers are about to end, or have ended, so nothing has to be restored."""
         if is_responding:
             with suppress(FaultRefused):  # another process has ended it
                 self._count()
@@ -131,7 +131,9 @@ class FaultHandle:
         self._begun = {}
 
     def check_fired(self) -> None:
-        """Raises NeverFired if the fault never fired, unless a broker took its count along. Call this after the end."""
+        """Raises NeverFired if the fault never fired, unless a broker exited before its count was read. Call this after
+        the end.
+        """
         if not self.fired and not self._has_lost_counts:
             raise NeverFired(f"the fault {self} never fired")
 
@@ -239,8 +241,8 @@ def end_all(*, check: bool) -> None:
 class RequestFilters(TypedDict, total=False):
     """A fault hits only requests that match all filters.
 
-    ``client_id``: of the request. ``topic``, ``group``: named in the request. ``broker``: id of the only broker that
-    applies the fault.
+    ``client_id``: the request's client id. ``topic``, ``group``: named in the request. ``broker``: id of the only
+    broker that applies the fault.
     """
 
     client_id: str | None

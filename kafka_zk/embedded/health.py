@@ -1,4 +1,4 @@
-"""Whether a ZooKeeper server serves, even if it does not allow four-letter words.
+"""Checks whether a ZooKeeper server serves, even if it does not allow four-letter words.
 
 Since 3.5.3 a server responds only to ``srvr`` and to the four-letter words in ``4lw.commands.whitelist``; compatible
 servers may refuse even ``srvr``. A probe that confuses a refusal with silence would report healthy servers as dead.

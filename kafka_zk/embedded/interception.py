@@ -84,7 +84,7 @@ class InterceptionServer:
         self.port: int = self._listener.getsockname()[1]
 
     def accept(self, tokens: Mapping[int, str]) -> None:
-        """Accept the connections of the brokers with these ids and tokens, then listen no longer.
+        """Accept the connections of the brokers with these ids and tokens, then stop listening.
 
         Raises: EmbeddedError if a broker does not connect in time.
         """
@@ -114,7 +114,7 @@ class InterceptionServer:
         self._threads.append(thread)
 
     def _serve(self, broker_id: int, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # the broker has ended, or waits no longer
+        with contextlib.suppress(OSError):  # the broker has ended, or no longer waits
             while (frame := _receive(connection)) is not None:
                 connection.sendall(framed(encode_verdict(self._verdict(broker_id, frame))))
 

@@ -66,7 +66,7 @@ def _chosen_jars(folder: Path) -> list[Path]:
     missing = [artifact for artifact, files in jars.items() if not files]
     if "zookeeper" in missing or "zookeeper-jute" in missing:
         raise JarsNotFound(f"no ZooKeeper: {folder} has no {' and no '.join(missing)} jar")
-    if missing:  # pyspark is packaged differently: slower, but complete
+    if missing:  # pyspark does not have the expected jars: use all, which is slower
         return [folder / "*"]
     tls = [files[-1] for artifact in TLS_ARTIFACTS if (files := sorted(folder.glob(f"{artifact}-[0-9]*.jar")))]
     return [files[-1] for files in jars.values()] + tls

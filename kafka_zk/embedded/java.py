@@ -63,7 +63,9 @@ def candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def version_of(path: Path, timeout_s: float = PROBE_TIMEOUT_S) -> str:
-    """What the folder of this ``bin/java`` says, or else the program. Raises: like ``probe``."""
+    """The version that the folder of this ``bin/java`` states; if it states none, the version that the program reports.
+    Raises what ``probe`` raises.
+    """
     if not os.access(path, os.X_OK):
         raise ValueError("is not a program")
     return version_in_release_file(path) or probe(path, timeout_s)

@@ -11,7 +11,7 @@ MOST_ANSWER_BYTES = 4 << 20
 
 
 _given: deque[int] = deque(maxlen=200)
-"""The last ports that were returned: a server that starts may not listen on its own yet."""
+"""The last ports that were returned. A server that was given a port may not listen on it yet."""
 
 
 class AnswerTooLong(Exception):
@@ -19,7 +19,7 @@ class AnswerTooLong(Exception):
 
 
 def free_port(host: str = LOCALHOST) -> int:
-    """A port that was free a moment ago, and that this process was not given lately."""
+    """A port that was free a moment ago and was not returned recently."""
     return free_ports(1, host)[0]
 
 
@@ -63,7 +63,7 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...
 def four_letter_word(
     word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2, most_bytes: int = MOST_ANSWER_BYTES
 ) -> str:
-    """The response to a command such as ``srvr``; empty without one.
+    """The response to a command such as ``srvr``; empty without a response.
 
     Raises: AnswerTooLong.
     """

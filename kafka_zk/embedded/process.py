@@ -222,8 +222,8 @@ class ChildProcess:
 
 
 def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
-    """The lines since a time. A line without a time has that of the previous line; lines after the last line with a
-    time have the time of the file, ``written_s``.
+    """The lines since a time. A line without a time gets the previous line's time. Lines after the last line with a
+    time get the file's time, ``written_s``.
     """
     lines = log.splitlines()
     times = [_time_of(line) for line in lines]

@@ -1,7 +1,7 @@
 """Writes Java's ``.properties`` format so that Java and Python read the same values.
 
-Java reads such files as ISO 8859-1 with escapes, so a non-ASCII letter in UTF-8 would become two or more others. The
-text is therefore ASCII, with ``\\uXXXX`` for UTF-16 units. Source: java.util.Properties (Java 17).
+Java reads such files as ISO 8859-1 with escapes, so a non-ASCII letter in UTF-8 would become two or more other letters.
+The file is therefore ASCII, with ``\\uXXXX`` for UTF-16 units. Source: java.util.Properties (Java 17).
 """
 
 from collections.abc import Mapping

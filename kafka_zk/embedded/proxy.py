@@ -30,7 +30,8 @@ class TcpProxy:
         self.on_first_chunk: Callable[[bytes], bytes] = bytes
         """Transforms a new connection's first chunk for the target."""
         self.refuses: Callable[[int], bool] = lambda port: False
-        """Called with a new connection's local port, on the proxy's thread; True resets the connection."""
+        """Called with a new connection's local port, on the proxy's thread; if it returns True, the connection is
+        reset."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
         self._server: asyncio.Server | None = None

@@ -41,8 +41,8 @@ def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10)
     An attempt is repeated if the owner notices the takeover and resumes the session before it is closed, or if
     ZooKeeper does not respond because another client is closing the session.
 
-    Raises: SessionUnknown, also if the owner repeatedly resumed the session for ``timeout_s``; TimeoutError without any
-        response for that time; ConnectionError without a listener.
+    Raises: SessionUnknown, also if the owner repeatedly resumed the session for ``timeout_s``; TimeoutError if the
+        server did not respond for that time; ConnectionError if nothing listens there.
     """
     end_s = monotonic_s() + timeout_s
     was_resumed = False

@@ -1,4 +1,4 @@
-"""Whether Spark can run: the packages of ``pip install 'kafka-zk[spark]'``, and a recent Java."""
+"""Checks whether Spark can run. It needs the packages of ``pip install 'kafka-zk[spark]'`` and a recent Java."""
 
 import importlib.util
 import os
@@ -12,13 +12,13 @@ PACKAGES = ("pyspark", "pyarrow", "pandas", "numba", "rich")
 
 
 def absent_packages() -> str | None:
-    """One sentence; None if all are installed."""
+    """A sentence that names the missing packages; None if all are installed."""
     absent = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     return f"Spark needs {', '.join(absent)}: pip install 'kafka-zk[spark]'" if absent else None
 
 
 def obstacle(environ: Mapping[str, str] = os.environ) -> str | None:
-    """One sentence; None if Spark can run."""
+    """A sentence that says why Spark cannot run; None if it can."""
     if told := absent_packages():
         return told
     try:

@@ -38,7 +38,7 @@ def _kill(started: "Future[Popen[bytes]]") -> None:
 
 
 def _starter() -> "_Starter":
-    """This process's starter. A forked process needs its own, because it has none of its parent's threads."""
+    """This process's starter. A forked process needs its own, because its parent's threads do not exist in it."""
     global _current
     with _lock:
         if _current is None or _current.process_id != os.getpid():

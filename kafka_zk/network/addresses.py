@@ -19,7 +19,7 @@ def peer_address(host: str) -> str:
     address, percent, scope = host.partition("%")
     try:
         groups = _GROUPS.unpack(socket.inet_pton(socket.AF_INET6, address))
-    except (OSError, ValueError):  # ValueError: a text with a NUL
+    except (OSError, ValueError):  # ValueError: the string has a NUL character
         return host
     return ":".join(f"{group:x}" for group in groups) + percent + scope
 
@@ -34,7 +34,7 @@ def address_of(text: str) -> str | None:
         return peer_address((mapped or address).compressed)
     except ValueError:
         pass
-    if "\0" in text:  # a C resolver would read the text up to the NUL
+    if "\0" in text:  # a C resolver would read the string up to the NUL
         return None
     try:
         found = socket.getaddrinfo(text, None, type=socket.SOCK_STREAM)

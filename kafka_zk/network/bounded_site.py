@@ -40,7 +40,7 @@ class _Channel(HTTPChannel):
         transport.abortConnection()
 
     def checkPersistence(self, request: Any, version: bytes) -> bool:
-        """False: responses to many pipelined requests would fill the memory."""
+        """Return False, because responses to many pipelined requests would otherwise fill the memory."""
         request.responseHeaders.setRawHeaders(b"connection", [b"close"])
         return False
 

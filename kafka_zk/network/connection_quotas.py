@@ -4,7 +4,7 @@ A broker's listeners share one object. At ``max.connections``, accepting stops, 
 there are others. (Kafka also closes another listener's oldest connection.) A connection above its address's limit is
 accepted and closed. Source: ConnectionQuotas in SocketServer.scala@3.9.
 
-Accepting also stops when the logs need the other descriptors (``descriptors_for_connections``): otherwise a file that
+Accepting also stops when the logs need the other descriptors (``descriptors_for_connections``). Otherwise, a file that
 cannot be opened takes its log directory offline.
 """
 

@@ -24,7 +24,7 @@ class ConnectionRates:
     """Measures and limits the rates.
 
     Attributes:
-        throttled_ms: listener -> (number, sum in ms), by the rates of broker and listener.
+        throttled_ms: listener -> (number of throttles, sum in ms), for the rates of broker and listener.
         address_throttled_ms: the same for addresses.
     """
 

@@ -103,7 +103,7 @@ class ConnectionSettings:
         handshake: creates the ``Handshake`` of a connection; None without SASL.
         principal_of: for TLS without SASL: returns the principal of a certificate (None: the peer sent none). If it
             returns None or raises ValueError, the connection is closed.
-        unheard: responses of this very class are not passed to ``on_response``.
+        unheard: responses of exactly this class are not passed to ``on_response``.
         memory: the budget that all requests of the broker share.
         between_brokers: only brokers connect, and may use the reserve.
         foreign_peers: limits warnings about other protocols.

@@ -1,4 +1,4 @@
-"""One connection's requests without a sent response: the oldest waits, later ones began after it.
+"""One connection's requests whose responses are not sent yet.
 
 After its append, a Produce with acks=all waits for followers and no longer needs its records. Its Deferred says so
 (``kept_bytes``), and the next Produce begins: followers fetch several requests' records at a time. Kafka begins the

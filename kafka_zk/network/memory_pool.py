@@ -197,10 +197,10 @@ class MemoryAccount:
     Attributes:
         of_broker: may use the brokers' reserve.
         size_bytes: all that is charged, with the overdraft.
-        frame_bytes: of ``size_bytes``, the frame of the request in progress.
+        frame_bytes: the part of ``size_bytes`` for the frame of the request in progress.
         is_released: the request in progress has released its frame.
-        reserved_bytes: of ``size_bytes``, what this request reserved.
-        overdraft_bytes: of ``size_bytes``, what exceeds the budget.
+        reserved_bytes: the part of ``size_bytes`` that this request reserved.
+        overdraft_bytes: the part of ``size_bytes`` that exceeds the budget.
     """
 
     __slots__ = (
@@ -253,7 +253,7 @@ class MemoryAccount:
         if self.reserved_bytes + size_bytes > self._pool.limit_bytes:
             raise ProtocolError(f"a request that needs more than {self._pool.limit_bytes} bytes of memory")
         self.reserved_bytes += size_bytes
-        if not size_bytes or self.try_take(size_bytes):  # 0 bytes must not take the overdraft
+        if not size_bytes or self.try_take(size_bytes):  # a request for 0 bytes must not take the overdraft
             return succeed(None)
         return Reservation(self, size_bytes)
 
@@ -284,7 +284,7 @@ class MemoryAccount:
         pool = self._pool
         self.reserved_bytes = self.frame_bytes = 0
         self._remove(self.size_bytes - left_bytes)
-        if self.overdraft_bytes:  # the rest now counts against the budget
+        if self.overdraft_bytes:  # what is left counts against the budget from now on
             pool.overdraft_bytes -= self.overdraft_bytes
             pool._use(self.overdraft_bytes)
             self.overdraft_bytes = 0

@@ -1,8 +1,8 @@
-"""Twisted's epoll reactor with a shorter path to the transport, or without epoll Twisted's poll reactor.
+"""Twisted's epoll reactor with a shorter path to the transport; without epoll, Twisted's poll reactor.
 
-Twisted has a logging context per event (seven Python calls) and first asks the transport for its descriptor. These
-transports need neither: readiness calls ``doRead`` or ``doWrite``. Twisted handles other events (hang-up, error, both
-together).
+For each event, Twisted enters a logging context (seven Python calls) and asks the transport for its descriptor. These
+transports need neither, so this reactor calls ``doRead`` or ``doWrite`` directly. Twisted handles other events
+(hang-up, error, both together).
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _log = Logger()
 
 
 class BrokerReactor(SystemReactor):
-    """Passes each event to its transport; an exception closes only that."""
+    """Passes each event to its transport; an exception closes only that transport."""
 
     # Twisted does not annotate these.
     _poller: Any
@@ -36,7 +36,7 @@ class BrokerReactor(SystemReactor):
     _due: tuple[Callable[[], object], ...] = ()
 
     def at_end_of_turn(self, call: Callable[[], object]) -> None:
-        """Call ``call`` after this turn's events; between turns, in the next."""
+        """Call ``call`` after this turn's events, or after the next turn's if no turn is running."""
         self._due += (call,)
 
     def timeout(self) -> float | None:
@@ -76,7 +76,7 @@ class BrokerReactor(SystemReactor):
                 self._end_turn()
 
     def _end_turn(self) -> None:
-        """Calls that are added run in the next turn."""
+        """Run the calls that are due. Calls that these add run in the next turn."""
         due, self._due = self._due, ()
         for call in due:
             try:

@@ -1,7 +1,8 @@
 """Loads file slices into the page cache before they are sent.
 
-``sendfile`` of uncached pages blocks the reactor for the disk. So slices are probed (a probe never blocks and takes
-microseconds), and a thread reads uncached ones. A log's active segment was just written, and is not probed.
+``sendfile`` of uncached pages blocks the reactor while the disk reads them. So slices are probed (a probe never blocks
+and takes microseconds), and a thread reads uncached ones. A log's active segment is not probed, because it was just
+written.
 """
 
 from collections.abc import Sequence

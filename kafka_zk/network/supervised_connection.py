@@ -52,7 +52,7 @@ class SupervisedConnection(BrokerConnection):
             self._awaited.expire_early()
 
     def give_up_request(self, waited_s: float) -> None:
-        """Close: the rest of an incomplete request does not arrive."""
+        """Close the connection, because the rest of an incomplete request does not arrive."""
         decoder = self._decoder
         _log.warn(
             "{connection} closed: {received} of the {size} bytes of a request arrived, then too few in {waited_s:g} s",
@@ -64,7 +64,7 @@ class SupervisedConnection(BrokerConnection):
         self.abort()
 
     def give_up_answer(self, waited_s: float) -> None:
-        """Close: the peer does not read, and others need the memory."""
+        """Close the connection, because the peer does not read and others need the memory."""
         _log.warn(
             "{connection} closed: the peer hardly read its response for {waited_s:g} s; {size} bytes were unsent, and"
             " other requests wait for memory",

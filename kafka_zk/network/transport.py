@@ -7,7 +7,7 @@ connection; with an empty queue, it stops writing, resumes producers and complet
 ``receive_into``, the protocol gets views of a shared buffer, but an incomplete frame receives its rest directly.
 
 A queued slice is retained, and released exactly once. If its file was truncated (``sendfile`` sends nothing) or is
-unreadable, the connection is closed: the announced size cannot be sent.
+unreadable, the connection is closed, because the announced size cannot be sent.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """The response to a request that fails as a whole, with the error code at the top level or else in each result.
 
 A result repeats the names in the request's entry; other fields have Kafka's defaults. For some APIs, Kafka's
-``getErrorResponse`` also repeats the entries if the code is at the top level, or has other texts.
+``getErrorResponse`` differs: it repeats the entries even if the code is at the top level, or has other messages.
 """
 
 from collections.abc import Iterable

@@ -149,7 +149,7 @@ def _count(left: int, count: int) -> int:
 
 
 def _read_request(version: int, body: memoryview, read: tuple[list[FetchTopic], int] | None = None) -> FetchRequest:
-    """``read``: topics that were decoded before, and the position after them."""
+    """``read``: topics that were decoded already, and the position after them."""
     flexible = version >= FLEXIBLE_SINCE
     head = _HEADS[version]
     numbers = head.unpack_from(body)

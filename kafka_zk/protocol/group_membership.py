@@ -58,7 +58,7 @@ class JoinGroupRequest(NamedTuple):
 
 
 class SyncGroupRequest(NamedTuple):
-    """``assignments``: by member id; the last one, if an id occurs twice."""
+    """``assignments``: by member id. If an id occurs twice, its last assignment counts."""
 
     group_id: str
     generation_id: int

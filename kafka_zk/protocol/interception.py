@@ -23,7 +23,7 @@ CALL_TIMEOUT_S = 10
 """Maximum time for one verdict. After it, the broker closes the connection and intercepts nothing more."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Maximum size of a request, and of a response together with its request, that is intercepted."""
+"""A larger request is not intercepted, nor is a response that, together with its request, is larger."""
 
 MOST_FRAME_BYTES = 2 * MOST_BYTES
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 OBJECT_BYTES = 512
-"""Measured memory of a struct's object and of the response to it."""
+"""Measured memory of a struct's object and of its part of the response."""
 
 VALUE_BYTES = 64
 
@@ -27,7 +27,7 @@ class Memory(Protocol):
     def reserve(self, size_bytes: int) -> Awaitable[None]:
         """Wait until there is room, and take it.
 
-        Raises: ClientGone if the connection ends meanwhile; ProtocolError if one request needs more than the budget.
+        Raises: ClientGone if the connection ends first; ProtocolError if one request needs more than the budget.
         """
 
 

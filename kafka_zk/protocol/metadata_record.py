@@ -1,4 +1,4 @@
-"""Records of KRaft's metadata log: those that have a counterpart in ZooKeeper, and what encloses them.
+"""Records of KRaft's metadata log: those that have a counterpart in ZooKeeper, and transactions' begins and ends.
 
 The fields' tables in ``metadata_records/`` use the format of ``field_table``.
 Source: MetadataRecordSerde.java, metadata/src/main/resources/common/metadata@3.9.

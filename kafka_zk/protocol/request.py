@@ -22,7 +22,7 @@ NO_REQUEST = -1
 """The API key of a message without a header: SASL after SaslHandshake version 0."""
 
 MAX_TAGGED_BYTES = 64 * 1024
-"""Limit for each header. Kafka's clients send none."""
+"""Limit for each header. Kafka's clients send no tagged fields in headers."""
 
 _FIXED = struct.Struct(">hhi")
 _FIXED_AND_LENGTH = struct.Struct(">hhih")

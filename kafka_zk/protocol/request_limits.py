@@ -1,4 +1,4 @@
-"""The sizes that requests can need in a cluster of tens of thousands of partitions.
+"""Size limits of requests, large enough for a cluster of tens of thousands of partitions.
 
 An element is a member of any array in the request, at any depth. Kafka's only limit is the machine's memory; this
 broker treats a larger request as malformed.

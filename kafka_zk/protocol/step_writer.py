@@ -66,7 +66,7 @@ def _room_left(arrays: Arrays, item: Any, room: int) -> int:
 
 
 def write_in_steps(table: Table, item: Any, version: int, flexible: bool, out: bytearray) -> Steps:
-    """``item`` must not change meanwhile."""
+    """``item`` must not change before the last step."""
     for field in table.untagged(version):
         value = getattr(item, field.name)
         if value and field.is_array and field.struct is not None and len(field.struct.untagged(version)) > 1:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 CLUSTER_NAME = "kafka-cluster"
 WILDCARD = "*"
-"""Means all resources of a type as a literal name, and all hosts as a host."""
+"""As a literal name: all resources of the type. As a host: all hosts."""
 
 WILDCARD_PRINCIPAL = "User:*"
 
@@ -173,7 +173,7 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
 
 
 def named(kind: type[E], name: str) -> E | None:
-    """Find a member by its name in znodes (``ClusterAction``), ignoring case; None if there is none."""
+    """Find a member by its name in znodes (``ClusterAction``), ignoring case; None if there is no such member."""
     return _by_label(kind).get(name.lower())
 
 

@@ -23,7 +23,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is read of a certificate.
+    """The parts of a certificate that are read.
 
     Attributes:
         subject: distinguished name in Java's form.
@@ -41,7 +41,7 @@ class Certificate:
 
 
 def certificates(pem: str) -> list[Certificate]:
-    """Parse all certificates of a PEM text, in order. Raises ValueError."""
+    """Parse all certificates in PEM data, in order. Raises ValueError."""
     return [certificate(_decoded(block)) for block in _BLOCK.findall(pem)]
 
 

@@ -61,7 +61,7 @@ class SaslSettings:
 
     @property
     def may_wait(self) -> bool:
-        """True if the client's side may wait for another server."""
+        """True if a login may wait for another server, which issues a token or ticket."""
         return self.tokens is not None or self.kerberos is not None
 
 

@@ -1,4 +1,4 @@
-"""Messages contain no password, token or key."""
+"""Errors of settings and logins. Their messages contain no password, token or key."""
 
 
 class InvalidSecurity(ValueError):
@@ -22,8 +22,8 @@ class RefusedForNow(SaslAuthenticationFailed):
 
 
 class UnsupportedSaslMechanism(AuthenticationFailed):
-    """The mechanism is not enabled on the broker."""
+    """The client's SASL mechanism is not enabled on the broker."""
 
 
 class SslAuthenticationFailed(AuthenticationFailed):
-    """Wrong certificate, wrong host name, or a peer without TLS."""
+    """A TLS handshake failed: wrong certificate, wrong host name, or a peer without TLS."""

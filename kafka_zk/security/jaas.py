@@ -7,7 +7,7 @@
     };
 
 A file (JVM option ``java.security.auth.login.config``) has sections of login modules. A property (``sasl.jaas.config``)
-is one module. Messages do not repeat the text, which may contain passwords.
+is one module. Messages do not repeat the input, which may contain passwords.
 Source: JaasContext.java, JaasConfig.java@3.9; javax.security.auth.login.Configuration (Java 17).
 """
 
@@ -26,7 +26,7 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 class InvalidJaas(ValueError):
-    """The message says where, and repeats no value."""
+    """The message says where the error is, and repeats no value."""
 
 
 @dataclass(frozen=True, slots=True)

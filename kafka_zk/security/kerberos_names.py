@@ -6,7 +6,7 @@
                                              whole result. Then ``to`` replaces the first ``from`` (with /g: each), and
                                              /L or /U changes the case. Everything after the bracket is optional.
 
-The first rule that applies gives the name, which may not contain ``/`` or ``@``.
+The first rule that applies gives the name, which must not contain ``/`` or ``@``.
 Source: KerberosName, KerberosRule, KerberosShortNamer.java@3.9.
 """
 
@@ -30,7 +30,7 @@ class NoUserName(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``parts``: of the principals to which it applies; 0: DEFAULT."""
+    """``parts``: number of parts of the principals to which the rule applies; 0: DEFAULT."""
 
     parts: int
     text: str = ""
@@ -63,10 +63,10 @@ class _Rule:
 
 
 class KerberosNames:
-    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka rejects, for principals of more than two
-    parts or of none, or that refers to an unknown part or group.
+    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka rejects, that applies to principals of
+    more than two parts or of none, or that refers to an unknown part or group.
 
-    ``default_realm``: of krb5.conf, or empty.
+    ``default_realm``: the one in krb5.conf, or empty.
     """
 
     def __init__(self, rules: Sequence[str], default_realm: str) -> None:

@@ -1,7 +1,7 @@
 """One listener's keys in ``server.properties``, and its JAAS login modules.
 
-A key has the prefix ``listener.name.<listener>.`` or, unless it grants access, none. For SASL, the prefix
-``listener.name.<listener>.<mechanism>.`` comes first.
+A key has the prefix ``listener.name.<listener>.`` or, unless it grants access, none. For SASL, a key with the prefix
+``listener.name.<listener>.<mechanism>.`` takes precedence.
 
 A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``, or else in the file of
 ``java.security.auth.login.config``: in section ``<listener>.KafkaServer``, or else ``KafkaServer``. Source:
@@ -60,7 +60,7 @@ def is_read_for_listener(key: str) -> bool:
 
 
 class ListenerKeys:
-    """``own``: keys with the listener's prefix, without it."""
+    """``own``: the keys with the listener's prefix; the prefix is removed."""
 
     def __init__(self, properties: Mapping[str, str], listener: str) -> None:
         self._listener = listener.lower()
@@ -114,7 +114,7 @@ class ListenerKeys:
         return tuple(name for name in BROKER_MECHANISMS if name in named)
 
     def login_module(self, mechanism: str) -> LoginModule:
-        """Raises InvalidSecurity, whose message omits the configured texts."""
+        """Raises InvalidSecurity, whose message omits the configured values."""
         key = self.name_of(mechanism, "sasl.jaas.config")
         text = self.own_of_mechanism(mechanism, "sasl.jaas.config")
         if not text:

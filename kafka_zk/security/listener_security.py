@@ -101,7 +101,7 @@ def _tls(keys: ListenerKeys, *, has_sasl: bool) -> ListenerTls:
     if client_auth not in CLIENT_AUTH:
         raise InvalidSecurity(f"ssl.client.auth={client_auth}: must be one of {', '.join(CLIENT_AUTH)}")
     if has_sasl and not keys.is_own("ssl.client.auth"):
-        client_auth = "none"  # as in Kafka, SASL_SSL heeds only the key with the listener's prefix
+        client_auth = "none"  # as in Kafka, SASL_SSL uses only the key with the listener's prefix
     return ListenerTls(settings, client_auth, PrincipalMapper(keys.text("ssl.principal.mapping.rules", "DEFAULT")))
 
 

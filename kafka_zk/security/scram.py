@@ -1,7 +1,7 @@
 """SASL SCRAM-SHA-256 and -512, both sides, and the credentials that Kafka keeps in ZooKeeper. Pure.
 
-An unknown user is rejected last, like a wrong password. Until then, the salt sent to the client derives from the name
-and the cluster's secret, so it is the same in every attempt and on every broker.
+An unknown user is rejected only at the end, like a wrong password. Until then, the salt sent to the client derives from
+the name and the cluster's secret, so it is the same in every attempt and on every broker.
 
 As in Kafka, names and passwords are not normalized (SASLprep). A client's final nonce must only end with the server's
 part: librdkafka before 2.6.1 sends its own twice.
@@ -54,7 +54,7 @@ _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker stores of a user's password for one mechanism."""
+    """What a broker stores instead of a user's password, for one mechanism."""
 
     salt: bytes
     stored_key: bytes = field(repr=False)
@@ -119,7 +119,7 @@ def encode_credential(credential: ScramCredential) -> str:
 
 
 def decode_credential(text: str) -> ScramCredential:
-    """Raises ValueError, whose message omits the text."""
+    """Raises ValueError, whose message omits the credential."""
     fields = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)
     try:
         salt, stored, server = (

@@ -23,7 +23,7 @@ _EXTENSION = "unsecuredLoginExtension_"
 
 
 class InvalidToken(SaslAuthenticationFailed):
-    """The text is not a token."""
+    """The string is not a token."""
 
 
 def claims_of(token: str) -> dict[str, Any]:

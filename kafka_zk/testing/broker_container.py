@@ -55,7 +55,7 @@ class ContainerProcess:
 
     @property
     def pid(self) -> int:
-        """On the engine's machine; another one after each start."""
+        """The process id on the engine's machine; it changes with each start."""
         return int(self._state().get("Pid", 0))
 
     @property
@@ -331,7 +331,7 @@ class ContainerCluster(EmbeddedCluster):
         self._name = f"kafka-{next(_clusters)}"
 
     def load_brokers(self) -> None:
-        """Does nothing: containers start as a whole."""
+        """Does nothing: a broker in a container cannot be loaded before it is started."""
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
         alias = f"{self._name}-{broker_id}"

@@ -20,7 +20,7 @@ class EarlyCluster:
         self._loading.load_brokers()
 
     def take(self, server: EmbeddedZooKeeper) -> EmbeddedCluster:
-        """The cluster, also if ``server`` was running before anything could load."""
+        """The cluster, even if ``server`` was running before the brokers could load anything."""
         cluster, self._loading = self._loading, None
         return cluster or self._make(server)
 

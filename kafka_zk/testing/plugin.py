@@ -96,7 +96,7 @@ _SHARED = "kafka_zk_shared_cluster"
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """In the controller, for each worker: tell it where the shared cluster is."""
+    """Runs in the controller for each worker, and passes it the address of the shared cluster's keeper."""
     config: pytest.Config = node.config
     if not options.shares_cluster(config):
         return

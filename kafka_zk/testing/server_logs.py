@@ -56,7 +56,7 @@ class LogFile(NamedTuple):
         return 0, 0
 
     def since(self, mark: tuple[int, int] | None) -> str:
-        """The text after ``mark`` (None: everything). After a log rotation, the newest file."""
+        """What was logged after ``mark`` (None: everything). After a log rotation, the content of the newest file."""
         inode, position = mark or (0, 0)
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as log:
             log.seek(position if os.fstat(log.fileno()).st_ino == inode else 0)

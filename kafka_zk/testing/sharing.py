@@ -1,5 +1,5 @@
-"""One cluster for all workers of ``pytest -n``: pytest-xdist's controller has it, and the first worker that needs it
-starts it. Workers ask for its addresses over a connection to 127.0.0.1, for which they need the controller's key.
+"""One cluster for all workers of ``pytest -n``: pytest-xdist's controller owns it, and starts it when the first worker
+needs it. Workers ask for its addresses over a connection to 127.0.0.1, for which they need the controller's key.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 class Keeper:
-    """Has the cluster, in the controller. ``start``: returns it running. ``address``: what workers need to ask."""
+    """Owns the cluster, in the controller. ``start``: starts and returns it. ``address``: what workers need to ask."""
 
     def __init__(self, start: Callable[[], EmbeddedCluster]) -> None:
         key = os.urandom(32)

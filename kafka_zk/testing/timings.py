@@ -9,4 +9,4 @@ SESSION_KEYS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "zookeeper.connection.timeout.ms": str(CONNECTION_TIMEOUT_MS),
 }
-"""Of brokers."""
+"""The brokers' keys with these timings."""

@@ -115,7 +115,7 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def alive(self) -> bool:
-        """Whether the container runs."""
+        """True if the container runs."""
         if self._container is None:
             return False
         self._container.reload()
@@ -314,7 +314,7 @@ class ZooKeeperEnsemble:
         return self
 
     def leader(self) -> ZooKeeperContainer | None:
-        """The leading server; None if there is none."""
+        """The leading server; None if no server leads."""
         modes = [(server, server.report().mode) for server in self.servers if server.alive]
         return next((server for server, mode in modes if mode == "leader"), None)
 

@@ -1,5 +1,5 @@
-"""What this operating system can do.
+"""The abilities of this operating system.
 
-Calls that only Linux has are made in these modules only. Each has a fallback, correct but slower or weaker, for systems
-without it, such as macOS; its docstring says which. Tests: tests/kafka_zk/base/operating_system.
+Only these modules use functions that only Linux has. Each has a fallback for other systems, such as macOS, that is
+correct but slower or weaker; its docstring describes it. Tests: tests/kafka_zk/base/operating_system.
 """

@@ -20,7 +20,7 @@ def _sync_drive(descriptor: int) -> None:
     try:
         fcntl.fcntl(descriptor, _FULL_SYNC)
     except OSError as error:
-        if error.errno not in _NO_FULL_SYNC:  # file systems without it, for example of a network
+        if error.errno not in _NO_FULL_SYNC:  # not supported, for example by a network file system
             raise
         os.fsync(descriptor)
 
@@ -67,7 +67,7 @@ def _write_lock(byte: int) -> bytes:
 @contextmanager
 def secret_file(data: bytes) -> Iterator[str]:
     """The path of a file with ``data`` that only this user can read: in memory, or else in the temporary folder. It is
-    gone at the end of the block."""
+    deleted at the end of the block."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("secret")
         try:

@@ -1,11 +1,10 @@
-"""Replace this process by a command that dies with its parent: ``python launch.py PARENT_PID COMMAND…``.
+"""Replace this process with a command that dies with its parent: ``python launch.py PARENT_PID COMMAND…``.
 
 ``embedded/process.py`` runs this script. In a program with threads, only exec is safe after a fork, so a separate
 process asks the kernel to tie it to its parent, and then becomes the command. The kernel sends the signal when the
 *thread* that started the child ends; ``embedded/starter.py`` has a permanent thread.
 
-Without Linux's prctl, a second process looks for the parent every 100 ms. It does nothing else, and ends with the
-command.
+Without Linux's prctl, a second process checks every 100 ms whether the parent still runs, and ends with the command.
 """
 
 import os
@@ -53,7 +52,7 @@ def _exists(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # of another user
+    except PermissionError:  # the process belongs to another user
         return True
     return True
 

@@ -9,7 +9,7 @@ _DESCRIPTORS_OF_MACOS = 10_240
 
 
 def raise_descriptor_limit() -> None:
-    """Allow this process as many open files as the system does."""
+    """Raise this process's limit of open files to the system's maximum."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -24,12 +24,12 @@ def limit_memory(limit_bytes: int) -> None:
 
 
 def file_size_limit() -> int:
-    """The most bytes that a file of this process may have; RLIM_INFINITY: any number."""
+    """Maximum size in bytes of a file that this process writes; RLIM_INFINITY: no limit."""
     return resource.getrlimit(resource.RLIMIT_FSIZE)[0]
 
 
 def limit_file_size(limit_bytes: int) -> None:
-    """Limit the files of this process. With 0, every write fails. Raises: ValueError above the hard limit."""
+    """Limit the size of this process's files. With 0, every write fails. Raises: ValueError above the hard limit."""
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
 

@@ -9,7 +9,7 @@ _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 def zeroed_memory(size_bytes: int) -> mmap.mmap:
     """The memory occupies pages only when they are touched, and is freed when the mapping is closed.
 
-    Huge pages are used where available: with small pages, address translation would dominate random access.
+    Huge pages are used where available, because address translation would dominate random access to small pages.
     Raises: OSError, MemoryError.
     """
     memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages

@@ -1,4 +1,4 @@
-"""Whether kafka-zk runs on this operating system."""
+"""Checks whether kafka-zk runs on this operating system."""
 
 import sys
 

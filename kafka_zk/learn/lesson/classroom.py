@@ -104,7 +104,7 @@ class Group:
                 yield f"→ {self._summaries.line(told)}"
 
     def _hear_of_others(self) -> None:
-        """Process events from other sources than the members."""
+        """Process events from sources other than the members."""
 
     def picture(self, width: int) -> Iterator[str]:
         """Partitions by time, from the first delivery until now."""
@@ -240,7 +240,7 @@ class Classroom:
         return group.timeline.summaries[-1]
 
     def join(self, group: Group, name: str) -> LessonMember:
-        """Add a member; returns when the group has settled. Watches that fire meanwhile pass the gate."""
+        """Add a member; returns when the group has settled. Watches that fire until then pass the gate."""
         member = group.new_member(name)
         member.join()
         self.settle(group)

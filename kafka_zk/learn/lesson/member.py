@@ -105,7 +105,7 @@ class ZookeeperMember(LessonMember):
         self.consumer.subscribe([topic])
 
     def kill(self) -> None:
-        """The session ends without releasing anything, as it expires after a crash."""
+        """End the session without releasing anything, as after a crash."""
 
         async def end_session() -> None:
             assert self._client is not None, "it has joined"

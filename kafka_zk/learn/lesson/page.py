@@ -1,4 +1,4 @@
-"""``kafka-zk lesson --web``: the lesson runs on another thread."""
+"""``kafka-zk lesson --web``: the page runs on the reactor thread, and the lesson on its caller's thread."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -93,7 +93,7 @@ class Teacher:
         """Ask about the effect of the next text. A terminal asks nothing."""
 
     def all_seen(self) -> None:
-        """Only cleaning up follows."""
+        """Called at the end of a chapter: only cleanup follows."""
 
     def observe(self, event: Event) -> None:
         """Receive a member's event, on the reactor thread."""
