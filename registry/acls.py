@@ -58,7 +58,7 @@ class AclRegistry:
             except NoNode:
                 pass
             except RegistryError as error:
-                failures.append(error)  # await all first
+                failures.append(error)  # raised after all answers have been awaited
         if failures:
             raise failures[0]
         return listed

@@ -95,7 +95,7 @@ class ChangeWatcher:
                     if answer is not None:
                         self._report(path, answer if isinstance(answer, NoAuth) else answer[0])
                 if None in answers and not self._closed:
-                    self._on_missed()  # one call for any number: it reads everything again
+                    self._on_missed()  # one call for any number of them: it causes everything to be read again
         except (ConnectionLoss, SessionLost):
             return  # continues after the reconnect
         finally:

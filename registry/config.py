@@ -55,7 +55,7 @@ class ConfigRegistry:
         return config
 
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """The configs of the named entities, many per request; empty for an entity without one.
+        """The configs of the named entities, many per request; empty for an entity without a config.
 
         Invalid entries, and configs that an ACL hides, are left out. Each is logged as an ERROR once until it changes.
         """

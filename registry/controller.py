@@ -1,8 +1,8 @@
 """Controller elections, and writes as the controller.
 
-``/controller`` (an ephemeral) cannot stop a paused process that still takes itself for the controller. So each election
-also increments ``/controller_epoch``, in the same multi, and a controller's multis check that its own increment was the
-last.
+``/controller`` (an ephemeral) cannot stop a paused process that still believes that it is the controller. So each
+election also increments ``/controller_epoch``, in the same multi, and a controller's multis check that its own
+increment was the last one.
 
 Kafka checks with each operation; here one check may cover many (up to 512 KB). If one fails, the others are written
 again: each has its own outcome.

@@ -32,7 +32,7 @@ def _count(answer: tuple[list[str], ZnodeStat] | NoAuth | None) -> int | None:
 async def check_empty(client: RegistryClient, group: str) -> None:
     """Raise GroupNotEmpty if the group has live members, NoNode if there is no such group.
 
-    Invalid names such as ``a/offsets`` or ``''`` raise NoNode: they do not name a group's znode.
+    Invalid names such as ``a/offsets`` or ``''`` raise NoNode, because they do not name a group's znode.
     """
     if not znodes.is_znode_name(group) or await client.exists(znodes.group_path(group)) is None:
         raise NoNode(f"there is no group {group} in ZooKeeper")
@@ -86,7 +86,7 @@ async def delete_group_offsets(client: RegistryClient, group: str, tps: Iterable
 
 
 async def delete_tree(client: RegistryClient, root: str) -> None:
-    """Delete a tree level by level. Znodes that other clients delete meanwhile are skipped.
+    """Delete a tree level by level. Znodes that other clients have already deleted are skipped.
 
     Raises: NotEmpty if children are added.
     """

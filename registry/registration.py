@@ -1,4 +1,4 @@
-"""Registers an ephemeral under a fixed name, where the znode of a previous session may still be.
+"""Registers an ephemeral under a fixed name, where a previous session's znode may still exist.
 
 A killed process that restarts before its old session expires finds its own znode, which looks like that of another
 live process. So the process waits as long as a leftover znode can exist, and then fails. That is the session timeout,
@@ -42,7 +42,7 @@ async def wait_until_expired(
     """Call ``try_register`` until it returns a czxid; after a Holder, wait for ``path`` to disappear.
 
     The wait lasts at most ``max_leftover_ms``; a connection loss restarts it. ``try_register`` must recognise its own
-    znode: a response may have been lost.
+    znode, because a response may have been lost.
     Raises: ``refusal`` of a holder that stays; SessionLost.
     """
     deadline_ms: float | None = None

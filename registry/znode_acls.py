@@ -52,7 +52,7 @@ async def kafka_znodes(client: RegistryClient) -> AsyncIterator[list[str]]:
 
 async def reset_acls(client: AclClient) -> int:
     """Set the ACLs of all ``kafka_znodes`` according to the client's ``Security``. Returns their number, without those
-    deleted meanwhile.
+    that have since been deleted.
 
     Raises: NoAuth for another identity's znode.
     """

@@ -43,8 +43,8 @@ async def read_tree(
 ) -> list[Znode]:
     """All znodes from ``root`` down, parents first, siblings by name (numbers by value), without secrets.
 
-    ``chroot``: the connection's, because secrets are recognised by the whole path. Znodes deleted meanwhile are left
-    out; a znode that an ACL hides has no data and children.
+    ``chroot``: the connection's, because secrets are recognised by the whole path. Znodes that are deleted during the
+    walk are left out; a znode that an ACL hides has neither data nor children.
     Raises: NoNode.
     """
     if await client.exists(root) is None:

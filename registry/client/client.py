@@ -1,8 +1,8 @@
 """The client protocol of all registries.
 
 It is implemented for kazoo with Twisted (``kazoo_twisted``), for blocking kazoo (``kazoo_blocking``), and by the
-in-memory ZooKeeper in ``kafka_zk/sim``. A method sends its request at once and returns an awaitable result, so callers
-can pipeline requests::
+in-memory ZooKeeper in ``kafka_zk/sim``. A method sends its request immediately and returns an awaitable result, so
+callers can pipeline requests::
 
     pending = [client.get(path) for path in paths]
     answers = [await answer for answer in pending]
@@ -155,4 +155,4 @@ class RegistryClient(Protocol):
         """Renew the lease: the leader answers this request, which has no effect."""
 
     def close(self) -> Awaitable[None]:
-        """End the session; ZooKeeper deletes its ephemerals at once."""
+        """End the session; ZooKeeper deletes its ephemerals immediately."""

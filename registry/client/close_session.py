@@ -1,9 +1,9 @@
-"""Closes a dead process's ZooKeeper session, so that its ephemerals are deleted at once.
+"""Closes a dead process's ZooKeeper session, so that its ephemerals are deleted immediately.
 
 One write both resumes and closes the session, so no crash can leave it open in between. The requested timeout is the
 minimum: if the close is lost, the session soon expires.
-Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: the server reads on after a connect
-request when the session is resumed.
+Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: after a connect request that
+resumes a session, the server continues to read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Outcomes of ZooKeeper operations.
 
-Callers expect and handle ``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty``. After ``ConnectionLoss``, read
-again and compare: the outcome is unknown. After ``SessionLost``, all ephemerals and watches are gone.
+Callers expect and handle ``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty``. After ``ConnectionLoss``, the
+outcome is unknown: read again and compare. After ``SessionLost``, all ephemerals and watches are gone.
 """
 
 
@@ -34,7 +34,7 @@ class NoAuth(RegistryError):
 
 
 class AuthenticationFailed(RegistryError):
-    """ZooKeeper rejected the client, or the client ZooKeeper. The message is for the user."""
+    """ZooKeeper rejected the client, or the client rejected ZooKeeper. The message is for the user."""
 
 
 class InvalidSecurity(RegistryError):
@@ -62,7 +62,7 @@ class SessionLost(RegistryError):
 
 
 class MultiFailed(RegistryError):
-    """A multi was rolled back. ``index`` and ``cause``: of the failed operation."""
+    """A multi was rolled back. ``index``: the position of the failed operation. ``cause``: its error."""
 
     def __init__(self, index: int, cause: RegistryError) -> None:
         super().__init__(f"operation {index} of the multi failed: {cause!r}")

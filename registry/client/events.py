@@ -37,7 +37,7 @@ class Reread(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class SessionChanged(RegistryEvent):
-    """``session_id``: None without a session."""
+    """``session_id``: None if there is no session."""
 
     state: SessionState
     session_id: int | None

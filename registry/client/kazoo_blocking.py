@@ -35,7 +35,7 @@ def run_blocking(work: Awaitable[T]) -> T:
 
 
 class Outcome(Awaitable[T]):
-    """Awaiting it blocks, at most ``limit_ms``."""
+    """An operation's outcome. Awaiting it blocks for at most ``limit_ms``."""
 
     def __init__(self, client: "KazooBlockingClient", limit_ms: float | None = None) -> None:
         self._client = client
@@ -108,7 +108,7 @@ class KazooBlockingClient(KazooClientBase):
             raise failure
 
     def close(self) -> Outcome[None]:
-        """ZooKeeper deletes the session's ephemerals at once. Blocks for at most a session timeout."""
+        """End the session; ZooKeeper deletes its ephemerals immediately. Blocks for at most a session timeout."""
         self._end()
         outcome: Outcome[None] = Outcome(self)
         outcome.callback(None)

@@ -1,4 +1,4 @@
-"""What the Twisted and the blocking kazoo client share, without threads.
+"""The code that the Twisted and the blocking kazoo client share, without threads.
 
 kazoo's thread puts responses and events into one inbox, in order, and the owner's thread handles them. So a watch event
 is seen before a response that includes its change. On kazoo's thread, only ``_post`` and its callees run.
@@ -218,7 +218,7 @@ class KazooClientBase(ABC):
         """Run on the owner's thread."""
 
     def _pulse(self) -> Pulse:
-        """Detects a frozen owner's thread; the default is a pulse that always beats."""
+        """Detects whether the owner's thread is frozen; the default is a pulse that always beats."""
         return Pulse(None)
 
     @abstractmethod
@@ -276,7 +276,7 @@ class KazooClientBase(ABC):
 
     def _answered(self, request: _Request, answer: Any) -> None:
         if request not in self._outstanding:
-            return  # the request failed with its session, or kazoo repeats a result
+            return  # the request has failed with its session, or kazoo repeats a result
         if not answer.successful() and is_connection_end(answer.exception):
             return  # the state change that follows makes the request fail
         del self._outstanding[request]
@@ -291,7 +291,7 @@ class KazooClientBase(ABC):
             return
         error = registry_error(answer.exception, request.path)
         if isinstance(error, Unimplemented):
-            self._has_multi_read = False  # more of these would break the connection again
+            self._has_multi_read = False  # another multi-read would break the connection again
         if not isinstance(error, ConnectionLoss | SessionLost):
             self._renew_lease(request)  # an error also proves that the server is alive
         request.waiting.errback(error)

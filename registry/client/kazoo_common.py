@@ -7,8 +7,8 @@ kazoo serves only as a connection: no recipes, retries, chroot or worker threads
 - Every disconnect drops watches and reports a NONE event.
 - While requests are sent regularly, kazoo sends no pings and does not notice a silent server. The client notices it,
   and calls ``drop_connection``.
-- An exception while encoding a request would end kazoo's thread, so paths are checked before.
-- A failed authentication would end the session. Here it is a failed connection, and is retried.
+- An exception while encoding a request would end kazoo's thread, so paths are checked first.
+- A failed authentication would end the session. Here it counts as a failed connection, and is retried.
 - kazoo pings as long as its thread lives. Here it pings and connects only while the owner's pulse beats (``pulse``).
 - kazoo waits a whole session timeout for a server that drops packets, and tries servers in random order. Here all get
   equal shares of that time, and the one that failed last comes last.

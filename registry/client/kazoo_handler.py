@@ -1,4 +1,4 @@
-"""How kazoo waits and connects on its own thread: poll, buffered sockets, and TLS settings."""
+"""Makes kazoo wait and connect on its own thread, with poll, buffered sockets, and TLS settings."""
 
 import select
 import socket

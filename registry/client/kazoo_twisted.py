@@ -95,7 +95,7 @@ class KazooTwistedClient(KazooClientBase):
                 timeout.cancel()
 
     def close(self) -> "Deferred[None]":
-        """End the session after all earlier requests. ZooKeeper deletes the session's ephemerals at once.
+        """End the session after all earlier requests. ZooKeeper deletes the session's ephemerals immediately.
 
         Fires when the session has ended, at most after its timeout. Requests in progress fail with SessionLost.
         """

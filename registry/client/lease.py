@@ -1,7 +1,7 @@
-"""How long a process may act as the owner of its ephemerals.
+"""Limits how long a process may act as the owner of its ephemerals.
 
 After a pause, it does not know whether its session has ended. So it acts only within 2/3 of the session timeout after
-sending the last request that ZooKeeper's leader answered: the leader, which expires sessions, cannot have expired this
+sending the last request that ZooKeeper's leader answered. The leader, which expires sessions, cannot have expired this
 one by then. Other servers' responses to reads prove nothing, because those servers may have lost the leader. Pure.
 Times: ms on one monotonic clock.
 """
@@ -22,7 +22,7 @@ class Lease:
             self._last_sent_ms = sent_ms
 
     def revoke(self) -> None:
-        """The session ended; only a response in the next renews the lease."""
+        """End the lease with its session; only a response in the next session renews it."""
         self._last_sent_ms = None
 
     def held(self, now_ms: float) -> bool:

@@ -72,7 +72,7 @@ class SessionPipe:
 
     @classmethod
     def inherited(cls, environ: MutableMapping[str, str] = os.environ) -> Self | None:
-        """The pipe named by the environment variable, which is removed. None without a supervisor.
+        """The pipe named by the environment variable, which is removed. None if there is no supervisor.
 
         A descriptor that is not this pipe is ignored.
         """

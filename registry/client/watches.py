@@ -2,7 +2,7 @@
 
 ZooKeeper's watches are one-shot and end with the connection. So a watcher reads and sets the watch in one request,
 again after each event, reconnect and new session. It reports differences from its last report; each may combine several
-changes. It compares zxids: a recreated znode has changed.
+changes. It compares zxids, so a recreated znode counts as changed.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""``/consumers/<group>/kafka-zk/topics/<topic>``: which topic of that name the group read first. Not in Kafka.
+"""``/consumers/<group>/kafka-zk/topics/<topic>``: the first topic of that name that the group read. Not in Kafka.
 
     {"version":1,"czxid":"4294967338"}
 

@@ -51,7 +51,7 @@ class TopicAssignment:
 class LeaderIsrAndControllerEpoch:
     """The last leader and ISR decision about a partition.
 
-    ``zk_version``: of the znode. ``zxid``: of its last write. -1 if unknown.
+    ``zk_version``: the znode's version. ``zxid``: the zxid of its last write. Both are -1 if unknown.
     """
 
     leader: int
