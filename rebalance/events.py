@@ -35,7 +35,8 @@ class StrategyChosen(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStarted(RebalanceEvent):
-    """This member owns other partitions than it should. ``generation`` is 0 for strategies without generations."""
+    """This member's partitions are not those that it should own. ``generation`` is 0 for strategies without
+    generations."""
 
     strategy: str
     generation: int

@@ -24,7 +24,7 @@ class GroupView:
     """A field that is None was not read yet in this session (except ``assignment``).
 
     Attributes:
-        consumer_id, registration: of this member.
+        consumer_id, registration: this member's.
         members: all registrations of the group, by consumer id.
         strategy: computed from ``members``; None until they are read.
         wanted: the topics whose partitions are watched.

@@ -1,4 +1,4 @@
-"""Whether a member may deliver a record or write an offset.
+"""Decides whether a member may deliver a record or write an offset.
 
 A member may do so while its ZooKeeper session is certainly alive, the connection is not in doubt, and the process has
 not paused since the last response (a watch may have fired during a pause).
@@ -40,7 +40,7 @@ class Lease:
         return held and not self.in_doubt
 
     def report_if_ended(self) -> None:
-        """Records wait: report the end of the lease, once, if that is the reason."""
+        """Call this while records wait: it reports the end of the lease, once, if that is why they wait."""
         if not self.in_doubt and not self._end_was_reported and not self.may_write():
             self._end_was_reported = True
             self._reporter.event(LeaseEnded, "ZooKeeper has not responded")

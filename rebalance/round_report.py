@@ -1,4 +1,4 @@
-"""What one rebalance changed, and how long it took. Pure."""
+"""A report of what one rebalance changed, and how long it took. Pure."""
 
 from collections.abc import Iterable
 
