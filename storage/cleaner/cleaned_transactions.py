@@ -1,6 +1,6 @@
 """Transactions in a cleaning: which batches are aborted, and which markers are still needed.
 
-A batch is committed or aborted by the producer's next marker, maybe far ahead, after the cleaned part. So
+The producer's next marker commits or aborts a batch. That marker may be far ahead, after the cleaned part, so
 ``TransactionEnds`` reads ahead through batch headers. The ``.txnindex`` may be missing, the log never is.
 
 A marker stays while the cleaning finds a batch of its transaction. Otherwise it gets a delete horizon and is then
@@ -41,8 +41,8 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
 class TransactionEnds:
     """The outcome of each transaction in one pass over a log.
 
-    ``markers`` yields the markers in ascending order, on demand; markers before ``passed``, the offset of the pass, may
-    be missing.
+    ``markers`` yields the markers in ascending order, on demand; ``passed`` is the offset that the pass has reached;
+    earlier markers may be missing.
     """
 
     def __init__(self, markers: Callable[["TransactionEnds"], Generator[Marker, None, None]]) -> None:

@@ -162,7 +162,7 @@ class _Cleaning:
     def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
         work = self._work
         started_s = monotonic_s()
-        remove_cleaned(work.directory)  # a .swap file is ignored beside a .cleaned one of an earlier cleaning
+        remove_cleaned(work.directory)  # an earlier cleaning's .cleaned file would make a start ignore a .swap file
         native = implementation().native
         offsets = OffsetMap(
             work.config.dedupe_buffer_bytes,
@@ -368,7 +368,7 @@ def group_segments(
 ) -> list[tuple[SegmentFile, ...]]:
     """Group adjacent segments that, uncleaned, fit into one.
 
-    ``end_offset``: of the last segment. Offsets in a segment are relative, so their range is limited, too.
+    ``end_offset``: the end of the last segment. Offsets in a segment are relative, so their range is limited, too.
     Source: Cleaner.groupSegmentsBySize@3.9.
     """
     groups: list[list[SegmentFile]] = []

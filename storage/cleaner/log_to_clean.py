@@ -1,4 +1,4 @@
-"""What of a log may be cleaned, how dirty it is, and the state of a cleaning.
+"""Determines which part of a log may be cleaned and how dirty the log is, and holds the state of a cleaning.
 
 Source: LogToClean in LogCleaner.scala, cleanableOffsets in LogCleanerManager.scala@3.9.
 """
@@ -19,9 +19,9 @@ class LogToClean(NamedTuple):
 
     Attributes:
         first_dirty_offset: end of the last cleaning.
-        uncleanable_offset: of the first segment not to clean.
-        clean_bytes: before ``first_dirty_offset``.
-        cleanable_bytes: from there to ``uncleanable_offset``.
+        uncleanable_offset: base offset of the first segment that must not be cleaned.
+        clean_bytes: size of the part before ``first_dirty_offset``.
+        cleanable_bytes: size of the part from there to ``uncleanable_offset``.
         compaction_delay_ms: how long ago ``max.compaction.lag.ms`` passed; 0 if it has not.
     """
 
@@ -49,7 +49,7 @@ class LogToClean(NamedTuple):
 
     @property
     def is_due(self) -> bool:
-        """True if the log is dirty enough, or for too long."""
+        """True if enough of the log is dirty, or if it has been dirty for too long."""
         return self.has_work and (
             self.compaction_delay_ms > 0 or self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
         )
@@ -84,7 +84,7 @@ def _first_uncleanable_offset(log: Log, first_dirty: int, now_ms: int) -> int:
     """The offset before which segments may be cleaned. This excludes the active segment, records that are not
     committed, stable and durable, and segments that are too recent."""
     limits = [log.segments.active.base_offset, log.last_stable_offset, log.recovery_point]
-    if log.producers.producers:  # a start reads the newer ones from batches and markers
+    if log.producers.producers:  # later producers are not in a snapshot: a start reads their batches and markers
         limits.append(log.producers.durable_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:

@@ -1,8 +1,9 @@
 """Each key's last offset in the dirty part of a log, in fixed-size memory.
 
-A key counts as its digest of 128 bits, so an entry takes 24 bytes, whatever the key's size. Kafka's map uses MD5, for
-which two keys with one digest can be constructed. Here a random secret keeps a key from deleting another's record. When
-an offset is replaced, a bit marks the old one, so that its key need not be looked up again.
+The map stores a 128-bit digest of each key, so an entry takes 24 bytes, whatever the key's size. Kafka's map uses MD5,
+so an attacker can construct two keys with the same digest, and a record of one would delete the other's. Here, the
+digest includes a random secret, which prevents this. When an offset is replaced, a bit marks the old one, so that its
+key need not be looked up again.
 Source: SkimpyOffsetMap.java@3.9.
 """
 
@@ -22,7 +23,7 @@ _halves = Struct("<QQ").unpack
 _SECRET_BYTES = _DIGEST_BYTES = 16
 _LEAST_SLOTS = 101
 _SPARE = 1.2
-"""From 101 on, there is a prime between n and n times this."""
+"""For each n >= 101, there is a prime between n and n * _SPARE."""
 _BITS_SHARE = 64
 
 
@@ -56,7 +57,7 @@ class OffsetMap:
             offset is unique and lies within its batch; otherwise call ``forget_replaced``.
 
     Args:
-        offsets: those that may be added, which limits the table.
+        offsets: the offsets that may be added; their number limits the size of the table.
         native: computes digests and allows ``NativeLoops``; None: Python computes them.
     Raises: InvalidConfig if there is no room for a single key.
     """

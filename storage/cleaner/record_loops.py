@@ -1,8 +1,8 @@
-"""A cleaning's two loops over a batch's records: noting keys in an offset map, choosing what to keep.
+"""The two loops of log cleaning over a batch's records: one notes keys in an offset map, one chooses what to keep.
 
-The native module has both; ``PythonLoops`` does the same elsewhere, and refuses the same records. Records are passed as
-bytes that end with the last record, and the position of the first.
-All tests of compaction run with both.
+The native module has both. Without it, ``PythonLoops`` does the same, and rejects the same records. Both loops take
+``data``, which ends after the last record, and ``start``, the position of the first record in it. All tests of
+compaction run with the native module and with ``PythonLoops``.
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ _NO_BITS = bytearray()
 
 
 class RecordLoops(Protocol):
-    """The loops for one offset map, with headers of ``record_filter.read_checked``."""
+    """The loops for one offset map. Headers must come from ``record_filter.read_checked``."""
 
     def note_keys(self, data: bytes, start: int, header: BatchHeader, start_offset: int) -> bool:
         """Store the last offsets of a batch's keys; False if the map is full. Raises: CorruptRecord."""

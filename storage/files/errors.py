@@ -1,6 +1,6 @@
 """Errors of batches and logs, which ``kafka_zk/broker/handlers/error_map.py`` maps to Kafka's codes.
 
-An ``OSError`` is never wrapped: the log directory has failed, not the batch.
+An ``OSError`` is never wrapped, because the log directory has failed, not the batch.
 """
 
 import errno
@@ -15,7 +15,7 @@ class CorruptRecord(StorageError):
 
 
 class UnpacksTooBig(CorruptRecord):
-    """Compressed data that exceed the caller's limit."""
+    """Data would exceed the caller's limit when decompressed."""
 
 
 class InvalidRecord(StorageError):
@@ -97,7 +97,7 @@ _SHORTAGES = frozenset((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, 
 
 
 def is_shortage(error: OSError) -> bool:
-    """True if memory, files or processes are short for now. The disk is fine."""
+    """True if the system temporarily lacks memory, file descriptors or processes. The disk is fine."""
     return isinstance(error, TooManyOpenFiles) or error.errno in _SHORTAGES
 
 

@@ -1,6 +1,7 @@
 """Limits a process's open segment files, and chooses which to close.
 
-The algorithm is second chance: a file that was used since the last look is skipped once. Pinned files stay open.
+The algorithm is second chance: a file that was used since the pool last considered it is skipped once. Pinned files
+stay open.
 Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -12,7 +13,7 @@ MOST_OPEN_FILES = 4096
 
 
 class PooledFile(Protocol):
-    """What the pool uses of a segment."""
+    """The part of a segment's interface that the pool uses."""
 
     recently_used: bool
 
@@ -25,8 +26,8 @@ class PooledFile(Protocol):
 class FilePool:
     """Limits the open files of all logs of a process; not thread-safe.
 
-    ``max_open_files``: default MOST_OPEN_FILES, but half of the process's limit at most. ``pinned_count``: kept by the
-    segments, which refuse readers above ``max_open_files``.
+    ``max_open_files``: default MOST_OPEN_FILES, but half of the process's limit at most. ``pinned_count``: updated by
+    the segments, which refuse readers above ``max_open_files``.
     """
 
     __slots__ = ("_open", "max_open_files", "pinned_count")
@@ -43,7 +44,7 @@ class FilePool:
     def opened(self, file: PooledFile) -> None:
         """Register an open file, and close others above the limit."""
         self._open[file] = None
-        candidates = 2 * len(self._open)  # twice each, for the second chance
+        candidates = 2 * len(self._open)  # each file up to twice: a used one gets a second chance
         while len(self._open) > self.max_open_files and candidates:
             candidates -= 1
             oldest = next(iter(self._open))

@@ -1,7 +1,7 @@
 """A helper process for CPU-bound work: ``Helper`` is in the broker, ``main`` in the helper.
 
-A helper runs one work at a time, and exits immediately when the broker dies or closes the socket. A work can be pickled
-and has ``run(report)``, or ``run_on(descriptor)`` with an open file. Large buffers are sent uncopied, as
+A helper runs one work item at a time, and exits immediately when the broker dies or closes the socket. A work item can
+be pickled and has ``run(report)``, or ``run_on(descriptor)`` with an open file. Large buffers are sent uncopied, as
 ``pickle.PickleBuffer``. Each work item runs with the file-size limit that the broker has when it sends the item.
 """
 
@@ -34,7 +34,7 @@ class Report(Protocol):
 class Helper:
     """Calls block: ``receive`` until there is progress or a result.
 
-    ``memory_limit_bytes``: of address space. ``locks``: descriptors whose locks last as long as the process.
+    ``memory_limit_bytes``: limit of the address space. ``locks``: descriptors whose locks last as long as the process.
     """
 
     def __init__(self, memory_limit_bytes: int = 0, niceness: int = 0, locks: Sequence[int] = ()) -> None:
@@ -118,10 +118,10 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
 
 
 def _end_with_broker(socket: int) -> None:
-    """The broker's death closes the socket, too."""
+    """Exit when the broker closes the socket, or its death does."""
     waiting = select.poll()
     waiting.register(socket, select.POLLHUP)  # macOS reports hang-ups only if asked
-    while not waiting.poll():  # which also wakes it for data
+    while not waiting.poll():  # incoming data ends a poll, too
         pass
     os._exit(0)
 

@@ -37,7 +37,7 @@ class LargeSnapshots:
     def begin(
         self, producers: ProducerState, segments: LogSegments, offset: int, failed: Callable[[OSError], None]
     ) -> None:
-        """Schedule a snapshot for a log that rolls at ``offset``. ``failed``: the snapshot could not be written."""
+        """Schedule a snapshot for a log that rolls at ``offset``. ``failed`` is called if it cannot be written."""
         snapshot = producers.begin_snapshot(offset)
         if snapshot is not None:
             self._waiting.append(_Waiting(producers, segments, snapshot, failed))
@@ -55,7 +55,7 @@ class LargeSnapshots:
 
     def _write(self, waiting: _Waiting, content: Callable[[], bytes]) -> None:
         producers, segments, snapshot, failed = waiting
-        temporary = f"{next(self._numbers)}.snapshot.tmp"  # unique: a void one of this offset may be in progress
+        temporary = f"{next(self._numbers)}.snapshot.tmp"  # a void one of this offset may still be in progress
         descriptor = open_new(f"{segments.directory}/{temporary}")
 
         def work() -> None:
@@ -63,7 +63,7 @@ class LargeSnapshots:
             sync_file(descriptor)
 
         def name() -> None:
-            """The log's next flush makes the final name durable."""
+            """Give the file its final name, which the log's next flush makes durable, or remove it."""
             path = f"{segments.directory}/{temporary}"
             if snapshot.is_void:
                 remove_file(path)

@@ -16,7 +16,7 @@ from kafka_zk.storage.files.files import read_file, write_atomically
 
 NO_EPOCH = -1
 NO_OFFSET = -1
-_STALE = -2  # written_epoch if the file must be written first
+_STALE = -2  # value of written_epoch while the file is not up to date
 
 
 class LeaderEpochCache:

@@ -1,4 +1,4 @@
-"""What a log asks of the log manager, for files outside its directory."""
+"""A log's requests to the log manager, for files outside the log's directory."""
 
 from typing import Protocol
 
@@ -9,19 +9,19 @@ class LogOwner(Protocol):
     """Methods return when done; exceptions propagate to the log's caller."""
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
-        """Called when the first record after a flush was appended."""
+        """Called when the first record after a flush has been appended."""
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
-        """A log is about to roll: write its many producers' snapshot gradually (``LargeSnapshots``)."""
+        """A log with many producers is about to roll: write the snapshot gradually (``LargeSnapshots``)."""
 
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
-        """A truncation has moved ``recovery_point`` or ``cleaned_offset`` back, and cut nothing yet: make both durable,
-        because other records will follow. Raises: OSError."""
+        """Make ``recovery_point`` and ``cleaned_offset`` durable, because a truncation has moved one of them back. The
+        truncation has not cut the log yet; other records will replace those that it cuts. Raises: OSError."""
 
     def log_start_offset_is_needed(self, tp: TopicPartition) -> None:
-        """Write the log start offset unless the one on disk is current: the first segment is about to be deleted, and
-        no longer tells where the log begins. Raises: OSError."""
+        """Write the log start offset unless the one on disk is current. The first segment, whose name also says where
+        the log begins, is about to be deleted. Raises: OSError."""
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
-        """Write the recovery point if the one on disk is below ``offset``: gaps between segments must be below it
-        (docs/decisions/0018). Raises: OSError."""
+        """Write the recovery point if the one on disk is below ``offset``, because gaps between segments must be below
+        it (docs/decisions/0018). Raises: OSError."""

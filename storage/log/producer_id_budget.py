@@ -1,4 +1,4 @@
-"""Limits the producers that a broker's logs remember: each takes memory in every partition it writes to.
+"""Limits the producers that a broker's logs remember, because each takes memory in every partition to which it writes.
 
 Clients choose producer ids, and Kafka's limit is its heap. At the limit, new producers are rejected until others expire
 (``producer.id.expiration.ms``).
@@ -14,7 +14,7 @@ producer takes 810 bytes: 200 MB in all."""
 
 
 class ProducerIdBudget:
-    """Shared by all logs. ``count``: in all partitions; deleted logs count until ``recounted``."""
+    """Shared by all logs. ``count``: producers in all partitions, including deleted logs until ``recounted``."""
 
     def __init__(self, limit: int = MAX_PRODUCERS) -> None:
         self.limit = limit

@@ -29,12 +29,12 @@ def reload_producers(
     log_end_offset: int,
     rebuild_from: int | None = None,
 ) -> Steps[None]:
-    """The replay may run in another process.
+    """Rebuild the producers; the replay may run in another process.
 
-    ``rebuild_from``: from there, transaction indexes are unreliable.
+    ``rebuild_from``: the offset from which transaction indexes are unreliable.
     """
     producers.recall = EarlierBatches(segments)
-    low = max(log_start_offset, segments[0].base_offset - 1)  # in a tiered log, the snapshot at the base counts, too
+    low = max(log_start_offset, segments[0].base_offset - 1)  # a tiered log also uses the snapshot at the base
     start_offset = producers.load_snapshot(segments.directory, low, log_end_offset, rebuild_from)
     if start_offset >= log_end_offset:
         if rebuild_from is not None:
@@ -97,5 +97,5 @@ def _headers(segment: Segment, start: int, offset: int) -> Iterator[BatchHeader]
                 return
             if span.magic == 2:
                 yield segment.header_at(span.position)
-    except CorruptRecord:  # readers report it
+    except CorruptRecord:  # readers report the damage
         return

@@ -42,10 +42,10 @@ class ProducerEntry:
     """One producer id in a partition.
 
     Attributes:
-        last_batch: of the current epoch, if known; earlier ones are packed to save memory.
-        last_timestamp_ms: of the last batch or marker; expiration counts from it.
-        coordinator_epoch: of the last marker; -1 if none.
-        current_txn_first_offset: of the open transaction; NO_OFFSET if none.
+        last_batch: the last batch of the current epoch, if known; earlier batches are packed to save memory.
+        last_timestamp_ms: timestamp of the last batch or marker; expiration counts from it.
+        coordinator_epoch: the coordinator epoch in the last marker; -1 before the first marker.
+        current_txn_first_offset: the first offset of the open transaction; NO_OFFSET if none is open.
     """
 
     __slots__ = (
@@ -96,7 +96,8 @@ class ProducerEntry:
 class SnapshotUnderWay:
     """A log's producers at ``offset``, encoded a few at a time while the log continues.
 
-    ``is_void``: useless, because the log was truncated, closed or deleted, or its producers replaced.
+    ``is_void``: the snapshot is useless, because the log was truncated, closed or deleted, or its producers were
+    replaced.
     """
 
     __slots__ = ("_changed", "_entries", "is_void", "offset")

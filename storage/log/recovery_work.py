@@ -1,7 +1,7 @@
 """The long parts of opening a log after a crash: work items that run in this process or in a helper.
 
-Opening a log is a generator (``Steps``) that yields each part as a work item. Send it the item's result, or None to
-make it run the item itself. Work items only read files, so killing a helper does no harm.
+Opening a log is a generator (``Steps``) that yields each part as a work item. The caller sends the item's result, or
+None to make the generator run the item itself. Work items only read files, so killing a helper does no harm.
 Tests: tests/storage/manager/test_recovery_helper.py.
 """
 

@@ -1,4 +1,4 @@
-"""The logs of each log directory, and what follows from a directory's failure.
+"""The logs of each log directory, and how a directory's failure is handled.
 
 Tests: tests/storage/manager/test_log_manager.py, tests/storage/test_failing_disk.py.
 """
@@ -47,7 +47,7 @@ def _nothing(log_dir: LogDir, lost: Iterable[TopicPartition]) -> None: ...
 class HostedLogs:
     """The logs of all working directories, by partition. This object is the ``LogOwner`` of each log.
 
-    ``live_dirs``: usable ones of ``log.dirs``. ``futures``: the log directories of copies that will replace
+    ``live_dirs``: the usable directories of ``log.dirs``. ``futures``: the log directories of copies that will replace
     logs. ``dirty``: logs to flush, longest waiting first. ``directory_lost``: called before ``on_directory_failure``.
     """
 

@@ -38,9 +38,10 @@ class LogMoves:
                 self.delete_future(tp)
 
     def settle(self, found: FoundLogs, *, are_all_here: bool) -> FoundLogs:
-        """Replace removed logs by complete copies of an earlier run, and restart its other moves.
+        """Promote the complete copies whose logs an earlier run had already removed; that run's other moves start
+        again.
 
-        If a directory is missing, copies are in doubt, and nothing changes. Returns the logs to open.
+        If a directory is missing, it is unknown which copies are valid, so nothing changes. Returns the logs to open.
         """
         if not are_all_here:
             return found
@@ -75,7 +76,7 @@ class LogMoves:
         return None if log_dir is None else log_dir.futures[tp]
 
     def future_dir_of(self, tp: TopicPartition) -> Path | None:
-        """The directory in ``log.dirs`` to which the log moves; None without a move."""
+        """The directory in ``log.dirs`` to which the log moves; None if it does not move."""
         log_dir = self._hosted.futures.get(tp)
         return None if log_dir is None else Path(log_dir.path)
 
@@ -105,8 +106,9 @@ class LogMoves:
     def replace_by_future(self, tp: TopicPartition) -> Log:
         """Replace the log by its complete and durable copy; the old files are deleted later.
 
-        First, the checkpoints get the copy's values, which cover its gaps and DeleteRecords. Then the old log is
-        renamed: at a start, a copy without its log is complete. Raises: OSError; the failed directory is then offline.
+        First, the copy's values replace the log's in the checkpoints; they account for the copy's gaps and for
+        DeleteRecords. Then the old log is renamed. From then on, a start that finds the copy without its log knows that
+        the copy is complete. Raises: OSError; the failed directory is then offline.
         """
         old, old_dir = self._hosted.logs[tp], self._hosted.dir_of[tp]
         new_dir = self._hosted.futures.pop(tp)

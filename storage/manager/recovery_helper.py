@@ -1,6 +1,6 @@
 """Helper processes for recovery work.
 
-Recovery runs in other processes because Python uses one core, and the broker must keep its ZooKeeper session meanwhile.
+Recovery runs in other processes because a Python process uses one core, and the broker must keep its ZooKeeper session.
 The first work item starts a helper. Helpers only read files.
 """
 

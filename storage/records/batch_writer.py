@@ -24,7 +24,7 @@ class BatchWriter:
     """``add`` records, then ``finish``. Offset deltas are 0, 1, 2, …
 
     Args:
-        max_size_bytes: of the batch, if limited.
+        max_size_bytes: maximum size of the batch, if limited.
         producer: id, epoch, first sequence.
         attributes: without the codec.
     """

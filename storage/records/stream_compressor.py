@@ -14,7 +14,7 @@ WHOLE_BYTES = 256 * 1024
 _STEP_BYTES = 32 * 1024  # snappy's blocks
 _SNAPPY_HEADER_SIZE = 16
 _ZSTD_FIRST_BIG_LEVEL, _ZSTD_WINDOW_LOG = 17, 22
-"""From this level on, the window is limited to 4 MB: otherwise the writer and every reader need hundreds of MB."""
+"""From this level on, the window is limited to 4 MB. Otherwise, the writer and every reader need hundreds of MB."""
 
 _Engine = tuple[Callable[[bytes], bytes], Callable[[], bytes]]  # compress, flush
 

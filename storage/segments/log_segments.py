@@ -228,7 +228,7 @@ class LogSegments:
     ) -> Iterator[Callable[[], None]]:
         """Durably replace adjacent segments by a cleaned one of ``size_bytes``.
 
-        Each step yields an fsync to run, on any thread, before the next step. Meanwhile the log can be read and
+        Each step yields an fsync to run, on any thread, before the next step. Between steps, the log can be read and
         written; operations that change segments finish the steps first (``settle``). The old files are removed after
         ``file.delete.delay.ms``. Raises: OSError; a restart finds either the old or the new files.
         """

@@ -1,4 +1,4 @@
-"""Which segments retention deletes: by log start offset, age and size. Pure. Tests:
+"""Selects the segments that retention deletes, by log start offset, age and size. Pure. Tests:
 tests/storage/log/test_log_files.py."""
 
 from collections.abc import Sequence

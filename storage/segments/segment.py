@@ -63,7 +63,7 @@ class Segment(SegmentHandle):
         created_ms: int,
         roll_jitter_ms: int,
     ) -> None:
-        """``size_bytes``: of the file; None for a new one."""
+        """``size_bytes``: the size of the file; None for a new file."""
         super().__init__(directory, base_offset, pool, size_bytes or 0, created_ms)
         is_new = size_bytes is None
         self.index_interval_bytes = config.index_interval_bytes
@@ -347,10 +347,10 @@ def open_segment(
     random: Random = SYSTEM_RANDOM,
     is_first: bool = False,
 ) -> Segment:
-    """Open a segment. ``size_bytes``: of its file; None: create a new segment.
+    """Open a segment. ``size_bytes``: the size of its file; None: create a new segment.
 
-    ``random``: for ``segment.jitter.ms``. ``is_first``: the segment is that of a log without records. The first record
-    creates its files, unless the segment begins at an offset other than 0, which only their names preserve.
+    ``random``: for ``segment.jitter.ms``. ``is_first``: the log has no records yet. The first record creates its files,
+    unless the segment begins at an offset other than 0, which only their names preserve.
     """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(

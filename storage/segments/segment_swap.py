@@ -1,11 +1,11 @@
-"""Replaces segments by their cleaned one. After a crash, either the old segments or the new one are valid.
+"""Replaces segments by a cleaned segment. After a crash, either the old segments or the new one are valid.
 
 File names record the progress. A ``.log.cleaned`` file is ignored; when complete and durable, it becomes ``.log.swap``,
 which is valid. Then the old segments become ``.deleted``, and the new one gets its final name. The directory is synced
 between these steps, so that a power loss preserves their order (``LogSegments.replace_steps``).
 
-These rules are Kafka's: a Java broker may open the same directory. They allow for segments that Kafka splits into
-several ``.swap`` files: those at or after the lowest ``.cleaned`` file are incomplete.
+These rules are Kafka's, because a Java broker may open the same directory. They allow for segments that Kafka splits
+into several ``.swap`` files: those at or after the lowest ``.cleaned`` file are incomplete.
 Source: LocalLog.replaceSegments, LogLoader.load@3.9.
 """
 

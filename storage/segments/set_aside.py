@@ -1,8 +1,9 @@
 """Moves records that a log drops into a folder, durably.
 
-Recovery and truncation may rely on wrong evidence: a checkpoint, or a leader that lost its disk. The folder is
-``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. In it are whole segments, and a
-cut segment's end as ``<offset>.log.tail``. Kafka's brokers ignore the folder; it is deleted with the partition.
+The records are kept because a recovery or truncation may be wrong: it may follow a wrong checkpoint, or a leader that
+lost its disk. The folder is ``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. In
+it are whole segments, and a cut segment's end as ``<offset>.log.tail``. Kafka's brokers ignore the folder; it is
+deleted with the partition.
 """
 
 from collections.abc import Sequence
@@ -28,13 +29,13 @@ _CHUNK_BYTES = 1 << 20
 def set_aside(
     directory: str, end_offset: int, segments: Sequence[Segment], tail: tuple[Segment, int] | None = None
 ) -> str | None:
-    """Move whole segments, and copy another's end. The folder is durable on return.
+    """Move whole segments, and copy the end of another one. The folder is durable on return.
 
     Args:
         end_offset: names the folder.
-        segments: the log's last, ascending; their files are closed unless readers pin them.
+        segments: the log's last segments, ascending; their files are closed unless readers pin them.
         tail: (segment, position): copy what follows, unless it is zeros; the caller then truncates.
-    Returns: the folder, or None without anything to move.
+    Returns: the folder, or None if there was nothing to move.
     Raises: OSError; nothing is lost, but files may be in both places.
     """
     if tail is not None and not _holds_bytes(*tail):

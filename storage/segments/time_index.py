@@ -1,4 +1,4 @@
-"""A segment's sparse time index: up to which offset no record has a later timestamp.
+"""A segment's sparse time index. An entry says that no record up to its offset has a later timestamp.
 
 File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. The timestamp
 is the largest up to the offset. A killed Kafka broker leaves zeros at the end. Lookups are rare (ListOffsets), so only

@@ -1,8 +1,8 @@
-"""Where a follower begins that is behind its leader's first local offset. Pure.
+"""Determines where a follower begins if it is behind its leader's first local offset. Pure.
 
 The leader answers such a fetch with OFFSET_MOVED_TO_TIERED_STORAGE. The follower then takes the leader epochs and the
 producers from the remote segment before the leader's first local offset, and fetches only what comes after it.
-The replica fetcher uses this; the records before stay in remote storage only.
+Earlier records stay in remote storage only. The replica fetcher uses this module.
 Source: TierStateMachine.java@3.9.
 """
 
@@ -36,8 +36,8 @@ def epoch_before(local_start_offset: int, local_start_epoch: int, earlier_epoch:
 
 
 def auxiliary_segment(log: RemotePartitionLog, epoch: int, local_start_offset: int) -> RemoteLogSegmentMetadata | None:
-    """The segment that has the offset before ``local_start_offset``, which is of ``epoch`` (see ``epoch_before``). None
-    if the metadata that were read so far have none; ask again later.
+    """The segment that has the offset before ``local_start_offset``. ``epoch``: that offset's leader epoch (see
+    ``epoch_before``). None if the metadata that were read so far do not contain the segment; ask again later.
     """
     found = log.find(epoch, local_start_offset - 1)
     return None if found is None else found[0]
@@ -48,9 +48,9 @@ def auxiliary_start(
 ) -> AuxiliaryStart:
     """Where the follower begins.
 
-    After an unclean election, the end of the segment may be of a lost lineage; Kafka's follower then skips offsets.
-    ``leader_epoch`` and ``leader_end_offset`` tell: the leader's response to OffsetForLeaderEpoch for the last epoch of
-    the segment.
+    After an unclean election, the end of the segment may belong to a lost lineage; Kafka's follower then skips offsets.
+    ``leader_epoch`` and ``leader_end_offset`` reveal this. They are the leader's response to OffsetForLeaderEpoch for
+    the last epoch of the segment.
     """
     start = segment.end_offset + 1
     if leader_epoch == segment.leader_epochs[-1][0] and leader_end_offset >= start:
@@ -59,14 +59,14 @@ def auxiliary_start(
 
 
 def epochs_before(checkpoint: Lineage, start_offset: int) -> list[tuple[int, int]]:
-    """The leader epochs of a log that begins at ``start_offset``, of those in the segment's checkpoint."""
+    """The leader epochs in the segment's checkpoint that begin before ``start_offset``, the follower's first offset."""
     return [(epoch, start) for epoch, start in checkpoint if start < start_offset]
 
 
 def auxiliary_log_start(epochs: Lineage, leader_log_start_offset: int) -> int:
     """The follower's log start offset. ``epochs``: see ``epochs_before``.
 
-    It may be after the leader's: the leader that copied the segment had already deleted what lies before its first
-    epoch, and the present one does not know.
+    It may be after the leader's, because the leader that copied the segment had already deleted what lies before its
+    first epoch, and the present leader does not know this.
     """
     return max(leader_log_start_offset, epochs[0][1]) if epochs else leader_log_start_offset

@@ -1,9 +1,9 @@
-"""The leader epochs of a log, and what the remote log has of them. Pure.
+"""The leader epochs of a log, and which of their offsets the remote log has. Pure.
 
 A lineage is a list of (epoch, its first offset), ascending, as in ``leader-epoch-checkpoint``. Two brokers that have an
 offset in the same epoch have the same record there. After an unclean election, the remote log may also have segments of
 epochs, or of ends of epochs, that the new leader's lineage lacks; these are not read.
-A broker uses this for the log of a partition, and ``kafka-zk tier check`` has its own view in ``gaps``.
+Brokers use this module; ``kafka-zk tier check`` uses ``RemoteLogMetadata.gaps``.
 Source: RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, findHighestRemoteOffset@3.9.
 """
 
@@ -42,10 +42,11 @@ def epochs_within(lineage: Lineage, start: int, end: int) -> tuple[tuple[int, in
 
 
 def locate(log: RemotePartitionLog, lineage: Lineage, offset: int, end: int) -> RemoteExtent | None:
-    """Where to read ``offset``, and how far within its epoch; None if no readable segment has it.
+    """The segment that has ``offset``, and the last offset of the same epoch to read from it; None if no readable
+    segment has ``offset``.
 
-    ``end``: at most the log end offset. After an unclean election, the log may end within a segment, and have no later
-    epoch yet.
+    ``end``: a limit, at most the log end offset: after an unclean election, the log may end within a segment and have
+    no later epoch yet.
     """
     at = bisect_right(lineage, offset, key=lambda entry: entry[1])
     found = log.find(lineage[at - 1][0], offset) if at and offset < end else None

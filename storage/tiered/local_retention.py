@@ -1,4 +1,5 @@
-"""Which local segments of a tiered log are deleted: those beyond ``local.retention`` that are in remote storage. Pure.
+"""Selects the local segments of a tiered log to delete: those beyond ``local.retention`` that are in remote storage.
+Pure.
 
 A tiered log uses this instead of ``retention.count_deletable``. The log start offset stays; only the first local
 offset moves.
@@ -19,15 +20,15 @@ SAME_AS_TOTAL = -2
 
 class LocalDeletion(NamedTuple):
     """``segment_count``: how many segments to delete, oldest first, never the active one. ``rolls``: close the active
-    one, so that it can be copied. This is only if all others are deleted; otherwise each call would close a small
-    segment while remote storage is away."""
+    one, so that it can be copied. It is True only if all others are deleted; otherwise each call would close a small
+    segment while remote storage is unavailable."""
 
     segment_count: int
     rolls: bool
 
 
 def local_deletion(log: RemotePartitionLog, replica: TieredReplica, config: LogConfig, now_ms: int) -> LocalDeletion:
-    """What to delete of the local segments.
+    """Which local segments to delete.
 
     Segments before the log start offset are deleted in any case. A segment beyond the limits is kept while the remote
     log lacks any of its offsets, and so are all later ones.

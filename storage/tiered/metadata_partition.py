@@ -1,4 +1,4 @@
-"""Which partition of ``__remote_log_metadata`` has the records of a partition.
+"""Maps a partition to the partition of ``__remote_log_metadata`` that has its records.
 
 Source: RemoteLogMetadataTopicPartitioner.java, TopicIdPartition.java@3.9.
 """

@@ -1,8 +1,8 @@
 """The remote log of partitions, built from the records of ``__remote_log_metadata`` in their order. Pure.
 
-A lookup finds the segment that contains an offset of a leader epoch, as a broker does for a consumer. Of two segments
-that overlap in an epoch, the later one to be finished replaces the other if it contains all of it. The replaced one
-stays listed, because its objects exist until retention deletes them.
+A lookup finds the segment that contains an offset of a leader epoch, as a broker does for a consumer. If two segments
+overlap in an epoch, the one that was finished later replaces the other if it contains all of the other's offsets in the
+epoch. The replaced one stays listed, because its objects exist until retention deletes them.
 Source: RemoteLogMetadataCache.java, RemoteLogLeaderEpochState.java@3.9.
 """
 
@@ -72,7 +72,7 @@ class RemotePartitionLog:
         self._epochs: dict[int, _EpochSegments] = {}
 
     def apply(self, record: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate) -> bool:
-        """Returns False for a record that a broker drops: an illegal transition, or a segment without a beginning."""
+        """Returns False for a record that a broker drops: an illegal transition, or an update of an unknown segment."""
         key = record.segment_id.id
         known = self.segments.get(key)
         if record.state not in TRANSITIONS[None if known is None else known.state]:

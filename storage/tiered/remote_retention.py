@@ -1,9 +1,9 @@
-"""Which remote segments a leader deletes, and the log start offset that results. Pure.
+"""Selects the remote segments that a leader deletes, and computes the resulting log start offset. Pure.
 
-Unlike in Kafka, a segment is never deleted for its leader epochs alone. A lineage that was rebuilt from the local
+Unlike in Kafka, a segment is never deleted only because of its leader epochs. A lineage that was rebuilt from the local
 segments, after damage to ``leader-epoch-checkpoint``, lacks the epochs of all older data. Segments of a lost lineage,
-and those that others replaced, are deleted when the log start offset has passed them.
-The remote log manager makes the new log start offset durable, and only then deletes what the plan names.
+and those that others replaced, are deleted when the log start offset has passed them. The remote log manager makes the
+new log start offset durable, and only then deletes what the plan names.
 Source: RemoteLogManager.RLMExpirationTask.cleanupExpiredRemoteLogSegments@3.9.
 """
 
@@ -21,10 +21,10 @@ from kafka_zk.storage.tiered.tiered_replica import TieredReplica
 
 class RemoteDeletion(NamedTuple):
     """``log_start_offset``: at least the present one; it may be above the high watermark of a new leader, which then
-    deletes nothing yet. ``segments``: to delete when it is durable, in this order.
+    deletes nothing yet. ``segments``: to delete in this order, once that offset is durable.
 
-    Stop if DELETE_SEGMENT_STARTED of one cannot be written. The next leader may not know the log start offset; it
-    searches the first offset that can be read (``first_readable_offset``), and a gap must not come after it.
+    If DELETE_SEGMENT_STARTED of one cannot be written, stop: a next leader that does not know the log start offset
+    searches for the first readable offset (``first_readable_offset``), and no gap may come after it.
     """
 
     log_start_offset: int
@@ -80,13 +80,13 @@ def _start_after_retention(log: RemotePartitionLog, leader: TieredReplica, confi
 
 
 def _newest_ms(segment: RemoteLogSegmentMetadata) -> int:
-    """The timestamp by which the segment's age counts; without one, the time of its copy."""
+    """The timestamp from which the segment's age is counted; if it has none, the time of its copy."""
     return segment.event_timestamp_ms if segment.max_timestamp_ms < 0 else segment.max_timestamp_ms
 
 
 class _Readable(NamedTuple):
-    """What readers use of a segment, up to the offset ``last``. ``size_bytes``: also of local records before, which the
-    remote log lacks."""
+    """The part of a segment that readers use, up to the offset ``last``. ``size_bytes`` includes earlier local records
+    that the remote log lacks."""
 
     segment: RemoteLogSegmentMetadata
     last: int

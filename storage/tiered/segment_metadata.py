@@ -1,4 +1,4 @@
-"""What ``__remote_log_metadata`` says about remote segments, and the states that a segment may pass through.
+"""The content of ``__remote_log_metadata`` about remote segments, and the states that a segment may pass through.
 
 Source: KIP-405; RemoteLogSegmentMetadata.java, RemoteLogSegmentState.java, RemotePartitionDeleteState.java@3.9.
 """
@@ -27,7 +27,7 @@ TRANSITIONS = {
     _DELETING: (_DELETING, _DELETED),
     _DELETED: (_DELETED,),
 }
-"""State -> the states that may follow; None is a segment without metadata. A repeated state is no error."""
+"""State -> the states that may follow; None is a segment without metadata. A repeated state is allowed."""
 
 
 class RemotePartitionDeleteState(IntEnum):
@@ -70,9 +70,9 @@ class RemotePartitionDeleteMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RemoteLogSegmentMetadata:
-    """``end_offset`` is the last offset of the segment. ``max_timestamp_ms``: of its records; -1 if they have none.
-    ``leader_epochs``: (epoch, its first offset in the segment), ascending, at least one. ``size_bytes``: of the
-    ``.log``. ``custom_metadata``: what the storage plugin keeps here.
+    """``end_offset`` is the last offset of the segment. ``max_timestamp_ms``: the largest timestamp of its records; -1
+    if they have none. ``leader_epochs``: (epoch, its first offset in the segment), ascending, at least one.
+    ``size_bytes``: the size of the ``.log``. ``custom_metadata``: data of the storage plugin.
     """
 
     segment_id: RemoteLogSegmentId

@@ -21,7 +21,7 @@ class TieredStorage(NamedTuple):
 
 def open_storage(address: str) -> TieredStorage:
     """``address``: a folder, or s3://BUCKET/KEY.PREFIX (gs://, az://). A folder that contains
-    ``kafka-tiered-storage`` has Kafka's LocalTieredStorage, anything else has objects of Aiven's plugin.
+    ``kafka-tiered-storage`` was written by Kafka's LocalTieredStorage; anything else, by Aiven's plugin.
 
     Raises: ObjectStoreError.
     """

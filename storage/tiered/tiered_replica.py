@@ -1,4 +1,4 @@
-"""A snapshot of one replica's log, by which the copying and the deletion of its segments are decided. Pure."""
+"""A snapshot of one replica's log, from which copying and deletion of its segments are decided. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class TieredReplica(NamedTuple):
         return self.segments[-1].next_offset
 
     def local_bytes(self, start: int, end: int) -> int:
-        """About how many bytes the local records from ``start`` to before ``end`` have."""
+        """Approximate size of the local records from ``start`` to before ``end``."""
         total = 0
         for base, following, size_bytes, _ in self.segments:
             shared_count = min(end, following) - max(start, base)
