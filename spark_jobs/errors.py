@@ -12,7 +12,7 @@ class SourceError(Exception):
 
 
 class OptionError(SourceError, ValueError):
-    """An option is unknown, missing or contradicts another one."""
+    """An option is unknown or missing, or it contradicts another one."""
 
 
 class DataLoss(SourceError):
@@ -40,7 +40,8 @@ class WronglyAsked(ExtractionFailed):
 
 
 class ChangeRefused(ExtractionFailed):
-    """A change event has no key, no order or no known form, or a value out of its type's range."""
+    """A change event lacks a key or an order, has an unknown form, or has a value that its column's type cannot
+    hold."""
 
 
 class Undecodable(ExtractionFailed):
@@ -60,11 +61,11 @@ class GroupBusy(ExtractionFailed):
 
 
 class ForeignCommit(ExtractionFailed):
-    """Another client changed the offsets meanwhile. Nothing was published, and the staging folder was removed."""
+    """Another client has changed the offsets. Nothing was published, and the staging folder was removed."""
 
 
 class AuditFailed(SourceError):
-    """A table cannot be examined: it, one of its files or a column was not found, or is not understood."""
+    """A table cannot be examined: the table, one of its files or a column was not found, or is not understood."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Which columns of a table hold topic, partition and offset. Pure."""
+"""Finds the columns of a table that hold topic, partition and offset. Pure."""
 
 from collections.abc import Collection
 
@@ -23,7 +23,7 @@ _PATTERNS = (
 
 
 def columns_of(paths: Collection[str], topic: str | None, partition: str | None, offset: str | None) -> Columns:
-    """``paths``: of all columns of the table. The others: what the user named. Raises AuditFailed."""
+    """``paths``: all columns of the table. The other arguments are the names that the user gave. Raises AuditFailed."""
     for option, name in (("topic", topic), ("partition", partition), ("offset", offset)):
         if name is not None and name not in paths:
             raise AuditFailed(f"--{option}-column: the table has no column {name}, only {_some(paths)}")

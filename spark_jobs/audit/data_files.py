@@ -1,4 +1,4 @@
-"""A table's data files, as its metadata describe them. Pure."""
+"""A table's data files, as the table's metadata describe them. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ TOPIC, PARTITION, OFFSET = "topic", "partition", "offset"
 
 
 class Columns(NamedTuple):
-    """Paths with dots, as the table names them. ``topic``: None if the table has no such column."""
+    """The paths of the columns, with dots, as the table names them. ``topic``: None if the table has no such column."""
 
     topic: str | None
     partition: str
     offset: str
 
     def named(self) -> dict[str, str]:
-        """TOPIC, PARTITION and OFFSET, as far as they exist -> the column's path."""
+        """The paths of the columns by TOPIC, PARTITION and OFFSET, without columns that do not exist."""
         return {name: path for name, path in zip((TOPIC, PARTITION, OFFSET), self, strict=True) if path is not None}
 
 
 class Bounds(NamedTuple):
-    """The least and greatest value of a column in a file, both exact, and the number of nulls (None: not known)."""
+    """The exact minimum and maximum of a column in a file, and its number of nulls; None where not known."""
 
     low: Any
     high: Any
@@ -37,9 +37,9 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """``path``: as the file system has it. ``row_count``: None if only the file itself says. ``bounds``: by TOPIC,
-    PARTITION and OFFSET, as far as known. ``fixed``: values of columns that are in the file's folder, not in the file.
-    ``commit``: what added the file, empty if not known. ``size_bytes``: None if not known.
+    """``path``: in the file system's form. ``row_count``: None if only the file itself contains it. ``bounds``: by
+    TOPIC, PARTITION and OFFSET, where known. ``fixed``: the values of columns that only the name of the file's folder
+    contains. ``commit``: the commit that added the file, empty if not known. ``size_bytes``: None if not known.
     """
 
     path: str
@@ -53,10 +53,10 @@ class DataFile:
 def dense_run(
     row_count: int | None, bounds: Mapping[str, Bounds], fixed: Mapping[str, Any], topic: str | None
 ) -> Run | None:
-    """The offsets of a file or row group whose bounds and count agree; None if only its rows can say.
+    """The offsets of a file or row group, if its bounds and its row count agree; None if the rows must be read.
 
-    ``topic``: of a table without a column for it, else None. Bounds and count of one partition agree if there
-    are as many rows as offsets between the bounds.
+    ``topic``: the topic of a table that has no column for it, else None. They agree if all rows are of one partition,
+    and there are as many rows as offsets between the bounds.
     """
     offsets = bounds.get(OFFSET)
     tp = TopicPartition(_only(TOPIC, bounds, fixed, topic), _only(PARTITION, bounds, fixed, None))
@@ -70,12 +70,12 @@ def dense_run(
 
 
 def _is_whole(*values: Any) -> bool:
-    """Columns of other types may hold whole numbers, too, but the bounds of texts are not those of their numbers."""
+    """Other column types may contain whole numbers, too, but strings are not ordered like the numbers in them."""
     return all(isinstance(each, int) for each in values)
 
 
 def _only(name: str, bounds: Mapping[str, Bounds], fixed: Mapping[str, Any], default: Any) -> Any:
-    """The column's value if all rows have the same one, else None."""
+    """The column's value if all rows have the same value, else None."""
     if name in fixed:
         return fixed[name]
     found = bounds.get(name)

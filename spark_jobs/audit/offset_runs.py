@@ -1,6 +1,6 @@
-"""Offsets of one partition as runs without gaps, and what is missing or there more than once. Pure.
+"""Represents the offsets of one partition as runs, and finds offsets that are missing or present more than once. Pure.
 
-A run is (first, last), both included. The same offset twice in one file makes two runs.
+A run is (first, last), both included, without gaps. If an offset is in a file twice, the file has two runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Runs(NamedTuple):
-    """Arrays of equal length. ``files``: the number of the file that holds each run."""
+    """Runs as arrays of equal length. ``files``: the number of the file that holds each run."""
 
     firsts: Offsets
     lasts: Offsets
@@ -30,7 +30,8 @@ class Overlap(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """Arrays of equal length, ascending: offsets that no file has, and the files that end and begin beside them."""
+    """Runs of offsets that no file has, as ascending arrays of equal length, and the files before and after each
+    gap."""
 
     firsts: Offsets
     lasts: Offsets
@@ -39,7 +40,8 @@ class Gaps(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """``rows``: all copies; ``distinct``: the offsets that are there, which ``covered`` has as runs."""
+    """``rows``: number of rows, with all copies. ``distinct``: number of distinct offsets. ``covered``: the distinct
+    offsets as runs."""
 
     rows: int
     distinct: int
@@ -57,7 +59,8 @@ class Judged(NamedTuple):
 
 
 def split(offsets: Offsets) -> tuple[Offsets, Offsets]:
-    """The firsts and lasts of the runs that together hold exactly these offsets, in any order, copies included."""
+    """The firsts and lasts of the runs that together hold exactly these offsets, copies included. The offsets may be in
+    any order."""
     firsts, lasts = [], []
     left = np.sort(offsets)
     while left.size:
@@ -72,7 +75,7 @@ def split(offsets: Offsets) -> tuple[Offsets, Offsets]:
 
 
 def united(parts: Sequence[tuple[Offsets, Offsets]]) -> tuple[Offsets, Offsets]:
-    """Runs that together hold the offsets of all ``parts``, copies included, and as few as possible."""
+    """As few runs as possible that together hold the offsets of all ``parts``, copies included."""
     if len(parts) == 1:
         return parts[0]
     firsts, lasts = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -112,14 +115,14 @@ def judge(runs: Runs) -> Judged:
 
 
 def not_covered(offsets: Offsets, covered: tuple[Offsets, Offsets]) -> Offsets:
-    """Those of ``offsets`` that are in none of the runs, which ascend and do not overlap."""
+    """Those of ``offsets`` that are in none of the runs. The runs must ascend and not overlap."""
     firsts, lasts = covered
     at = np.searchsorted(firsts, offsets, side="right") - 1
     return offsets[(at < 0) | (offsets > lasts[at])]
 
 
 def neighbours(firsts: Offsets, lasts: Offsets, distance: int) -> tuple[Offsets, Offsets]:
-    """Join ascending runs with less than ``distance`` offsets between them."""
+    """Join ascending runs with fewer than ``distance`` offsets between them."""
     if not firsts.size:
         return firsts, lasts
     breaks = np.flatnonzero(firsts[1:] - lasts[:-1] > distance)
@@ -127,7 +130,7 @@ def neighbours(firsts: Offsets, lasts: Offsets, distance: int) -> tuple[Offsets,
 
 
 def _merged(overlaps: Iterable[Overlap]) -> list[Overlap]:
-    """Neighbours of the same two files become one."""
+    """Merge adjacent overlaps of the same two files."""
     found: list[Overlap] = []
     for each in overlaps:
         if found and found[-1][2:] == each[2:] and each.first <= found[-1].last + 1:

@@ -1,4 +1,4 @@
-"""What a reader of a table format returns."""
+"""The values that the reader of any table format returns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from kafka_zk.spark_jobs.audit.data_files import Columns, DataFile
 
 
 class ColumnChoice(NamedTuple):
-    """The columns that the user named; None: to be recognized by their names."""
+    """The columns that the user named; None for a column that must be recognized by its name."""
 
     topic: str | None = None
     partition: str | None = None
@@ -24,16 +24,16 @@ class Removed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """As far as the table still knows it. ``added``: the commits that added files, by path."""
+    """A table's history, as far as the table still has it. ``added``: the commits that added files, by path."""
 
     added: Mapping[str, str] = field(default_factory=dict)
     removed: Sequence[Removed] = ()
 
 
 class Table(Protocol):
-    """``name``: in SQL, empty without SQL. ``file_columns``: ``columns`` as the files name them. ``field_ids``:
-    of the columns by TOPIC, PARTITION and OFFSET; they count before names. ``not_checked``: sentences about what is not
-    understood.
+    """``name``: the table's name in SQL, empty if it has none. ``file_columns``: ``columns`` as the files name them.
+    ``field_ids``: the columns' ids by TOPIC, PARTITION and OFFSET; they take precedence over names. ``not_checked``:
+    sentences about features that the audit does not understand.
     """
 
     format: str
@@ -45,5 +45,5 @@ class Table(Protocol):
     not_checked: Sequence[str]
 
     def history(self) -> History:
-        """Reads more than ``files`` needed. Raises AuditFailed, OSError."""
+        """The table's history, which needs further reads. Raises AuditFailed, OSError."""
         ...

@@ -1,4 +1,4 @@
-"""Which offsets the files of a table hold: from statistics first, from rows where those disagree or overlap."""
+"""Finds the offsets in the files of a table: from statistics, or from rows where the statistics disagree or overlap."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -12,15 +12,15 @@ from kafka_zk.spark_jobs.audit.table import Table
 from kafka_zk.spark_jobs.errors import AuditFailed
 
 ForEach = Callable[[Callable[[int], FileRows], Sequence[int]], Iterable[FileRows]]
-"""As ``map``: the results in order. It may read several files at once."""
+"""Like ``map``: returns the results in order, but may read several files in parallel."""
 _MOST_RUNS = 10_000_000
-"""Together they take about 1 GB of memory."""
+"""Maximum number of runs; they take about 1 GB of memory."""
 
 
 class TableRows:
-    """``files``: those that exist, each once; a file's number is its index. ``topic``: only its rows count, and
-    without a column for the topic all rows are its; empty: all topics. ``read_all``: no statistics are trusted.
-    ``unreadable``: damaged files by number, with the reason.
+    """``files``: the table's files that exist, each once; a file's number is its index. ``topic``: only rows of this
+    topic count, or all rows if the table has no topic column; empty: all topics. ``read_all``: no statistics are
+    trusted. ``unreadable``: damaged files by number, with the reason.
 
     Raises AuditFailed, OSError.
     """
@@ -56,7 +56,7 @@ class TableRows:
 
     @property
     def by_bounds_count(self) -> int:
-        """Of files whose offsets are known, in part at least, from statistics only."""
+        """Number of files whose offsets are known, at least in part, only from statistics."""
         return sum(not all(piece.is_read for piece in each.pieces) for each in self.found.values())
 
     def row_count_of(self, number: int) -> int:

@@ -1,4 +1,4 @@
-"""What the topic itself has, of committed records. Gaps of its own come from aborts, compaction and retention."""
+"""Finds out which committed records the topic itself has. Aborts, compaction and retention may have left gaps in it."""
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -46,7 +46,7 @@ class TopicLog:
         return self._settings.client.bootstrap_servers
 
     def bounds(self, topics: Collection[str]) -> dict[TopicPartition, LogBounds]:
-        """Of all partitions of those topics that exist."""
+        """The bounds of all partitions of those topics that exist."""
         counts = self._cluster.partition_counts(topics)
         tps = [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
         starts, readable = (self._cluster.offsets(dict.fromkeys(tps, spec)) for spec in (EARLIEST, LATEST))
@@ -59,7 +59,7 @@ class TopicLog:
     def missing(
         self, tp: TopicPartition, gaps: tuple[Offsets, Offsets], covered: tuple[Offsets, Offsets]
     ) -> tuple[Offsets, Offsets]:
-        """The records in the topic that are in none of the runs ``covered``, as runs. Reads the topic at ``gaps``."""
+        """Runs of the topic's records that are in none of the runs ``covered``. Reads the topic only at ``gaps``."""
         found = [np.empty(0, np.int64)]
         firsts, lasts = gaps
         for first, last in zip(*offset_runs.neighbours(firsts, lasts, _NEAR), strict=True):

@@ -1,4 +1,4 @@
-"""One change of one row, as the readers produce it and ``key_states.py`` merges it.
+"""One change of one row. The readers produce changes, and ``key_states.py`` merges them.
 
 A position is a tuple of integers that the source database assigned: ``(lsn,)`` for PostgreSQL, ``(file, pos, row)`` for
 MariaDB and MySQL, ``()`` for records that carry none. The rank of a change is its position, then its offset.
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 DEBEZIUM, KEYED = "debezium", "keyed"
 MODES = (DEBEZIUM, KEYED)
-"""How records say what changed: events of Debezium, or rows and tombstones."""
+"""The forms in which records describe changes: Debezium events, or rows and tombstones."""
 Position = tuple[int, ...]
 Key = str
-"""The columns of a key as JSON with sorted names: equal keys are equal texts."""
+"""The columns of a key as JSON with sorted names, so that equal keys are equal strings."""
 
 
 class Op(enum.Enum):
     UPSERT = "upsert"
     DELETE = "delete"
-    TRUNCATE = "truncate"  # all rows whose position is not newer
+    TRUNCATE = "truncate"  # deletes all rows whose position is not newer
 
 
 class Rank(NamedTuple):
@@ -34,8 +34,8 @@ class Rank(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Change:
     """``columns``: the known values; columns that the record lacks are absent. ``placeholders``: the columns whose
-    unchanged value the connector did not send. ``moved_from``, ``moved_to``: the other key of a changed primary key.
-    A truncate has no key.
+    unchanged value the connector did not send. ``moved_from``, ``moved_to``: the old and the new key, if the primary
+    key has changed; each is set in the event of the other key. A truncate has no key.
     """
 
     op: Op

@@ -1,4 +1,4 @@
-"""Fold a round's changes into one change for each key. Pure.
+"""Folds a round's changes into one change for each key. Pure.
 
     fold = Fold(states_of_the_keys_in_the_table, truncated_at)
     for change in changes:
@@ -6,8 +6,9 @@
     fold.results()        # what the table must do
     fold.states           # what to keep with its rows, and for deleted keys
 
-Changes of a partition come in the order of its offsets; partitions may come in any order. The states must contain all
-keys of ``Change.key``, ``moved_from`` and ``moved_to``, and the heirs in the states of these, if the table knows them.
+The changes of one partition must be applied in offset order; partitions may come in any order. The caller must pass the
+table's states for all keys in ``Change.key``, ``moved_from`` and ``moved_to``, and for the heirs that these states
+name.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from kafka_zk.spark_jobs.errors import ChangeRefused
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """``row``: all known columns. ``changed``: those that differ from the table's."""
+    """``row``: all known columns. ``changed``: the columns that differ from the table's row."""
 
     key: Key
     row: Mapping[str, Any]
@@ -36,8 +37,8 @@ class Delete:
 
 
 class Fold:
-    """``truncated_at``: position of the table's newest truncate, None without one. After the changes, the table must
-    also delete each row of another key whose position is not newer.
+    """``truncated_at``: the position of the table's newest truncate; None if it was never truncated. After the changes,
+    the table must also delete all rows of unchanged keys that are not newer than this position.
     """
 
     def __init__(self, states: Mapping[Key, KeyState], truncated_at: Position | None = None) -> None:
@@ -45,7 +46,7 @@ class Fold:
         self._truncated_before = truncated_at
         self.truncated_at = truncated_at
         self.states: dict[Key, KeyState] = {}
-        """Those of the changed keys."""
+        """The states of the changed keys."""
 
     def apply(self, change: Change) -> None:
         """Raises ChangeRefused."""
@@ -61,7 +62,7 @@ class Fold:
             self._bequeath(old, old.claimed_by(Claim(change.key, change.rank, change.placeholders)))
 
     def results(self) -> list[Upsert | Delete]:
-        """One for each key that has a row, or had one in the table."""
+        """One result for each key that has a row, or had a row in the table."""
         found: list[Upsert | Delete] = []
         for key, state in sorted(self.states.items()):
             before = self._before[key].row(self._truncated_before) if key in self._before else None

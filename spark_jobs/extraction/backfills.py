@@ -1,4 +1,4 @@
-"""What only backfills need: one target for each, and sentences about a run that found nothing. Pure.
+"""Checks and messages for backfills: each has one target, and a run may find nothing. Pure.
 
 A backfill's progress is in a group of its own, see ``Extraction.progress_group``.
 """
@@ -12,9 +12,10 @@ from kafka_zk.spark_jobs.extraction.steps import has_begun
 
 
 def check_target(last: Manifest, target: str, format: str, in_table: bool) -> None:
-    """A backfill has one target; otherwise its records would be in two. Raises WronglyAsked.
+    """Check that a backfill keeps its target, so that its records are not divided between two targets. Raises
+    WronglyAsked.
 
-    ``target``: as Spark names it. ``in_table``: as in ``has_begun``.
+    ``target``: as Spark names it. ``in_table``: the table has the last manifest's commit.
     """
     if has_begun(last, in_table) and (last.target, last.format) != (target, format):
         raise WronglyAsked(
@@ -26,7 +27,7 @@ def check_target(last: Manifest, target: str, format: str, in_table: bool) -> No
 def may_have_another_target(last: Manifest, extraction: Extraction, working_folder: str) -> bool:
     """True if only Spark can tell whether the extraction has the target of the last run.
 
-    A name without a scheme is taken for a local folder; Spark knows whether it is.
+    A name without a scheme is taken for a local folder; only Spark knows whether it is one.
     """
     target = extraction.target.rstrip("/")
     if ":" not in target:

@@ -22,10 +22,9 @@ def check_included(included: Sequence[str]) -> None:
 
 
 def with_included(frame: Any, included: Sequence[str]) -> Any:
-    """``frame``: the source's, with headers if they are needed.
-
-    ``headers`` is a map of bytes. Of several headers with the same key, the last one counts, as in Kafka's
-    ``lastHeader``. ``timestamp_type`` is CreateTime, LogAppendTime, or null for records without a timestamp.
+    """``frame``: the source's frame, with headers if they are needed. ``headers`` is a map of bytes. If several headers
+    have the same key, the last one counts, as in Kafka's ``lastHeader``. ``timestamp_type`` is CreateTime,
+    LogAppendTime, or null for records without a timestamp.
     """
     from pyspark.sql import functions as f
 
@@ -46,12 +45,12 @@ _LAST_HEADERS = (
 
 
 def filtered(frame: Any, where: str | None) -> Any:
-    """The condition is true, neither false nor null."""
+    """Keep the rows for which the condition is true, neither false nor null."""
     return frame if where is None else frame.where(where)
 
 
 def plain_columns(select: str | None, available: Sequence[str]) -> list[str] | None:
-    """The columns that --select names; None if it has anything else. Upper and lower case do not matter to Spark."""
+    """The columns that --select names; None if --select contains anything else. Spark ignores case."""
     if select is None or select.strip() == "*":
         return list(available)
     own_names = {name.lower(): name for name in available}
@@ -71,7 +70,7 @@ def summarizes(frame: Any) -> bool:
 
 
 def selected(spark: Any, frame: Any, select: str | None) -> Any:
-    """``select`` has the expressions between SELECT and FROM."""
+    """``select``: the expressions between SELECT and FROM."""
     if select is None:
         return frame
     view = f"kafka_zk_{random_uuid(SYSTEM_RANDOM).hex}"

@@ -1,9 +1,9 @@
-"""``kafka-zk lake compact``: merge many small Parquet files of range folders into few, in a new folder.
+"""``kafka-zk lake compact``: merges many small Parquet files of range folders into a few files in a new folder.
 
 The new folder lists the folders that it replaces (``replaces`` in ``inventory.py``). It is staged and published like a
-range, and then the old ones are removed. Readers that use the descriptions (``current_folders``) see every record
+range; then the old folders are removed. Readers that use the descriptions (``current_folders``) see every record
 exactly once at any moment; readers that list files see records twice until the old folders are removed. A compaction is
-a member of its group (``compaction_job.py``), so no extraction or other compaction of the group runs meanwhile.
+a member of its group (``compaction_job.py``), so no extraction or other compaction of the group runs at that time.
 
     killed before the staging is complete   the next compaction removes it
     killed during or after the publication  the next one finishes it, and removes the old folders
@@ -40,7 +40,8 @@ class Rewriter(Protocol):
 
 @dataclass(frozen=True)
 class Compacted:
-    """``folder``: empty if there is no new one. ``finished``: folders of an earlier compaction."""
+    """``folder``: the new folder, empty if there was nothing to merge. ``finished``: folders of an earlier compaction
+    that this compaction published."""
 
     folder: str
     replaced: tuple[str, ...]
@@ -96,7 +97,7 @@ def _rewrite(
 
 
 def chosen(current: Mapping[str, Inventory], group: str, target_file_bytes: int) -> dict[str, Inventory]:
-    """The group's Parquet folders with an average file below half of the target size.
+    """The group's Parquet folders whose average file is smaller than half of the target size.
 
     Only folders with the same partition columns can be merged: the largest such set is chosen, and folders without
     files belong to any set.
@@ -124,7 +125,7 @@ def merged(ranges: list[OffsetRange]) -> list[OffsetRange]:
 
 
 def current_folders(folders: RangeFolders, target: str) -> list[str]:
-    """The folders that together contain every record once; those without a description are left out."""
+    """The folders that together contain every record once; folders without a description are left out."""
     found = {name: each for name, each in folders.found(target).items() if each is not None}
     return [f"{target}/{name}" for name in sorted(inventories.current(found))]
 
@@ -135,7 +136,7 @@ def _remove_replaced(folders: RangeFolders, target: str, found: Mapping[str, Inv
 
 
 def _finish(folders: RangeFolders, target: str, prefix: str) -> tuple[str, ...]:
-    """Finish the publication that an earlier compaction began, and remove its other staged folders."""
+    """Finish the publication that an earlier compaction began, and remove the group's other staged compactions."""
     staging = f"{target}/{STAGING_FOLDER}"
     left = {path.partition("/")[0].removesuffix(".json") for path, _ in folders.files.walk(staging)}
     finished = []

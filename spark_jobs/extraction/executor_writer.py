@@ -22,7 +22,7 @@ from kafka_zk.spark_jobs.values.avro_types import parse_avro_schema
 
 
 class ExecutorWriter:
-    """``frames``: the same extraction with Spark, which defines its columns."""
+    """``frames``: the same extraction with Spark, which defines the columns."""
 
     def __init__(self, spark: Any, extraction: Extraction, frames: RecordFrames) -> None:
         self._spark = spark
@@ -38,7 +38,7 @@ class ExecutorWriter:
         )  # fmt: skip
 
     def write(self, staging: str, tasks: ReadTasks, bootstrap_servers: str, file: FileSpec | None = None) -> Staged:
-        """``file``: that of a table; None for a folder's. Raises Spark's errors and OSError."""
+        """``file``: the format of a table's files; None for a folder's files. Raises Spark's errors and OSError."""
         folder = job.local_path(staging)
         written = self._frames.empty().schema
         terms = self._extraction.partition_by

@@ -1,4 +1,4 @@
-"""The lake of files: executors or Spark write the staging folder, and ``range_folders.py`` publishes it.
+"""A lake of plain files: executors or Spark write the staging folder, and ``range_folders.py`` publishes it.
 
 Folders are in Spark's Hadoop file systems; ``stores.py`` defines how each kind of store publishes.
 """
@@ -40,7 +40,8 @@ _COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
 class FileLake:
-    """Can also handle folders of earlier runs, because every manifest names its target."""
+    """Folders in Hadoop's file systems. Also handles folders of earlier runs, because every manifest names its
+    target."""
 
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._spark = spark
@@ -53,7 +54,7 @@ class FileLake:
 
     @property
     def cores(self) -> int:
-        """Number of tasks that Spark runs at a time now; executors may come and go."""
+        """Number of tasks that Spark can currently run at a time; executors may come and go."""
         return int(self._spark.sparkContext.defaultParallelism)
 
     def qualified(self, folder: str) -> str:
@@ -88,7 +89,7 @@ class FileLake:
         return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
     def staged_files(self, manifest: Manifest) -> list[StagedFile]:
-        """Those of executors. Raises ExtractionFailed if some are gone."""
+        """The files that executors staged. Raises ExtractionFailed if some are gone."""
         return staged_files(local_path(self._folders.staging(manifest)), self._folders.staged(manifest))
 
     def stage(
@@ -96,9 +97,10 @@ class FileLake:
     ) -> Staged:
         """Write the tasks' records to the staging folder, and describe the result.
 
-        ``table``: what the files of a table need, or why Spark's writer must write them; None if they need nothing.
+        ``table``: the format that a table's files need, or why Spark's writer must write them; None if they need
+        nothing special.
         """
-        self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
+        self._progress(0, sum(tasks.sizes))  # Spark needs seconds to begin its first task
         staging = self._folders.staging(manifest)
         with JobProgress(self._spark, staging, tasks.sizes, self._progress):
             told = table if isinstance(table, str) else None
@@ -117,7 +119,7 @@ class FileLake:
         writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
         if terms:
             writer = writer.partitionBy(*partitioning.columns(terms))
-        if publication(manifest.target) is Publication.COPY:  # with COPY, a rename copies the data: avoid one
+        if publication(manifest.target) is Publication.COPY:  # there, the other committer's rename copies the data
             writer = writer.option(_COMMITTER, "2")
         with (
             file_sizes.aiming_at(self._spark, self._extraction.target_file_bytes),
@@ -147,5 +149,6 @@ class FileLake:
         self._folders.discard(manifest)
 
     def attempts(self, target: str, prefix: str) -> list[Manifest]:
-        """What attempts whose names begin with ``prefix`` have staged in the folder ``target``, or left there."""
+        """The manifests of all that attempts whose names begin with ``prefix`` have staged in the folder ``target``,
+        including leftovers."""
         return self._folders.attempts(target, prefix)

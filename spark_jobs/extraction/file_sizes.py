@@ -1,7 +1,7 @@
 """``--target-file-size``: redistributes records among the writing tasks.
 
-Spark does this (REBALANCE with adaptive execution): it merges small tasks and splits large ones by their output bytes
-before compression. It costs one shuffle of all records.
+Spark does the work (REBALANCE with adaptive execution): it merges small tasks and splits large ones, by their output
+bytes before compression. This costs one shuffle of all records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG, is_tabl
 
 _PLACE = ("topic", "partition", "offset")
 _PROPERTIES = {DELTA: "delta.targetFileSize", ICEBERG: "write.target-file-size-bytes"}
-"""The corresponding properties of the tables."""
+"""The table properties that correspond to the option."""
 
 
 def check(target_file_bytes: int | None, format: str) -> None:
@@ -23,7 +23,7 @@ def check(target_file_bytes: int | None, format: str) -> None:
 
 
 def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
-    """Redistribute the records: those of one folder together, sorted by their place in the topic."""
+    """Redistribute the records, so that records of one folder are together, sorted by their place in the topic."""
     together = [f"`{name.replace('`', '``')}`" for name in partitioned_by]
     order = [*together, *(name for name in _PLACE if name in frame.columns)]
     spread = frame.hint("rebalance", *together)
@@ -32,7 +32,7 @@ def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
 
 @contextmanager
 def aiming_at(spark: Any, target_file_bytes: int | None) -> Iterator[None]:
-    """``rebalanced`` creates tasks of this size in the block."""
+    """In the block, ``rebalanced`` creates tasks of this size."""
     if target_file_bytes is None:
         yield
         return

@@ -104,9 +104,9 @@ class HadoopFiles:
             stream.close()
 
     def write(self, uri: str, document: Mapping[str, Any]) -> None:
-        """Write JSON; the file is complete or absent, even if the process is killed.
+        """Write JSON. The file is complete or absent, even if the process is killed.
 
-        A temporary file is renamed; an object store, which copies it, shows an object only when it is complete.
+        A temporary file is renamed. An object store copies it instead, but shows an object only when it is complete.
         """
         path, files = self._found(uri)
         partial = self._path(f"{uri}.partial")
@@ -125,7 +125,8 @@ class HadoopFiles:
 
 
 def rename_local_folder(source: str, target: str) -> bool:
-    """As ``rename_folder``. Hadoop would copy the folder into a target that appears after its check."""
+    """Like ``rename_folder``, but without Hadoop, which would copy the folder into a target that appears after its
+    check."""
     try:
         os.rename(source, target)
     except OSError as error:

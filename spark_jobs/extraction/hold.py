@@ -49,7 +49,7 @@ class GroupHold:
         await self._client.create(path, consumers.encode_registration(registration), ephemeral=True)
 
     async def elders(self) -> list[str]:
-        """Live members that joined before this one. Of several jobs that start together, only the first has none."""
+        """Live members that joined before this member. If several jobs start together, only the first has no elders."""
         members = await self._members.members()
         own = members.get(self._consumer_id)
         return [name for name, each in members.items() if own is None or each.czxid < own.czxid]
@@ -77,8 +77,8 @@ class GroupHold:
     async def read_manifest(self) -> Manifest | None:
         """Read the manifest of the last run.
 
-        Raises: InvalidZnode; ForeignCommit if a claim was lost. Without this check, the run would judge another run's
-        manifest by outdated offsets, and a table could get records twice.
+        Raises: InvalidZnode; ForeignCommit if a claim was lost. Without this check, the run would compare another run's
+        manifest with outdated offsets, and a table could get records twice.
         """
         try:
             data, stat = await self._client.get(self._path)
@@ -89,7 +89,7 @@ class GroupHold:
         return None if data is None else manifests.decode(self._path, data)
 
     async def written_manifest(self) -> WrittenManifest | None:
-        """The manifest for readers, and when it was written. Raises InvalidZnode."""
+        """The manifest, and when it was written, for callers that only read. Raises InvalidZnode."""
         try:
             data, stat = await self._client.get(self._path)
         except NoNode:
@@ -144,7 +144,7 @@ class GroupHold:
             try:
                 await self._client.multi(operations)
                 break
-            except (ConnectionLoss, SessionLost):  # versions fence the write, not the session: repeat it
+            except (ConnectionLoss, SessionLost):  # repeat it: versions fence the write, not the session
                 in_doubt = True
             except MultiFailed as failed:
                 if in_doubt and await self._written(data):
@@ -154,7 +154,7 @@ class GroupHold:
         self._tokens.update({tp: self._tokens[tp] + 1 for tp in offsets})
 
     async def _written(self, data: bytes) -> bool:
-        """True if a multi without response was applied: then the manifest names this run's attempt."""
+        """True if a multi without a response was applied, that is, if the manifest is this run's."""
         try:
             present, stat = await retry_until_connected(self._client, lambda: self._client.get(self._path))
         except NoNode:

@@ -1,10 +1,10 @@
-"""The content of a range folder: ranges, record count, files. Written when the staging is complete.
+"""The inventory of a range folder: its ranges, record count and files. It is written when the staging is complete.
 
     <target>/_kafka_zk_staging/<name>-<attempt>.json    beside the staging folder
-    <target>/<name>/_kafka_zk_range.json in the published folder, which is then complete
+    <target>/<name>/_kafka_zk_range.json                in the published folder, which is then complete
 
-The publication and ``kafka-zk lake verify`` use its file names instead of listing the folder. Spark and other readers
-ignore names with a leading underscore.
+The publication and ``kafka-zk lake verify`` use the file names in the inventory instead of listing the folder. Spark
+and other readers ignore names with a leading underscore.
 """
 
 import json
@@ -21,7 +21,7 @@ FILE_NAME = "_kafka_zk_range.json"
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """``files``: paths in the folder and sizes in bytes. ``replaces``: names of folders whose records this one
+    """``files``: paths in the folder and sizes in bytes. ``replaces``: names of the folders whose records this folder
     contains.
     """
 

@@ -1,7 +1,7 @@
 """``--key-format``: how the bytes of a key become the column ``key``.
 
-Without ``--decode`` and ``--value-format`` keys are bytes by default, otherwise text. A key that does not have the
-format is undecodable, like a value.
+By default, keys are bytes without ``--decode`` and ``--value-format``, and text with either. A key that does not have
+the format is undecodable, like a value.
 """
 
 from typing import Any, NamedTuple
@@ -17,14 +17,14 @@ _OF_REGISTRY = (AVRO, PROTOBUF, JSON_SCHEMA)
 
 
 def meaning(key_format: str) -> str:
-    """Describe decodable keys."""
+    """Describe keys that can be decoded, for messages."""
     if key_format == STRING:
         return "UTF-8 text"
     return f"of type {key_format}" if key_format in NUMBERS else key_format
 
 
 class Keys(NamedTuple):
-    """``decode``: as for ``decoding.decoded``; None keeps bytes. ``meaning``: describes decodable keys."""
+    """``decode``: as for ``decoding.decoded``; None keeps bytes. ``meaning``: describes keys that can be decoded."""
 
     decode: Any
     schema: str | None
@@ -32,7 +32,7 @@ class Keys(NamedTuple):
 
     @property
     def misfit(self) -> str:
-        """Why a key is undecodable, without what its decoder says."""
+        """Why a key is undecodable, without the decoder's message."""
         return f"the key is not {self.meaning}"
 
 

@@ -1,14 +1,14 @@
-"""An extraction's ranges, target and state. The znode survives crashes.
+"""An extraction's ranges, target and state, in a znode that survives crashes.
 
     /consumers/<group>/kafka-zk/extraction
     {"version":1,"state":"planned","ranges":{"flights":{"0":["0","42110"]}},"target":"file:/data/flights",
      "name":"range=flights@0-42110-5d41402a","staging":"_kafka_zk_staging/…","format":"parquet","timestamp":"1795…",
      "writer":"9f3c…","sequence":"17","keyFormat":"string"}
 
-Longs are strings, as everywhere in this project's znodes. The name depends only on the ranges: ranges that are repeated
-after a crash have the same name, and different ranges have different names. ``writer`` (of the group, created with its
-first manifest) and ``sequence`` (the number of the plan) identify a table's commits; ranges that are repeated after a
-crash keep both. ``keyFormat`` is the format in which the group's keys are decoded; empty if it never was one.
+Longs are strings, as everywhere in this project's znodes. The name depends only on the ranges, so ranges that are
+repeated after a crash have the same name, and different ranges have different names. ``writer`` (the group's, created
+with its first manifest) and ``sequence`` (the plan's number) identify a table's commits; ranges that are repeated after
+a crash keep both. ``keyFormat`` is the format in which the group's keys are decoded; empty if keys were never decoded.
 """
 
 import enum
@@ -24,7 +24,7 @@ from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 STAGING_FOLDER = "_kafka_zk_staging"  # Spark ignores names with a leading underscore
 
 APPLICATION_PREFIX = "kafka-zk-"
-"""Begins the names of the application transactions of Delta tables; the writer follows."""
+"""Prefix of the names of Delta's application transactions; the writer's name follows."""
 
 
 class State(enum.StrEnum):
@@ -49,7 +49,7 @@ class Manifest:
 
     @classmethod
     def of_staging(cls, target: str, name: str, staging: str, format: str) -> "Manifest":
-        """The manifest of a staging folder, without ranges: the folder's description contains them."""
+        """The manifest of a staging folder, without the ranges, which the folder's inventory contains."""
         return cls(State.COMMITTED, (), target, name, staging, format, 0)
 
     @property

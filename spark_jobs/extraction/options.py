@@ -1,4 +1,4 @@
-"""What an extraction's options must fulfil, as far as that needs no other system."""
+"""Checks an extraction's options, as far as possible without contacting another system."""
 
 from typing import Any
 

@@ -82,7 +82,7 @@ def columns(terms: Sequence[str]) -> list[str]:
 
 
 def with_columns(frame: Any, terms: Sequence[str]) -> Any:
-    """Adds the text columns of the transforms."""
+    """Add the text columns of the transforms."""
     from pyspark.sql import functions as f
 
     types = {field.name: field.dataType.typeName() for field in frame.schema}

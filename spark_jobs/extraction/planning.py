@@ -1,4 +1,4 @@
-"""What to extract now, and the report. Pure except for requests to brokers."""
+"""Plans what to extract now, and makes the report. Pure, except for requests to brokers."""
 
 import hashlib
 import re
@@ -36,12 +36,13 @@ class Brokers(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Extraction:
-    """What to extract; the fields are the command line's options.
+    """The extraction to run; the fields are the command line's options.
 
-    ``zookeeper`` has the offsets; with ``bootstrap_servers`` instead the target has them (``in_table/``).
-    ``from_ms``: makes it a backfill of the records from this time to ``until_ms``, see ``progress_group``; both in ms
-    since the epoch. ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a
-    session timeout, because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
+    The offsets are in ``zookeeper``, or, if ``bootstrap_servers`` is given instead, in the target (``in_table/``).
+    ``from_ms``: makes the extraction a backfill of the records from this time to ``until_ms``, see ``progress_group``.
+    Both times are in ms since the epoch. ``until_ms``: None means now. ``wait_ms``: maximum time for other members to
+    leave, at least a session timeout, because a killed member stays registered that long. ``kafka``: options of Kafka's
+    clients.
     """
 
     zookeeper: str = ""
@@ -124,7 +125,7 @@ class Extraction:
 
     def _check_masks(self) -> None:
         masking.check(self.masks, self.mask_key)
-        refused = {  # they take the bytes that could not be decoded, or those before the merge, as they are
+        refused = {  # these write bytes unchanged: those that could not be decoded, or those before the merge
             "--dead-letter-topic": self.dead_letter_topic is not None,
             "--on-undecodable keep": self.on_undecodable == KEEP,
             "--cdc": self.cdc is not None,
@@ -144,10 +145,10 @@ class Extraction:
 
     @property
     def progress_group(self) -> str:
-        """The group whose offsets and manifest record what has been extracted: ``group``, or a backfill's own one.
+        """The group whose offsets and manifest record what has been extracted: ``group``, or a backfill's own group.
 
-        A backfill's group is named after its topics and times, so a run that repeats a killed one continues it, and the
-        offsets of ``group`` stay as they are.
+        A backfill's group is named after its topics and times, so that a repeated run continues where a killed run
+        ended. The offsets of ``group`` do not change.
         """
         if not self.is_backfill:
             return self.group
@@ -161,17 +162,17 @@ class Extraction:
 
     @property
     def keys_as(self) -> str:
-        """The format of keys; by default text, and bytes if values stay bytes."""
+        """The format of keys: by default text, or bytes if values stay bytes."""
         return self.key_format or (keys.BYTES if self.decoding is None else keys.STRING)
 
     @property
     def key_format_to_keep(self) -> str:
-        """The format that the group's later runs must have; none if key and value stay bytes by default."""
+        """The key format that the group's later runs must also use; empty if keys and values stay bytes by default."""
         return self.key_format or ("" if self.decoding is None else keys.STRING)
 
     @property
     def is_raw(self) -> bool:
-        """True if the columns are those of the source."""
+        """True if the written columns are the source's columns."""
         return self.decoding is None and self.keys_as == keys.BYTES and not self.metadata_prefix
 
 
@@ -187,12 +188,12 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class Report:
-    """``published``: the folders that appeared in the target, those of an earlier run first. ``lag_after``: number of
-    offsets between the end of each range and the end of its partition when the run was planned, in all.
+    """``published``: the folders that appeared in the target, an earlier run's folders first. ``lag_after``: the total
+    number of offsets from the ends of the ranges to the ends of their partitions at the time of the plan.
     ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
     ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
-    ``max_records``. ``writer``: who wrote the files, the executors or Spark, and why Spark; "" without new records.
-    ``brokers``: the addresses from which the cluster was read.
+    ``max_records``. ``writer``: whether the executors or Spark wrote the files, and why Spark had to; "" without new
+    records. ``brokers``: the bootstrap addresses.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -238,7 +239,7 @@ class Report:
 
 
 class Planning:
-    """The offsets that a run could extract. Brokers are asked once."""
+    """The offsets that a run could extract. Brokers are asked only once."""
 
     def __init__(self, extraction: Extraction, brokers: Brokers, offsets: Mapping[TopicPartition, int]) -> None:
         self._extraction = extraction

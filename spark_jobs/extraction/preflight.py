@@ -24,7 +24,7 @@ _CONNECT_TIMEOUT_S = 1.0
 
 
 def check_not_connect(master: str | None, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
-    """Raises WronglyAsked for a Spark Connect server, whose sessions have no Java that this process can call."""
+    """Raises WronglyAsked for a Spark Connect server, because its sessions have no Java process that can be called."""
     remote = config.get("spark.remote") or environ.get("SPARK_REMOTE")
     if remote or (master or "").startswith("sc://"):
         raise WronglyAsked(f"{remote or master} is a Spark Connect server: {WITHOUT_CONNECT}")

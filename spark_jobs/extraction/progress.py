@@ -14,7 +14,7 @@ Progress = Callable[[int, int], None]
 
 
 def silent(done: int, total: int) -> None:
-    """For runs without an observer, which do not poll Spark's progress."""
+    """The ``Progress`` of a run without an observer, which does not poll Spark."""
 
 
 HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
@@ -23,7 +23,7 @@ _POLL_S = 0.5
 _MOST_TASKS = 100_000
 _SUCCESS = "SUCCESS"
 _ROWS = "number of output rows"
-_NEWEST = 10  # recent executions to search, in case a notebook starts others meanwhile
+_NEWEST = 10  # recent executions to search, in case a notebook starts others in parallel
 _NOT_A_DIGIT = re.compile(r"\D")
 
 
@@ -79,7 +79,7 @@ class JobProgress:
         return {task.partitionId() for task in listed if task.status() == _SUCCESS}
 
     def _rows(self, job_ids: Sequence[int]) -> int:
-        """The scan's rows are the maximum of all parts of the plan."""
+        """The rows of the scan: the largest number in the plan."""
         store = self._spark._jsparkSession.sharedState().statusStore()
         oldest = max(0, store.executionsCount() - _NEWEST)
         most = 0

@@ -1,4 +1,4 @@
-"""An extraction's progress: a bar on a terminal, otherwise a line from time to time."""
+"""Shows an extraction's progress: as a bar on a terminal, otherwise as a line every ten seconds."""
 
 import sys
 from collections.abc import Callable, Iterator

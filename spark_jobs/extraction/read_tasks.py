@@ -1,4 +1,4 @@
-"""The ranges of each Spark task; small ranges share a task.
+"""Divides ranges among Spark tasks; small ranges share a task.
 
 The data source groups ranges by its options. This module uses the same numbers and functions, so progress and reports
 refer to the tasks that Spark runs.

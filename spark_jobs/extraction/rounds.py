@@ -31,7 +31,7 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class Round:
-    """The result of a round; without a report, it failed for the reason ``failure``."""
+    """The result of a round. A round without a report failed for the reason ``failure``."""
 
     number: int
     report: Report | None
@@ -46,8 +46,8 @@ class Round:
 class _Stop:
     """A request to stop, which a signal handler may set at any point of ``wait``.
 
-    A flag needs no lock. With ``threading.Event`` the handler would wait for the lock that the interrupted ``wait``
-    holds. ``SimpleQueue.get`` waits forever if its thread stands still until the timeout is over (CPython 3.11).
+    A flag needs no lock. With ``threading.Event``, the handler would wait for the lock that the interrupted ``wait``
+    holds. ``SimpleQueue.get`` would wait forever if its thread is suspended until the timeout is over (CPython 3.11).
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ def idle_report(extraction: Extraction, connections: Connections) -> Report | No
     """The report of a round without new records; None if there may be some.
 
     The check reads ZooKeeper and sends one ListOffsets request to each leader. The beginnings of logs are requested
-    only for partitions without an offset: a group at the end of a partition has lost nothing.
+    only for partitions without an offset, because a group at the end of a partition has lost nothing.
     """
     tps = _registered(extraction.topics, connections)
     hold = GroupHold(connections.zookeeper, extraction.progress_group, "")

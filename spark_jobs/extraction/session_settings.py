@@ -21,7 +21,7 @@ def set_to(spark: Any, wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def parquet_times_in_micros(spark: Any) -> Iterator[None]:
-    """Spark writes timestamps as INT64, not as its old INT96, unless the session asks for something else."""
+    """In the block, Spark writes timestamps as INT64, not as its old INT96, unless the session sets another format."""
     wanted = {} if spark.conf.get(_TIMES, None) else {_TIMES: "TIMESTAMP_MICROS"}
     with set_to(spark, wanted):
         yield

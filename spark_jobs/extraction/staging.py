@@ -1,4 +1,5 @@
-"""The step STAGE of an extraction: records to the staging folder, undecodable ones to the dead-letter topic."""
+"""The step STAGE of an extraction: writes records to the staging folder, and undecodable ones to the dead-letter
+topic."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -40,7 +41,7 @@ def stage(
     if told is not None:
         raise Undecodable(told)
     if topic is not None and staged.undecodable:
-        # Before the offsets move: a run that repeats the ranges finds the letters sent.
+        # Send before the offsets move: a run that repeats the ranges then finds that the letters were sent.
         letters = lake.undecodable(tasks, bootstrap_servers)
         sent = dead_letters.send(
             letters, staged.undecodable, manifest.ranges, topic=topic, group=asked.progress_group,

@@ -1,4 +1,4 @@
-"""How far a group's extractions are, without Spark: lag, last range, rate, and a plan that is not finished. Pure.
+"""The status of a group's extractions, without Spark: lag, last range, rate, and an unfinished plan. Pure.
 
 The group's offsets say what has been extracted, and its manifest what the last run did. ZooKeeper stamps each write of
 the manifest, so the time of its last write is the end of a run whose range is committed.
@@ -17,11 +17,12 @@ _COMMITTED = (State.COMMITTED, State.PUBLISHED)
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What ZooKeeper and the brokers know.
+    """The state that was read from ZooKeeper and the brokers.
 
-    ``offsets``: the group's, absent or -1 without one. ``outdated``: offsets of earlier topics of the same names.
-    ``log_starts``, ``log_ends`` (last stable offsets): a text instead says why one is unknown. ``written_ms``: when
-    the manifest was written, in ms since the epoch. ``members``: live members of the group.
+    ``offsets``: the group's offsets; absent or -1 where none is committed. ``outdated``: offsets of earlier topics of
+    the same names. ``log_starts``, ``log_ends`` (last stable offsets): a string instead of a number says why it is
+    unknown. ``written_ms``: when the manifest was written, in ms since the epoch. ``members``: live members of the
+    group.
     """
 
     group: str
@@ -36,10 +37,10 @@ class Observed:
 
 @dataclass(frozen=True)
 class PartitionStatus:
-    """``offset``: the next one to extract, None without one. ``lag``: offsets between it, or the log's beginning
-    without one, and the log's end; None if unknown. ``lost``: those of them that the log no longer has. ``last_from``
-    and ``last_until``: bounds in the last range, None outside of it. ``problem``: why the lag is unknown, or why the
-    next run will not continue at ``offset``.
+    """``offset``: the next offset to extract; None if none is committed. ``lag``: number of offsets from ``offset``, or
+    else from the log's beginning, to the log's end; None if unknown. ``lost``: how many of these the log no longer has.
+    ``last_from`` and ``last_until``: bounds in the last range; None if the partition is not in it. ``problem``: why the
+    lag is unknown, or why the next run will not continue at ``offset``.
     """
 
     topic: str
@@ -55,8 +56,8 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """The run that wrote the manifest. ``planned_ms``: by its own clock. ``written_ms``: of its last step, by
-    ZooKeeper's clock. ``offsets``: how many its ranges have.
+    """The run that wrote the manifest. ``planned_ms``: time of the plan, by the run's own clock. ``written_ms``: time
+    of its last step, by ZooKeeper's clock. ``offsets``: number of offsets in its ranges.
     """
 
     name: str
@@ -69,7 +70,7 @@ class RunStatus:
 
     @property
     def offsets_per_second(self) -> float | None:
-        """From the plan to the last step; None without a committed range, or if the clocks differ too much."""
+        """From the plan to the last step; None if no range was committed or the clocks differ too much."""
         if self.state not in _COMMITTED:
             return None
         duration_ms = self.written_ms - self.planned_ms
@@ -78,8 +79,8 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class GroupStatus:
-    """``last``: the run of the last committed range, None if the manifest has none, for example while a newer plan
-    stands in it. ``unfinished``: a run that is at work or was killed; the next run finishes or drops its attempt.
+    """``last``: the run of the last committed range, None if the manifest has none, for example while it contains a
+    newer plan. ``unfinished``: a run that is in progress or was killed; the next run finishes or drops its attempt.
     """
 
     group: str
@@ -90,7 +91,7 @@ class GroupStatus:
 
     @property
     def lag(self) -> int:
-        """Of all partitions whose lag is known."""
+        """The total lag of all partitions whose lag is known."""
         return sum(each.lag for each in self.partitions if each.lag is not None)
 
     @property

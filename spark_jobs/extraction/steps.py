@@ -7,11 +7,11 @@ records count as extracted, even if another run renames the staging folder. Befo
     killed before COMMIT   nothing moved: the next run extracts the same ranges again, into its own folder
     killed after COMMIT    the next run publishes the folder that the manifest names, then continues
 
-A plan does not bind later runs: a run for other ranges, because of new records or a limit, drops an attempt that was
-killed before COMMIT and plans its own. The target never contains records whose offsets have not moved, and never
-contains a record twice. If another client commits the group's offsets, their versions change, COMMIT is refused, and
-the staging folder is dropped. A claim changes the versions, too, so only one of two jobs that both believe to own a
-partition commits.
+A plan does not bind later runs. If a run has other ranges, because of new records or a limit, it drops an attempt that
+was killed before COMMIT and makes its own plan. The target never contains records whose offsets have not moved, and
+never contains a record twice. If another client commits the group's offsets, their versions change, COMMIT is refused,
+and the staging folder is dropped. A claim changes the versions, too, so only one of two jobs that both believe that
+they own a partition commits.
 
 A table (Delta, Iceberg) shows records by its own commit, which may be refused. Therefore the table changes first and
 the offsets follow: PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
@@ -20,7 +20,7 @@ the offsets follow: PUBLISH comes before COMMIT, and the table's commit names th
     killed before COMMIT   the table has the plan: the next run moves the offsets, then continues
     dropped                the plan's name is first used up in the table, so that a paused run cannot commit it later
 
-The steps are data, so the crash tests can kill a run at each.
+The steps are data, so that crash tests can kill a run at each step.
 """
 
 import enum
@@ -48,7 +48,7 @@ class Phase(enum.Enum):
 
 
 class Leftover(enum.Enum):
-    """How this run handles what an earlier one left in the manifest."""
+    """How this run handles what an earlier run left in the manifest."""
 
     NOTHING = "nothing"
     REPEAT = "the same ranges are extracted again"
@@ -58,14 +58,15 @@ class Leftover(enum.Enum):
 
 
 def has_begun(manifest: Manifest, in_table: bool) -> bool:
-    """False if no plan of the manifest's group can have made records visible. ``in_table``: as in ``leftover``."""
+    """False if certainly no plan of the manifest's group has made records visible. ``in_table``: the table has the
+    manifest's commit."""
     return in_table or manifest.sequence > 0 or manifest.state in (State.COMMITTED, State.PUBLISHED)
 
 
 def leftover(
     manifest: Manifest | None, offsets: Mapping[TopicPartition, int], target: str, format: str, in_table: bool = False
 ) -> Leftover:
-    """``offsets``: the group's, -1 for none; this run's claims protect them.
+    """``offsets``: the group's offsets (-1: none), which this run's claims protect.
 
     REPEAT applies to a run of the same ranges; other runs drop the attempt. ``in_table``: the table has the manifest's
     commit.

@@ -1,4 +1,4 @@
-"""How each class of store makes a staged range visible; decision 0017 has the classes."""
+"""How each class of store makes a staged range visible; decision 0017 describes the classes."""
 
 import enum
 import re

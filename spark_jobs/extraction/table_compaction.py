@@ -1,6 +1,6 @@
-"""Uses a table's own operation: Delta's OPTIMIZE, Iceberg's rewrite_data_files.
+"""Compacts a table with its format's operation: Delta's OPTIMIZE or Iceberg's rewrite_data_files.
 
-Both are commits that change no records. If two commits conflict, the format retries or refuses one.
+Both are commits that do not change records. If two commits conflict, the format retries or refuses one of them.
 """
 
 from dataclasses import dataclass

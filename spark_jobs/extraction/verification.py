@@ -15,7 +15,7 @@ from kafka_zk.spark_jobs.extraction.range_folders import Files, RangeFolders
 
 @dataclass(frozen=True)
 class Verified:
-    """``ends``: of the requested group's folders. ``faults``: sentences; empty without faults."""
+    """``ends``: the ends of the requested group's folders. ``faults``: a sentence for each fault."""
 
     folders: int
     files: int

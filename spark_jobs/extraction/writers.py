@@ -15,9 +15,10 @@ _FILE_SYSTEM = "file"
 CODEC = "spark.sql.parquet.compression.codec"
 _DEFAULT_CODEC = "snappy"
 _WRITERS_SETTINGS = ("spark.sql.parquet.", "spark.sql.files.maxRecordsPerFile", "parquet.")
-"""Spark gives its Parquet writer all settings of the session."""
+"""Spark passes all of the session's settings to its Parquet writer."""
 _NOT_THE_WRITERS = (CODEC, "spark.sql.parquet.fieldId.")
-"""Delta sets the latter in the session of its tables. Columns of an extraction have no field ids."""
+"""Settings that do not concern the writer's choice. Delta sets ``fieldId`` in the session; columns of an extraction do
+not have field ids."""
 
 
 def codec(settings: Mapping[str, str]) -> str:

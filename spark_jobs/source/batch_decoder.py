@@ -50,7 +50,7 @@ _CRC_TO_RECORDS = HEADER_SIZE - CRC_START
 _DECOMPRESSED_BYTES = 4 * 1024 * 1024
 """Compressed batches are decompressed together up to this size, because a call of the kernel costs as much as 16 KB."""
 OnUnreadable = Callable[[int, int, str], object]
-"""Called with the batch's first and last offset, and the reason."""
+"""Called with the first and last offset of the batch, and the reason."""
 Table = Any
 """An int64 array: one row per batch, with the columns of ``batch_kernel``."""
 
@@ -135,7 +135,7 @@ class BatchDecoder:
         self._check_crcs = check_crcs
 
     def feed(self, fetched: Fetched, aborted: Sequence[AbortedTransaction] = ()) -> Iterator[pa.RecordBatch]:
-        """Complete record batches; ``finish`` yields the rest.
+        """Yield complete Arrow batches; ``finish`` yields the rest.
 
         Raises: CorruptRecord, InvalidRecord, UnsupportedCompression.
         """

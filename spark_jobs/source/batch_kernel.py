@@ -41,7 +41,7 @@ def _integer(data, position, size):  # type: ignore[no-untyped-def]
 def read_headers(data, position, table):  # type: ignore[no-untyped-def]
     """Fill the table with the whole batches from ``position`` on. Returns their number and end position.
 
-    Stops at the end of the data, a partial batch, another magic than 2, or an invalid length. The table must have a row
+    Stops at the end of the data, a partial batch, a magic other than 2, or an invalid length. The table must have a row
     for every HEADER_SIZE bytes.
     """
     count = 0

@@ -81,7 +81,7 @@ class KafkaZkDataSource(DataSource):
 class _RefusedStream(DataSourceStreamReader):
     """Raises an OptionError at Spark's first request.
 
-    PySpark 4.3 stops the reader also if it could not be made, and then reports only that there is none.
+    PySpark 4.3 also stops a reader that could not be created, and then reports only that there is none.
     """
 
     def __init__(self, error: OptionError) -> None:

@@ -80,7 +80,7 @@ class Driver:
         return planner.tasks(self._options, ranges)
 
     def committed(self, wanted: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The group's offsets in ZooKeeper; partitions without one are omitted."""
+        """The group's offsets in ZooKeeper; partitions without an offset are omitted."""
         stored = run_blocking(self._group_offsets().fetch(wanted))
         return {tp: each.offset for tp, each in stored.items() if each.offset >= 0}
 
@@ -103,7 +103,7 @@ def find_brokers(connect_string: str, protocol: str) -> str:
 
 
 def registered_brokers(client: KazooBlockingClient, connect_string: str, protocol: str) -> str:
-    """The addresses of the live brokers' listeners with this security protocol. Raises OptionError without one."""
+    """The addresses of the live brokers' listeners with this security protocol. Raises OptionError if there is none."""
     live = run_blocking(BrokerRegistry(client).live())
     addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
     if not addresses and not live:

@@ -37,7 +37,7 @@ def fetch(ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa
     """Read one range after the other. Raises DataLoss, FetchFailed."""
     cluster = ClusterClient(settings.client)
     try:
-        with suppress(FetchFailed):  # the first fetch raises it when the patience is over
+        with suppress(FetchFailed):  # the first fetch raises it after patience_ms
             cluster.refresh(sorted({each.topic for each in ranges}))
         for each in ranges:
             yield from RangeFetcher(each, settings, cluster)
@@ -113,7 +113,10 @@ class RangeFetcher:
     # --- one fetch
 
     def _fetch(self) -> FetchedPartition:
-        """Raises FetchFailed without a response or a new record for ``patience_ms``."""
+        """The next response that makes progress, or OFFSET_OUT_OF_RANGE.
+
+        Raises: FetchFailed for an error that is not retriable, or if no such response arrives within ``patience_ms``.
+        """
         settings = self._settings.client
         deadline_s = monotonic_s() + settings.patience_ms / 1000
         cause = "no leader is known"
@@ -188,7 +191,7 @@ class RangeFetcher:
 
     def _find_leader(self) -> None:
         self._cluster.pause()
-        with suppress(FetchFailed):  # the next attempt raises it when the patience is over
+        with suppress(FetchFailed):  # the next attempt raises it after patience_ms
             self._cluster.refresh([self._tp.topic])
 
     # --- loss

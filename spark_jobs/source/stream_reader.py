@@ -102,7 +102,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._with_ids(lambda: driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST)))
 
     def _with_ids(self, ask: Callable[[], Offsets]) -> StreamOffsets:
-        """Ask for offsets and topic ids, and ask again if a topic is recreated meanwhile."""
+        """Ask for offsets and topic ids, and ask again if a topic is recreated in between."""
         while True:
             offsets = ask()
             ids = self._connected().topic_ids({tp.topic for tp in offsets})

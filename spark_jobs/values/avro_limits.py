@@ -1,6 +1,6 @@
-"""Avro schemas for which few bytes may become large values: arrays of any length, records of any depth.
+"""Detects Avro schemas for which few bytes may become large values: arrays of any length, records of any depth.
 
-And decimals: converting one of a megabyte to digits would take minutes.
+Also limits decimals: converting one of a megabyte to digits would take minutes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -55,7 +55,7 @@ def amplifies(schema: Any, named: Mapping[str, Any]) -> bool:
 
 
 class _Excess:
-    """How many more values a type may have than 4 for each of its bytes."""
+    """By how much the values of a type may exceed 4 per byte."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
@@ -91,7 +91,7 @@ class _Excess:
 
 
 def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Values of such a schema may be nested without limit."""
+    """True if the schema contains itself, so that its values may be nested without limit."""
     return _has_circle(schema, named, (), set())
 
 
@@ -110,7 +110,7 @@ def _has_circle(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...], 
 
 
 def needs_no_bytes_in_array(schema: Any, named: Mapping[str, Any]) -> bool:
-    """A value of such a schema may have any number of zero-byte items."""
+    """True if items of an array may need no bytes, so that a value may have any number of them."""
     return _has_empty_items(schema, named, set(), {})
 
 
@@ -127,7 +127,7 @@ def _has_empty_items(schema: Any, named: Mapping[str, Any], done: set[str], empt
 
 
 def _needs_no_bytes(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...], empty: dict[str, bool]) -> bool:
-    """``empty``: what is known of records."""
+    """``empty``: the results known so far, by record."""
     definition = _definition(schema, named)
     kind = definition if isinstance(definition, str) else definition.get("type") if isinstance(definition, dict) else ""
     if isinstance(kind, dict):

@@ -194,7 +194,7 @@ def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) 
 
 
 def decimals_fit(value: Any, schema: Any, named: Mapping[str, Any] = MappingProxyType({})) -> bool:
-    """No decimal exceeds its schema's digits, which Spark requires but Avro does not enforce.
+    """True if no decimal exceeds its schema's digits, which Spark requires but Avro does not enforce.
 
     ``schema``: without unions except with null. ``named``: the schemas of its named types.
     """

@@ -1,4 +1,4 @@
-"""The actions that add finished Parquet files to a Delta table, and which tables may get them. Pure.
+"""The actions that add finished Parquet files to a Delta table, and a check of which tables may get them. Pure.
 
 Source: PROTOCOL.md of Delta Lake (Add File, Per-file Statistics, Table Features).
 """
@@ -17,9 +17,10 @@ _HARMLESS = frozenset(
     ("appendOnly", "invariants", "changeDataFeed", "deletionVectors", "inCommitTimestamp", "timestampNtz",
      "v2Checkpoint", "vacuumProtocolCheck")
 )  # fmt: skip
-"""Table features that change nothing for a file of new rows, if no column has a constraint."""
+"""Table features that do not affect a file of new rows, if no column has a constraint."""
 _MOST_WRITER_VERSION = 4
-"""Its features are checked one by one: constraints and generated columns are settings of the table or of a column."""
+"""Up to this version, features are checked one by one, as settings of the table or of a column (constraints, generated
+columns)."""
 _FEATURES_WRITER_VERSION = 7
 _HARMLESS_SETTINGS = (
     "delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableDeletionVectors", "delta.enableInCommitTimestamps",
@@ -28,7 +29,7 @@ _HARMLESS_SETTINGS = (
     "delta.minWriterVersion", "delta.feature.",
 )  # fmt: skip
 _COMMENTS = frozenset(("comment",))
-"""What a column may have beside its type."""
+"""The metadata that a column may have."""
 _MOST_TEXT = 32
 _MILLISECOND_US = 1_000
 
@@ -62,12 +63,12 @@ def sparks_writer_because(
 
 
 def _described(fields: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, bool]]:
-    """Types by name, and whether a value may be null; the order does not matter."""
+    """By column name, the type and whether a value may be null. The columns' order does not matter."""
     return {field["name"]: (field["type"], field["nullable"]) for field in fields}
 
 
 def other_columns(table: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> str | None:
-    """The first column, by name, that only one of both has, or that has another type there."""
+    """The first column, by name, that only the table or only the rows have, or whose types differ."""
     kinds = [{field["name"]: json.dumps(field["type"]) for field in fields} for fields in (table, written)]
     for name in sorted({**kinds[0], **kinds[1]}):
         of_table, of_rows = (each.get(name, "absent") for each in kinds)
@@ -106,13 +107,15 @@ def _unknown_features(protocol: Mapping[str, Any]) -> list[str]:
 
 
 def partition_values(folder: str) -> dict[str, str | None]:
-    """The values that the name of a file's folder contains, as in ``partition_folders.py``; "" without a folder."""
+    """The values in the name of a file's folder, as ``partition_folders.py`` writes them. ``folder``: "" without a
+    folder."""
     parts = [part.partition("=") for part in folder.split("/")] if folder else []
     return {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in parts}
 
 
 def add_file(name: str, folder: str, size: int, now_ms: int, statistics: Mapping[str, Any]) -> str:
-    """The action that adds the file ``name`` of the table's folder; ``size`` in bytes. ``name`` needs no escapes."""
+    """The action that adds the file ``name``, of ``size`` bytes, in the table's folder. ``name`` must not need
+    escapes."""
     action = {
         "path": name,
         "partitionValues": partition_values(folder),
@@ -131,7 +134,7 @@ def transaction(application: str, version: int, now_ms: int) -> str:
 def statistics(file: pq.FileMetaData) -> dict[str, Any]:
     """Counts of rows and nulls, and the bounds of plain columns whose order is the same in every reader.
 
-    Numbers with fractions have no bounds: Parquet's leave out NaN, which is Spark's greatest number.
+    Floating-point columns have no bounds, because Parquet's bounds leave out NaN, which is Spark's greatest number.
     """
     groups = [file.row_group(number) for number in range(file.num_row_groups)]
     least: dict[str, Any] = {}
@@ -156,7 +159,8 @@ def _is_plain(column: Any) -> bool:
 
 
 def _bounds(found: Sequence[Any]) -> tuple[Any, Any]:
-    """Times are cut to milliseconds, the greatest one upwards; None for times that Python cannot hold."""
+    """The least and greatest value. Times are rounded to milliseconds, the least down and the greatest up. None for
+    times that Python cannot represent."""
     try:
         low, high = min(each.min for each in found), max(each.max for each in found)
         if isinstance(high, datetime):
@@ -167,7 +171,7 @@ def _bounds(found: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """None for values of which this module gives no bound."""
+    """The value in JSON; None if this module does not use it as a bound."""
     if isinstance(value, str):
         return value if len(value) <= _MOST_TEXT else None
     if isinstance(value, datetime):

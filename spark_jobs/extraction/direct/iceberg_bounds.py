@@ -1,8 +1,8 @@
-"""Which columns of a Parquet file have bounds in its footer that do not hold for all of its values. Pure.
+"""Finds the columns of a Parquet file whose bounds in the footer do not hold for all values. Pure.
 
-Iceberg's readers leave out files by their bounds, and its deletes remove whole files by them. Iceberg builds a file's
-bounds from the row groups that have some. pyarrow writes none for a row group with a value of more than 4,096 bytes.
-Those of numbers with fractions leave out NaN, and a footer does not count NaN.
+Iceberg's readers skip files by their bounds, and its deletes remove whole files by their bounds. Iceberg builds a
+file's bounds from the row groups that have bounds. pyarrow writes no bounds for a row group with a value of more than
+4,096 bytes. The bounds of floating-point columns leave out NaN, and a footer does not count NaN.
 
 Source: Iceberg's table specification (Data file fields), its ParquetMetrics.java and StrictMetricsEvaluator.java.
 """
@@ -16,7 +16,7 @@ from kafka_zk.spark_jobs.extraction.parquet.leaf_columns import FIELD_ID, leaf_c
 
 
 def without_bounds(file: pq.FileMetaData) -> list[int]:
-    """The ids of the fields whose bounds Iceberg must not get. Every column has a field id."""
+    """The ids of the fields whose bounds Iceberg must not use. Every column has a field id."""
     groups = [file.row_group(number) for number in range(file.num_row_groups)]
     return [
         int(leaf.field.metadata[FIELD_ID])

@@ -1,6 +1,7 @@
 """Adds staged files to an Iceberg table as a staged snapshot, in the driver's Java.
 
-Iceberg itself reads the metrics from the files' footers, by the table's settings, but no bounds that do not hold.
+Iceberg itself reads the metrics from the files' footers, according to the table's settings, but without bounds that do
+not hold for all values (``iceberg_bounds.py``).
 """
 
 import json
@@ -23,11 +24,11 @@ from kafka_zk.spark_jobs.extraction.stores import scheme_of
 _CODEC, _DEFAULT_CODEC = "write.parquet.compression-codec", "zstd"
 _FILE_BYTES, _DEFAULT_FILE_BYTES = "write.target-file-size-bytes", str(512 * 1024 * 1024)
 _UNKNOWN = "CommitStateUnknownException"
-"""After this error of a catalog the table may have the commit."""
+"""After this error from a catalog, the table may or may not have the commit."""
 
 
 class IcebergCommit:
-    """Of one table, as it is when it is first looked at."""
+    """Commits to one table, in the state in which it was first read."""
 
     def __init__(self, spark: Any, target: str) -> None:
         self._spark = spark
@@ -88,7 +89,7 @@ class IcebergCommit:
             raise
 
     def _other_columns(self, files: Sequence[StagedFile]) -> str | None:
-        """All files of an extraction have the same columns."""
+        """Examines only the first file, because all files of an extraction have the same columns."""
         wanted = iceberg_fields.ids(self._arrow_schema())
         is_same = all(iceberg_fields.ids(pq.read_schema(each.path)) == wanted for each in files[:1])
         return None if is_same else "the table's columns"
@@ -117,7 +118,8 @@ class IcebergCommit:
         )  # fmt: skip
 
     def _location(self, name: str) -> str:
-        """As the table's location has it: a path without a scheme is local, or in Hadoop's default file system."""
+        """The path in the form of the table's location: without a scheme, it is local, or in Hadoop's default file
+        system."""
         return str(self._table.locationProvider().newDataLocation(name))
 
     @property

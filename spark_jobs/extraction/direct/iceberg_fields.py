@@ -1,4 +1,4 @@
-"""An Iceberg table's schema as that of Parquet files with field ids, and the values of its partitions. Pure.
+"""Converts an Iceberg table's schema to that of Parquet files with field ids, and finds its partition values. Pure.
 
 Source: Iceberg's table specification (Schemas, Partition Transforms, Appendix A: Parquet, Appendix C: JSON).
 """
@@ -36,7 +36,7 @@ _KNOWN = (
     "write.distribution-mode", "write.target-file-size-bytes", "write.spark.accept-any-schema", "write.delete.",
     "write.update.", "write.merge.", "write.summary.", "write.manifest.",
 )  # fmt: skip
-"""Settings that hold for files of another writer, or do not concern them."""
+"""Settings that executors' files comply with, or that do not concern files."""
 _OF_SESSIONS = ("spark.sql.iceberg.", "spark.wap.")
 _OF_READERS = tuple(
     f"spark.sql.iceberg.{name}"
@@ -47,7 +47,7 @@ _OF_READERS = tuple(
 
 
 def setting_of_writer(session: Iterable[str]) -> str | None:
-    """The first of a session's settings that Iceberg's own writer prefers to those of the table."""
+    """The first setting of the session that overrides the table's in Iceberg's own writer."""
     found = (each for each in sorted(session) if each.startswith(_OF_SESSIONS) and not each.startswith(_OF_READERS))
     return next(found, None)
 
@@ -60,8 +60,8 @@ def sparks_writer_because(
 
     Args:
         settings: the table's properties.
-        schema: the table's, as JSON.
-        fields: those of its partition spec, as JSON.
+        schema: the table's schema, as JSON.
+        fields: the fields of its partition spec, as JSON.
         terms: ``--partition-by``.
         written: the files' columns, without field ids.
     """
@@ -82,19 +82,19 @@ def _term(field: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[str, str
 
 
 def _wanted(term: str) -> tuple[str, str, str] | None:
-    """None for all but transforms of times."""
+    """The name, column and derived column of a time transform; None for other terms."""
     asked = partitioning.transform(term)
     return None if asked is None or asked.buckets is not None else (asked.name, asked.column, asked.derived)
 
 
 def arrow_schema(schema: Mapping[str, Any]) -> pa.Schema | None:
-    """With field ids; None if a field has a type that Spark does not write, or may not be null."""
+    """The schema with field ids; None if a field has a type that Spark does not write, or must not be null."""
     fields = [_field(each["name"], each["id"], each["type"], each["required"]) for each in schema["fields"]]
     return None if any(each is None for each in fields) else pa.schema(fields)
 
 
 def ids(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The id of every field, also of those inside others; a column that is dropped and added again has another one."""
+    """The id of every field, including nested ones; a column that was dropped and added again has a new id."""
     return [(each.path, each.field.metadata[FIELD_ID].decode()) for each in columns(schema)]
 
 
@@ -119,13 +119,13 @@ def _type(kind: Any) -> pa.DataType | None:
 
 
 def partition_values(folder: str, terms: Sequence[str]) -> list[int | None]:
-    """The values of the transforms by the folder's name, in their order, as counts since 1970."""
+    """The transforms' values in the folder's name, in order, as counts since 1970."""
     texts = [part.partition("=")[2] for part in folder.split("/")] if folder else []
     return [_units(text) for text, _ in zip(texts, terms, strict=True)]
 
 
 def _units(text: str) -> int | None:
-    """``text``: as in ``partition_folders.time_texts``."""
+    """``text``: as ``partition_folders.time_texts`` writes it."""
     if text == NO_VALUE:
         return None
     found = _TIME.fullmatch(text)

@@ -1,7 +1,8 @@
-"""Delta tables that have the offsets of their extraction (``table_offsets.py``), in the driver.
+"""Delta tables that store the offsets of their extraction (``table_offsets.py``); in the driver.
 
-A commit checks, in Delta's own transaction, that the offsets are still those from which its ranges were planned.
-Delta refuses it if a concurrent commit moves one of them. So a run that slept adds nothing, however late it wakes up.
+A commit checks, in Delta's own transaction, that the offsets are still those from which its ranges were planned. Delta
+refuses the commit if a concurrent one moves any of these offsets. So a run that was paused adds nothing, however late
+it resumes.
 """
 
 import json
@@ -33,7 +34,8 @@ _CONCURRENT = "DELTA_CONCURRENT_TRANSACTION"
 
 
 class OffsetTables(DeltaTables):
-    """``ids``: those of the extraction's topics. A commit expects the offsets that ``offsets`` has read last."""
+    """``ids``: the ids of the extraction's topics. A commit expects the offsets that the last call of ``offsets``
+    returned."""
 
     def __init__(self, spark: Any, group: str, ids: TopicIds) -> None:
         super().__init__(spark)
@@ -42,7 +44,7 @@ class OffsetTables(DeltaTables):
         self._expected: Mapping[TopicPartition, int] = {}
 
     def offsets(self, target: str, tps: Collection[TopicPartition]) -> TableOffsets:
-        """The group's offsets in the table; none if there is no table. Raises ExtractionFailed."""
+        """The group's offsets in the table; empty if there is no table. Raises ExtractionFailed."""
         versions = self._read(target)
         found = table_offsets(versions, self._group, tps, self._ids)
         check_no_other_offsets(versions, found, self._group)
@@ -50,7 +52,7 @@ class OffsetTables(DeltaTables):
         return found
 
     def _read(self, target: str) -> dict[str, int]:
-        """The versions of all applications; none if there is no table."""
+        """The versions of all applications; empty if there is no table."""
         if not self._is_table(target):
             return {}
         return _versions(self._spark, delta_commit.DeltaCommit(self._spark, target).begun())
@@ -92,9 +94,8 @@ class OffsetTables(DeltaTables):
 
 
 class Moves(NamedTuple):
-    """The transactions that move offsets to ``ends``, if all those of the plan are still as ``expected``.
-
-    All, because a commit of the same group and topics removes the staged files of this one.
+    """The transactions that move offsets to ``ends``, if all offsets of the plan are still as ``expected``. All are
+    checked, because any other commit of the same group and topics removes this commit's staged files.
     """
 
     spark: Any
@@ -104,13 +105,14 @@ class Moves(NamedTuple):
     ends: Mapping[TopicPartition, int]
 
     def check(self, change: Any) -> None:
-        """Raises ExtractionFailed, too, for a table that forgets offsets."""
+        """Also raises ExtractionFailed for a table that forgets offsets."""
         for tp in self.expected:
             change.txnVersion(application(self.group, tp, self.ids))
         check_unmoved(self.expected, self._found(change), self.group)
 
     def are_committed(self, change: Any) -> bool:
-        """True if they may be: their offsets have moved, perhaps by another run, or beyond ``ends`` by a later one."""
+        """True if these moves may have been committed, that is, if their offsets have moved. Another run may have moved
+        them, or a later run may have moved them beyond ``ends``."""
         found = self._found(change)
         return all(found[tp] != self.expected[tp] for tp in self.ends)
 
@@ -125,7 +127,8 @@ class Moves(NamedTuple):
 
 
 def _versions(spark: Any, change: Any) -> dict[str, int]:
-    """The versions of all applications of the table. Raises ExtractionFailed for a table that forgets them."""
+    """The versions of all of the table's application transactions. Raises ExtractionFailed if the table forgets
+    them."""
     if _FORGETS in json.loads(change.metadata().json())["metaData"].get("configuration", {}):
         raise ExtractionFailed(
             f"the table's setting {_FORGETS} forgets the offsets, and records would be extracted twice: "

@@ -1,10 +1,11 @@
-"""The offsets of an extraction without ZooKeeper: application transactions of its Delta table, one a partition. Pure.
+"""The offsets of an extraction without ZooKeeper, stored as application transactions of its Delta table, one per
+partition. Pure.
 
     appId     kafka-zk/<group>/<topic>/<topic id>/<partition>
     version   the offset at which the next run begins
 
 The commit that adds records moves their offsets, so neither happens without the other. Delta keeps the newest version
-of every application in its checkpoints, whatever its clean-up removes.
+of every application in its checkpoints, even after a clean-up.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from kafka_zk.spark_jobs.extraction.manifest import APPLICATION_PREFIX
 
 _PREFIX = "kafka-zk/"
 _NO_ID = "-"
-"""Stands for the id of a topic whose cluster has none."""
+"""Stands for the topic id if the cluster has no topic ids."""
 NO_OFFSET = -1
 
 TopicIds = Mapping[str, str]
@@ -24,7 +25,8 @@ TopicIds = Mapping[str, str]
 
 
 class TableOffsets(NamedTuple):
-    """``offsets``: NO_OFFSET where the group has none. ``outdated``: those of earlier topics of the same names."""
+    """``offsets``: NO_OFFSET where the group has none. ``outdated``: the offsets of earlier topics of the same
+    names."""
 
     offsets: dict[TopicPartition, int]
     outdated: dict[TopicPartition, int]
@@ -37,9 +39,9 @@ def application(group: str, tp: TopicPartition, ids: TopicIds) -> str:
 def table_offsets(
     versions: Mapping[str, int], group: str, tps: Iterable[TopicPartition], ids: TopicIds
 ) -> TableOffsets:  # fmt: skip
-    """``versions``: of all applications of the table.
+    """``versions``: the versions of all of the table's application transactions.
 
-    An offset that was stored without the topic's id belongs to the topic: its cluster had no ids then.
+    An offset that was stored without a topic id belongs to the present topic, because the cluster had no ids then.
     """
     known = _by_partition(versions, group)
     offsets, outdated = {}, {}

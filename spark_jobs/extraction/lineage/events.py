@@ -24,7 +24,8 @@ Document = dict[str, Any]
 
 
 class LineageRun(NamedTuple):
-    """``namespace``: of the job, and of Iceberg tables, whose catalogs have names only in Spark's configuration."""
+    """``namespace``: the namespace of the job, and of Iceberg tables, because only Spark's configuration knows their
+    catalogs."""
 
     run_id: str
     namespace: str
@@ -82,7 +83,7 @@ def _facet(schema: str, content: Mapping[str, Any]) -> Document:
 
 
 def dataset_of(uri: str) -> dict[str, str]:
-    """The name of a folder: that of its store, and its path there."""
+    """The namespace and name of a folder: its store, and its path there."""
     parts = urlsplit(uri)
     path = unquote(parts.path).rstrip("/") or "/"
     if parts.scheme in ("", "file"):

@@ -18,7 +18,7 @@ _PLAIN = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-"""By Spark's ``typeName``."""
+"""Arrow types by Spark's ``typeName``."""
 
 
 def arrow_type(kind: Any) -> pa.DataType | None:

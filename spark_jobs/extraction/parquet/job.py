@@ -1,7 +1,7 @@
-"""The Spark job whose tasks write Parquet files themselves: in the driver.
+"""The driver's part of a Spark job whose tasks write Parquet files themselves.
 
-Spark schedules and repeats the tasks, but no record enters its Java. Each task returns the names of the files that its
-attempt wrote; only the files of the attempts that Spark accepts are moved to the staging folder.
+Spark schedules and repeats the tasks, but no record enters its Java process. Each task returns the names of the files
+that its attempt wrote; only the files of the attempts that Spark accepts are moved to the staging folder.
 """
 
 import os
@@ -20,11 +20,11 @@ from kafka_zk.spark_jobs.source.range_partition import read_range
 _SUCCESS = "_SUCCESS"
 """Spark's mark of a complete folder."""
 EMPTY_FILE = "part-00000-empty.parquet"
-"""The file of a folder without records, as Spark writes one: it has the schema."""
+"""The only file of a folder without records. Like Spark's, it contains the schema."""
 
 
 def file_spec(columns: Any, codec: str) -> FileSpec:
-    """``columns``: those of the files, a ``StructType`` that has Arrow types."""
+    """``columns``: the files' columns, a ``StructType`` whose types all have Arrow types."""
     schema = arrow_types.arrow_schema(columns)
     assert schema is not None, "the writer was chosen by its types"
     return FileSpec(schema, columns.json(), codec)

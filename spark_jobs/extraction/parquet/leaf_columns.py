@@ -1,4 +1,4 @@
-"""The fields of an Arrow schema and the columns that a Parquet file has for them. Pure.
+"""Maps the fields of an Arrow schema to the columns of a Parquet file. Pure.
 
 Source: pyarrow's names of list elements and map entries, which are those of Parquet's LogicalTypes.md.
 """
@@ -13,7 +13,7 @@ FIELD_ID = b"PARQUET:field_id"
 
 
 class Column(NamedTuple):
-    """``path``: of the Parquet column, with dots, if ``is_leaf``; else of a field that contains others."""
+    """``path``: the path, with dots, of a Parquet column if ``is_leaf``, else of a field that contains others."""
 
     path: str
     field: pa.Field
@@ -40,7 +40,7 @@ def _columns(path: str, field: pa.Field) -> Iterator[Column]:
 
 
 def _inner(kind: pa.DataType) -> list[tuple[str, pa.Field]]:
-    """With their paths inside a field of this type."""
+    """The fields inside a field of this type, with their paths."""
     if pa.types.is_struct(kind):
         return [(each.name, each) for each in kind]
     if pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""Divides a batch among the folders of ``--partition-by``, with the names that Spark gives to them. Pure.
+"""Divides a batch among the folders of ``--partition-by``, with the folder names that Spark uses. Pure.
 
 Source: ExternalCatalogUtils.scala of Spark 4 (``escapePathName``, ``getPartitionPathString``).
 """
@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The folder of null, and of empty text."""
+"""The folder of null and of the empty string."""
 _ESCAPED = frozenset((*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"))
 _UNITS = {"years": "Y", "months": "M", "days": "D", "hours": "h"}
 _LAST_PLAIN_YEAR = 9999
 
 
 def can_name(kind: pa.DataType) -> bool:
-    """True if values of this type have names here: Spark writes other values in its own notation."""
+    """True if this module can name values of this type. Spark writes other values in its own notation."""
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind))
 
 
@@ -26,7 +26,7 @@ def escaped(text: str) -> str:
 
 
 def time_texts(times: pa.Array, transform: str) -> pa.Array:
-    """UTC times as text, such as 2026-11-23-17 for hours; ``times``: timestamps or dates."""
+    """UTC times as strings, such as 2026-11-23-17 for hours. ``times``: timestamps or dates."""
     kind = f"datetime64[{_UNITS[transform]}]"
     micros = times.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
     units, rows = np.unique(micros.astype(kind), return_inverse=True)
@@ -43,7 +43,8 @@ def _time_text(time: Any) -> str | None:
 
 
 def divided(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Each folder with its rows, without ``columns``, in the batch's order; "" without columns."""
+    """Each folder with its rows in the batch's order, without ``columns``. The folder is "" if there are no
+    ``columns``."""
     if not columns:
         yield "", batch
         return

@@ -1,4 +1,4 @@
-"""Makes the columns that an extraction writes from the source's columns. Pure, except for requests to a registry.
+"""Converts the source's columns to the columns that an extraction writes. Pure, except for requests to a registry.
 
 ``decoding.py`` and ``columns.py`` make the same columns with Spark; tests compare both.
 """
@@ -18,15 +18,15 @@ from kafka_zk.spark_jobs.values.framing import ValueUndecodable
 Decode = Callable[[bytes], Any]
 """Returns a value's record as a dictionary. Raises ValueUndecodable."""
 _TIMESTAMP_TYPES = pa.array(["CreateTime", "LogAppendTime"])
-"""By their numbers in ``timestampType``; -1 is null."""
+"""Indexed by the numbers in ``timestampType``; -1 is null."""
 
 
 class Shape(NamedTuple):
-    """What becomes of a record.
+    """How records are written.
 
     ``columns``: the name of each written column and the name of the column that it comes from. ``text``: values are
-    UTF-8 text. ``decode``, ``record``: values are records of this Arrow type. In both cases keys are UTF-8 text, else
-    key and value are bytes. ``leaves_out``: undecodable records are not written.
+    UTF-8 text. ``decode``, ``record``: values are decoded to this Arrow type. In both cases, keys are UTF-8 text;
+    otherwise keys and values are bytes. ``leaves_out``: undecodable records are not written.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -37,7 +37,7 @@ class Shape(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """A record whose key or value is undecodable; misfits are ordered by their places."""
+    """A record whose key or value is undecodable. Misfits sort by topic, partition and offset."""
 
     topic: str
     partition: int
@@ -101,7 +101,7 @@ def _selected(available: Mapping[str, pa.Array], columns: Sequence[tuple[str, st
 
 
 def _first(source: pa.RecordBatch, misfits: Mapping[int, str]) -> Misfit | None:
-    """Offsets rise within a batch of the source."""
+    """The first misfit of a batch, in which offsets always rise."""
     if not misfits:
         return None
     row = min(misfits)
@@ -110,7 +110,7 @@ def _first(source: pa.RecordBatch, misfits: Mapping[int, str]) -> Misfit | None:
 
 
 def _values(values: pa.Array, shape: Shape) -> tuple[dict[str, pa.Array], dict[int, str]]:
-    """The columns that values become, and why rows could not be decoded."""
+    """The columns into which values are decoded, and the reason for each row that could not be decoded."""
     if not shape.text:
         return _records(values, shape)
     texts, bad = _texts(values, "")
@@ -118,7 +118,7 @@ def _values(values: pa.Array, shape: Shape) -> tuple[dict[str, pa.Array], dict[i
 
 
 def _texts(parts: pa.Array, reason: str) -> tuple[pa.Array, dict[int, str]]:
-    """Keys or values as text, and the rows of those that are not UTF-8, each with ``reason``."""
+    """Keys or values as strings, and the rows in which they are not UTF-8, each with ``reason``."""
     try:
         return parts.cast(pa.string()), {}
     except pa.ArrowInvalid:
@@ -135,7 +135,7 @@ def _text(part: bytes | None) -> str | None:
 
 
 def _records(values: pa.Array, shape: Shape) -> tuple[dict[str, pa.Array], dict[int, str]]:
-    """The columns of the fields, and why rows could not be decoded."""
+    """A column for each field, and the reason for each row that could not be decoded."""
     assert shape.decode is not None and shape.record is not None, "the caller has looked"
     records: list[Any] = []
     reasons: dict[int, str] = {}
@@ -152,7 +152,8 @@ def _records(values: pa.Array, shape: Shape) -> tuple[dict[str, pa.Array], dict[
 
 
 def _structs(records: list[Any], kind: pa.StructType, reasons: dict[int, str]) -> pa.StructArray:
-    """A record that its columns cannot hold, such as an int of more than 32 bits, is undecodable."""
+    """The records as a struct array. A record that does not fit its columns, such as an int of more than 32 bits, is
+    undecodable."""
     try:
         return pa.array(records, kind)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
@@ -166,7 +167,7 @@ def _structs(records: list[Any], kind: pa.StructType, reasons: dict[int, str]) -
 
 
 def _only(values: pa.Array, rows: Mapping[int, str]) -> pa.Array:
-    """The values of these rows, null elsewhere."""
+    """The values of these rows; null in all other rows."""
     if not rows:
         return pa.nulls(len(values), values.type)
     return pc.if_else(pa.array([row in rows for row in range(len(values))]), values, pa.scalar(None, values.type))
@@ -178,6 +179,6 @@ def _timestamp_types(numbers: pa.Array) -> pa.Array:
 
 
 def _last_headers(headers: pa.Array) -> pa.Array:
-    """Maps; of several headers with one key the last one counts, at the place of the first one."""
+    """The headers as maps. If several headers have the same key, the last value counts, at the place of the first."""
     maps = [None if each is None else {h["key"]: h["value"] for h in each} for each in headers.to_pylist()]
     return pa.array(maps, pa.map_(pa.string(), pa.binary()))

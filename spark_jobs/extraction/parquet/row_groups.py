@@ -1,7 +1,7 @@
 """Collects batches until they fill a row group of their folder's file. Pure.
 
-Memory is bounded, whatever the number of folders: when all folders together have collected too much, the fullest
-ones get smaller row groups.
+Memory is bounded, whatever the number of folders. When all folders together have collected too much, the fullest
+folders get smaller row groups.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024
-"""Of Arrow data, before it is encoded."""
+"""The size of a row group's Arrow data, before it is encoded."""
 MOST_BYTES = 128 * 1024 * 1024
 _BATCH_BYTES = 4096
-"""What a batch costs in addition to its data."""
+"""Memory that a batch takes in addition to its data."""
 
 
 class RowGroup(NamedTuple):
@@ -43,12 +43,12 @@ class RowGroups:
             yield from self._relief()
 
     def finish(self) -> Iterator[RowGroup]:
-        """The rest, in the order of the folders."""
+        """The row groups that are left, in the order of the folders."""
         for folder in sorted(self._batches):
             yield self._take(folder)
 
     def _relief(self) -> Iterator[RowGroup]:
-        """The fullest folders, until half of the memory is free."""
+        """Row groups of the fullest folders, until half of the memory is free."""
         for folder in sorted(self._bytes, key=self._bytes.__getitem__, reverse=True):
             if self._total_bytes <= self._most_bytes // 2:
                 return

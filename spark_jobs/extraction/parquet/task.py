@@ -1,4 +1,4 @@
-"""One task of an extraction that writes its Parquet files itself: in an executor, without Spark's Java.
+"""One task of an extraction, which writes its Parquet files itself, in an executor's Python.
 
 A task writes into a folder of its own attempt, and returns the names of its files. The driver moves the files of the
 attempts that Spark has accepted. The driver creates the attempts' parent folder and removes it at the end. No task
@@ -27,16 +27,17 @@ _OPEN_FILES = 200
 CODECS = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "none": "", "uncompressed": ""}
 """Spark's names of the codecs, and its endings of file names."""
 _LEVELS = {"zstd": 3, "gzip": 6}
-"""Those of Spark's writer."""
+"""The compression levels of Spark's writer."""
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 
 Read = Callable[[Any], Iterator[pa.RecordBatch]]
 
 
 class FileSpec(NamedTuple):
-    """``schema``: the files' columns; ``spark_schema``: the same as JSON of Spark. ``codec``: Spark's name.
+    """``schema``: the files' columns. ``spark_schema``: the same columns as Spark's JSON. ``codec``: the codec's name
+    in Spark.
 
-    ``file_bytes``: a file of this size gets no other row group; None without a limit.
+    ``file_bytes``: no row group is added to a file of this size or more; None means no limit.
     """
 
     schema: pa.Schema
@@ -46,7 +47,7 @@ class FileSpec(NamedTuple):
 
 
 class TaskSpec(NamedTuple):
-    """What all tasks of a job share. ``attempts``: a local folder. ``derived``: as in ``with_times``."""
+    """The settings that all tasks of a job share. ``attempts``: a local folder. ``derived``: as in ``with_times``."""
 
     attempts: str
     settings: FetchSettings
@@ -83,7 +84,7 @@ def write_task(spec: TaskSpec, read: Read, number: int, ranges: tuple[OffsetRang
 class OpenFiles:
     """The files of one attempt, one for each folder.
 
-    If there are too many, the file that was written least recently is closed; its folder's next rows get another one,
+    If there are too many, the file that was written least recently is closed; the folder's next rows go to a new file,
     as after a full file.
     """
 
@@ -123,7 +124,7 @@ class OpenFiles:
         where = self._root
         for part in folder.split("/") if folder else ():
             where /= part
-            where.mkdir(exist_ok=True)  # without parents: see the module's first words
+            where.mkdir(exist_ok=True)  # without parents: see the module docstring
         self.names.append(f"{folder}/{name}".lstrip("/"))
         return parquet_writer(where / name, self._spec)
 
@@ -131,8 +132,9 @@ class OpenFiles:
 def parquet_writer(path: Path, spec: FileSpec) -> pq.ParquetWriter:
     """Writes what Spark's own writer writes: its types, dictionaries, statistics, page indexes and checksums.
 
-    Numbers with fractions have no statistics. pyarrow's leave out NaN, which is Spark's greatest number: a reader that
-    trusts them would skip the row group of a NaN. Spark's own writer leaves them out only if there is a NaN.
+    Floating-point columns have no statistics, because pyarrow's statistics leave out NaN, which is Spark's greatest
+    number. A reader that trusts them would skip a row group with a NaN. Spark's own writer omits the statistics only if
+    there is a NaN.
     """
     codec = "none" if spec.codec == "uncompressed" else spec.codec
     writer = pq.ParquetWriter(
