@@ -30,7 +30,7 @@ with DAG("extract_flights", schedule=timedelta(minutes=10), **FROM_HERE):
     )
 
 with DAG("flights_by_day", schedule="@daily", **FROM_HERE):
-    # A backfill of the day before. The group's offsets stay, so days may run again and in any order.
+    # A backfill of the day before. It does not move the group's offsets, so days may run again and in any order.
     BashOperator(
         task_id="extract",
         bash_command=command(

@@ -1,4 +1,4 @@
-"""Dagster: a folder of a topic as an asset, extracted every ten minutes, with the report as its metadata.
+"""Dagster: a topic, extracted to a folder every ten minutes, as an asset whose metadata is the extraction's report.
 
 Start it with `dagster dev -f dagster_assets.py`. It needs `pip install dagster 'kafka-zk[spark]'` and Java 17 or later.
 
