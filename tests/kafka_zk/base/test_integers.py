@@ -1,4 +1,4 @@
-"""Decimal integers in texts of users, files and znodes: one reading, and one sentence for what is none."""
+"""Decimal integers in user input, files and znodes: one parser, and one sentence for invalid ones."""
 
 import json
 import re
@@ -31,7 +31,7 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager import dump, meta_properties
 from kafka_zk.testing import options as plugin_options
 
-MANY_DIGITS = "9" * 5_000  # more than Python's int() reads
+MANY_DIGITS = "9" * 5_000  # Python's int() reads fewer digits
 NUMBERS = {"superscript": "²", "digits of another script": "٣", "many digits": MANY_DIGITS, "underscore": "1_0"}
 MINIMAL = {"zookeeper.connect": "z:2181", "listeners": "PLAINTEXT://h:9092", "log.dirs": "/logs"}
 
@@ -117,7 +117,7 @@ def test_it_is_refused_in_one_sentence(entry_point: str, text: str) -> None:
     with pytest.raises(refusal) as raised:
         take(text)
     told = str(raised.value)
-    assert "\n" not in told and "Exceeds the limit" not in told  # as Python says it
+    assert "\n" not in told and "Exceeds the limit" not in told  # not Python's own message
 
 
 @pytest.mark.parametrize("text", NUMBERS.values(), ids=NUMBERS)
@@ -151,6 +151,6 @@ def test_a_checkpoint_that_is_dumped(tmp_path: Path, name: str, row: str, text: 
      "produce --topic t --partition", "consume --topic t --partition", "offsets --topic t --partition"],
 )  # fmt: skip
 def test_a_number_that_the_protocol_has_no_room_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Told before anybody is asked."""
+    """The command fails before it sends a request."""
     assert run([*command.split(), str(2**31)]) == 2
     assert "is not in the range" in capsys.readouterr().err

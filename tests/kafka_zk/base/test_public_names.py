@@ -1,4 +1,4 @@
-"""The public names: the packages offer what docs/reference/api.md lists, and pages and examples use nothing else."""
+"""The public names: packages export what docs/reference/api.md lists, and pages and examples use no other names."""
 
 import ast
 import importlib
@@ -36,7 +36,7 @@ def public(package: str) -> set[str]:
 
 
 def imported(text: str) -> set[tuple[str, str]]:
-    """Names that a program or a page imports from this project, with the module."""
+    """The names that a program or a page imports from this project, with the module."""
     blocks = re.findall(r"from (kafka_zk[\w.]*) import (?:\(([^)]*)\)|(.*))", text)
     names = {(module, name) for module, many, few in blocks for name in re.findall(r"\w+", many or few)}
     return names | {(module, "") for module in re.findall(r"^import (kafka_zk[\w.]*)", text, re.MULTILINE)}
@@ -76,7 +76,7 @@ def test_the_names_are_there_and_start_no_reactor(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_type_checkers_see_the_same_names(package: str) -> None:
-    """The names that are imported for type checkers are those that are found at run time."""
+    """Names imported for type checkers are those that exist at run time."""
     file = importlib.import_module(package).__file__
     assert file is not None
     [block] = [node for node in ast.parse(Path(file).read_text()).body if isinstance(node, ast.If)]

@@ -1,4 +1,4 @@
-"""Rates over a sliding window, with times that Apache Kafka 3.9.1 answered where a test says so."""
+"""Rates over a sliding window, with Apache Kafka 3.9.1's throttle times where a test says so."""
 
 import random
 
@@ -15,7 +15,7 @@ def test_nothing_recorded_is_a_rate_of_nothing() -> None:
 
 
 def test_the_first_second_counts_as_a_whole_one() -> None:
-    """Else the first bytes would look like a flood."""
+    """Otherwise, the first bytes would look like a flood."""
     rate = SimpleRate(WINDOW)
     rate.record(500, 100)
     assert rate.per_second(101) == 500
@@ -32,7 +32,7 @@ def test_the_rate_is_over_the_time_since_the_oldest_sample() -> None:
 
 
 def test_a_sample_counts_while_its_last_event_lies_in_the_window() -> None:
-    """It may have begun before."""
+    """The sample may have begun before the window."""
     rate = SimpleRate(WINDOW)
     rate.record(100, 0)
     rate.record(100, 900)
@@ -50,7 +50,9 @@ def test_a_steady_stream_shows_its_rate_for_ever() -> None:
 
 
 def test_a_first_burst_is_spread_over_the_whole_window() -> None:
-    """Observed at 3.9.1: 150,111 bytes at once and 10,000 a second are 15,011 a second, and a throttle of 5,011 ms."""
+    """Observed in 3.9.1: with a quota of 10,000 a second, a burst of 150,111 bytes counts as 15,011 a second and is
+    throttled for 5,011 ms.
+    """
     rate = Rate(KAFKA_DEFAULT)
     rate.record(150_111, 500)
     assert rate.per_second(500) == pytest.approx(15_011.1)
@@ -58,7 +60,7 @@ def test_a_first_burst_is_spread_over_the_whole_window() -> None:
 
 
 def test_a_second_burst_adds_to_the_first() -> None:
-    """Observed at 3.9.1: 19,995 ms after the second one, sent as soon as the first throttle was over."""
+    """Observed in 3.9.1: 19,995 ms after the second burst, which was sent as soon as the first throttle ended."""
     rate = Rate(KAFKA_DEFAULT)
     rate.record(150_111, 0)
     rate.record(150_111, 5_027)
@@ -104,7 +106,7 @@ def test_an_idle_window_is_forgotten() -> None:
 
 
 def test_the_sum_equals_that_of_all_samples_at_any_time() -> None:
-    """As a plain list of samples counts it."""
+    """The oracle is a plain list of samples."""
     randomness = random.Random(7)
     rate, samples, now_ms = Rate(WINDOW), list[list[float]](), 0
     for _ in range(2_000):

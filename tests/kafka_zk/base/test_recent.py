@@ -1,4 +1,4 @@
-"""What was used lately is kept, and no more than fits."""
+"""Recently used values are kept, within a bound."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_flood_leaves_those_that_are_used() -> None:
 
 
 def test_the_younger_ones_are_always_the_same_object() -> None:
-    """Others hold on to it for a quick look."""
+    """Other code keeps a reference to it for fast lookups."""
     kept: Recent[str, int] = Recent(1, keep_ms=1_000)
     young = kept.young
     for number in range(10):

@@ -10,7 +10,7 @@ from kafka_zk.base.turns import SLICE_S, in_slices
 
 
 def test_others_get_their_turn_after_each_slice() -> None:
-    """And the results come in order."""
+    """The results come in order."""
     clock = Clock()
     events: list[str] = []
 
@@ -32,7 +32,7 @@ def test_others_get_their_turn_after_each_slice() -> None:
 
 
 def test_short_work_is_done_at_once() -> None:
-    """Without a turn of the reactor."""
+    """Short work needs no turn of the reactor."""
     assert ensureDeferred(in_slices(Clock(), "abc")).result == ["a", "b", "c"]
 
 

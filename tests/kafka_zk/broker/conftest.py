@@ -83,7 +83,7 @@ class FakeController:
 
 
 class FakeConfigs:
-    """The config registry without ZooKeeper; nobody is notified."""
+    """The config registry without ZooKeeper; it sends no notifications."""
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[str, str]] = {}
@@ -127,7 +127,8 @@ class FakeConfigs:
 
 
 class FakeControllerEpochs:
-    """``/controller_epoch``: every epoch up to ``stored`` was given out. ``failure``: it cannot be read."""
+    """``/controller_epoch``: every epoch up to ``stored`` was given out. ``failure``: the error that reading it raises.
+    """
 
     def __init__(self, stored: int = 2**31 - 1) -> None:
         self.stored = stored
@@ -143,7 +144,7 @@ class FakeControllerEpochs:
 
 
 class FakeTopics:
-    """The topic registry's writing side; nothing watches what is written."""
+    """The writing side of the topic registry; it has no watches."""
 
     def __init__(self) -> None:
         self.created: dict[str, Any] = {}
@@ -195,8 +196,9 @@ class FakeOffsets:
 
 
 class FakeMarkers:
-    """The brokers that write markers; ``codes`` by partition where one does not. ``services``: of the broker that does
-    write them."""
+    """The brokers that write markers. ``codes``: error codes of the partitions whose marker is not written.
+    ``services``: of the broker that writes the markers of all other partitions.
+    """
 
     def __init__(self) -> None:
         self.written: list[TxnMarker] = []
@@ -223,7 +225,7 @@ class HandClock(Clock):
 
 @dataclass
 class Harness:
-    """``ask`` sends a request as a client would and returns the decoded answer."""
+    """``ask`` sends a request as a client would and returns the decoded response."""
 
     services: Services
     clock: HandClock | VirtualClock
@@ -246,7 +248,8 @@ class Harness:
         return answer[0]
 
     def lead(self, topic: str, partitions: int = 1, **state: Any) -> uuid.UUID:
-        """Make this broker the leader, and known to its own metadata cache, as a controller does; the topic's id."""
+        """Make this broker the leader, and add the topic to its metadata cache, as a controller does. Returns the
+        topic's id."""
         topic_id = uuids.random_topic_id()
         fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0], **state}
         self.ask(ApiKey.LEADER_AND_ISR, 7, leader_and_isr(topic, topic_id, partitions, fields))
@@ -254,7 +257,7 @@ class Harness:
         return topic_id
 
     def lead_again(self, topic: str, topic_id: uuid.UUID, **state: Any) -> int:
-        """LeaderAndIsr for partition 0; its error code."""
+        """Send LeaderAndIsr for partition 0. Returns its error code."""
         fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0], **state}
         answer = self.ask(ApiKey.LEADER_AND_ISR, 7, leader_and_isr(topic, topic_id, 1, fields))
         return int(answer.topics[0].partition_errors[0].error_code)
@@ -390,7 +393,7 @@ def live_config(
     follow_listeners: Callable[[], Awaitable[None]] = lambda: succeed(None),
     credentials: ScramCredentials | None = None,
 ) -> LiveConfig:
-    """What follows the configuration in ZooKeeper; the log cleaner does not run."""
+    """The parts that follow the configuration in ZooKeeper; the log cleaner does not run."""
     replicas = broker.services.replicas
     off = LogCleanerSettings(is_enabled=False)
     cleaner = LogCleaner(broker.clock, replicas.run_in_thread, lambda descriptor: Deferred(), replicas.logs, off)

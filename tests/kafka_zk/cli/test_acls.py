@@ -1,4 +1,4 @@
-"""``kafka-zk acls``: what it asks for and what it prints; on real clusters: test_authorized_cluster.py."""
+"""``kafka-zk acls``: its requests and its output; on real clusters: test_authorized_cluster.py."""
 
 import contextlib
 import json

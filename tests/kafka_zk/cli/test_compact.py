@@ -1,4 +1,4 @@
-"""``kafka-zk compact``: when it is over, and what it does not begin."""
+"""``kafka-zk compact``: when it ends, and what it refuses to begin."""
 
 from typing import Any, ClassVar
 
@@ -34,7 +34,7 @@ def test_what_producers_add_does_not_keep_it_waiting() -> None:
 
 
 class FakeAdmin:
-    """A cluster of one broker, whose only log becomes smaller once the ratio is 0."""
+    """A cluster of one broker whose only log shrinks once the ratio is 0."""
 
     policy = "compact"
     enabled = "true"
@@ -84,7 +84,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> type[FakeAdmin]:
     class Admin(FakeAdmin):
         pass
 
-    monkeypatch.setattr(brokers, "BlockingAdmin", Admin)  # imported here, not while the other is another
+    monkeypatch.setattr(brokers, "BlockingAdmin", Admin)  # it has its own reference to the class
     monkeypatch.setattr(blocking_admin, "BlockingAdmin", Admin)
     monkeypatch.setattr(compact, "PICKUP_S", 0.01)
     monkeypatch.setattr(compact, "DEFAULT_BACKOFF_MS", 0)

@@ -1,4 +1,4 @@
-"""Shells complete commands, options and values, quickly and without a broker's code."""
+"""Shells complete commands, options and values, quickly and without loading the broker."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ COMPREPLY=()
 _kafka_zk_completion kafka-zk
 printf '%%s\n' "${COMPREPLY[@]}"
 """
-"""What bash does when the user presses Tab."""
+"""The actions of bash when the user presses Tab."""
 
 
 def completions(*words: str) -> list[str]:
@@ -54,7 +54,7 @@ def test_the_options_of_kafka_zk_itself_are_completed() -> None:
 
 @pytest.mark.parametrize("line", ["", "topics ", "consume --g", "topics list --bootstrap-server h:1 --", "up --"])
 def test_completion_imports_neither_a_broker_nor_what_a_client_needs(line: str) -> None:
-    """Completing a client command does not hide pyOpenSSL, as running the command does."""
+    """Unlike running a client command, completing it does not hide pyOpenSSL."""
     program = (
         "import sys\n"
         "from click.shell_completion import ShellComplete\n"

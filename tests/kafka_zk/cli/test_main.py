@@ -1,4 +1,4 @@
-"""The command line as a whole: help, quickness, how it fails."""
+"""The command line as a whole: help, speed, failures."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from kafka_zk.cli.main import DEBUG_VARIABLE, UNEXPECTED, run
 
 ROOT = Path(__file__).parents[3]
 GROUPS = ("acls", "topics", "groups", "quotas", "users", "break", "lake", "migration", "tier")
-"""Commands with commands of their own."""
+"""Commands that have subcommands."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -134,7 +134,7 @@ def test_wrong_use_is_told_with_exit_code_2(
 
 
 def test_an_interrupt_that_was_caught_leaves_the_exit_code_alone(tmp_path: Path) -> None:
-    """Also one that came while a module made its dataclasses."""
+    """This includes an interrupt during the creation of a module's dataclasses."""
     (tmp_path / "interrupted.py").write_text(
         "from kafka_zk.cli import main\n"
         "def run(arguments):\n"

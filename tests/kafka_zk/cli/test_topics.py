@@ -1,4 +1,4 @@
-"""``kafka-zk topics`` against brokers that say different things."""
+"""``kafka-zk topics`` with brokers whose responses differ."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from kafka_zk.cli.topic_access import PartitionDescription, TopicDescription, To
 
 
 class Late:
-    """The broker that receives the request does not know the topic yet that the controller has created."""
+    """The controller has a new topic, which the responding broker does not know yet."""
 
     def names(self) -> list[str]:
         return []
@@ -38,7 +38,7 @@ def test_a_topic_that_the_listing_lacks_exists_all_the_same(
 
 
 def test_a_partition_that_moves_shows_what_is_added_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As kafka-topics prints it; what is being added does not count as a replica yet."""
+    """The format is that of kafka-topics; a replica that is being added is not among the replicas yet."""
     moving = PartitionDescription(0, 0, [2, 1, 0], [0, 1], [2], [0])
     still = PartitionDescription(1, 0, [0, 1], [0, 1])
 

@@ -1,4 +1,4 @@
-"""Users of SCRAM in ZooKeeper: what is written, and what is understood of what others wrote."""
+"""SCRAM users in ZooKeeper: what is written, and how znodes of other tools are read."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""``kafka-zk users``: what it asks for and what it prints; on a real cluster: test_user_commands.py."""
+"""``kafka-zk users``: its requests and its output; on a real cluster: test_user_commands.py."""
 
 import contextlib
 import json
@@ -24,8 +24,9 @@ READ = Acl("User:alice", "*", Operation.READ, Permission.ALLOW)
 
 
 class Cluster:
-    """Keeps users, quotas and ACLs in memory; ``acls``: None without an authorizer. ``places``: where users were
-    sought."""
+    """Keeps users, quotas and ACLs in memory. ``acls``: None without an authorizer. ``places``: where users were looked
+    up.
+    """
 
     def __init__(self) -> None:
         self.users = list(ALICE)

@@ -1,4 +1,4 @@
-"""``kafka-zk zookeeper-security-migration``: what it does with a real ZooKeeper, and what it refuses."""
+"""``kafka-zk zookeeper-security-migration``: its effect on a real ZooKeeper, and what it refuses."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ IDENTITY = {DIGEST: "kafka:secret"}
 
 @pytest.fixture
 def options(zookeeper: Chroot, tmp_path: Path) -> list[str]:
-    """Where, and as whom; a cluster is there."""
+    """The options for the address and the identity; ZooKeeper has a cluster's znodes."""
     with KazooBlockingClient(zookeeper.connect_string, 10_000) as client:
         run_blocking(ensure_paths(client, ["/admin", "/brokers/topics/t", "/config/users"]))
     config = tmp_path / "zk.properties"
@@ -71,7 +71,7 @@ def test_what_looks_like_a_wrong_chroot_is_told_and_with_the_check_refused(
 
 
 def test_without_an_identity_nothing_is_tried(capfd: pytest.CaptureFixture[str]) -> None:
-    """Znodes that belong to no identity could not be opened again."""
+    """Znodes that belong to no identity could not be made accessible again."""
     for wanted in ("secure", "unsecure"):
         assert run([COMMAND, "--zookeeper.acl", wanted]) == 1
         said = " ".join(capfd.readouterr().err.split())

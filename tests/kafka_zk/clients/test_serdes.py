@@ -40,7 +40,7 @@ def test_none_stays_none(name: str) -> None:
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text())
 def test_round_trip(number: int, long: int, double: float, text: str) -> None:
-    """What was written is read again, NaN and infinities included."""
+    """Values survive a round trip, NaN and infinities included."""
     for name, value in (("integer", number), ("long", long), ("double", double)):
         serde = SERDES[name]
         back = serde.deserializer.deserialize("t", serde.serializer.serialize("t", value, ()), ())
@@ -61,7 +61,7 @@ def test_round_trip(number: int, long: int, double: float, text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(name: str, value: Any) -> None:
-    """SerializationError instead of other bytes than Java would write."""
+    """SerializationError, instead of bytes that Java would not write."""
     with pytest.raises(SerializationError):
         SERDES[name].serializer.serialize("t", value, ())
 
@@ -77,7 +77,7 @@ def test_bytes_that_are_something_else_are_refused(name: str, data: bytes) -> No
 
 
 def test_other_encodings() -> None:
-    """As Java's serializer.encoding."""
+    """The counterpart of Java's serializer.encoding."""
     serde = StringSerde("iso-8859-1")
     assert serde.deserialize("t", serde.serialize("t", "ü")) == "ü"
     with pytest.raises(SerializationError, match="iso-8859-1"):

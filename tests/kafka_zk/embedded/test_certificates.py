@@ -59,7 +59,9 @@ def test_an_authority_that_is_read_again_signs_for_those_who_trust_it(tmp_path: 
 
 
 def test_an_authority_near_its_end_keeps_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it signs must not outlive it; and clients with the old certificate trust what it signs afterwards."""
+    """Certificates that it signs must not outlive it, and clients with the old certificate must trust those that it
+    signs later.
+    """
     monkeypatch.setattr(certificates, "AUTHORITY_LIFETIME", LIFETIME - DAY)
     old = CertificateAuthority("authority")
     truststore = old.write_truststore(tmp_path / "ca.pem")

@@ -1,4 +1,4 @@
-"""What a cluster without processes says when it cannot start."""
+"""The error of a cluster without processes when it cannot start."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from kafka_zk.registry.client.errors import RegistryError
 
 
 class _Check:
-    """ZooKeeper is lost after the leaders were found."""
+    """A check that loses ZooKeeper after it found the leaders."""
 
     closed = False
 

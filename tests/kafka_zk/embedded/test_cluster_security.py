@@ -149,7 +149,8 @@ def test_a_damaged_authority_is_told(security: ClusterSecurity) -> None:
 
 @pytest.mark.parametrize("password", [None, b"x"])
 def test_an_authority_with_another_key_is_told(security: ClusterSecurity, password: bytes | None) -> None:
-    """One that has a password, or one that its certificate is not for: no client would trust what it signs."""
+    """Its key has a password, or does not belong to its certificate: no client would trust certificates that it signs.
+    """
     hidden = NoEncryption() if password is None else BestAvailableEncryption(password)
     key = ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, hidden)
     (security.folder / "authority.pem").write_bytes(key + security.truststore.read_bytes())
@@ -166,7 +167,7 @@ def test_a_secured_cluster_is_not_opened_by_leaving_the_option_out(security: Clu
 
 
 def test_a_secured_cluster_without_its_authority_is_not_opened(security: ClusterSecurity, tmp_path: Path) -> None:
-    """A damaged one is to be removed, and the next start makes another: if it is one with --secure."""
+    """A damaged authority must be removed first; then the next start with --secure creates a new one."""
     (security.folder / "authority.pem").unlink()
     with pytest.raises(EmbeddedError, match="without --secure it would be open"):
         check_still_open(tmp_path)
@@ -181,7 +182,7 @@ def test_no_key_opens_a_secured_cluster(tmp_path: Path, key: str) -> None:
 
 @pytest.mark.parametrize("was_started", [False, True])
 def test_only_a_cluster_whose_brokers_have_started_was_open(was_started: bool, tmp_path: Path) -> None:
-    """A start that fails while ZooKeeper starts leaves the folders of brokers that had loaded their modules."""
+    """A start that fails during ZooKeeper's start leaves folders of brokers that had loaded their modules."""
     (tmp_path / "broker-0").mkdir()
     if was_started:
         (tmp_path / "broker-0" / "server.properties").touch()

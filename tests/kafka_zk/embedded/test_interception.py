@@ -1,4 +1,4 @@
-"""The process of an intercepting function, with a broker's side played by the test."""
+"""The process of an intercepting function; the test acts as the broker."""
 
 import socket
 import struct

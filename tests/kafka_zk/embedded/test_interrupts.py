@@ -10,7 +10,7 @@ from kafka_zk.embedded.interrupts import PATIENCE_S, held, interrupt
 
 @pytest.fixture
 def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The clock: its last element."""
+    """The clock's current value: the last element."""
     times = [100.0]
     monkeypatch.setattr("kafka_zk.embedded.interrupts.monotonic_s", lambda: times[-1])
     interrupts.begin()

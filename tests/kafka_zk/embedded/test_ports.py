@@ -1,4 +1,4 @@
-"""Free ports, and those that are taken."""
+"""Free ports and occupied ports."""
 
 import socket
 from contextlib import closing
@@ -11,7 +11,7 @@ from kafka_zk.embedded.ports import LOCALHOST, can_listen
 
 @pytest.mark.parametrize("address", [LOCALHOST, "::1", "localhost", ""])
 def test_a_port_can_be_bound_unless_somebody_has_it(address: str) -> None:
-    """On addresses of IPv4 and IPv6, by name, and on all interfaces."""
+    """This covers IPv4 and IPv6 addresses, names, and all interfaces."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     if address == "localhost":
         family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
@@ -23,7 +23,7 @@ def test_a_port_can_be_bound_unless_somebody_has_it(address: str) -> None:
 
 
 def test_no_port_is_given_again_before_its_server_may_listen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker's port for faults was that of a ZooKeeper that still started."""
+    """Otherwise, a broker could get the port of a ZooKeeper that is still starting."""
     numbers = iter([5000, 5000, 5001, 5001, 5000, 5002])
 
     class Bound(socket.socket):

@@ -14,7 +14,7 @@ from kafka_zk.embedded.private_files import private_folder, write_private
 
 @pytest.fixture(autouse=True)
 def no_umask() -> Iterator[None]:
-    """Nothing but the mode that is asked for protects a file."""
+    """Only the file's own mode protects it."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -47,7 +47,7 @@ def test_a_file_that_others_could_read_is_replaced(tmp_path: Path) -> None:
     path.chmod(0o644)
     with path.open() as before:
         write_private(path, b"new")
-        assert before.read() == "old"  # who has it open gets none of the new secret
+        assert before.read() == "old"  # a process that has the old file open does not see the new secret
     assert path.read_text() == "new" and mode(path) == 0o600
     assert list(tmp_path.iterdir()) == [path]
 

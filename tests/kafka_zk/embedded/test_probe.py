@@ -1,4 +1,4 @@
-"""How a starter asks brokers, secured ones too."""
+"""How a starter probes brokers, including secured ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Configuration files for Java: we and ZooKeeper read back the values that were written."""
+"""Configuration files for Java: we and ZooKeeper read the same values that were written."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ TEXTS = st.text(st.characters(codec="utf-8"))
 
 @given(st.dictionaries(st.sampled_from(["dataDir", "log.dirs", "a.b"]), TEXTS))
 def test_values_come_back(settings: dict[str, str]) -> None:
-    """In a file that is ASCII, which Java's ISO 8859-1 and our UTF-8 read alike."""
+    """The file is ASCII, which Java's ISO 8859-1 and our UTF-8 decode alike."""
     text = properties_text(settings)
     assert text.isascii() and len(text.splitlines()) == len(settings)
     assert parse_properties(text) == settings
@@ -33,7 +33,9 @@ def test_escapes_are_javas() -> None:
 
 @pytest.mark.parametrize("name", ["a,b", "bad\udcff"])
 def test_a_path_that_log_dirs_cannot_hold_is_refused(name: str, tmp_path: Path) -> None:
-    """In a sentence, before anything is made; with log directories elsewhere it is no matter."""
+    """The error is one sentence and comes before any file is created; if log directories are elsewhere, the path is
+    valid.
+    """
     with pytest.raises(UnusableDataDir, match="a data directory"):
         EmbeddedCluster(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
@@ -53,7 +55,7 @@ def test_a_brokers_file_holds_any_folder(tmp_path: Path) -> None:
 @pytest.mark.embedded
 @pytest.mark.parametrize("name", ["Jürgen 💾", "back\\slash", "a,b"])
 def test_zookeepers_data_lies_in_its_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the locale of a bare shell, too, in which Java writes ``?`` for letters beyond ASCII."""
+    """This includes the locale of a bare shell, in which Java writes ``?`` for letters beyond ASCII."""
     monkeypatch.setenv("LC_ALL", "C")
     with EmbeddedZooKeeper(tmp_path / name, force_sync=False) as zookeeper:
         assert (zookeeper.data_dir / "data" / "version-2").is_dir()

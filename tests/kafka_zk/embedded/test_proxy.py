@@ -24,7 +24,7 @@ class Echo(socketserver.BaseRequestHandler):
 
 @pytest.fixture
 def proxy(make_proxy: Callable[[str, int], TcpProxy]) -> Iterator[TcpProxy]:
-    """In front of an echo server."""
+    """A proxy in front of an echo server."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""How a ZooKeeper server lets clients in."""
+"""How a ZooKeeper server authenticates clients."""
 
 from pathlib import Path
 
@@ -6,6 +6,6 @@ from kafka_zk.embedded.server_security import ServerSecurity
 
 
 def test_the_passwords_of_clients_are_not_in_its_repr() -> None:
-    """A failed test prints it."""
+    """A failed test would print it."""
     login = {"sasl.jaas.config": 'Login required password="secret";'}
     assert "secret" not in repr(ServerSecurity(Path("folder"), sasl=True, client_properties=login))

@@ -1,4 +1,4 @@
-"""Ending a session whose owner takes it back, against a server that plays that."""
+"""Ending a session whose owner reconnects, against a simulated server."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ SILENT, SILENT_THEN = "silent", "silent when it is to close"
 
 
 class Server:
-    """Does with each connection what the script says next, and the last thing from then on."""
+    """A server that handles each connection as the script says; the last entry repeats."""
 
     def __init__(self, *script: str) -> None:
         self._script = list(script)
@@ -76,7 +76,7 @@ def test_a_session_that_cannot_be_ended_is_told(server: Server) -> None:
 
 @pytest.mark.parametrize("server", [(SILENT_THEN, UNKNOWN), (SILENT, CLOSED)], indirect=True)
 def test_silence_of_zookeeper_is_no_failure_as_long_as_there_is_time(server: Server) -> None:
-    """So it is while somebody else closes the session."""
+    """The server may be silent while another client closes the session."""
     expire_session("127.0.0.1", server.port, SESSION_ID, timeout_s=1)
 
 

@@ -1,4 +1,4 @@
-"""Why Spark cannot run here: one sentence for each reason."""
+"""Why Spark cannot run on this machine: one sentence for each reason."""
 
 import importlib.util
 from pathlib import Path

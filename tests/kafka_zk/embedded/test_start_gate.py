@@ -95,7 +95,9 @@ def test_a_broker_that_has_ended_at_its_gate_does_not_start(tmp_path: Path) -> N
 
 
 def test_a_cluster_is_not_ready_if_its_broker_ends_at_once(tmp_path: Path) -> None:
-    """As with a wrong key: its modules are loaded already, so it may have ended before anybody waits for it."""
+    """A wrong key has this effect: the modules are loaded already, so the broker may end before the parent waits for
+    it.
+    """
     broker = broker_that_runs(
         "from kafka_zk.embedded import start_gate; start_gate.wait(); raise SystemExit(70)", tmp_path
     )

@@ -1,4 +1,4 @@
-"""A supervised child without a thread to wait for it is not left behind."""
+"""A supervised child is ended if the thread that would wait for it cannot start."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def test_a_child_that_nobody_can_wait_for_is_ended(tmp_path: Path, monkeypatch: 
         raise RuntimeError("can't start new thread")
 
     real_popen = subprocess.Popen
-    starter.start(lambda: real_popen(["true"])).wait()  # its own thread is there now
+    starter.start(lambda: real_popen(["true"])).wait()  # the starter's own thread exists now
     monkeypatch.setattr(subprocess, "Popen", popen)
     command = [sys.executable, "-c", "import signal; signal.pause()"]
     child = ChildProcess("c", command, tmp_path / "log", supervisor=Supervisor(print))

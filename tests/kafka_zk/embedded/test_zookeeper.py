@@ -62,7 +62,7 @@ def test_it_runs_on_the_java_of_the_wheel_where_none_is_installed(
 
 @pytest.mark.parametrize("address", ["::1", "[::1]"])
 def test_the_command_listens_on_an_address_of_ipv6(address: str, tmp_path: Path) -> None:
-    """As ZooKeeper's own server does."""
+    """ZooKeeper's own server does so, too."""
     port = free_port("::1")
     settings = {"dataDir": tmp_path, "clientPort": port, "clientPortAddress": address, "admin.enableServer": "false"}
     (tmp_path / "zoo.cfg").write_text(properties_text(settings))
@@ -94,8 +94,9 @@ while True:
 def test_a_start_does_not_wait_for_a_word_that_is_never_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that comes before ZooKeeper's database is there: the server fails and leaves the connection open. It used to
-    cost 2 s."""
+    """A request before ZooKeeper's database is ready makes the server fail and leave the connection open. This used to
+    cost 2 s.
+    """
     server = EmbeddedZooKeeper(tmp_path, force_sync=False)
 
     def command(zoo_cfg: Path, **_: object) -> list[str]:

@@ -20,7 +20,7 @@ def reactor() -> Iterator[LocalReactor]:
 
 @pytest.fixture
 def make_slice(tmp_path: Path) -> Iterator[Callable[..., CountedSlice]]:
-    """Makes slices of files with known bytes; afterwards nobody may hold one."""
+    """Makes slices of files with known bytes; at the end of the test, each must have been released."""
     made: list[CountedSlice] = []
 
     def make(size_bytes: int, position: int = 0, in_active_segment: bool = True) -> CountedSlice:
@@ -55,7 +55,7 @@ def server(make_server: Callable[..., Server]) -> Server:
 
 @pytest.fixture
 def warnings() -> Iterator[list[str]]:
-    """The events of level warn and above, as text."""
+    """The messages of log events of level warn and above."""
     seen: list[str] = []
 
     def observe(event: Any) -> None:

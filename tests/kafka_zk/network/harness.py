@@ -1,4 +1,4 @@
-"""A reactor of one's own per test, driven by hand, and slices that count their references.
+"""A reactor for each test, driven by hand, and slices that count their references.
 
 Sockets are real, time is bounded: ``until`` runs the reactor until a condition holds or its deadline has passed.
 """
@@ -16,7 +16,7 @@ DEADLINE_S = 60.0
 
 
 class LocalReactor(EPollReactor):
-    """Not installed, never running: a test turns it."""
+    """A reactor that is not installed and never runs by itself: the test runs each turn."""
 
     doIteration: Callable[[float | None], None]
 
@@ -24,7 +24,7 @@ class LocalReactor(EPollReactor):
         EPollReactor.__init__(self)
 
     def until(self, condition: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
-        """Turn until ``condition()`` is true and return what it gave; fails after ``deadline_s``."""
+        """Run turns until ``condition()`` is true and return its value; fails after ``deadline_s``."""
         end = time.monotonic() + deadline_s
         while True:
             result = condition()
@@ -39,7 +39,7 @@ class LocalReactor(EPollReactor):
         self.doIteration(wait_s)
 
     def result_of(self, deferred: Any) -> Any:
-        """Turn until the Deferred (or coroutine) has a result; returns it, or raises its failure."""
+        """Run turns until the Deferred (or coroutine) has a result; returns it, or raises its failure."""
         from twisted.internet.defer import Deferred, ensureDeferred
 
         outcome: list[Any] = []
@@ -62,7 +62,7 @@ class LocalReactor(EPollReactor):
 
 
 class CountedSlice:
-    """A slice of a real file; ``references`` must be 0 when nobody holds it any more."""
+    """A slice of a real file; ``references`` must be 0 once it is no longer in use."""
 
     def __init__(self, path: Path, position: int, size_bytes: int, in_active_segment: bool = True) -> None:
         self.path = path
@@ -97,7 +97,7 @@ class CountedSlice:
 
 
 def receive_all(reactor: LocalReactor, peer: socket.socket, size_bytes: int) -> bytes:
-    """Turn the reactor until ``peer`` has got ``size_bytes``, or the end of the stream."""
+    """Run turns until ``peer`` has received ``size_bytes`` or the end of the stream."""
     peer.setblocking(False)
     received = bytearray()
 
@@ -116,7 +116,7 @@ def receive_all(reactor: LocalReactor, peer: socket.socket, size_bytes: int) -> 
 
 
 def is_closed(peer: socket.socket) -> bool:
-    """Whether the other side has closed or reset the connection; what it sent before is thrown away."""
+    """True if the other side has closed or reset the connection; data that it sent before are discarded."""
     peer.setblocking(False)
     try:
         while peer.recv(1 << 20):

@@ -1,7 +1,7 @@
 """Attacks on a listener's memory, a process for each: ``python -m tests.kafka_zk.network.memory_attacks NAME``.
 
-Prints the resident memory before the attack, at its peak and after it, in MB, and what the listener logged. The
-collector runs as in a broker, never by hand: what goes away goes by itself.
+Prints the resident memory before the attack, at its peak and after it, in MB, and what the listener logged. The garbage
+collector runs as in a broker, never on demand: memory must be freed without it.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def memory_mb(field: str) -> float:
 
 
 class Attack:
-    """A listener and those who connect to it."""
+    """A listener and its clients."""
 
     def __init__(self) -> None:
         self.reactor = LocalReactor()
@@ -45,14 +45,14 @@ class Attack:
         self.pool = MemoryPool()
         self.server = Server(self.reactor, memory=self.pool)
         self.server.handler = lambda header, body: [struct.pack(">i", header.correlation_id)]
-        self._ask()  # what is imported and made once is there
+        self._ask()  # loads the modules and objects that stay
 
     def _observe(self, event: Any) -> None:
         if event["log_level"].name in ("warn", "error", "critical"):
             self.log.append((event.get("log_format") or "").format(**event))
 
     def _ask(self) -> None:
-        """An honest client is answered."""
+        """Send an honest request and await its response."""
         peer = self.server.connect()
         peer.sendall(request(1))
         assert receive_all(self.reactor, peer, 8) == answer(1)
@@ -83,7 +83,7 @@ class Attack:
         return sent
 
     def send_all(self, peer: socket.socket, size_bytes: int) -> None:
-        """The listener reads them all, however slowly the machine brings them there."""
+        """Send all bytes and wait until the listener has read them, however slow the machine is."""
         peer.setblocking(False)
         deadline_s = time.monotonic() + TIMEOUT_S
         sent = 0
@@ -103,7 +103,7 @@ def announce(attack: Attack, size_bytes: int) -> socket.socket:
 
 
 def cut(attack: Attack) -> None:
-    """A producer on a bad network: again and again nearly the whole of a big request, then nothing."""
+    """A producer on a bad network: it repeatedly sends almost a whole big request, then nothing."""
     for _ in range(10):
         peer = announce(attack, 100 * MB)
         attack.send_all(peer, 95 * MB)
@@ -111,7 +111,7 @@ def cut(attack: Attack) -> None:
 
 
 def malformed(attack: Attack) -> None:
-    """Big requests that are refused when they are whole."""
+    """Big requests that are refused once they are complete."""
     for _ in range(10):
         peer = announce(attack, 95 * MB)
         attack.send_all(peer, 95 * MB)
@@ -121,14 +121,15 @@ def malformed(attack: Attack) -> None:
 
 
 def announced(attack: Attack) -> None:
-    """Many who announce much and send a little."""
+    """Many clients announce big requests and send little of them."""
     for _ in range(500):
         attack.send(announce(attack, 100 * MB), 1024)
 
 
 def held(attack: Attack) -> None:
-    """Many who send most of a big request and keep the rest. A small request is answered all the same, and so is a
-    batch of 1 MB."""
+    """Many clients send most of a big request and then stop. A small request is served all the same, and so is a batch
+    of 1 MB.
+    """
     for _ in range(20):
         attack.send(announce(attack, 100 * MB), 95 * MB)
     peer = attack.connect()
@@ -144,7 +145,7 @@ def held(attack: Attack) -> None:
 
 
 def held_small(attack: Attack) -> None:
-    """Thousands who send a part of a request."""
+    """Thousands of clients send a part of a request."""
     for _ in range(3000):
         attack.send(announce(attack, MB), 120 * 1024)
 

@@ -30,7 +30,7 @@ def answer(correlation_id: int, body: bytes = b"") -> bytes:
 
 
 class Server:
-    """A listener whose handler a test gives; remembers what it handled."""
+    """A listener with a handler of the test; it records the requests it handled."""
 
     def __init__(self, reactor: LocalReactor, **options: Any) -> None:
         self.reactor = reactor

@@ -1,4 +1,4 @@
-"""Addresses as quotas and ACLs name them."""
+"""Addresses as they appear in quotas and ACLs."""
 
 import pytest
 

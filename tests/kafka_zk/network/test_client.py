@@ -28,7 +28,7 @@ def api_versions(header: RequestHeader, offered: dict[ApiKey, tuple[int, int]]) 
 
 
 class Broker(Server):
-    """Answers ApiVersions itself, everything else by ``answer``."""
+    """A broker that responds to ApiVersions itself, and to everything else with ``answer``."""
 
     def __init__(self, reactor: LocalReactor, offered: dict[ApiKey, tuple[int, int]] | None = None) -> None:
         versions = BROKER_VERSIONS if offered is None else offered
@@ -192,7 +192,7 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection(broker: Broker) -> 
 def test_a_response_that_announces_more_than_was_asked_for_ends_the_connection(
     reactor: LocalReactor, broker: Broker, api_key: ApiKey, version: int, body: bytes, limit_bytes: int
 ) -> None:
-    """Before any of it is received; 2 GB came to lie in memory."""
+    """The connection ends before any of the response is received; otherwise, 2 GB could be kept in memory."""
     answers: list[Any] = []
     connection = broker.connection()
     connection.send_raw(api_key, version, [body]).addErrback(answers.append)

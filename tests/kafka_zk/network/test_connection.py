@@ -1,4 +1,4 @@
-"""Broker connections: order, back-pressure, limits, and what a bad frame does to its neighbours (nothing)."""
+"""Broker connections: order, back-pressure, limits, and that a bad frame does not affect other connections."""
 
 import socket
 import struct
@@ -26,7 +26,7 @@ R = TypeVar("R")
 def test_answers_that_fill_the_queue_and_leave_at_once_do_not_end_the_conversation(
     reactor: LocalReactor, server: Server
 ) -> None:
-    """The socket takes everything that was held: nothing is left that could tell that there is room again."""
+    """The socket takes everything that was held back, so no later event can report that there is room again."""
     body = b"x" * 200_000
     server.handler = lambda header, _: [struct.pack(">i", header.correlation_id) + body]
     peer = server.connect()
@@ -83,7 +83,7 @@ def test_the_next_request_is_not_handled_before_the_answer(reactor: LocalReactor
 
 
 def test_no_answer_for_none(reactor: LocalReactor, server: Server) -> None:
-    """acks=0."""
+    """The requests have acks=0."""
     server.handler = lambda header, body: None if body == b"silent" else [struct.pack(">i", header.correlation_id)]
     peer = server.connect()
     peer.sendall(request(1, b"silent") + request(2))
@@ -93,7 +93,7 @@ def test_no_answer_for_none(reactor: LocalReactor, server: Server) -> None:
 def test_a_slow_reader_is_not_read_from(
     reactor: LocalReactor, server: Server, make_slice: Callable[..., CountedSlice]
 ) -> None:
-    """Memory is bounded: answers pile up by one at most, requests stay in the peer's socket."""
+    """Memory is bounded: at most one response is queued, and requests stay in the peer's socket."""
     big = make_slice(8 * 1024 * 1024)
     server.handler = lambda header, body: [struct.pack(">i", header.correlation_id), big]
     peer = server.connect()
@@ -202,7 +202,7 @@ def test_the_response_hook_is_not_called_for_the_class_that_it_does_not_hear(
 
 
 def test_the_response_hook_mutes_the_peer(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
-    """Throttling: the answer is sent, the next request waits."""
+    """For throttling, the response is sent and the next request waits."""
     server = make_server(on_response=lambda context, header, parts: 100 if header.correlation_id == 1 else 0)
     peer = server.connect()
     peer.sendall(request(1) + request(2))
@@ -214,7 +214,7 @@ def test_the_response_hook_mutes_the_peer(reactor: LocalReactor, make_server: Ca
 def test_a_muted_peer_gets_no_memory_for_its_next_request(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """It would hold it as long as it is muted, and others need it."""
+    """The request would hold the memory as long as the peer is muted, and other requests need it."""
     pool, hour_ms = MemoryPool(1_000_000), 3_600_000
     server = make_server(memory=pool, on_response=lambda context, header, parts: hour_ms * (header.correlation_id == 1))
     clock = server.listener._connection_settings.clock = Clock()
@@ -246,13 +246,13 @@ def test_a_muted_peer_gets_no_memory_for_its_next_request(
 
 
 def test_the_end_of_a_turn_does_not_unmute_the_peer(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
-    """The request after which others have their turn is the one that is throttled for (nearly) ever."""
+    """The last request of a turn is throttled for a practically unlimited time."""
     last = REQUESTS_PER_TURN - 1
     server = make_server(on_response=lambda context, header, parts: 3_600_000 * (header.correlation_id == last))
     peer, other = server.connect(), server.connect()
     peer.sendall(b"".join(request(number) for number in range(REQUESTS_PER_TURN + 1)))
     receive_all(reactor, peer, 8 * REQUESTS_PER_TURN)
-    for number in range(3):  # turns of the reactor in which an unmuted peer would be handled
+    for number in range(3):  # turns in which the request of an unmuted peer would be handled
         other.sendall(request(number))
         receive_all(reactor, other, 8)
     assert len(server.handled) == REQUESTS_PER_TURN + 3
@@ -261,7 +261,7 @@ def test_the_end_of_a_turn_does_not_unmute_the_peer(reactor: LocalReactor, make_
 def test_a_late_answer_at_the_end_of_a_turn_throttles_the_peer(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """The last request of a turn waits, and is answered before the next turn begins."""
+    """The last request of a turn waits, and its response comes before the next turn."""
     last = REQUESTS_PER_TURN - 1
     server = make_server(on_response=lambda context, header, parts: 3_600_000 * (header.correlation_id == last))
     late: Deferred[Response] = Deferred()
@@ -270,7 +270,7 @@ def test_a_late_answer_at_the_end_of_a_turn_throttles_the_peer(
     peer.sendall(b"".join(request(number) for number in range(REQUESTS_PER_TURN + 1)))
     reactor.until(lambda: len(server.handled) == REQUESTS_PER_TURN)
     late.callback([b"done"])
-    for number in range(3):  # turns of the reactor in which an unmuted peer would be handled
+    for number in range(3):  # turns in which the request of an unmuted peer would be handled
         other.sendall(request(number))
         receive_all(reactor, other, 8)
     assert len(server.handled) == REQUESTS_PER_TURN + 3
@@ -281,8 +281,9 @@ def test_a_late_answer_at_the_end_of_a_turn_throttles_the_peer(
 def test_throttling_and_the_end_of_a_turn_do_not_shorten_each_other(
     reactor: LocalReactor, make_server: Callable[..., Server], throttled: int, late: bool
 ) -> None:
-    """Wherever in its turn the throttled request stands, and whether its answer comes at once: five seconds, then the
-    rest."""
+    """The throttled request may be anywhere in its turn, and its response may be immediate or late: the rest follows
+    after five seconds.
+    """
     server = make_server(on_response=lambda context, header, parts: 5000 * (header.correlation_id == throttled))
     clock = server.listener._connection_settings.clock = Clock()
     answers: Deferred[Response] = Deferred()
@@ -314,7 +315,7 @@ def test_throttling_and_the_end_of_a_turn_do_not_shorten_each_other(
 def test_a_failing_response_hook_closes_the_connection(
     reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str], waits: bool
 ) -> None:
-    """Also when the answer comes out of a Deferred, where an exception would be lost."""
+    """This includes a response that comes from a Deferred, where an exception would be lost."""
 
     def fail(*_arguments: object) -> int:
         raise ZeroDivisionError
@@ -333,7 +334,8 @@ def test_a_failing_response_hook_closes_the_connection(
 def test_a_response_hook_that_fails_after_a_throttle_closes_the_connection(
     reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str]
 ) -> None:
-    """The exception of a timer would be logged, and the peer wait for its answer until it counts as idle."""
+    """An exception in a timer would only be logged, and the peer would wait for its response until it counts as idle.
+    """
 
     def hook(_context: RequestContext, header: RequestHeader, _parts: Response) -> int:
         return 10 // (2 - header.correlation_id)
@@ -386,7 +388,7 @@ def test_cold_slices_are_read_by_a_thread_before_they_are_sent(
 
     server = make_server(read_ahead=ReadAhead(run_in_thread))
     cold = make_slice(5000, 7, in_active_segment=False)
-    cold.retain()  # as the handler's log would, while the descriptor is asked for
+    cold.retain()  # as the handler's log would, until the descriptor is opened
     server.handler = lambda header, body: [struct.pack(">i", header.correlation_id), cold]
     peer = server.connect()
     peer.sendall(request(1))

@@ -1,4 +1,4 @@
-"""Which peers may use the memory that is kept for brokers."""
+"""Which peers may use the memory that is reserved for brokers."""
 
 import pytest
 from twisted.internet.task import Clock

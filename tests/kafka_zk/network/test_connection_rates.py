@@ -1,4 +1,4 @@
-"""How many connections a second are accepted."""
+"""Limits of the number of connections that are accepted per second."""
 
 from kafka_zk.network.connection_rates import ConnectionRates
 

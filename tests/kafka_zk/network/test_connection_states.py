@@ -1,4 +1,4 @@
-"""What each event makes of a connection's states; ``test_accounts`` and ``test_pipelines`` drive them at random."""
+"""The effect of each event on a connection's states; ``test_accounts`` and ``test_pipelines`` drive them at random."""
 
 from collections.abc import Mapping
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Produce requests that only wait let the next Produce begin; every answer leaves in its turn."""
+"""While Produce requests wait for replication, the next Produce may begin; responses keep the order of requests."""
 
 import struct
 from random import Random
@@ -26,7 +26,7 @@ KEPT_BYTES = 5000
 
 
 class Replication(ClientWait[Response]):
-    """What a Produce request waits for when it is appended."""
+    """The wait of a Produce request after its append."""
 
     is_abandoned = False
 
@@ -40,7 +40,7 @@ class Replication(ClientWait[Response]):
 
 
 class Wire:
-    """A transport that remembers what was sent; ``takes`` is whether its peer reads."""
+    """A transport that records what was sent; ``takes``: whether its peer reads."""
 
     host, port = "peer", 1
 
@@ -71,7 +71,7 @@ class Wire:
         return 0
 
     def receive_into(self, *arguments: object) -> None:
-        """Everything comes by ``dataReceived``."""
+        """All data arrive through ``dataReceived``."""
 
     def pauseProducing(self) -> None:
         self.is_paused = True
@@ -80,7 +80,7 @@ class Wire:
         self.is_paused = False
 
     def hold(self) -> None:
-        """Nothing is sent later."""
+        """This transport sends nothing later."""
 
     send_held = hold
 
@@ -91,8 +91,9 @@ class Wire:
 
 
 class World:
-    """One connection; a Produce request waits until the test lets it go on, anything else is answered at once unless
-    ``others_wait``."""
+    """One connection. A Produce request waits until the test completes it; any other request completes immediately
+    unless ``others_wait``.
+    """
 
     def __init__(self) -> None:
         self.pool = MemoryPool()
@@ -150,7 +151,7 @@ def test_the_next_produce_request_begins_while_the_one_before_waits(world: World
 
 
 def test_other_requests_wait_for_their_turn_and_let_nobody_pass(world: World) -> None:
-    """A Fetch may ask for what the Produce before it wrote."""
+    """A Fetch may want the records of the Produce before it."""
     world.others_wait = True
     world.send(1)
     world.send(2, api_key=ApiKey.FETCH)
@@ -168,13 +169,13 @@ def test_only_so_many_are_in_flight(world: World) -> None:
     world.send(*numbers)
     assert world.begun == list(numbers[:MAX_REQUESTS]) and world.wire.is_paused
     world.finish(2)
-    assert len(world.begun) == MAX_REQUESTS  # its answer still waits
+    assert len(world.begun) == MAX_REQUESTS  # the response to the earlier request is not ready
     world.finish(1)
     assert world.begun == list(numbers[: MAX_REQUESTS + 2]) and world.wire.sent == [1, 2]
 
 
 def test_a_refused_request_ends_the_connection_in_its_turn(world: World) -> None:
-    """Those before it are answered; nothing after it begins, though it stands in the same read."""
+    """The earlier requests get their responses; no later request begins, even one from the same read."""
     world.refused = {3}
     world.send(1, 2, 3, 4)
     assert world.begun == [1, 2, 3]
@@ -206,7 +207,7 @@ def test_a_lost_connection_ends_all_waits_and_holds_nothing(world: World) -> Non
 
 
 def test_a_connection_that_is_closed_drops_the_answers(world: World) -> None:
-    """As the broker's shutdown does with requests that nothing answers in time."""
+    """The broker's shutdown does this with requests that do not complete in time."""
     world.send(1, 2)
     world.connection.close()
     world.finish(2, 1)
@@ -215,7 +216,7 @@ def test_a_connection_that_is_closed_drops_the_answers(world: World) -> None:
 
 
 def test_requests_in_flight_hold_no_frames(world: World) -> None:
-    """The memory of a frame is free when its records are appended, also for a frame that is being collected."""
+    """A frame's memory is released when its records are appended, even while the next frame is being received."""
     world.send(1, size_bytes=30 * FREE_BYTES)
     assert world.pool.used_bytes == KEPT_BYTES
     rest = request(2, bytes(30 * FREE_BYTES), api_key=ApiKey.PRODUCE)
@@ -252,7 +253,7 @@ def test_a_client_that_reads_nothing_does_not_begin_more(world: World) -> None:
 
 
 def test_a_client_that_is_gone_leaves_no_wait_in_the_purgatory(reactor: LocalReactor, server: Server) -> None:
-    """Over a real socket."""
+    """This test uses a real socket."""
     purgatory = Purgatory(reactor)
 
     class Passed(Wait):

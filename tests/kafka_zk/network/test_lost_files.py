@@ -1,4 +1,6 @@
-"""Answers with slices whose file cannot be opened any more: a closed connection tells the peer, nobody else suffers."""
+"""Responses with slices whose file cannot be opened any more: the peer's connection is closed, and no other one is
+affected.
+"""
 
 import struct
 from collections.abc import Callable
@@ -17,7 +19,7 @@ MakeSlice = Callable[..., CountedSlice]
 
 
 class LostSlice:
-    """Of a file that was closed and is gone since."""
+    """A slice of a file that was closed and then removed."""
 
     in_active_segment = False
     position, size_bytes = 0, 100
@@ -44,7 +46,7 @@ def test_the_slices_before_it_are_given_back(
 def test_reading_ahead_gives_the_others_back(
     reactor: LocalReactor, make_server: Callable[..., Server], make_slice: MakeSlice, warnings: list[str], first: bool
 ) -> None:
-    """``first``: already asking for the cold slice's descriptor fails."""
+    """The other slices are released. ``first``: opening the cold slice fails immediately."""
     read: list[Deferred[Any]] = [Deferred()]
 
     def run_in_thread(work: Callable[[], R]) -> Deferred[R]:

@@ -1,4 +1,4 @@
-"""What requests may cost in memory: attacks, each on a listener in a process of its own, whose memory is looked at."""
+"""The memory that requests may cost: each attack has a listener in a process of its own, whose memory is measured."""
 
 import json
 import subprocess
@@ -10,11 +10,11 @@ import pytest
 pytestmark = pytest.mark.slow
 
 BUDGET_MB = 96
-"""Of the pool; see DEFAULT_LIMIT_BYTES."""
+"""The limit of the memory pool; see DEFAULT_LIMIT_BYTES."""
 
 
 def _run(attack: str) -> dict[str, Any]:
-    """Memory in MB before the attack, at its peak and after it, and what was logged."""
+    """The memory in MB before the attack, at its peak and after it, and the log."""
     command = [sys.executable, "-m", "tests.kafka_zk.network.memory_attacks", attack]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -23,7 +23,7 @@ def _run(attack: str) -> dict[str, Any]:
 
 
 def test_a_connection_cut_in_the_middle_of_a_frame_leaves_nothing_behind() -> None:
-    """Ten times 95 MB of 100 MB; once they stayed until the collector came by."""
+    """Ten clients send 95 MB of 100 MB each. In an earlier version, these stayed until the garbage collector ran."""
     memory = _run("cut")
     assert memory["peak"] - memory["before"] < 110
     assert memory["after"] - memory["before"] < 10
@@ -37,13 +37,13 @@ def test_a_refused_request_leaves_nothing_behind() -> None:
 
 
 def test_memory_grows_with_what_has_arrived() -> None:
-    """500 announce 100 MB and send 1 KB."""
+    """500 clients announce 100 MB and send 1 KB."""
     memory = _run("announced")
     assert memory["peak"] - memory["before"] < 20
 
 
 @pytest.mark.parametrize("attack", ["held", "held_small"])
 def test_memory_has_a_ceiling(attack: str) -> None:
-    """Clients that send incomplete requests get the budget plus one more big request, not more."""
+    """Clients with incomplete requests get the budget and one more big request at most."""
     memory = _run(attack)
     assert memory["peak"] - memory["before"] < BUDGET_MB + 100 + 25

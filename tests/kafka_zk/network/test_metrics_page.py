@@ -1,4 +1,4 @@
-"""Scrapes cost a process no more the more of them there are."""
+"""The cost of scrapes does not grow with their number."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from kafka_zk.network.metrics_page import CACHED_S, MetricsPage, listen
 
 
 class Counting:
-    """Collects how often it was asked."""
+    """A collector that counts its calls."""
 
     count = 0
 

@@ -1,4 +1,4 @@
-"""Any pipeline of requests, cut into pieces anywhere, is answered whole and in order, and its memory adds up."""
+"""Any pipeline of requests, cut at any point, gets complete responses in order, and its memory is counted correctly."""
 
 import struct
 from itertools import accumulate, pairwise
@@ -25,9 +25,9 @@ LIMIT_BYTES = 1_000_000
 
 
 class Asked(NamedTuple):
-    """A request, and what its handler does.
+    """A request, and the behaviour of its handler.
 
-    ``reserved_bytes``: for each turn that it takes. ``releases``: it then lets go of everything and waits.
+    ``reserved_bytes``: one value for each of its turns. ``releases``: it then releases everything and waits.
     """
 
     size_bytes: int
@@ -48,13 +48,13 @@ ASKED = st.builds(
 
 
 class Broker:
-    """One connection whose requests are answered as ``asked`` says."""
+    """One connection whose requests behave as ``asked`` says."""
 
     def __init__(self, asked: list[Asked]) -> None:
         self.clock = Clock()
         self.pool = MemoryPool(LIMIT_BYTES)
         self.wire = Wire()
-        self.released_bytes: list[int] = []  # what the account still counted when a request had let go
+        self.released_bytes: list[int] = []  # the memory counted after a request had released everything
         self._asked = asked
         self._purgatory = Purgatory(self.clock)
         settings = ConnectionSettings(self.clock, "PLAINTEXT", self._answer, memory=self.pool)
@@ -81,7 +81,7 @@ class Broker:
         assert self.pool.used_bytes + self.pool.overdraft_bytes == account.size_bytes
 
     def receive(self, data: bytes) -> None:
-        """As a transport does: not while it is paused."""
+        """Receive data as from a transport that is not paused."""
         self.settle()
         assert not self.wire.is_paused
         self.connection.dataReceived(data)
@@ -114,7 +114,7 @@ def test_a_pipeline_is_answered_and_its_memory_adds_up(asked: list[Asked], piece
 
 
 def test_a_request_that_only_waits_holds_nothing_whatever_came_before_it() -> None:
-    """An OffsetCommit of 2,000 partitions and a JoinGroup in one segment ended the connection: AssertionError."""
+    """In an earlier version, a large OffsetCommit and a JoinGroup in one segment closed the connection."""
     committed = Asked(40_000, (70_000, 70_000), releases=False, is_produce=False, answer_bytes=0)
     joining = Asked(5000, (), releases=True, is_produce=False, answer_bytes=0)
     broker = Broker([committed, joining])

@@ -1,4 +1,4 @@
-"""The broker's reactor: events reach transports, and what goes wrong in one ends that one only."""
+"""The broker's reactor: events reach transports, and an error in one transport ends only that one."""
 
 import socket
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 
 
 class _TestedReactor(BrokerReactor, LocalReactor):
-    """Ours, turned by a test."""
+    """The broker's reactor, whose turns the test runs."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def reactor() -> Iterator[_TestedReactor]:
 
 
 class _Upper(Protocol):
-    """Answers in capitals; fails at "fail"."""
+    """A protocol that responds in capitals, and fails at "fail"."""
 
     lost: Any = None
     transport: Any
@@ -61,7 +61,7 @@ def _connected(reactor: _TestedReactor, count: int) -> tuple[list[socket.socket]
 
 
 def test_setting_the_machines_clock_moves_no_timer() -> None:
-    """Twisted's own reactors take the wall clock."""
+    """Twisted's own reactors use the wall clock."""
     assert BrokerReactor.seconds is monotonic_s
 
 
@@ -73,7 +73,7 @@ def test_what_is_written_comes_out(reactor: _TestedReactor) -> None:
 
 
 def test_more_than_a_socket_takes_is_written_as_it_empties(reactor: _TestedReactor) -> None:
-    """EPOLLOUT goes to doWrite."""
+    """EPOLLOUT calls doWrite."""
     (peer,), (protocol,) = _connected(reactor, 1)
     assert protocol.transport is not None
     protocol.transport.write(b"x" * 20_000_000)
@@ -101,7 +101,7 @@ def test_an_exception_in_a_protocol_is_logged_and_ends_its_connection_only(react
 
 @pytest.mark.parametrize("half_close", [True, False], ids=["end of stream", "reset"])
 def test_a_peer_that_goes_is_noticed(reactor: _TestedReactor, half_close: bool) -> None:
-    """A hang-up comes with other event bits and takes Twisted's own way."""
+    """A hang-up comes with other event bits and is handled by Twisted's own code."""
     (peer,), (protocol,) = _connected(reactor, 1)
     if half_close:
         peer.shutdown(socket.SHUT_WR)
@@ -139,7 +139,7 @@ def test_a_connection_that_another_one_closed_in_the_same_turn_gets_no_event(rea
 
 
 def test_the_end_of_a_turn_comes_after_all_its_events(reactor: _TestedReactor) -> None:
-    """Calls that it makes necessary have the next turn, which does not wait."""
+    """Calls that it schedules run in the next turn, which does not wait."""
     order: list[str] = []
     peers, made = _connected(reactor, 2)
 

@@ -1,4 +1,4 @@
-"""Logging in with every mechanism, over plain text and TLS, and again before the session ends."""
+"""Logins with every mechanism, with and without TLS, and reauthentication before the session ends."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule req
 
 @pytest.fixture
 def threads(reactor: LocalReactor) -> Iterator[None]:
-    """Those that tokens are fetched in; a reactor that runs starts them itself."""
+    """The threads that fetch tokens; a running reactor starts them itself."""
     pool = reactor.getThreadPool()
     pool.start()
     yield

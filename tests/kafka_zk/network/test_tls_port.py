@@ -1,4 +1,4 @@
-"""A listener over TLS: our client and OpenSSL's against it, storms of handshakes, and peers that never finish one."""
+"""A listener with TLS: our client and OpenSSL's, storms of handshakes, and peers that never complete one."""
 
 import contextlib
 import fcntl
@@ -43,9 +43,9 @@ def principal_of(certificate: bytes | None) -> str | None:
 
 
 class TlsServer:
-    """A listener whose answer a test gives; it remembers who asked.
+    """A listener whose responses the test gives; it records the principals.
 
-    ``may_answer``: what every request waits for. ``has_answers``: whether requests are answered at all.
+    ``may_answer``: what every request waits for. ``has_answers``: whether requests get responses at all.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TlsServer:
         return made
 
     def connect(self, **options: Any) -> ssl.SSLSocket:
-        """A client of OpenSSL, its handshake done; it does not block."""
+        """An OpenSSL client after its handshake; it does not block."""
         context = ssl.create_default_context(cafile=str(self.files.authority))
         context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default since Python 3.13
         if options.get("certificate"):
@@ -110,7 +110,7 @@ class TlsServer:
         return made
 
     def step(self, operation: Callable[[], Any]) -> Any:
-        """Try until it does not ask for more."""
+        """Repeat ``step`` until it needs no more data."""
         found: list[Any] = []
 
         def works() -> bool:
@@ -158,7 +158,7 @@ def test_requests_are_answered_and_a_peer_without_certificate_is_nobody(make_ser
 def test_a_listener_that_moves_shows_its_renewed_certificate(
     reactor: LocalReactor, make_server: Callable[..., TlsServer], tmp_path: Path
 ) -> None:
-    """It would go back to the certificate, and to the authorities, that it began with."""
+    """Otherwise, it would return to the certificate and the authorities that it started with."""
     server = make_server()
     server.files = make_files(tmp_path)
     server.listener.renew_tls(renewed_context(server.files))
@@ -191,7 +191,7 @@ def test_a_missing_certificate_ends_the_connection(make_server: Callable[..., Tl
 def test_a_peer_whose_certificate_says_nothing_gets_no_answer(
     make_server: Callable[..., TlsServer], monkeypatch: pytest.MonkeyPatch, error: Exception | None, is_late: bool
 ) -> None:
-    if is_late:  # each step waits for the next turn, where no doRead ends the connection
+    if is_late:  # each step waits for the next turn, in which no doRead ends the connection
 
         def wait(turns: HandshakeTurns, step: Callable[[], None]) -> None:
             turns._reactor.callLater(0, step)
@@ -203,7 +203,7 @@ def test_a_peer_whose_certificate_says_nothing_gets_no_answer(
             raise error
 
     server = make_server("required", principal_of=fails)
-    with contextlib.suppress(OSError):  # the connection may end before the client knows that it began
+    with contextlib.suppress(OSError):  # the connection may end before the client knows that it is established
         peer = server.connect(certificate=True)
         peer.send(request(1))
         assert server.step(partial(peer.recv, 1)) == b""
@@ -223,7 +223,7 @@ def send_all(server: TlsServer, peer: ssl.SSLSocket, data: bytes) -> None:
 
 
 def answer_next(server: TlsServer) -> None:
-    """Answer the request that waits; the next one will wait, too."""
+    """Respond to the waiting request; the next one will wait, too."""
     waiting, server.may_answer = server.may_answer, Deferred()
     assert waiting is not None
     waiting.callback(None)
@@ -264,7 +264,7 @@ def test_a_connection_that_pauses_again_and_again_keeps_little(make_server: Call
 def test_five_batches_of_a_producer_are_received_in_one_turn(
     make_server: Callable[..., TlsServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OpenSSL gets the batches in small pieces, because its buffer never shrinks."""
+    """OpenSSL receives the batches in small pieces, because its buffer never shrinks."""
     server = make_server()
     peer = server.connect()
     (connection,) = server.listener.connections
@@ -307,7 +307,7 @@ def test_a_handshake_that_waits_for_its_turn_receives_nothing(make_server: Calla
     for _ in range(50):
         for each in storm:
             with contextlib.suppress(OSError):
-                each.send(bytes.fromhex("1603010fff") + bytes(4096))  # a record that is never whole
+                each.send(bytes.fromhex("1603010fff") + bytes(4096))  # an incomplete TLS record
         server.reactor.turn()
     held = [connection.transport._incoming.pending for connection in server.listener.connections]  # type: ignore[union-attr]
     assert all(size <= 2 * tls_transport._HANDSHAKE_RECEIVE_BYTES for size in held)
@@ -329,7 +329,7 @@ def test_slices_and_big_frames_arrive_whole(
 
 
 class TurnByTurn:
-    """A reactor that takes a turn when it is told to."""
+    """A reactor whose turns the test runs."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []

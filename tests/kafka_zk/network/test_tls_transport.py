@@ -1,4 +1,4 @@
-"""The client's transport over TLS, against OpenSSL in a thread: handshakes, big frames, failures with sentences."""
+"""The client's transport over TLS, against OpenSSL in a thread: handshakes, big frames, and clear errors."""
 
 import contextlib
 import os
@@ -103,7 +103,7 @@ def test_a_peer_that_says_nothing_is_given_up(reactor: LocalReactor, files: File
 
 
 def _received(secured: ssl.SSLSocket, count: int) -> bytes:
-    """``count`` bytes, or fewer at the end."""
+    """Receives ``count`` bytes, or fewer at the end of the stream."""
     data = bytearray()
     while len(data) < count and (piece := secured.recv(count - len(data))):
         data += piece
@@ -111,7 +111,7 @@ def _received(secured: ssl.SSLSocket, count: int) -> bytes:
 
 
 class Echo:
-    """Sends back the frames that it gets, over TLS, slowly at first."""
+    """A server that sends frames back over TLS, slowly at first."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
@@ -211,7 +211,7 @@ def _wrong_record(tls: ssl.SSLObject, outgoing: ssl.MemoryBIO) -> bytes:
 def _until_read(
     connection: socket.socket, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, step: Callable[[], object]
 ) -> None:
-    """Repeat ``step`` until enough was received for it: data may come in one segment with the end of the handshake."""
+    """Repeat ``step`` until it has enough data, which may come in the same segment as the end of the handshake."""
     while True:
         try:
             step()
@@ -241,7 +241,7 @@ def _send_at_once(
 def test_what_follows_data_in_the_same_segment_ends_the_connection(
     reactor: LocalReactor, files: Files, end: Callable[[ssl.SSLObject, ssl.MemoryBIO], bytes], pauses: bool
 ) -> None:
-    """After the data, also if the protocol pauses in between, and although nothing more comes."""
+    """The end comes after the data, even if the protocol pauses in between, and although no more data arrive."""
     frames: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_send_at_once, args=(listener, server_context(files), end), daemon=True).start()
@@ -267,7 +267,7 @@ def test_what_follows_data_in_the_same_segment_ends_the_connection(
 def test_nothing_is_asked_of_openssl_when_nothing_is_left(
     reactor: LocalReactor, files: Files, echo: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its error for that costs as much as a small record."""
+    """OpenSSL's error for such a call costs as much as a small record."""
     connection = raw_connection(reactor, echo, files)
     echo.may_read.set()
     transport: Any = connection.transport

@@ -21,7 +21,7 @@ BIG = 8 * 1024 * 1024  # more than the buffers of both sockets take
 
 
 class Recorder(Protocol):
-    """Keeps what happens to it."""
+    """A protocol that records its events."""
 
     def __init__(self) -> None:
         self.reason: Any = None
@@ -88,7 +88,7 @@ def test_an_answer_that_fits_leaves_without_a_turn_of_the_reactor(pair: Pair, ma
 
 
 def test_what_is_held_leaves_together(reactor: LocalReactor, pair: Pair, make_slice: MakeSlice) -> None:
-    """Nothing before send_held; then everything, slices and empty parts among it, in order."""
+    """Nothing is sent before send_held; then everything is, slices and empty parts included, in order."""
     part = make_slice(1000)
     pair.transport.hold()
     frames = [[b"one"], [b"", b"two"], [b"head", part, b""], [b"four"]]
@@ -108,7 +108,7 @@ def test_what_is_held_leaves_together(reactor: LocalReactor, pair: Pair, make_sl
 def test_a_thousand_small_frames_held_behind_a_full_socket_keep_their_order(
     reactor: LocalReactor, pair: Pair, make_slice: MakeSlice
 ) -> None:
-    """More than go out in one call, and calls that take only a part."""
+    """The frames exceed what one call sends, and some calls send only a part."""
     big = make_slice(BIG)
     pair.transport.hold()
     pair.transport.write_frame([big])
@@ -174,7 +174,7 @@ def test_reset_by_the_peer_gives_the_slices_back(reactor: LocalReactor, pair: Pa
 
 
 def test_half_close_by_the_peer_ends_the_connection(reactor: LocalReactor, pair: Pair, make_slice: MakeSlice) -> None:
-    """Kafka too closes a connection whose peer has no more to say, sent or not."""
+    """Kafka, too, closes a connection whose peer has closed its side, even with unsent data."""
     big = make_slice(BIG)
     pair.transport.write_frame([big])
     pair.peer.shutdown(socket.SHUT_WR)
@@ -183,7 +183,7 @@ def test_half_close_by_the_peer_ends_the_connection(reactor: LocalReactor, pair:
 
 
 def test_a_truncated_file_ends_the_connection(reactor: LocalReactor, pair: Pair, make_slice: MakeSlice) -> None:
-    """sendfile then sends nothing: the promised bytes are gone."""
+    """sendfile then sends nothing, because the promised bytes do not exist."""
     big = make_slice(BIG)
     pair.transport.write_frame([big, b"never"])
     os.truncate(big.path, 100)
@@ -223,7 +223,7 @@ def test_a_small_slice_whose_file_is_shorter_ends_the_connection(
 def test_few_records_leave_in_one_call(
     reactor: LocalReactor, pair: Pair, make_slice: MakeSlice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not if the peer takes nothing: what waits for it stays in the file."""
+    """If the peer reads nothing, queued records stay in the file instead."""
     monkeypatch.setattr(transport, "send_file", None)
     few = make_slice(3_000)
     pair.transport.write_frame([b"head", few, b"tail"])
@@ -238,7 +238,7 @@ def test_few_records_leave_in_one_call(
 
 
 def test_a_deleted_file_is_sent_to_its_end(reactor: LocalReactor, pair: Pair, make_slice: MakeSlice) -> None:
-    """Deletion takes the name away; the slice holds the file."""
+    """Deletion removes the name, but the slice keeps the file open."""
     big = make_slice(BIG)
     data = big.read()
     pair.transport.write_frame([big])

@@ -1,4 +1,4 @@
-"""Handlers that wait: how failures come back to them, and what becomes of them when the client is gone."""
+"""Handlers that wait: how failures reach them, and what happens to them when the client disconnects."""
 
 import gc
 import struct
@@ -19,7 +19,7 @@ Handle = Callable[[RequestHeader], Coroutine[Any, Any, Response]]
 
 
 class WaitingServer(Server):
-    """Its handler is a coroutine, ``handle``."""
+    """A server whose handler is the coroutine ``handle``."""
 
     handle: Handle
 
@@ -35,7 +35,7 @@ def server(reactor: LocalReactor) -> Iterator[WaitingServer]:
 
 
 def test_a_handler_catches_the_failure_of_what_it_waited_for(reactor: LocalReactor, server: WaitingServer) -> None:
-    """The very exception: handlers turn ZooKeeper's refusals into Kafka's error codes."""
+    """The handler gets the original exception, because it maps ZooKeeper's errors to Kafka's error codes."""
     waiting: list[Deferred[bytes]] = []
 
     async def handle(header: RequestHeader) -> Response:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the values of the wire."""
+"""Hypothesis strategies for values of the wire protocol."""
 
 from typing import Any
 

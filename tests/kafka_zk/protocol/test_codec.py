@@ -1,4 +1,4 @@
-"""The codec: byte for byte with kafka-python and kio, and never anything but a ProtocolError."""
+"""The codec: byte for byte equal to kafka-python and kio, and invalid input raises only ProtocolError."""
 
 import contextlib
 import random
@@ -38,7 +38,7 @@ _ONLY_KIO_HAS = {
 }
 
 _DURATIONS = {"max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms"}
-"""Of which kio makes a timedelta, which is not as long as an int64 may say."""
+"""Fields that kio turns into a timedelta, whose range is smaller than that of an int64."""
 
 
 def _class(api_key: int, kind: str) -> Any:
@@ -91,7 +91,7 @@ def _decode(api_key: int, kind: str, version: int, body: bytes) -> Any:
 
 @pytest.mark.parametrize(("api_key", "kind", "version"), MESSAGES)
 def test_every_message_decodes_to_what_was_encoded(api_key: int, kind: str, version: int) -> None:
-    """Also as kafka-python reads and writes it."""
+    """kafka-python reads and writes the same bytes."""
     for seed in range(4):
         body = _encoded(api_key, kind, version, seed)
         if (api_key, kind) == (18, "response") and body[:2] != b"\0\0":
@@ -135,7 +135,7 @@ def _in_steps(api_key: int, version: int, body: bytes) -> Any:
 
 @pytest.mark.parametrize(("api_key", "kind", "version"), [case for case in MESSAGES if case[1] == "request"])
 def test_a_request_decoded_in_steps_is_the_same(api_key: int, kind: str, version: int) -> None:
-    """Or a ProtocolError, where the body is cut."""
+    """A truncated body raises ProtocolError in both cases."""
     for seed in range(4):
         body = _encoded(api_key, kind, version, seed)
         for part in (body, body[: len(body) // 2]):
@@ -150,7 +150,7 @@ def test_a_request_decoded_in_steps_is_the_same(api_key: int, kind: str, version
 
 @pytest.mark.parametrize("in_steps", [False, True])
 def test_elements_are_counted_before_they_are_made(in_steps: bool) -> None:
-    """In all arrays together: many topics with many partitions each are as bad as one with too many."""
+    """All arrays count together: many topics with many partitions each are as bad as one with too many."""
     request = codec.request(ApiKey.OFFSET_FETCH)
 
     def body(topics: int, partitions: int) -> bytes:
@@ -185,7 +185,7 @@ def _isrs(*sizes: int) -> bytes:
 
 
 def test_an_element_with_many_numbers_is_read_in_steps() -> None:
-    """One with few is read in one go, with the same result and the same memory told."""
+    """An element with few numbers is read in one step, with the same result and the same memory count."""
     sizes = [3] * 1000 + [5000] * 2 + [3] * 1000 + [0, 1, 7, 8, 127, 128, 129]
     body = _isrs(*sizes)
     steps = codec.decode_request_in_steps(ApiKey.LEADER_AND_ISR, 7, memoryview(body))
@@ -224,7 +224,7 @@ def test_a_mutated_message_is_read_or_a_protocol_error(case: tuple[int, str, int
 
 @pytest.mark.parametrize("filler", [b"\xff", b"\x00", b"\x80", b"\x01", b"\x7f"])
 def test_a_megabyte_of_one_byte_takes_no_time(filler: bytes) -> None:
-    """kafka-python takes 53 s for one of these: its varints have no end."""
+    """kafka-python takes 53 s for one of these, because its varints have no length limit."""
     body = filler * 1_000_000
     start = time.process_time()
     for api_key, kind, version in ((3, "request", 12), (3, "request", 0), (8, "request", 9), (19, "request", 7)):
@@ -234,7 +234,7 @@ def test_a_megabyte_of_one_byte_takes_no_time(filler: bytes) -> None:
 
 
 def test_many_tagged_fields_take_linear_time() -> None:
-    """Each topic has an unknown tag: kafka-python copies the rest of the frame for every one of them."""
+    """Each topic has an unknown tag: for each of them, kafka-python copies the rest of the frame."""
     count = 50_000
     topic = b"\x00" * 16 + b"\x02a" + b"\x01\x05\x01x"
     body = (count + 1).to_bytes(1, "big") if count < 127 else bytes([0xD1, 0x86, 0x03])
@@ -261,7 +261,7 @@ def test_what_kafka_refuses_is_refused(version: int, body: bytes) -> None:
 
 
 def test_a_string_has_at_most_as_many_bytes_as_in_kafka() -> None:
-    """32767, also where the length is a varint: a long one is a request for a large copy."""
+    """The limit is 32767, even where the length is a varint: a longer string would cost a large copy."""
     body = b"\x80\x80\x02" + b"a" * 32767 + b"\x02v\x00"
     assert len(codec.decode_request(ApiKey.API_VERSIONS, 3, body).client_software_name) == 32767
     with pytest.raises(ProtocolError, match="32768"):

@@ -1,4 +1,4 @@
-"""The assignment of a consumer, as another client writes it, and as nobody should."""
+"""A consumer's assignment, as other clients encode it, and malformed ones."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What consumers tell each other through the broker, against the reading of another client."""
+"""The data that consumers exchange through the broker, compared with another client's decoder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_is_written_is_read(subscription: Subscription) -> None:
 
 @given(SUBSCRIPTIONS)
 def test_old_clients_find_the_topics_where_they_look(subscription: Subscription) -> None:
-    """They know version 0 only, and do not look behind it."""
+    """They know only version 0, and ignore what follows."""
     found = ConsumerProtocolMemberMetadata.decode(write_subscription(subscription))
     assert tuple(found.subscription) == subscription.topics
 
@@ -44,7 +44,7 @@ def test_what_old_clients_write_is_understood(topics: list[str], user_data: byte
 
 
 def test_a_java_client_before_3_4_tells_its_generation_in_the_user_data() -> None:
-    """CooperativeStickyAssignor, subscription version 1."""
+    """The encoding is that of CooperativeStickyAssignor in subscription version 1."""
     written = b"\0\1" + b"\0\0\0\1\0\1t" + b"\0\0\0\4\0\0\0\7" + b"\0\0\0\1\0\1t\0\0\0\1\0\0\0\3"
     assert read_subscription(written) == Subscription(("t",), frozenset({TopicPartition("t", 3)}), 7)
 

@@ -1,4 +1,4 @@
-"""A request that fails as a whole is answered in every API and version."""
+"""A request that fails as a whole gets a response in every API and version."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ CODE = ErrorCode.ILLEGAL_SASL_STATE
 
 
 def answered(api_key: ApiKey, version: int, **fields: Any) -> Any:
-    """The response as the client reads it."""
+    """The response, as the client decodes it."""
     response = error_response(api_key, version, codec.request(api_key)(**fields), CODE, "why")
     return codec.decode_response(api_key, version, codec.encode_body(response, api_key, version))
 

@@ -68,7 +68,7 @@ def _resident_bytes() -> int:
 
 
 def test_an_announced_size_costs_neither_memory_nor_time() -> None:
-    """Ten strangers say that 100 MiB will follow."""
+    """Ten unauthenticated clients announce 100 MiB each."""
     before = _resident_bytes()
     start = time.process_time()
     decoders = [FrameDecoder(100 << 20) for _ in range(10)]
@@ -89,7 +89,7 @@ def test_a_big_frame_is_writable_and_outlives_its_decoder() -> None:
 
 
 class _Scarce:
-    """A budget that has room now and then; counts what was taken."""
+    """A budget that has room at random; counts the bytes taken."""
 
     def __init__(self, draw: st.DataObject) -> None:
         self._draw = draw
@@ -116,7 +116,7 @@ class _Scarce:
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from([0, 5, 4096, 4097, 100_000, 1_100_000]), max_size=4), st.data())
 def test_a_frame_grows_step_by_step_as_the_budget_allows(sizes: list[int], data: st.DataObject) -> None:
-    """What comes in spite of ``needed_bytes`` is not lost; what was taken is never less than what has arrived."""
+    """Data that arrive in spite of ``needed_bytes`` are kept; the count is never less than the data received."""
     frames = [(bytes(range(256)) * (size // 256 + 1))[:size] for size in sizes]
     stream = memoryview(_stream(frames))
     memory = _Scarce(data)

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup and Heartbeat, read and written by hand in every version, against the tables."""
+"""JoinGroup, SyncGroup and Heartbeat, decoded and encoded by hand in every version, compared with the tables."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ metadata = st.binary(max_size=200)
 
 
 def _members(kind: Any, most: int = 3, **fields: Any) -> Any:
-    """Sometimes more than are read at once."""
+    """Sometimes more members than one step reads."""
     one = st.builds(kind, **fields)
     return st.one_of(st.lists(one, max_size=most), st.lists(one, max_size=1).map(lambda few: few * 100))
 
@@ -140,7 +140,7 @@ def test_elements_are_counted_before_they_are_read(key: ApiKey, element: bytes) 
 
 
 def decoded(key: ApiKey, version: int, frame: bytes) -> Any:
-    """The answer as the table reads it, of which the table makes the same bytes."""
+    """The response, as the table decodes it; the table must encode it to the same bytes."""
     view = memoryview(frame)
     assert bytes(view[:4]) == b"\0\0\0\7"
     body = view[response_body_position(view, key, version) :]

@@ -1,4 +1,4 @@
-"""Calls and verdicts keep what they carry; other bytes are protocol errors."""
+"""Calls and verdicts survive a round trip; other bytes are protocol errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Message classes: what a field has that nobody set, and which mistakes are noticed."""
+"""Message classes: the value of a field that was not set, and the mistakes that are detected."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_a_field_that_was_not_set_has_kafkas_default() -> None:
 
 
 def test_the_default_of_an_array_cannot_be_changed() -> None:
-    """A list would be lost, or shared by all messages."""
+    """A change of a list would be lost, or shared by all messages."""
     assert METADATA().topics == ()
 
 

@@ -1,4 +1,4 @@
-"""Records of the metadata log: as Kafka writes them, and never anything but a ProtocolError."""
+"""Records of the metadata log: as Kafka writes them; invalid ones raise only ProtocolError."""
 
 import contextlib
 

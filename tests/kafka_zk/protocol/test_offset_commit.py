@@ -1,4 +1,4 @@
-"""OffsetCommit in every version, read and written by hand, against the field tables."""
+"""OffsetCommit in every version, decoded and encoded by hand, compared with the field tables."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ Partition = Topic.OffsetCommitRequestPartition
 
 @st.composite
 def bodies(draw: Any) -> tuple[int, bytes]:
-    """Some topics have more partitions than are read at once."""
+    """Some topics have more partitions than one step reads."""
     version = draw(VERSIONS)
     partition = st.builds(
         Partition, partition_index=int32, committed_offset=int64, committed_leader_epoch=int32, commit_timestamp=int64,
@@ -44,7 +44,7 @@ def bodies(draw: Any) -> tuple[int, bytes]:
 
 
 def by_hand(version: int, body: bytes | bytearray) -> OffsetCommitRequest:
-    """The pieces of a topic are put together, and stand as rows."""
+    """Decoded by hand: the pieces of a topic are joined, as rows."""
     request = read_offset_commit_request(version, memoryview(body))
     topics: Any = [(name, [row for piece in pieces for row in _rows(piece)]) for name, pieces in request.topics]
     return request._replace(topics=topics)

@@ -88,6 +88,6 @@ def test_a_response_header_ends_where_its_body_begins(api: tuple[int, int], corr
 
 @given(int16)
 def test_the_answer_to_an_unknown_version_is_that_of_kafka(version: int) -> None:
-    """Seen on 3.9.1, asked in version 5."""
+    """Observed in 3.9.1 for a request in version 5."""
     expected = "00000007" + "0023" + "00000001" + "0012" + "0000" + "0004"
     assert unsupported_version_response(7, (0, 4)).hex() == expected

@@ -1,4 +1,4 @@
-"""No request that brokers or administrators need in a cluster of many partitions is taken for a malformed one."""
+"""No request that brokers or administrators need in a cluster with many partitions counts as malformed."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 
-PARTITIONS = 10_000  # one broker's, of one topic; three replicas each
+PARTITIONS = 10_000  # the partitions of one broker and one topic, with three replicas each
 
 
 def _alter_partition() -> Any:
@@ -83,7 +83,7 @@ def _txn_offset_commit() -> Any:
 def test_a_request_about_all_partitions_of_a_large_cluster_is_read(
     api_key: ApiKey, version: int, request_of: Any
 ) -> None:
-    """A leader whose follower comes back asks for as many ISRs as it leads partitions with it."""
+    """A leader whose follower returns proposes an ISR for each partition that it leads with it."""
     body = bytes(codec.encode_body(request_of(), api_key, version))
     decoded = codec.decode_request(api_key, version, memoryview(body))
     assert bytes(codec.encode_body(decoded, api_key, version)) == body

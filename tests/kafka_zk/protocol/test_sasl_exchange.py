@@ -1,4 +1,4 @@
-"""The requests of a login, and what the broker's answers mean."""
+"""The requests of a login, and the meaning of the broker's responses."""
 
 from collections.abc import Generator
 from types import SimpleNamespace

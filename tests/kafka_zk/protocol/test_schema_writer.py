@@ -1,4 +1,4 @@
-"""What a writer refuses. That its bytes are Kafka's is shown in test_codec.py."""
+"""The values that a writer refuses. test_codec.py shows that its bytes are Kafka's."""
 
 import struct
 from typing import Any

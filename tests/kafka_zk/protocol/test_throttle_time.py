@@ -1,4 +1,4 @@
-"""The throttle time in a response that is encoded already."""
+"""Setting the throttle time in an encoded response."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def decoded(api_key: int, version: int, parts: list[Any]) -> Any:
 
 @pytest.mark.parametrize(("api_key", "version"), _CASES)
 def test_the_field_of_any_response_is_set_and_nothing_else(api_key: ApiKey, version: int) -> None:
-    """Also if header and body are parts of their own."""
+    """This holds even if header and body are separate parts."""
     response = codec.response(api_key)()
     encoded = codec.encode_response(api_key, version, 7, response)
     position = response_body_position(memoryview(encoded), api_key, version)
@@ -80,7 +80,7 @@ def _fields(api_key: int, version: int) -> set[str]:
 
 @pytest.mark.parametrize("version", range(1, 12))
 def test_the_field_of_produce_stands_before_the_tags(version: int) -> None:
-    """Which end in a zero if a broker's address is among them."""
+    """The tags end in a zero if they contain a broker's address."""
     hint = CurrentLeader(1, 5) if version >= 10 else None
     topics = [TopicResult("t", [PartitionResult(0, 6, -1, -1, -1, (), None, hint), PartitionResult(1, 0, 5, -1, -1)])]
     endpoints = [NodeEndpoint(1, "host", 9092, None)] if version >= 10 else []

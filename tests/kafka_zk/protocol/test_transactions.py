@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and EndTxn as they are read and written by hand, against the field tables."""
+"""AddPartitionsToTxn and EndTxn, decoded and encoded by hand, compared with the field tables."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Topic ids as text and as UUIDs."""
+"""Topic ids as strings and as UUIDs."""
 
 import uuid
 
@@ -10,7 +10,7 @@ from kafka_zk.protocol import uuids
 
 @given(st.uuids())
 def test_text_and_uuid_are_the_same(topic_id: uuid.UUID) -> None:
-    """22 characters, and back."""
+    """A string of 22 characters becomes a UUID and the same string again."""
     text = uuids.to_text(topic_id)
     assert len(text) == 22
     assert uuids.from_text(text) == topic_id

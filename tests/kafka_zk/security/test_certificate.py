@@ -1,4 +1,4 @@
-"""What a broker reads of its own certificates."""
+"""The data that a broker reads from its own certificates."""
 
 import datetime
 import ssl

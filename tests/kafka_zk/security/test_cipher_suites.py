@@ -28,6 +28,6 @@ def test_names_of_java(java: str, openssl: str | None) -> None:
 def test_openssls_own_table() -> None:
     run = subprocess.run(["openssl", "ciphers", "-stdname", "ALL"], capture_output=True, text=True, check=True)
     table = [line.split()[:3:2] for line in run.stdout.splitlines()]
-    others = re.compile("PSK|SRP|ARIA|CAMELLIA")  # Java has none of them
+    others = re.compile("PSK|SRP|ARIA|CAMELLIA")  # Java has no name for these
     of_java = [(java, name) for java, name in table if java not in TLS_1_3 and not others.search(java)]
     assert of_java and not [(java, name) for java, name in of_java if openssl_name(java) != name]

@@ -1,4 +1,4 @@
-"""Names of subjects, as Java 17's X500Principal.getName() prints those of the same files."""
+"""Subject names, compared with those that Java 17's X500Principal.getName() prints for the same files."""
 
 import ssl
 from pathlib import Path
@@ -57,11 +57,12 @@ UTF8, PRINTABLE, T61, IA5, UNIVERSAL, BMP = 0x0C, 0x13, 0x14, 0x16, 0x1C, 0x1E
     ],
 )
 def test_a_text_is_read_as_java_reads_it(tag: int, value: bytes, text: str) -> None:
-    """As UTF-8, whatever its kind, and with a sign for what is none. X500Principal.getName() gave these."""
+    """Every type is read as UTF-8, with a replacement for invalid bytes. The expected strings are from
+    X500Principal.getName()."""
     common_name = element(0x30, b"\x06\x03\x55\x04\x03" + element(tag, value))
     assert name_text(element(0x30, element(0x31, common_name))) == f"CN={text}"
 
 
 def element(tag: int, content: bytes) -> bytes:
-    """Of DER."""
+    """A DER element."""
     return bytes([tag, len(content)]) + content

@@ -1,4 +1,4 @@
-"""When it is said that a certificate is near its end."""
+"""When a certificate is reported because it will expire soon."""
 
 from kafka_zk.security.certificate import Certificate
 from kafka_zk.security.expiry import ExpiryWarnings

@@ -1,4 +1,4 @@
-"""What is taken of a web server: one document of a bounded size, from where it was asked for."""
+"""Documents from a web server: one of a bounded size, and only from the requested address."""
 
 import socket
 import ssl

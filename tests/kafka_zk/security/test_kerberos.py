@@ -26,7 +26,9 @@ class GSSError(Exception):
 
 
 class RefusingContext:
-    """Has an error token for the client, like the library's if the client wants to authenticate the broker, too."""
+    """A context with an error token for the client, as the library has if the client also wants to authenticate the
+    broker.
+    """
 
     __DEFER_STEP_ERRORS__ = True
     complete = False
@@ -41,7 +43,7 @@ class RefusingContext:
 
 
 def test_a_ticket_that_is_refused_fails_the_login_at_once() -> None:
-    """With the error token as a challenge, the client would close the connection and the broker would log nothing."""
+    """If the error token were a challenge, the client would close the connection and the broker would log nothing."""
     gssapi = SimpleNamespace(SecurityContext=RefusingContext, exceptions=SimpleNamespace(GSSError=GSSError))
     with pytest.raises(SaslAuthenticationFailed) as refused:
         GssapiServer(gssapi, None).answer(b"ticket")
@@ -62,14 +64,14 @@ def refused(min_code: int) -> SaslAuthenticationFailed:
 
 
 def test_a_broker_refuses_a_replay_and_a_ticket_of_the_future_only_for_now() -> None:
-    """Clients with a fast clock, or two logins in the same microsecond; KerberosError@3.9."""
+    """The client's clock may be fast, or two logins may fall into the same microsecond; KerberosError@3.9."""
     assert isinstance(refused(REPLAY), RefusedForNow)
     assert isinstance(refused(NOT_YET_VALID), RefusedForNow)
     assert not isinstance(refused(WRONG_KEY), RefusedForNow)
 
 
 def test_a_client_that_is_refused_for_now_gets_no_response() -> None:
-    """With an error it would not try again; with a closed connection it does."""
+    """After an error response the client would not retry; after a closed connection it does."""
     listener = cast(KerberosListener, SimpleNamespace(service=SimpleNamespace(login=lambda: Replayed())))
 
     class Replayed:
@@ -141,7 +143,8 @@ def library(step: Callable[[], bytes]) -> SimpleNamespace:
 
 
 def test_logins_use_the_ticket_caches_of_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache for each login would be kept by the library until the process ends. Two at a time never share one."""
+    """The library would keep a new cache for each login until the process ends. Two concurrent logins never share one.
+    """
     caches: list[str] = []
     beside: list[KerberosLogin] = []
 

@@ -36,15 +36,15 @@ def test_the_first_rule_that_applies_names_the_user(principal: str, rules: list[
 @pytest.mark.parametrize(
     ("principal", "rules"),
     [
-        ("alice@OTHER.COM", []),  # the default rule is for the own realm
-        ("alice/admin@REALM.COM", ["RULE:[1:$1]"]),  # a rule for principals of one part
+        ("alice@OTHER.COM", []),  # the default rule applies to the own realm
+        ("alice/admin@REALM.COM", ["RULE:[1:$1]"]),  # a rule for principals with one component
         ("alice@REALM.COM", ["RULE:[1:$1@$0]"]),  # a user name with @
-        ("alice/admin@REALM.COM", ["RULE:[2:$1/$2]"]),  # and with /
-        ("alice@REALM.COM", ["RULE:[1:$1]s/.*//"]),  # an empty one
+        ("alice/admin@REALM.COM", ["RULE:[2:$1/$2]"]),  # a user name with /
+        ("alice@REALM.COM", ["RULE:[1:$1]s/.*//"]),  # an empty user name
         ("alice", []),
         ("alice@", []),
         ("алиса@REALM.COM", [r"RULE:[1:$1](\w+)"]),
-        (r"a\/b@REALM.COM", []),  # one part with a / in it
+        (r"a\/b@REALM.COM", []),  # one component that contains /
         (r"a\@b@REALM.COM", []),
         ("a/b/c@REALM.COM", []),
     ],

@@ -43,7 +43,7 @@ def test_the_section_of_the_listener_wins_and_the_property_over_both(file: dict[
 
 
 def test_a_section_without_the_module_is_not_left_for_the_other(file: dict[str, str]) -> None:
-    """As in Kafka, whose sections are not merged."""
+    """In Kafka, too, sections are not merged."""
     with pytest.raises(InvalidSecurity, match=r"section inside\.KafkaServer lacks the login module") as refused:
         ListenerKeys(file, "INSIDE").login_module("PLAIN")
     assert "hidden" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""The keys of a listener's security: which count for it, and what is refused."""
+"""The security keys of a listener: which ones apply to it, and which are refused."""
 
 import sys
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_a_listeners_own_key_wins(files: Files) -> None:
 
 
 def test_client_auth_applies_to_sasl_ssl_under_its_own_name_only(files: Files) -> None:
-    """As in Kafka, which warns."""
+    """Kafka does the same, and warns."""
     keys = {
         **tls_keys(files), "ssl.client.auth": "required", "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.a.plain.sasl.jaas.config": PLAIN,
@@ -153,7 +153,7 @@ def test_brokers_log_in_to_each_other_by_a_jaas_file(tmp_path: Path) -> None:
 
 
 def test_brokers_log_in_to_each_other_with_tokens() -> None:
-    """Of their login module, of a token endpoint or of a Python function."""
+    """The tokens come from the login module, a token endpoint or a Python function."""
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
     keys = {
         "sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",

@@ -1,4 +1,4 @@
-"""OAUTHBEARER: what a client says, and when its token is renewed."""
+"""OAUTHBEARER: the client's messages, and when its token is renewed."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def test_an_authorization_id_must_be_the_principal() -> None:
     ],
 )
 def test_errors_have_kafkas_spelling(refusal: RefusedToken, document: bytes) -> None:
-    """The client's one byte is answered with them again, and so is anything else."""
+    """The broker repeats the error after the client's one byte, and after any other message."""
     for end in (b"\x01", b"n,,\x01auth=Bearer x\x01\x01"):
         made = server(refusal)
         assert made.answer(b"n,,\x01auth=Bearer x\x01\x01") == document
@@ -81,7 +81,7 @@ def test_errors_have_kafkas_spelling(refusal: RefusedToken, document: bytes) -> 
     ids=["name", "escapes", "separators", "pairs", "token"],
 )  # fmt: skip
 def test_the_largest_message_is_read_in_milliseconds(message: bytes) -> None:
-    """A stranger can send it, and all other connections wait meanwhile."""
+    """An unauthenticated client can send it, and all other connections wait during that time."""
 
     def cpu_s() -> float:
         before_s = time.thread_time()

@@ -20,7 +20,7 @@ OF_JAVA = (
     "passwordLength:8,"
     "encryptedPassword:WPLZYNmxPViHRwYSIS2xqQ=="
 )
-"""What Kafka 3.9.1's EncryptingPasswordEncoder wrote."""
+"""The output of Kafka 3.9.1's EncryptingPasswordEncoder."""
 
 
 def encoder(**others: str) -> PasswordEncoder:
@@ -38,7 +38,7 @@ def test_what_is_encoded_is_read_again(password: str) -> None:
     made = encoder(password_encoder_key_length="256", password_encoder_iterations="2048",
                    password_encoder_keyfactory_algorithm="PBKDF2WithHmacSHA1")  # fmt: skip
     text = made.encode(Password(password))
-    assert encoder().decode(text).value == password  # the parameters are in the text
+    assert encoder().decode(text).value == password  # the encoded string contains the parameters
     assert text != made.encode(Password(password))
     assert password not in text or len(password) < 2
 

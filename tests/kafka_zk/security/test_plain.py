@@ -1,4 +1,4 @@
-"""PLAIN: what a client sends, and which users a broker accepts, with Kafka's words for the others."""
+"""PLAIN: the client's message, and which users a broker accepts, with Kafka's errors for others."""
 
 import pytest
 

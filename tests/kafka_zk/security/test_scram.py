@@ -86,7 +86,7 @@ def test_a_nonce_of_librdkafka_that_has_the_clients_part_twice_is_accepted() -> 
     server = ScramServer("SCRAM-SHA-256", scram.client_first(next(client)), known, "ss")
     doubled = server.first_message.replace(b"r=cc", b"r=cccc", 1)
     final = client.send(doubled)
-    with pytest.raises(SaslAuthenticationFailed, match="credentials"):  # the nonce passes, the proof is of other bytes
+    with pytest.raises(SaslAuthenticationFailed, match="credentials"):  # the nonce is right, but the proof is wrong
         server.final_message(final)
 
 

@@ -1,4 +1,4 @@
-"""Tokens and keys that joserfc has made, and what is wrong with others."""
+"""Tokens and keys created with joserfc, and the faults of invalid ones."""
 
 import base64
 import hmac
@@ -73,7 +73,7 @@ def test_the_key_that_a_token_names_must_be_its_own(algorithm: str) -> None:
 
 
 def test_an_unknown_key_is_reported_once_for_each_token() -> None:
-    """So that the keys are fetched before their time."""
+    """The report causes an early fetch of the keys."""
     made = validator(key("RS256"))
     missed: list[int] = []
     made.on_missed_key = lambda: missed.append(1)
@@ -97,7 +97,7 @@ def test_an_algorithm_must_fit_the_key() -> None:
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256", "RS1", "RS256 ", "", None, ["RS256"]])
 def test_none_and_shared_secrets_are_refused(algorithm: Any) -> None:
-    """Also HS256 with the public key as its secret."""
+    """This includes HS256 with the public key as its secret."""
     token = encode({"alg": algorithm, "kid": "k1"}, {"sub": "alice", "iat": NOW_S, "exp": NOW_S + 60})
     assert "algorithm" in refusal(validator(key("RS256")), token)
     signature = hmac.digest(key("RS256").as_pem(private=False), token[:-1].encode(), "sha256")

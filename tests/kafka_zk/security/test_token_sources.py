@@ -26,7 +26,7 @@ JWT = encode({"alg": "none"}, {"sub": "me", "exp": NOW_MS / 1000 + 60})
 
 @dataclass
 class Provider:
-    """What the server answers, and what it was asked."""
+    """The server's response, and the requests that it received."""
 
     url: str = ""
     status: int = 200
@@ -117,7 +117,7 @@ def test_a_token_that_expires_soon_is_fetched_again(provider: Provider) -> None:
 
 
 def signer(config: str) -> tuple[str, float, str, dict[str, str]]:
-    """As confluent-kafka's ``oauth_cb``."""
+    """A callback like confluent-kafka's ``oauth_cb``."""
     return f"signed.{config}", NOW_MS / 1000 + 900, "", {"k": "v"}
 
 

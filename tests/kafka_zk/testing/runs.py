@@ -1,4 +1,4 @@
-"""Run pytest in a folder as a project of somebody else would, with the plugin of this tree."""
+"""Run pytest in a folder as a user's project would, with the plugin of this tree."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ TIMEOUT_S = 120
 
 
 def run_pytest(folder: Path, *arguments: str) -> str:
-    """What it printed, with its errors."""
+    """Returns pytest's output and errors."""
     plugin = [] if entry_points(group="pytest11", name="kafka_zk") else ["-p", "kafka_zk.testing.plugin"]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""``with Cluster() as cluster:`` starts what a script needs and leaves nothing behind."""
+"""``with Cluster() as cluster:`` starts everything that a script needs and leaves nothing behind."""
 
 import shutil
 from pathlib import Path

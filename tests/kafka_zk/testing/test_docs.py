@@ -1,4 +1,4 @@
-"""docs/how-to/testing.md names all that there is, and its examples run as they are printed."""
+"""docs/how-to/testing.md names every fixture, option and method, and its examples run as printed."""
 
 import re
 import subprocess
@@ -31,7 +31,7 @@ NOT_FOR_TESTS = {
     "process": "the log, the exit code",
     "tls_port": "in connect_string",
 }
-"""Public, but not what a test is written with."""
+"""Public names that tests do not use."""
 
 
 def names(kind: type) -> set[str]:
@@ -40,7 +40,7 @@ def names(kind: type) -> set[str]:
 
 
 def is_named(name: str) -> bool:
-    """In a span of code, not just in a sentence."""
+    """True if the page has the name in a code span, not just in a sentence."""
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", span) for span in re.findall(r"`([^`\n]+)`", TEXT))
 
 
@@ -51,7 +51,7 @@ def test_every_fixture_is_named() -> None:
 
 
 def test_every_option_is_named() -> None:
-    """All that pytest's parser is given, on the command line and for the ini file."""
+    """The page names the options of the command line and of the ini file."""
     parser = pytest.Parser(_ispytest=True)
     options.add_options(parser)
     [group] = [group for group in parser._groups if group.name == "kafka-zk"]

@@ -1,4 +1,4 @@
-"""The fixtures: fresh chroots, sessions that end on demand, nothing paid by runs that do not use them."""
+"""The fixtures: fresh chroots, sessions that end on demand, and no cost for runs that do not use them."""
 
 import contextlib
 import ssl
@@ -36,7 +36,7 @@ def test_a_run_without_fixtures_pays_for_pytest_only() -> None:
 
 
 def test_a_password_is_that_of_javas_random() -> None:
-    """The password that a ZooKeeper 3.9.5 gave to this session."""
+    """ZooKeeper 3.9.5 gave this password to this session."""
     assert session_password(0x10000420BA10000).hex() == "65459d058e7b000c4bfb1e3e87a9bc91"
 
 
@@ -79,7 +79,7 @@ def test_an_expired_session_takes_its_ephemerals_along_and_its_owner_learns_of_i
 
 
 def _answer(client: RegistryClient, path: str) -> list[str] | None:
-    """None while the client has not noticed that its connection is gone."""
+    """The children, or None while the client has not noticed the lost connection."""
     with contextlib.suppress(ConnectionLoss):
         return run_blocking(_children(client, path))
     return None
@@ -100,7 +100,7 @@ def _survives_a_restart(zookeeper: Chroot, client: RegistryClient, name: str) ->
 
 @pytest.mark.integration
 def test_sessions_survive_a_restart_of_zookeeper(zookeeper: Chroot, make_zk_client: MakeZkClient) -> None:
-    """A restart that takes longer than a session lasts, on a busy machine, proves nothing: it is tried again."""
+    """A restart that takes longer than the session timeout, on a busy machine, proves nothing and is repeated."""
     assert any(_survives_a_restart(zookeeper, make_zk_client(), f"owned-{attempt}") for attempt in range(5))
 
 
@@ -197,7 +197,7 @@ def test_no_broker_is_left_if_zookeeper_does_not_start(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_users_of_a_secured_cluster_get_in(kafka_zk_secured_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
-    """As soon as they are made."""
+    """The users work as soon as they are created."""
     topic = make_topic(cluster=kafka_zk_secured_cluster)
     assert kafka_zk_secured_cluster.security is not None
     for keys in (kafka_zk_secured_cluster.security.properties(), kafka_zk_secured_cluster.add_user("alice")):
@@ -207,7 +207,7 @@ def test_users_of_a_secured_cluster_get_in(kafka_zk_secured_cluster: EmbeddedClu
 
 @pytest.mark.integration
 def test_a_secured_cluster_of_a_tests_own(make_cluster: MakeCluster, make_topic: MakeTopic) -> None:
-    """Its followers log in to its leaders, also when a broker comes later."""
+    """Its followers log in to its leaders, even if a broker joins later."""
     cluster = make_cluster(2, {"default.replication.factor": "2"}, security=True)
     make_topic("replicated", cluster=cluster)
     cluster.add_broker()

@@ -1,4 +1,4 @@
-"""The ways in which a ZooKeeper lets clients in."""
+"""The ways in which a ZooKeeper authenticates clients."""
 
 import sys
 from pathlib import Path

@@ -9,7 +9,7 @@ from kafka_zk.testing.zookeeper_container import ZooKeeperContainer
 
 
 def test_something_else_can_be_done_while_a_container_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster starts the ZooKeeper that it was given, in a process or in a container, with the same arguments."""
+    """A cluster starts its ZooKeeper with the same arguments, in a process or in a container."""
     calls: list[str] = []
     monkeypatch.setattr(ZooKeeperContainer, "launch", lambda _: calls.append("launch"))
     monkeypatch.setattr(ZooKeeperContainer, "wait_serving", lambda _, timeout_s: calls.append("serving"))

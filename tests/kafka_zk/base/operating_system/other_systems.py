@@ -1,4 +1,4 @@
-"""Takes from new interpreters what other operating systems do not have.
+"""Removes from new interpreters what other operating systems lack.
 
 ``sitecustomize.py`` in a folder of PYTHONPATH runs first in every Python process, brokers and helpers included.
 """

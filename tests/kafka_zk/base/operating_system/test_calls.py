@@ -1,4 +1,4 @@
-"""Calls that only Linux has: each where it is allowed, and a cluster without any of them."""
+"""Calls that only Linux has: where each is allowed, and a cluster without any of them."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ ONLY_LINUX = {
     "memfd_create", "pidfd_open", "pipe2", "posix_fadvise", "posix_fallocate", "preadv", "prlimit", "pwritev",
     "sched_getaffinity", "sendfile", "splice",
 }  # fmt: skip
-"""Of Python's modules; ``fsync`` means less on macOS."""
+"""Names in Python's modules; ``fsync`` has a weaker meaning on macOS."""
 _CANDIDATE = re.compile(rf"\b(?:{'|'.join(ONLY_LINUX)})\b|/proc|sys\.platform")
 
 PROGRAM = '''
@@ -46,7 +46,7 @@ def test_records_come_back(kafka_zk_cluster, make_topic):
 
 @pytest.mark.integration
 def test_a_cluster_works_without_any_of_them(tmp_path: Path) -> None:
-    """The launcher is the only program that keeps one: it ignores ``sitecustomize``."""
+    """Only the launcher still uses one, because it ignores ``sitecustomize``."""
     (tmp_path / "test_cluster.py").write_text(PROGRAM)
     (tmp_path / "lsof").write_text(LSOF)
     (tmp_path / "lsof").chmod(0o755)
@@ -60,7 +60,7 @@ found = runpy.run_path({str(ALLOWED_IN / "tcp_sockets.py")!r})["tcp_sockets"](in
 for local_port, is_listening in found:
     print(f"n127.0.0.1:{{local_port}}", f"TST={{'LISTEN' if is_listening else 'ESTABLISHED'}}", sep="\\n")
 """
-"""Takes the place of lsof, which this machine may not have."""
+"""A replacement for lsof, which this machine may not have."""
 
 
 def _only_linux(path: Path) -> set[str]:

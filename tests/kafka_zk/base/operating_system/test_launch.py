@@ -1,4 +1,4 @@
-"""A command ends with the process that started it, also without the kernel's help."""
+"""A command ends with the process that started it, even without the kernel's help."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Limits of processes; each in a process of its own, because most cannot be lifted."""
+"""Process limits; each test uses its own process, because most limits cannot be raised again."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def test_a_process_may_open_as_many_files_as_the_system_allows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ValueError", "OSError"])
 def test_macos_has_a_lower_limit_than_it_says(error: str) -> None:
-    """Its hard limit is infinite, and is refused."""
+    """Its hard limit is infinite, but setting that value fails."""
     code = f"""
 calls = []
 def set_limit(kind, limits):

@@ -1,4 +1,4 @@
-"""On Windows kafka-zk says that it does not run there, instead of a traceback."""
+"""On Windows kafka-zk prints that it does not run there, instead of a traceback."""
 
 from pathlib import Path
 
@@ -20,6 +20,6 @@ def test_every_command_says_in_one_sentence_that_it_does_not_run_on_windows(
 @pytest.mark.slow
 def test_pytest_says_in_one_sentence_that_the_plugin_does_not_run_on_windows(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
-    done = run_on(WINDOWS, tmp_path, *PYTEST, "--capture=sys")  # another one needs the real Windows
+    done = run_on(WINDOWS, tmp_path, *PYTEST, "--capture=sys")  # the other modules need the real Windows
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr == f"ERROR: {SENTENCE}; -p no:kafka_zk runs the tests that do not need it\n\n"

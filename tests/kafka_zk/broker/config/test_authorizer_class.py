@@ -1,4 +1,4 @@
-"""What a configuration may say of authorizers."""
+"""The configuration keys of authorizers."""
 
 import pytest
 
@@ -45,5 +45,5 @@ def test_there_is_no_authorizer_by_default() -> None:
 
 
 def test_super_users_are_separated_by_semicolons() -> None:
-    """Names of certificates have commas."""
+    """The names of certificates contain commas."""
     assert super_users(" User:CN=a,O=b ;User:admin; ") == {"User:CN=a,O=b", "User:admin"}

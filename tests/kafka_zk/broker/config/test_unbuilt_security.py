@@ -1,4 +1,4 @@
-"""A server.properties that asks for security which is not built starts no broker."""
+"""A server.properties that requires security features which are not built starts no broker."""
 
 import pytest
 
@@ -41,7 +41,7 @@ ASKING_NOTHING = {
 
 @pytest.mark.parametrize("key", ASKING)
 def test_security_that_is_not_built_refuses_the_start(key: str) -> None:
-    """One sentence that names the key; a secret value is not in it."""
+    """The error is one sentence that names the key and contains no secret value."""
     with pytest.raises(InvalidBrokerConfig) as refused:
         KafkaConfig.from_properties({**MINIMAL, key: ASKING[key]})
     sentence = str(refused.value)
@@ -58,7 +58,7 @@ def test_defaults_and_keys_of_unused_listeners_only_warn(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.client.auth", "sasl.enabled.mechanisms"])
 def test_keys_of_listeners_with_security_are_used(key: str) -> None:
-    """Neither refused nor named in a warning."""
+    """These keys are neither refused nor named in a warning."""
     secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
     values = {"ssl.keystore.location": "/k.pem", "ssl.client.auth": "none", "sasl.enabled.mechanisms": "PLAIN"}
     config, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, key: values[key]})
@@ -82,7 +82,7 @@ def test_a_listener_takes_its_own_keys_of_security(key: str) -> None:
      "ssl.protocol"],
 )  # fmt: skip
 def test_a_key_without_effect_under_a_listener_is_named(key: str) -> None:
-    """Kafka reads some of these there; here their writer would believe in a limit that nobody keeps."""
+    """Kafka reads some of these keys there. Without the warning, users would believe in a limit that does not exist."""
     secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
     name = f"listener.name.sasl_ssl.{key}"
     _, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, name: "1"})
@@ -97,7 +97,7 @@ def test_a_key_under_a_listener_that_nobody_knows(key: str) -> None:
 
 
 def test_an_unprefixed_login_module_and_client_auth_are_said_to_be_ignored() -> None:
-    """As in Kafka: they would protect nothing."""
+    """Kafka ignores them, too: they would protect nothing."""
     keys = {"listeners": "SASL_SSL://:9092,SSL://:9093", "inter.broker.listener.name": "SSL",
             "sasl.jaas.config": "X required;", "ssl.client.auth": "required"}  # fmt: skip
     _, warnings = KafkaConfig.from_properties({**MINIMAL, **keys})
@@ -129,7 +129,7 @@ def test_the_map_is_read_without_regard_to_case() -> None:
 @pytest.mark.parametrize("key", ASKING)
 @pytest.mark.parametrize("per_broker", [True, False])
 def test_alter_configs_refuses_it_too(key: str, per_broker: bool) -> None:
-    """INVALID_REQUEST and a sentence."""
+    """AlterConfigs responds with INVALID_REQUEST and a sentence."""
     with pytest.raises(ApiError) as refused:
         DynamicBrokerConfig(MINIMAL).validate({key: ASKING[key]}, per_broker=per_broker)
     assert refused.value.code == ErrorCode.INVALID_REQUEST
@@ -138,7 +138,9 @@ def test_alter_configs_refuses_it_too(key: str, per_broker: bool) -> None:
 
 @pytest.mark.parametrize("key", ["ssl.client.auth", "listener.name.internal.ssl.client.auth"])
 def test_what_zookeeper_holds_counts_at_the_start(key: str) -> None:
-    """A broker that starts refuses; one that runs ignores the key and keeps the rest of the configuration."""
+    """A broker that starts refuses such a value; a running broker ignores the key and keeps the rest of the
+    configuration.
+    """
     dynamic = DynamicBrokerConfig(MINIMAL)
     with pytest.raises(InvalidBrokerConfig, match=key):
         dynamic.refuse_unbuilt_security({}, {key: ASKING[key]})

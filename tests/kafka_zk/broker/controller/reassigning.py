@@ -1,4 +1,4 @@
-"""Moves of topic t's partitions: requests, and what ZooKeeper says of them."""
+"""Reassignments of topic t's partitions: requests, and their state in ZooKeeper."""
 
 import json
 from typing import Any
@@ -62,7 +62,7 @@ def moved(brokers: int = 3, **assignment: Any) -> Cluster:
 
 
 def catch_up(cluster: Cluster, *, settle: bool = True) -> None:
-    """The leaders of t's partitions take every replica into the ISR."""
+    """The leaders of t's partitions add every replica to the ISR."""
     for number, assigned in cluster.assignment("t").partitions.items():
         leader, isr, _ = state(cluster, number)
         members = [*isr, *(broker_id for broker_id in assigned if broker_id not in isr)]

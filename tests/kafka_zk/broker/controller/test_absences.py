@@ -1,4 +1,4 @@
-"""Brokers that were away while there was no controller to notice: who leads afterwards, and who stays in the ISR."""
+"""Brokers that were away while there was no controller: who leads afterwards, and who stays in the ISR."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def bounce_unnoticed(cluster: Cluster, *, unclean_start: bool) -> None:
-    """The controller, broker 0, is gone and back."""
+    """Kill and restart the controller, broker 0."""
     cluster.kill(0)
     cluster.restart(0, unclean_start=unclean_start)
     cluster.settle(3_000)
@@ -50,8 +50,9 @@ def announced(cluster: Cluster) -> dict[int, list[str]]:
 
 @pytest.mark.parametrize(("unclean_start", "isr"), [(False, [0, 1, 2]), (True, [1, 2])])
 def test_a_leader_that_was_away_is_replaced(cluster: Cluster, unclean_start: bool, isr: list[int]) -> None:
-    """What a clean stop left in the log is complete, so that broker stays in the ISR; so does Kafka's, which announces
-    nothing."""
+    """After a clean stop the log is complete, so the broker stays in the ISR. So do Kafka's brokers, which announce
+    nothing.
+    """
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
     bounce_unnoticed(cluster, unclean_start=unclean_start)
@@ -77,7 +78,7 @@ def test_a_follower_that_was_away_stays_and_nothing_is_written(cluster: Cluster)
 
 
 def test_the_only_member_of_an_isr_leads_on_in_a_new_epoch(cluster: Cluster) -> None:
-    """Its followers truncate to what it has by that epoch."""
+    """The followers truncate their logs to the end of the leader's epoch, so the leader needs a new one."""
     cluster.create("t", {0: [0, 1, 2], 1: [0]})
     cluster.settle()
     alone = state(cluster)
@@ -91,7 +92,7 @@ def test_the_only_member_of_an_isr_leads_on_in_a_new_epoch(cluster: Cluster) -> 
 def test_an_announcement_that_a_dead_controller_read_is_there_for_the_next(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first one to take over dies before it has written anything."""
+    """The controller that takes over first dies before it writes anything."""
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
     initialized: Any = ActiveController._initialized_replicas
@@ -125,4 +126,4 @@ def test_a_controller_that_saw_the_broker_go_forgets_the_announcement(cluster: C
     assert state(cluster).isr == [0, 2]
     assert announced(cluster) == {}
     writes = cluster.brokers[0].client.counts - asked
-    assert writes["multi"] == 1 and not writes["set"] and not writes["create"]  # it forgets, and that is all
+    assert writes["multi"] == 1 and not writes["set"] and not writes["create"]  # it only forgets the announcement

@@ -1,4 +1,4 @@
-"""AlterPartition, AllocateProducerIds and ISRs that old brokers change themselves."""
+"""AlterPartition, AllocateProducerIds, and ISRs that old brokers change themselves."""
 
 import uuid
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_a_proposal_that_fits_is_to_be_written_under_the_same_leader_epoch() -> 
     ],
 )
 def test_refusals_tell_the_leader_what_to_do(wanted: Proposal, code: ErrorCode) -> None:
-    """Broker 4 is a replica that does not live, 5 lives and is no replica."""
+    """Broker 4 is a replica that is not alive; broker 5 is alive but not a replica."""
     made = context((1, 2, 3, 4), live=(1, 2, 3, 5))
     made.leadership[T0] = STANDING
     assert alter_partition.validate(made, 1, T0, wanted) is code
@@ -75,7 +75,7 @@ def test_a_broker_that_shuts_down_does_not_come_back_into_an_isr() -> None:
 
 @pytest.mark.parametrize("partition_epoch", [3, 9])
 def test_what_stands_already_is_granted_again(partition_epoch: int) -> None:
-    """The leader did not get the answer, so it knows an older partition epoch."""
+    """The leader did not receive the response, so it knows an older partition epoch."""
     made = context(live=(1,))
     made.leadership[T0] = STANDING
     assert alter_partition.validate(made, 1, T0, Proposal(3, (1, 2), 0, partition_epoch)) == STANDING
@@ -94,7 +94,7 @@ NAMES = {0: "t", 1: "t", 2: "", 3: ""}
 
 
 def propose(cluster: Cluster, isr: list[int], version: int = 3, broker_id: int = 0, **other: Any) -> Any:
-    """What broker ``broker_id`` is answered for t-0; ``other`` fields of the partition, or of the request."""
+    """The response to broker ``broker_id`` for t-0; ``other`` are fields of the partition or of the request."""
     state = cluster.state("t", other.get("partition_index", 0))
     assert state is not None
     cls = codec.request(ApiKey.ALTER_PARTITION)
@@ -117,7 +117,7 @@ def propose(cluster: Cluster, isr: list[int], version: int = 3, broker_id: int =
 
 @pytest.mark.parametrize("version", range(4))
 def test_an_isr_shrinks_and_grows(version: int) -> None:
-    """The leader epoch stays, no LeaderAndIsr follows, and every broker hears of it."""
+    """The leader epoch stays the same, no LeaderAndIsr follows, and every broker receives UpdateMetadata."""
     cluster = Cluster()
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
@@ -189,7 +189,7 @@ def test_one_bad_partition_never_spoils_a_request() -> None:
     assert codes == {
         (False, 3): ErrorCode.UNKNOWN_TOPIC_ID,
         (True, 0): ErrorCode.NONE,
-        (True, 1): ErrorCode.NOT_CONTROLLER,  # the last of two counts, as in Kafka
+        (True, 1): ErrorCode.NOT_CONTROLLER,  # of two entries, the last one wins, as in Kafka
         (True, 2): ErrorCode.INVALID_REQUEST,
         (True, 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
@@ -208,7 +208,7 @@ def test_old_leaders_know_no_ineligible_replica(version: int, code: int) -> None
 
 
 def test_a_state_that_another_one_wrote_is_read_again() -> None:
-    """INVALID_UPDATE_VERSION; the next proposal rests on what stands there."""
+    """The error is INVALID_UPDATE_VERSION; the next proposal is based on the stored state."""
     cluster = Cluster()
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
@@ -224,7 +224,7 @@ def test_a_state_that_another_one_wrote_is_read_again() -> None:
 
 
 def test_isrs_that_old_leaders_changed_are_read_and_told() -> None:
-    """Inter-broker protocol below 2.7: the leader writes the state and leaves a notification."""
+    """Below inter-broker protocol 2.7 the leader writes the state itself and leaves a notification."""
     cluster = Cluster()
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
@@ -263,11 +263,11 @@ def test_producer_ids_come_in_blocks_that_no_other_broker_has() -> None:
     assert ask(2, epoch, to=1).error_code == ErrorCode.NOT_CONTROLLER
 
 
-# -- what brokers answer --
+# -- responses of brokers --
 
 
 def test_that_a_broker_knew_a_leader_already_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    """Kafka's brokers answer STALE_CONTROLLER_EPOCH to a LeaderAndIsr with the epoch that they have."""
+    """Kafka's brokers respond with STALE_CONTROLLER_EPOCH to a LeaderAndIsr whose leader epoch they already have."""
     cluster = Cluster()
     cluster.create("t", {0: [1, 2]})
     cluster.settle()

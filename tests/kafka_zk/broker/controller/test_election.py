@@ -1,4 +1,4 @@
-"""Who becomes the leader: tables."""
+"""Tables of elections: which replica becomes the leader."""
 
 from collections.abc import Callable
 
@@ -40,13 +40,13 @@ def test_offline(assigned: list[int], isr: list[int], live: list[int], unclean: 
 @pytest.mark.parametrize(
     ("isr", "live", "away", "unclean", "elected"),
     [
-        ([1, 2, 3], [1, 2, 3], [1], [], Elected(2, [1, 2, 3])),  # who was away, but stopped cleanly, has everything
+        ([1, 2, 3], [1, 2, 3], [1], [], Elected(2, [1, 2, 3])),  # after a clean stop, a replica has all records
         ([1, 2, 3], [1, 2, 3], [1, 2], [], Elected(3, [1, 2, 3])),
-        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [1], Elected(2, [2, 3])),  # a clean start before an unclean one
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [1], Elected(2, [2, 3])),  # a clean election comes before an unclean one
         ([1, 2, 3], [1, 2, 3], [1], [1], Elected(2, [2, 3])),
         ([1, 2, 3], [1, 2, 3], [], [1], Elected(2, [2, 3])),
         ([1, 2, 3], [1, 3], [1], [1], Elected(3, [3])),
-        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [], Elected(1, [1, 2, 3])),  # nothing better is known: Kafka's order
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [], Elected(1, [1, 2, 3])),  # without further information: Kafka's order
         ([1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3], Elected(1, [1])),
         ([1, 2, 3], [1, 2], [1, 2], [1, 2], Elected(1, [1])),
         ([1, 2, 3], [1], [1], [1], Elected(1, [1])),  # the others cannot lead now
@@ -74,8 +74,8 @@ def test_among_equals_the_leader_stays() -> None:
         ([1, 2, 3], [1, 2, 3], [2], [], False),  # a follower that has everything
         ([1, 2, 3], [1, 2, 3], [2], [2], True),  # a follower that has to leave
         ([1, 2, 3], [1, 2, 3], [], [2], True),
-        ([1], [1], [1], [1], True),  # a new epoch, so that followers outside the ISR see what is lost
-        ([1], [1], [], [1], False),  # it has its new epoch
+        ([1], [1], [1], [1], True),  # the new epoch shows followers outside the ISR which records are lost
+        ([1], [1], [], [1], False),  # the leader has its new epoch already
     ],
 )
 def test_when_a_partition_with_a_leader_is_elected_again(

@@ -1,4 +1,4 @@
-"""What must hold whatever breaks: sessions that expire, connections that break, processes that stop, in mid-action.
+"""Invariants that hold although sessions expire, connections break or processes stop in the middle of an action.
 
 Each test runs under several seeds, which decide how long messages take and when the fault strikes.
 """
@@ -21,13 +21,13 @@ SEEDS = range(6)
 
 @pytest.fixture(autouse=True)
 def no_event_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """An event that ends with an unexpected exception is a bug, whatever the fault was."""
+    """An event that ends with an unexpected exception is a bug, whatever the fault."""
     yield
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
 def check(cluster: Cluster) -> None:
-    """The faults are over and all brokers are up: one controller, and everybody agrees with ZooKeeper."""
+    """The faults are over and all brokers are up: there is one controller, and all brokers agree with ZooKeeper."""
     (active,) = cluster.active
     assert {broker.controller.controller_id for broker in cluster.brokers} == {active.broker_id}
     assert cluster.paths(admin.DELETE_TOPICS) == [admin.DELETE_TOPICS]
@@ -109,7 +109,7 @@ def test_a_controller_killed_during_creation_and_deletion_is_taken_over(seed: in
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_paused_controller_cannot_write_after_another_was_elected(seed: int) -> None:
-    """Its session survives (the claim was deleted by hand), so nothing but the fence stops it."""
+    """The session of the old controller survives (the claim was deleted by hand), so only the fence stops it."""
     cluster = Cluster(seed=seed)
     cluster.create("t", ASSIGNMENT)
     cluster.settle(cluster.scheduler.random.uniform(0, 10))
@@ -145,7 +145,7 @@ def test_a_controller_paused_beyond_its_session_resigns_when_it_wakes(seed: int)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lost_answers_are_found_out(seed: int) -> None:
-    """Connections break all the time; nothing is done twice, nothing is left out, the term goes on."""
+    """Connections break all the time; the controller does nothing twice, leaves nothing out, and its term continues."""
     cluster = Cluster(seed=seed)
     cluster.zookeeper.loss_probability = 0.02
     for name in ("t", "u", "v"):
@@ -158,7 +158,7 @@ def test_lost_answers_are_found_out(seed: int) -> None:
 
 
 def create_despite_losses(cluster: Cluster, name: str) -> None:
-    """The administrator's own request is not what is tested."""
+    """Create a topic without losses, because the test is not about the administrator's own request."""
     probability, cluster.zookeeper.loss_probability = cluster.zookeeper.loss_probability, 0.0
     cluster.create(name, ASSIGNMENT, name * 21 + "Q")
     cluster.zookeeper.loss_probability = probability
@@ -179,7 +179,8 @@ def test_nothing_is_written_while_the_connection_is_suspended(seed: int) -> None
 
 
 def test_nothing_is_begun_without_the_lease() -> None:
-    """Silently cut off: after 2/3 of the session timeout the controller may not even tell brokers anything."""
+    """The controller is cut off silently: from 2/3 of the session timeout on it must not even send requests to brokers.
+    """
     cluster = Cluster()
     old = first(cluster)
     cluster.create("t", {0: [1, 2]})
@@ -203,7 +204,7 @@ def test_nothing_is_begun_without_the_lease() -> None:
 
 
 def test_a_lease_that_lapsed_is_renewed_at_once() -> None:
-    """After a pause of the process the next heartbeat may be more than a second away; the controller asks by itself."""
+    """After a pause the next heartbeat may be more than a second away, so the controller sends its own request."""
     cluster = Cluster()
     client = first(cluster).client
     client.has_heartbeats = False
@@ -217,7 +218,7 @@ def test_a_lease_that_lapsed_is_renewed_at_once() -> None:
 
 
 def lose_the_deletion_of(cluster: Cluster, topic: str, *, applied: bool) -> None:
-    """The answer to the request that deletes the topic's znode is lost."""
+    """Lose the response to the request that deletes the topic's znode."""
     client = first(cluster).client
     multi = client.multi
 
@@ -246,7 +247,7 @@ def test_a_deletion_whose_answer_was_lost_is_completed(seed: int, applied: bool)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_topic_made_anew_is_not_deleted_by_a_deletion_that_is_repeated(seed: int) -> None:
-    """The answer to the deletion was lost, and somebody created the topic again before the controller could look."""
+    """The response to the deletion is lost, and the topic is created again before the controller can check."""
     cluster = Cluster(seed=seed)
     cluster.create("t", {0: [1], 1: [2]})
     cluster.settle()
@@ -263,7 +264,9 @@ def test_a_topic_made_anew_is_not_deleted_by_a_deletion_that_is_repeated(seed: i
 
 
 def test_two_processes_with_one_history(campaign_seed: int) -> None:
-    """Random topics, deletions, expiries, disconnects, pauses, kills and restarts; then everything heals."""
+    """Topics, deletions, expiries, disconnects, pauses, kills and restarts in random order; afterwards the cluster
+    heals.
+    """
     cluster = Cluster(seed=campaign_seed)
     random = cluster.scheduler.random
     live: set[str] = set()

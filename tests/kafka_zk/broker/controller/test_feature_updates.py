@@ -1,4 +1,4 @@
-"""Updates of finalized features: what is refused, and what may be deleted."""
+"""Updates of finalized features: which are refused, and which features may be deleted."""
 
 import pytest
 

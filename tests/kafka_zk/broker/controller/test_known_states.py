@@ -1,5 +1,6 @@
-"""A controller decides by the states that it knows and does not read them again: what it knows stays what stands in
-ZooKeeper, and where it does not, nothing is decided by it."""
+"""A controller decides by the states that it knows and does not read them again. These states equal the stored ones. If
+one does not, the controller makes no decision by it.
+"""
 
 from contextlib import suppress
 from random import Random
@@ -22,9 +23,9 @@ HISTORIES = 6
 STEPS = 12
 
 
-@pytest.mark.parametrize("partitions", [1, 300])  # alone in its multi, and among many
+@pytest.mark.parametrize("partitions", [1, 300])  # the partition alone in its multi, and with many others
 def test_a_leader_is_elected_from_the_isr_in_zookeeper(cluster: Cluster, partitions: int) -> None:
-    """The leader wrote a smaller ISR without notifying the controller: the removed replica must not lead."""
+    """The leader wrote a smaller ISR without a notification: the removed replica must not become the leader."""
     cluster.create("t", {number: [2, 1, 0] for number in range(partitions)})
     cluster.settle()
     behind = partitions // 2
@@ -41,7 +42,7 @@ def test_a_leader_is_elected_from_the_isr_in_zookeeper(cluster: Cluster, partiti
 
 
 def test_a_dead_replica_leaves_an_isr_that_its_leader_had_enlarged(cluster: Cluster) -> None:
-    """The controller knew of the smaller ISR only when the replica died, and hears of the larger one now."""
+    """The controller knows the smaller ISR when the replica dies, and learns of the larger one only then."""
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
     info = cluster.state("t", 0)
@@ -63,7 +64,7 @@ def test_a_dead_replica_leaves_an_isr_that_its_leader_had_enlarged(cluster: Clus
 
 
 def _stored(cluster: Cluster) -> Stored:
-    """What a controller that is elected now would read."""
+    """The state that a newly elected controller would read."""
     run = cluster.scheduler.run
     names = run(cluster.topics.names())
     stored = run(cluster.topics.assignments(names))
@@ -89,7 +90,7 @@ class _History:
         often = (self._create, self._restart, self._change_isr)
         seldom = (self._grow, self._delete, self._kill, self._elect, self._reassign, self._stop, self._resign)
         change = self.random.choice((*often, *often, *seldom))
-        with suppress(ApiError, NoNode, NodeExists):  # it may not be possible now
+        with suppress(ApiError, NoNode, NodeExists):  # perhaps the change is impossible now
             change()
         self.cluster.settle(self.random.choice((0.5, 5, 50, 8000)))
 
@@ -132,7 +133,9 @@ class _History:
             self.cluster.restart(self.random.choice(self._down()))
 
     def _change_isr(self) -> None:
-        """As a leader of Kafka before 2.7 does, which writes the state by itself and then tells, or is killed first."""
+        """A leader before Kafka 2.7 writes the state itself and then notifies the controller, unless it is killed
+        first.
+        """
         for tp in self._tps():
             info = self.cluster.state(*tp)
             exists = self.cluster.scheduler.run(self.cluster.topics.exists(tp.topic))
@@ -173,8 +176,9 @@ class _History:
 
 
 def check(seed: int) -> None:
-    """One history: afterwards the controller knows what one that is elected now would read; of an ISR of which nobody
-    told, an older version."""
+    """Run one history. Then the controller's state must equal the state that a newly elected controller would read.
+    Only an ISR that was changed without a notification may be older.
+    """
     history = _History(seed)
     for _ in range(STEPS):
         history.step()
@@ -192,6 +196,6 @@ def check(seed: int) -> None:
 
 
 def test_what_a_controller_knows_is_what_a_fresh_one_would_read(campaign_seed: int) -> None:
-    """After random histories with creations, growth, deletions, moves, deaths, and ISRs that leaders write alone."""
+    """Random histories contain creations, growth, deletions, moves, deaths, and ISRs that leaders write themselves."""
     for number in range(HISTORIES):
         check(campaign_seed * HISTORIES + number)

@@ -1,4 +1,5 @@
-"""A KRaft controller takes ``/controller`` over, as Apache Kafka's migration from ZooKeeper does: ours keep out."""
+"""A KRaft controller takes over ``/controller``, as in Apache Kafka's migration from ZooKeeper. Our brokers then do not
+compete for the election."""
 
 from kafka_zk.registry.client.client import Create, Delete, Operation, SetData
 from kafka_zk.registry.znodes import controller as znodes
@@ -9,7 +10,7 @@ KRAFT_NODE = 3000
 
 
 def take_over(cluster: Cluster, node_id: int = KRAFT_NODE) -> None:
-    """One multi: the epoch, the znode of before, and a claim that no session's end removes."""
+    """One multi raises the epoch, deletes the old claim, and creates a claim that outlives every session."""
     epoch = znodes.decode_epoch(cluster.zookeeper.tree.get(CONTROLLER_EPOCH)[0])
     claim = znodes.encode(ControllerClaim(node_id, 1, kraft_controller_epoch=1))
     operations: list[Operation] = [SetData(CONTROLLER_EPOCH, znodes.encode_epoch(epoch + 1)), Delete(CONTROLLER)]
@@ -54,7 +55,7 @@ def test_a_broker_that_lost_its_session_meanwhile_is_told_too(cluster: Cluster) 
 
 
 def test_ours_are_controllers_again_when_the_migration_is_undone(cluster: Cluster) -> None:
-    """Kafka's own way back begins with the deletion of the znode."""
+    """Kafka's own rollback begins with the deletion of the znode."""
     take_over(cluster)
     cluster.settle()
     cluster.scheduler.run(cluster.tool.delete(CONTROLLER))

@@ -1,4 +1,4 @@
-"""Elections that administrators order, and leaderships that go back by themselves."""
+"""Elections that administrators order, and the automatic return of leaderships."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def leaders(cluster: Cluster, count: int = 1) -> list[tuple[int, list[int], int]
 
 
 def away(cluster: Cluster, broker_id: int = 2) -> None:
-    """The broker stops cleanly, comes back, and its followers' replicas catch up."""
+    """The broker stops cleanly and comes back, and its follower replicas catch up."""
     cluster.scheduler.run(cluster.controller.handle_controlled_shutdown(broker_id, -1))
     cluster.zookeeper.expire(cluster.brokers[broker_id].client)
     cluster.settle(3000)
@@ -96,7 +96,9 @@ def test_other_brokers_and_other_kinds_of_elections_are_refused() -> None:
 
 @pytest.mark.parametrize("failover", [False, True])
 def test_an_order_in_zookeeper_is_carried_out_and_goes(failover: bool) -> None:
-    """0.8's kafka-preferred-replica-election; also if the controller dies before it looks."""
+    """The request is the znode that 0.8's kafka-preferred-replica-election writes. It is carried out even if the
+    controller dies before reading it.
+    """
     cluster = Cluster()
     cluster.create("t", {0: [2, 0], 1: [2, 0]})
     cluster.settle()
@@ -119,7 +121,9 @@ def test_an_order_that_cannot_be_understood_goes_too() -> None:
 
 
 def test_leaderships_go_back_by_themselves() -> None:
-    """If more than the percentage of a broker's are elsewhere; those that it can take."""
+    """If other brokers lead more than the configured percentage of the partitions that a broker should lead, it gets
+    back those for which it is in the ISR.
+    """
     cluster = Cluster(config=ControllerConfig(leader_imbalance_check_interval_seconds=20))
     cluster.create("t", {number: [2, 0] for number in range(10)})
     cluster.settle()

@@ -1,4 +1,4 @@
-"""The controller against the in-memory ZooKeeper: topics that are made, grow and are deleted."""
+"""The controller against the in-memory ZooKeeper: topics are created, grow and are deleted."""
 
 import contextlib
 
@@ -94,7 +94,7 @@ def test_a_partition_without_live_replica_waits_for_its_broker() -> None:
 
 @pytest.mark.slow
 def test_creation_takes_few_round_trips_and_few_requests(cluster: Cluster) -> None:
-    """5,000 partitions: some multis, three requests per broker, nothing per partition."""
+    """5,000 partitions take few multis, three requests per broker, and no request per partition."""
     cluster.settle()
     for broker in cluster.brokers:
         broker.requests.clear()
@@ -102,7 +102,7 @@ def test_creation_takes_few_round_trips_and_few_requests(cluster: Cluster) -> No
     cluster.create("big", {partition: [partition % 3] for partition in range(5000)})
     cluster.scheduler.run_until(lambda: len(led_by(cluster, "big")) > 0)
     written = sum(path.endswith("/state") for path in cluster.paths("/brokers/topics/big/partitions"))
-    assert 3000 <= written < 5000  # brokers make logs while ZooKeeper writes
+    assert 3000 <= written < 5000  # brokers create logs while ZooKeeper writes
     cluster.scheduler.run_until(lambda: len(led_by(cluster, "big")) == 5000)
     cluster.settle()
     spent = cluster.brokers[0].client.counts - before
@@ -111,11 +111,11 @@ def test_creation_takes_few_round_trips_and_few_requests(cluster: Cluster) -> No
     for broker in cluster.brokers:
         assert [api for api, _ in broker.requests] == [*(2 * [ApiKey.LEADER_AND_ISR]), ApiKey.UPDATE_METADATA]
         (updated,) = broker.requests[-1][1].topic_states
-        assert len(updated.partition_states) == 5000  # nobody sees a part of a topic
+        assert len(updated.partition_states) == 5000  # no client sees an incomplete topic
 
 
 def test_many_topics_are_made_portion_by_portion(cluster: Cluster) -> None:
-    """1,200 at once: two portions, neither of which keeps a broker long, and few multis."""
+    """1,200 topics come in two portions, neither of which occupies a broker for long, and in few multis."""
     cluster.settle()
     for broker in cluster.brokers:
         broker.requests.clear()
@@ -154,9 +154,9 @@ def test_a_topic_can_be_made_again_under_its_name(cluster: Cluster) -> None:
         assert led_by(cluster, "t") == {}
 
 
-@pytest.mark.parametrize("seed", [7, 11, 15])  # with these the creation comes between two of the controller's writes
+@pytest.mark.parametrize("seed", [7, 11, 15])  # the creation then falls between two writes of the controller
 def test_a_topic_made_anew_at_once_keeps_its_configuration(seed: int) -> None:
-    """A client that waited for the old topic to vanish may create the next one while the controller still cleans up."""
+    """A client that waits for the old topic to vanish may create the next one while the controller still cleans up."""
     cluster = Cluster(seed=seed)
     cluster.create("t", {0: [1]})
     cluster.settle()

@@ -17,7 +17,7 @@ def test_an_order_in_zookeeper_is_carried_out_and_goes() -> None:
     cluster.settle()
     left, _ = cluster.zookeeper.tree.get(admin.REASSIGN_PARTITIONS)
     assert admin.decode_reassignment(left) == {TP: [0, 1]}
-    assert state(cluster) == (2, [2, 1], 1)  # that the order was rewritten changes nothing
+    assert state(cluster) == (2, [2, 1], 1)  # rewriting the order changes nothing
     propose(cluster, [2, 1, 0], broker_id=2)
     cluster.settle()
     assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
@@ -30,7 +30,7 @@ def test_an_order_in_zookeeper_is_carried_out_and_goes() -> None:
 
 
 def test_an_order_that_moves_nothing_goes_though_nobody_can_lead() -> None:
-    """It would stand in the way of every order after it."""
+    """Otherwise, the order would block every later one."""
     cluster = moved()
     cluster.kill(1)
     cluster.settle(10_000)
@@ -53,7 +53,7 @@ def test_an_order_that_moves_nothing_goes_though_nobody_can_lead() -> None:
 def test_an_order_that_replaces_one_while_that_is_forgotten_is_carried_out(
     monkeypatch: pytest.MonkeyPatch, first: dict[TopicPartition, list[int]]
 ) -> None:
-    """The controller has read what moves nothing, or cannot be done, and is about to delete it."""
+    """The controller has read an order that moves nothing or cannot be carried out, and is about to delete it."""
     cluster = moved()
     read = ControllerStore.reassignment_orders
     reads: list[StoredOrders] = []

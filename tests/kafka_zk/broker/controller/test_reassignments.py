@@ -1,4 +1,4 @@
-"""Partitions move to other replicas: over the wire, replaced, cancelled, taken over.
+"""Reassignments: requested, replaced, cancelled, and continued by another controller.
 
 The znodes at each step are those of a real Kafka 3.9.1 (a move from [2, 1] to [0, 1]).
 """
@@ -76,7 +76,7 @@ def test_a_leader_that_stays_leads_on_under_a_new_epoch() -> None:
     ("target", "expected"), [([1, 2], (2, [2, 1], 1)), ([2], (2, [2], 2)), ([1], (1, [1], 2))]
 )
 def test_what_adds_nothing_is_done_at_once(target: list[int], expected: tuple[int, list[int], int]) -> None:
-    """Another order, or fewer replicas."""
+    """The target has another order, or fewer replicas."""
     cluster = moved()
     assert alter(cluster, {0: list(target)}) == {0: 0}
     cluster.settle()
@@ -173,7 +173,7 @@ def test_another_target_replaces_the_first() -> None:
 
 
 def test_a_cancelled_move_takes_the_leadership_back() -> None:
-    """The first of the target was elected already, as it is the preferred leader."""
+    """The first target replica already leads, as it is the preferred leader."""
     cluster = moved(5)
     alter(cluster, {0: [3, 4]})
     propose(cluster, [2, 1, 3], broker_id=2)
@@ -204,7 +204,7 @@ def test_a_move_waits_for_a_broker_that_died() -> None:
     cluster = moved()
     cluster.kill(1)
     alter(cluster, {0: [0, 1]})
-    propose(cluster, [2, 1, 0], broker_id=2)  # nobody knows yet that 1 is dead
+    propose(cluster, [2, 1, 0], broker_id=2)  # no broker knows yet that 1 is dead
     cluster.settle(10_000)
     cluster.restart(1)
     cluster.settle()
@@ -219,7 +219,7 @@ def test_a_move_waits_for_a_broker_that_died() -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("completes", [False, True])
 def test_a_move_survives_a_failover_in_the_middle(seed: int, completes: bool) -> None:
-    """The controller's session ends anywhere in phase A, or in phase B."""
+    """The controller's session ends at some point in phase A or in phase B."""
     cluster = Cluster(4, seed=seed)
     cluster.create("t", {number: [2, 1] for number in range(4)})
     cluster.settle()
@@ -275,7 +275,7 @@ def test_deletion_waits_for_a_move() -> None:
 
 
 def test_moves_elections_and_isr_changes_among_faults(campaign_seed: int) -> None:
-    """Whatever happens in between, at the end every move is done and everybody agrees with ZooKeeper."""
+    """Whatever happens in between, at the end every move is complete and all brokers agree with ZooKeeper."""
     cluster = Cluster(5, seed=campaign_seed)
     random = cluster.scheduler.random
     cluster.create("t", {number: random.sample(range(5), random.randint(1, 3)) for number in range(6)})
@@ -317,7 +317,7 @@ def test_moves_elections_and_isr_changes_among_faults(campaign_seed: int) -> Non
 
 
 def attempt(cluster: Cluster, operation: ControllerOperation[object]) -> None:
-    """An administrator's request, if there is one to ask; it may fail with the controller."""
+    """An administrator's request, if there is an active controller; it may fail together with the controller."""
     for broker in cluster.active[:1]:
         ensureDeferred(broker.controller.carry_out(operation)).addErrback(lambda failure: failure.trap(ApiError))
 

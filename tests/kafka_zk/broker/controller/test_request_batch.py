@@ -1,4 +1,4 @@
-"""From effects to few requests, and their messages in every version that is spoken."""
+"""From effects to few requests, and their messages in every supported version."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def flushed(made: Context, *effects: Send) -> list[tuple[int, ControlRequest]]:
 def test_a_partition_that_cannot_be_encoded_drops_itself_only(
     made: Context, partition: int, replicas: tuple[int, ...], leadership: LeadershipInfo
 ) -> None:
-    """Whatever else let it in: the requests it would have stood in tell of all others, and can be encoded."""
+    """However the invalid partition got in, the requests contain all other partitions and can be encoded."""
     unfit = TopicPartition("u", partition)
     made.assign(unfit, ReplicaAssignment(replicas))
     made.leadership[unfit] = leadership
@@ -104,7 +104,8 @@ def test_many_effects_make_one_request_of_each_kind_per_broker(made: Context) ->
 
 
 def test_all_brokers_hear_of_some_partitions_before_any_hears_of_the_next(made: Context) -> None:
-    """Between a leader's hearing of a leader epoch and its follower's nothing is replicated."""
+    """A partition is not replicated from the time its leader receives the leader epoch until its follower receives it.
+    """
     tps = [TopicPartition("t", number) for number in range(2, 2 * PARTITIONS_AT_ONCE + 3)]
     for tp in tps:
         made.assign(tp, ReplicaAssignment((1, 2)))
@@ -116,7 +117,7 @@ def test_all_brokers_hear_of_some_partitions_before_any_hears_of_the_next(made: 
 
 
 def test_full_requests_need_not_wait_for_the_rest(made: Context) -> None:
-    """Of LeaderAndIsr: clients hear of the partitions together, when all have leaders."""
+    """This holds for LeaderAndIsr. Clients see all partitions of a topic at the same time, when all have leaders."""
     tps = [TopicPartition("t", number) for number in range(2, PARTITIONS_AT_ONCE + 4)]
     for tp in tps:
         made.assign(tp, ReplicaAssignment((1, 2)))

@@ -1,4 +1,4 @@
-"""A broker that came back, and what its life before had answered."""
+"""A broker that came back, and the responses from before its restart."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.kafka_zk.broker.controller.world import TOPIC_ID, Cluster, led_by
 
 
 def test_a_failed_disk_of_a_brokers_last_life_does_not_count_in_the_next(monkeypatch: Any) -> None:
-    """Its answer waits in the queue, behind the news that the broker is back."""
+    """The response is queued behind the notification that the broker is back."""
     cluster = Cluster(3)
     tp = TopicPartition("t", 0)
     cluster.create("t", {0: [1, 2]})
@@ -38,7 +38,7 @@ def test_a_failed_disk_of_a_brokers_last_life_does_not_count_in_the_next(monkeyp
 
     monkeypatch.setattr(Controller, "_put", delayed)
     cluster.brokers[2].refusals[tp] = ErrorCode.KAFKA_STORAGE_ERROR
-    cluster.kill(1)  # a LeaderAndIsr to 2 follows, which it refuses
+    cluster.kill(1)  # a LeaderAndIsr to broker 2 follows, which refuses it
     cluster.settle(10_000)
     assert len(held) == 1
     cluster.kill(2)
@@ -62,7 +62,7 @@ def test_topics_with_the_same_id_do_not_share_their_isrs() -> None:
 
 
 def test_a_failed_disk_under_a_topic_that_is_gone_does_not_count_for_the_next_of_its_name(monkeypatch: Any) -> None:
-    """Its znodes were deleted by hand before the answer's turn came."""
+    """The old topic's znodes are deleted by hand before the response is handled."""
     cluster = Cluster(3)
     put, held, holds = Controller._put, [], True
 

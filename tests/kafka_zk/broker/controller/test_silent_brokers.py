@@ -1,4 +1,5 @@
-"""What waits for a broker that does not answer, and what a controller that is over still sends."""
+"""Which operations wait for a broker that does not respond, and which requests a controller still sends after its
+term."""
 
 from typing import Any
 

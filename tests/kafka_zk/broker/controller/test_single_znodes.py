@@ -1,4 +1,4 @@
-"""Single znodes that must not stop the controller for everybody."""
+"""Single invalid znodes must not stop the controller for the whole cluster."""
 
 import json
 import logging
@@ -83,7 +83,7 @@ def test_a_partition_without_replicas_keeps_nobody_from_being_the_controller(clu
 def test_a_topic_znode_with_no_room_for_an_id_stops_no_other_topic(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As kazoo's clients refuse what ZooKeeper would answer by closing the connection."""
+    """Kazoo's clients refuse a request for which ZooKeeper would close the connection."""
     multi = SimClient.multi
 
     def limited(client: SimClient, operations: Sequence[Operation]) -> Any:
@@ -109,7 +109,7 @@ def test_a_topic_znode_with_no_room_for_an_id_stops_no_other_topic(
 def test_a_state_that_an_acl_hides_keeps_nobody_from_being_the_controller(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It counts as one that cannot be understood. Kafka's controller fails over it."""
+    """A hidden state counts as one that cannot be decoded. Kafka's controller fails in this situation."""
     cluster.create("t", {0: [2, 1]})
     cluster.create("u", {0: [1, 2]})
     cluster.settle()

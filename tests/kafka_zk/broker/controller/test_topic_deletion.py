@@ -1,4 +1,4 @@
-"""Which topics can be deleted now: the plan for each combination of replica states."""
+"""Which topics can be deleted: the plan for each combination of replica states."""
 
 import pytest
 

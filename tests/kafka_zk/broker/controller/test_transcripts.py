@@ -1,11 +1,11 @@
-"""What the controller tells brokers, in which order."""
+"""The controller's requests to brokers, in order."""
 
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.kafka_zk.broker.controller.world import Cluster
 
 
 def told(cluster: Cluster, broker_id: int, topic: str = "t") -> list[tuple[str, object]]:
-    """Each request to a broker: its name, and what it says of the topic's partition 0."""
+    """Each request to a broker: its name, and its contents for partition 0 of the topic."""
     said: list[tuple[str, object]] = []
     for api, request in cluster.brokers[broker_id].requests:
         states = [s for t in request.topic_states if t.topic_name == topic for s in t.partition_states]
@@ -31,7 +31,7 @@ def test_transcript_of_a_creation(cluster: Cluster) -> None:
 
 
 def test_transcript_of_a_broker_failure(cluster: Cluster) -> None:
-    """One election, one bump; the dead replica left the ISR with it."""
+    """There is one election and one new leader epoch; the same write removes the dead replica from the ISR."""
     cluster.create("t", {0: [2, 1]})
     cluster.settle()
     forget(cluster)
@@ -41,7 +41,7 @@ def test_transcript_of_a_broker_failure(cluster: Cluster) -> None:
 
 
 def test_transcript_of_a_failover_with_a_dead_leader(cluster: Cluster) -> None:
-    """The brokers first, then the leader, whose election takes the dead replica out of the ISR with it."""
+    """The live brokers come first, then the leader, whose election also removes the dead replica from the ISR."""
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
     forget(cluster)

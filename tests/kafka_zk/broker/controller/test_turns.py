@@ -1,7 +1,7 @@
-"""No turn of the reactor grows with the topics that a controller makes, deletes or takes over.
+"""No turn of the reactor grows with the number of topics that a controller creates, deletes or takes over.
 
-Meanwhile its broker serves nobody. How long a turn is, is measured by the calls of our functions, which are the same in
-every run; each takes about a microsecond.
+Its broker serves no client during a turn. The length of a turn is measured by the calls of our functions, which are the
+same in every run; each call takes about a microsecond.
 """
 
 import sys
@@ -26,7 +26,7 @@ OTHERS = ("/tests/", "/twisted/", "/json/", "/random.py")
 
 
 class Turns:
-    """Counts, in each turn, but for what brokers and ZooKeeper do."""
+    """Count the calls in each turn, without those of brokers and ZooKeeper."""
 
     def __init__(self) -> None:
         self.longest = 0
@@ -34,7 +34,7 @@ class Turns:
         self._ours: dict[Any, bool] = {}  # code object -> whether it is counted
 
     def turn(self, function: Callable[..., object], args: tuple[object, ...]) -> None:
-        """As ``VirtualClock.run_call``."""
+        """The same contract as ``VirtualClock.run_call``."""
         if getattr(function, "__func__", None) in (Link._arrive, Connection._arrive):
             function(*args)
             return

@@ -1,6 +1,6 @@
-"""Brokers that only have a registration, a controller, and ears for its requests, on the in-memory ZooKeeper.
+"""Brokers that consist of a registration, a controller, and a receiver of its requests, on the in-memory ZooKeeper.
 
-Requests pass through the real codec in both directions, so that what arrives is what a broker would read.
+Requests pass through the real codec in both directions, so a broker receives what was really encoded.
 """
 
 import uuid
@@ -39,12 +39,13 @@ from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 REQUEST_CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 
 TOPIC_ID = "A" * 21 + "Q"
-"""Of the topic t."""
+"""The id of topic t."""
 OUR_VERSIONS = {int(key): (0, highest) for key, (_, highest) in VERSIONS.items()}
 
 
 class Broker:
-    """One broker process: ``replicas`` is what it leads or follows, ``metadata`` what clients would see."""
+    """One broker process. ``replicas``: the partitions that it leads or follows; ``metadata``: what clients would see.
+    """
 
     def __init__(self, cluster: "Cluster", broker_id: int, config: ControllerConfig) -> None:
         self.cluster = cluster
@@ -62,7 +63,7 @@ class Broker:
         self.replicas: dict[TopicPartition, Any] = {}
         self.metadata = MetadataCache()
         self.metadata_purgatory = Purgatory(cluster.scheduler.clock)
-        self.refusals: dict[TopicPartition, ErrorCode] = {}  # what to answer for a partition
+        self.refusals: dict[TopicPartition, ErrorCode] = {}  # the error code of each partition that is refused
         self.versions = dict(OUR_VERSIONS)
         self.controller = Controller(
             Environment(broker_id, self.client, cluster.scheduler.clock, cluster.connect),
@@ -78,11 +79,11 @@ class Broker:
         await self.controller.start()
 
     def named(self, kind: type[ControllerEvent]) -> list[Any]:
-        """The events of a kind."""
+        """The events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
     def handle(self, api_key: ApiKey, request: Any) -> Any:
-        """As a broker does: fenced by controller and broker epoch, then partition by partition."""
+        """Handle a request as a broker does: check controller and broker epoch, then apply each partition."""
         if not self.up:
             raise ConnectionRefusedError("the broker is down")
         self.requests.append((api_key, request))
@@ -170,7 +171,7 @@ class Broker:
 
 
 class Connection:
-    """To one broker; every message is encoded and decoded as on the wire and takes a random time."""
+    """A connection to one broker; every message is encoded and decoded as on the wire and takes a random time."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -202,7 +203,7 @@ class Cluster:
     ) -> None:
         self.scheduler = Scheduler(seed)
         self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
-        self.tool: SimClient = self.zookeeper.client("tool")  # an administrator, never at fault
+        self.tool: SimClient = self.zookeeper.client("tool")  # an administrator, who causes no faults
         self.scheduler.run(ensure_persistent_paths(self.tool))
         self.topics = TopicRegistry(self.tool)
         self._config = config or ControllerConfig(auto_leader_rebalance_enable=False)
@@ -222,7 +223,7 @@ class Cluster:
         return Connection(broker)
 
     def settle(self, duration_ms: float = 1000) -> None:
-        """Let everything that is under way come to an end."""
+        """Let all pending work complete."""
         self.scheduler.run_for(duration_ms)
 
     @property
@@ -236,7 +237,7 @@ class Cluster:
         return broker.controller
 
     def ask(self, api_key: ApiKey, version: int, request: Any, broker_id: int | None = None) -> Any:
-        """What a broker (None: the active controller) answers, over the codec in both directions."""
+        """The response of a broker (None: the active controller), encoded and decoded in both directions."""
         broker = self.active[0] if broker_id is None else self.brokers[broker_id]
         services: Any = SimpleNamespace(
             controller=broker.controller,
@@ -254,7 +255,7 @@ class Cluster:
         return codec.decode_response(api_key, version, memoryview(codec.encode_body(response, api_key, version)))
 
     def create(self, topic: str, assignment: dict[int, list[int]], topic_id: str | None = "its own") -> None:
-        """Write a topic as CreateTopics does; nothing waits for the controller."""
+        """Write a topic as CreateTopics does, without waiting for the controller."""
         if topic_id == "its own":
             topic_id = TOPIC_ID if topic == "t" else uuids.to_text(uuid.uuid5(uuid.NAMESPACE_OID, topic))
         self.scheduler.run(self.topics.create_topic(topic, assignment, topic_id, {}))
@@ -263,11 +264,11 @@ class Cluster:
         self.scheduler.run(self.topics.request_deletion(topic))
 
     def set(self, path: str, data: bytes) -> None:
-        """As an old tool writes."""
+        """Write a znode as an old tool does."""
         self.scheduler.run(self.tool.set(path, data))
 
     def kill(self, broker_id: int) -> None:
-        """kill -9: silence; the session expires by itself."""
+        """Like ``kill -9``: the broker stops responding, and its session expires."""
         broker = self.brokers[broker_id]
         broker.up = False
         broker.client.pause()
@@ -294,7 +295,7 @@ class Cluster:
 
 
 def led_by(cluster: Cluster, topic: str) -> dict[int, int]:
-    """Partition -> the broker that believes to lead it. Fails when two do."""
+    """Partition -> the broker that believes it is the leader. Fails if two brokers believe so."""
     leaders: dict[int, int] = {}
     for broker in cluster.brokers:
         for tp, state in broker.replicas.items():

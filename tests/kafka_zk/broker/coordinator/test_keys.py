@@ -20,7 +20,7 @@ from kafka_zk.broker.coordinator.keys import partition_for
     ],
 )
 def test_the_hash_is_javas(group_id: str, java_hash: int) -> None:
-    """UTF-16 units, 32 bits with sign; the smallest integer has no absolute value and gives 0."""
+    """Java hashes UTF-16 units into a signed 32-bit integer; the smallest integer has no absolute value and gives 0."""
     expected = 0 if java_hash == -(2**31) else abs(java_hash)
     assert partition_for(group_id, 2**31) == expected
     assert partition_for(group_id, 50) == expected % 50
@@ -28,7 +28,7 @@ def test_the_hash_is_javas(group_id: str, java_hash: int) -> None:
 
 @pytest.mark.parametrize("length", [1, 255, 256, 257, 511, 512, 513, 10_922, 32_767])
 def test_long_keys_hash_as_in_java(length: int) -> None:
-    """Unit by unit, whatever parts the hash is computed in."""
+    """The hash does not depend on the parts in which it is computed."""
     key = ("aé\U0001f600z" * length)[:length]
     encoded = key.encode("utf-16-be")
     hashed = 0
@@ -40,7 +40,8 @@ def test_long_keys_hash_as_in_java(length: int) -> None:
 
 
 def test_the_cost_of_a_hash_is_linear() -> None:
-    """Time as calls: the powers of 31 were computed for every unit of a long key."""
+    """Cost is measured in calls. It would not be linear if the powers of 31 were computed again for every unit of a
+    key."""
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:

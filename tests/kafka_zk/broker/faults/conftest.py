@@ -37,7 +37,7 @@ class Transport(StringTransport):
 
 
 class Function:
-    """The process of an intercepting function, without a socket. ``calls``: what the broker has sent."""
+    """The process of an intercepting function, without a socket. ``calls``: those that the broker has sent."""
 
     def __init__(self) -> None:
         self.clock = Clock()

@@ -1,4 +1,4 @@
-"""The broker's connection to an intercepting function: one call at a time, and no call that waits for ever."""
+"""The broker's connection to an intercepting function: it makes one call at a time, and every call has a timeout."""
 
 import socket
 from typing import Any, cast

@@ -54,7 +54,7 @@ def test_a_fetch_names_the_topics_of_its_session(broker: Harness) -> None:
     assert session is not None
     body = memoryview(bytes(write_fetch_request(17, fetch(session.session_id, 1, []))))
     assert found(broker, ApiKey.FETCH, 17, body) == ({"orders"}, set())
-    assert session.next_epoch == 1  # as before
+    assert session.next_epoch == 1  # looking for names does not advance the session
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""A group of the core with clients that speak to it: requests, lost answers, kills, and a log that may fail.
+"""The core of a group and clients that talk to it: requests, lost responses, kills, and a log that may fail.
 
-One seed decides everything. The judges look at every answer: see ``World.check``.
+One seed decides everything. Every response is judged: see ``World.check``.
 """
 
 import random
@@ -36,13 +36,13 @@ SLACK_MS = 1_000
 
 
 def assignment_of(generation_id: int, member_id: str) -> bytes:
-    """What a leader assigns: it names the generation and the member, so that a mix-up can be seen."""
+    """A leader's assignment; it names the generation and the member, so that a mix-up is visible."""
     return f"{generation_id}:{member_id}".encode()
 
 
 @dataclass
 class Client:
-    """A consumer, as far as its group is concerned."""
+    """A consumer, from its group's point of view."""
 
     name: str
     group_instance_id: str | None = None
@@ -56,20 +56,20 @@ class Client:
     fenced: bool = False
     needs_to_join: bool = True
     slow_until_ms: int = 0
-    """So long it sends heartbeats, but neither joins nor syncs: its program is busy with what it read."""
+    """Until then the client sends heartbeats, but neither joins nor syncs: its program is busy with records."""
     unsynced: JoinResult | None = None
 
 
 @dataclass
 class World:
-    """The group, its clients, and the time."""
+    """The group, its clients, and the clock."""
 
     seed: int
     config: GroupConfig = field(default_factory=lambda: GroupConfig(initial_rebalance_delay_ms=100))
     lose: float = 0.0
     fail_store: float = 0.0
     delay: float = 0.0
-    """How likely an answer is lost, a write fails, a SyncGroup is long under way."""
+    """Probabilities: a response is lost, a write fails, a SyncGroup is delayed."""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -119,7 +119,7 @@ class World:
             self.apply(self.group.sync(request, reply, self.now))
 
     def _append(self, store: StoreGroup) -> None:
-        """The log takes records in their order, and says so in this order, later."""
+        """The log accepts records in order and reports them in the same order, later."""
         if store.value.generation_id < self.stored_generation:
             self.broken.append("an older generation is stored after a newer one")
         self.stored_generation = store.value.generation_id
@@ -187,7 +187,7 @@ class World:
         self._hang_up(client)
 
     def forget_answer(self, client: Client) -> None:
-        """Its connection ends; it asks again."""
+        """The client's connection ends; it sends its request again."""
         self._hang_up(client)
         client.next_ms = self.ms + 100
 
@@ -275,7 +275,9 @@ class World:
             self.broken.append(f"{client.name} got {code.name}")
 
     def _check_generation(self, effects: list[Effect]) -> None:
-        """A generation has who joined, and static members; the deadline of a sync has somebody who missed it."""
+        """A generation consists of the members that joined, and of static members. A sync deadline that passes removes
+        a member.
+        """
         answered = {
             effect.result.member_id
             for effect in effects
@@ -295,7 +297,7 @@ class World:
                 self.broken.append("a rebalance for a member that did not sync, and nobody was removed")
 
     def check(self) -> None:
-        """What holds at any moment."""
+        """Invariants that hold at any moment."""
         self._check_time()
         group = self.group
         members = group.members
@@ -324,7 +326,7 @@ class World:
             self.broken.append(f"members are awaited for {lasts_ms} ms")
 
     def is_at_rest(self) -> bool:
-        """Every living client is in the one generation and has its assignment; nobody else is waited for."""
+        """Every living client has its assignment in the current generation, and the group waits for no other member."""
         living = [client for client in self.clients if client.alive and not client.fenced]
         state = GroupState.STABLE if living else GroupState.EMPTY
         return self.group.state is state and not self.group.members.pending and all(

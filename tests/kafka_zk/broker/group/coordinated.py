@@ -36,7 +36,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class World:
-    """One broker's groups; ``start`` again in the same folder is a restart."""
+    """One broker's groups; another ``start`` in the same folder is a restart."""
 
     def __init__(self, folder: Path, config: CoordinatorConfig = NO_DELAY) -> None:
         self.folder = folder
@@ -46,7 +46,7 @@ class World:
         self.start()
 
     def start(self) -> None:
-        """The process begins; nothing is led yet."""
+        """Start the process; it leads no partition yet."""
         logs = LogManager(
             [self.folder],
             LogConfig(),
@@ -70,12 +70,12 @@ class World:
         self.replicas.role_listeners.append(self.coordinator.role_changed)
 
     def stop(self) -> None:
-        """A clean end of the process."""
+        """Stop the process cleanly."""
         self.coordinator.close()
         self.logs.shutdown(1)
 
     def lead(self, *, leader: int = 0, epoch: int = 0, properties: dict[str, str] | None = None) -> None:
-        """LeaderAndIsr for partition 0, and what is due at once."""
+        """Send LeaderAndIsr for partition 0, and run the calls that are due."""
         state = LeaderAndIsrPartitionState(leader, epoch, 1, 0, [0], [0], True)
         states = [LeaderState(P0, OFFSETS_ID, state, properties or {})]
         assert [code for _, code in self.replicas.become_leader_or_follower(states)] == [ErrorCode.NONE]
@@ -91,7 +91,7 @@ class World:
         return self.replicas.partition(P0).leader_log()
 
     def write(self, *records: tuple[bytes, bytes | None], **builder: Any) -> None:
-        """A batch of somebody else's into the log."""
+        """Append a batch that the coordinator did not write."""
         batch = RecordBatchBuilder(**builder)
         for key, value in records:
             batch.append(EPOCH_MS, key, value)
@@ -99,7 +99,7 @@ class World:
         assert isinstance(answer, LogAppendInfo)
 
     def records(self) -> list[Record]:
-        """What the log holds."""
+        """All records of the log."""
         found = self.log.read(0, 1 << 20).slice
         data = b"" if found is None else found.read()
         return [record for position, _ in iter_batches(data) for record in decode_records(data, position)]
@@ -116,7 +116,7 @@ class World:
         return ensureDeferred(self.coordinator.join(group, request))
 
     def join(self, member_id: str = "", group: str = "g", **fields: Any) -> JoinResult:
-        """Answered at once."""
+        """The result of a JoinGroup that does not wait."""
         result: JoinResult = now(self.begin_join(member_id, group, **fields))
         return result
 
@@ -145,7 +145,7 @@ def committed(offset: int, metadata: str = "", at_ms: int = EPOCH_MS, expires_ms
 
 
 def now(waiting: "Deferred[Any]") -> Any:
-    """What it has become already."""
+    """The result of a Deferred that has fired."""
     results: list[Any] = []
     waiting.addBoth(results.append)
     assert results, "not answered yet"

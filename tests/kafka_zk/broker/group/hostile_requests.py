@@ -1,8 +1,8 @@
-"""Requests for a group that no client would send, by seed, and judges of what the group makes of them.
+"""Requests for a group that no client would send, by seed, and the judges of the group's behaviour.
 
-Each begins as a request that fits the group as it is, with ids and generations that it has given out, and then some of
-its fields become others. Between them time passes, writes succeed or fail, late or in another order, and the broker
-loses the group and loads it again from what is stored.
+Each request starts as a valid one for the group, with ids and generations that the group has given out; then some
+fields are replaced. Between requests time passes, writes succeed or fail, late or in another order, and the broker
+loses the group and loads it again from the stored value.
 """
 
 import random
@@ -58,7 +58,7 @@ GIVEN_UP = 40
 
 
 class HostileWorld:
-    """A group and its strangers. ``broken`` has what the judges found."""
+    """A group and its hostile clients. ``broken``: the faults that the judges found."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -83,7 +83,7 @@ class HostileWorld:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def strike(self) -> None:
-        """One request, and now and then something else."""
+        """Send one request, and sometimes let time pass, a write complete or the group move."""
         rnd = self.random
         requests: tuple[Callable[[], None], ...] = (
             self.join, self.join, self.join, self.sync, self.sync, self.heartbeat, self.leave, self.commit, self.delete
@@ -105,7 +105,7 @@ class HostileWorld:
         return request._replace(**{name: self.random.choice(others[name]) for name in fields})
 
     def member_id(self) -> str:
-        """Of a member, of one that was, or of nobody."""
+        """The id of a member, of a former member, or of no member."""
         living = (*self.group.members.ids, *self.group.members.pending)
         if living and self.random.random() < 0.7:
             return self.random.choice(living)
@@ -150,7 +150,7 @@ class HostileWorld:
         self.apply(self.group.sync(request, Reply(self._reply), self.now))
 
     def _who(self) -> tuple[str, str | None, int]:
-        """A member with its generation, or with somebody else's."""
+        """A member with its generation, or with that of another one."""
         member_id = self.member_id()
         instance_id = self.instance_id(member_id)
         if self.random.random() < 0.3:
@@ -216,7 +216,7 @@ class HostileWorld:
             del self._ids[2:-GIVEN_UP]
 
     def write(self) -> None:
-        """The log takes one of the records that are to be written, or refuses it."""
+        """The log accepts one of the pending records, or refuses it."""
         rnd = self.random
         failed = rnd.random() < 0.2
         if self._stores:
@@ -236,7 +236,7 @@ class HostileWorld:
                 self.group.offsets.written(offsets, self._log_end)
 
     def load_again(self) -> None:
-        """The lead is lost, in the midst of whatever is under way, and comes back."""
+        """The broker loses the group while requests are in progress, and loads it again."""
         self.apply(self.group.unload())
         self.judge()
         if self._waiting:
@@ -252,14 +252,14 @@ class HostileWorld:
         found = {tp: old.offsets.get(tp) for tp in old.offsets}
         self.group.offsets.load({tp: offset for tp, offset in found.items() if offset is not None})
         stores, self._stores = self._stores, []
-        for store in stores:  # what the old one wrote is answered
+        for store in stores:  # the old group's writes get their responses
             error = self.random.choice((ErrorCode.NONE, ErrorCode.NOT_COORDINATOR))
             self.apply(old.stored(store.then, error, self.now))
 
     # -- judges -------------------------------------------------------------------------------------------------------
 
     def judge(self) -> None:
-        """What holds whatever was asked."""
+        """Invariants that hold after every request."""
         group, members = self.group, self.group.members
         waiting = {reply for member in members for reply in (member.joining, member.syncing) if reply is not None}
         if waiting != self._waiting:
@@ -302,7 +302,7 @@ class HostileWorld:
         return group.state is GroupState.EMPTY and is_idle and not group.members.size_bytes
 
     def serves_a_good_member(self) -> bool:
-        """Somebody who joins now gets an assignment, as in a new group."""
+        """Whether a member that joins now gets an assignment, as in a new group."""
         now = self.now
         request = JoinGroup(
             UNKNOWN_MEMBER_ID, "good", None, "client", "/host", 6_000, 10_000, "consumer", PROTOCOLS[0],

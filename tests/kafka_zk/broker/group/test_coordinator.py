@@ -1,4 +1,4 @@
-"""The driver of groups: what it loads, writes and answers, and when it wakes a group."""
+"""The driver of groups: what it loads, writes and responds, and when it wakes a group."""
 
 import logging
 import struct
@@ -85,11 +85,11 @@ def test_the_initial_delay_is_waited_for(tmp_path: Path) -> None:
     assert not first.called
     second = world.begin_join()
     world.clock.advance(1)
-    assert not first.called  # somebody came
+    assert not first.called  # another member joined
     world.clock.advance(3)
     joined = [now(first), now(second)]
     assert {each.generation_id for each in joined} == {1}
-    assert sum(len(each.members) for each in joined) == 2  # only the leader is told
+    assert sum(len(each.members) for each in joined) == 2  # only the leader receives the members
 
 
 def test_a_silent_member_is_removed_when_its_session_is_over(world: World) -> None:
@@ -104,7 +104,7 @@ def test_a_silent_member_is_removed_when_its_session_is_over(world: World) -> No
 
 
 def test_one_timer_for_each_group(world: World) -> None:
-    """Heartbeats make none."""
+    """Heartbeats create no further timers."""
     joined = world.stable_member()
     for _ in range(20):
         world.clock.advance(0.1)
@@ -124,7 +124,7 @@ def test_a_join_whose_client_is_gone_is_forgotten(world: World) -> None:
 
 
 def test_a_restart_keeps_the_group(world: World, tmp_path: Path) -> None:
-    """Members keep their ids, and their sessions restart."""
+    """Members keep their ids, and their session timeouts restart."""
     joined = world.stable_member()
     world.stop()
     world.start()
@@ -191,7 +191,7 @@ def test_records_that_make_no_sense_are_skipped_with_one_line(
 def test_a_group_that_contradicts_itself_is_skipped(
     world: World, caplog: pytest.LogCaptureFixture, protocol_name: str | None
 ) -> None:
-    """Others of its partition are loaded."""
+    """The other groups of its partition are loaded."""
     joined = world.stable_member()
     member = StoredMember("m", "one", "c", "/h", 1, 1, b"", b"")
     value = GroupMetadataValue("consumer", 1, protocol_name, "m", -1, (member, replace(member, member_id="n")))
@@ -271,7 +271,7 @@ def test_a_full_group_takes_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("properties", [{"cleanup.policy": "compact"}, {"flush.messages": "1"}])
 def test_our_batches_are_appended_as_they_are(tmp_path: Path, properties: dict[str, str]) -> None:
-    """They need not be taken apart; a flush is waited for."""
+    """The batches are not decoded again; the request waits for a flush."""
     world = World(tmp_path, NO_DELAY)
     world.lead(properties=properties)
     world.stable_member()
@@ -279,11 +279,11 @@ def test_our_batches_are_appended_as_they_are(tmp_path: Path, properties: dict[s
 
 
 NOT_UTF8 = "\ufffd" * 20_000
-"""As many bytes that are no UTF-8 become this, which is three times as long when it is written."""
+"""The decoded form of 20,000 bytes that are not UTF-8. Encoded again, it takes three times as many bytes."""
 
 
 def test_a_group_id_that_no_record_can_hold_is_invalid(world: World) -> None:
-    """Or its leader would wait for ever: the group cannot be stored."""
+    """Otherwise, its leader would wait indefinitely: the group cannot be stored."""
     assert world.join(group=NOT_UTF8).error is ErrorCode.INVALID_GROUP_ID
     assert world.coordinator.describe(NOT_UTF8).error is ErrorCode.INVALID_GROUP_ID
 
@@ -294,7 +294,7 @@ def test_a_protocol_that_no_record_can_hold_is_refused(world: World, fields: dic
 
 
 def test_what_members_hold_has_a_bound(tmp_path: Path) -> None:
-    """New members are told to come again; those who are there go on, and the room of those who leave is free."""
+    """New members receive a retriable error; existing members stay, and those that leave free their memory."""
     world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))
     world.lead()
     metadata = (("range", bytes(20_000)),)
@@ -324,7 +324,7 @@ def test_a_static_member_that_comes_back_replaces_what_it_held(tmp_path: Path) -
 
 
 def test_a_full_group_refuses_a_static_member_that_does_not_know_its_id(tmp_path: Path) -> None:
-    """Like Kafka's acceptJoiningMember, although the member would replace itself."""
+    """Kafka's acceptJoiningMember refuses it as well, although the member would replace itself."""
     world = World(tmp_path, replace(NO_DELAY, group=GroupConfig(initial_rebalance_delay_ms=0, max_size=1)))
     world.lead()
     joined = world.join(group_instance_id="i")
@@ -334,7 +334,7 @@ def test_a_full_group_refuses_a_static_member_that_does_not_know_its_id(tmp_path
 
 
 def test_ids_that_nobody_joins_with_have_a_bound(tmp_path: Path) -> None:
-    """And when they expire nothing is left of their groups."""
+    """When the ids expire, nothing of their groups remains."""
     world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))
     world.lead()
     codes = [
@@ -363,7 +363,7 @@ def test_assignments_have_a_bound_too(tmp_path: Path) -> None:
 
 
 def test_memory_is_counted_as_members_come_and_go(world: World) -> None:
-    """Whatever they did: what is counted is what they hold."""
+    """The counted memory equals what the members hold."""
     manager = world.coordinator._manager
     static = world.join(group_instance_id="i", protocols=(("range", bytes(500)),))
     world.sync(static, {static.member_id: bytes(300)})
@@ -383,7 +383,7 @@ def test_memory_is_counted_as_members_come_and_go(world: World) -> None:
 def test_what_comes_before_damage_in_the_log_is_loaded_all_the_same(
     world: World, caplog: pytest.LogCaptureFixture, position: int, damage: bytes
 ) -> None:
-    """Without it members would be unknown, and consumers would begin where auto.offset.reset says."""
+    """Without these records, members would be unknown, and consumers would begin where auto.offset.reset says."""
     joined = world.stable_member()
     size = world.log.size_bytes
     world.write((encode_group_key("later"), None))
@@ -400,7 +400,7 @@ def test_what_comes_before_damage_in_the_log_is_loaded_all_the_same(
 
 
 def test_the_largest_generation_is_followed_by_the_first(world: World) -> None:
-    """A record may hold it; one more would be none that can be written."""
+    """A record may hold the largest generation, but the next number could not be encoded."""
     value = GroupMetadataValue("consumer", 2**31 - 1, None, None, -1, ())
     world.write((encode_group_key("g"), encode_group_value(value)))
     world.stop()
@@ -411,7 +411,7 @@ def test_the_largest_generation_is_followed_by_the_first(world: World) -> None:
 
 
 def test_topics_of_a_member_are_read_up_to_a_bound() -> None:
-    """Millions of names in one subscription would hold up everybody, again in every generation."""
+    """Millions of names in one subscription would block all clients, again in every generation."""
     names = struct.pack(">hi", 1, MAX_TOPICS + 1) + b"\0\0" * (MAX_TOPICS + 1)
     assert subscribed_topics([names]) is None
     assert subscribed_topics([struct.pack(">hi", 1, 2) + b"\0\1a\0\1b"] * 3) == frozenset("ab")

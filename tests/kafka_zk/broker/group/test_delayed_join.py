@@ -12,7 +12,7 @@ def test_a_delay_without_a_new_member_ends_the_phase() -> None:
 
 
 def test_delays_with_new_members_end_at_the_rebalance_timeout() -> None:
-    """KIP-134: 3 s each time, and 10 s in all."""
+    """KIP-134: each new member adds 3 s, up to 10 s in total."""
     join: DelayedJoin | None = DelayedJoin.initial(0, 3_000, 10_000)
     ends = []
     while join is not None:

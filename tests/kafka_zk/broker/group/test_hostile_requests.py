@@ -1,4 +1,5 @@
-"""Whatever is asked of a group, nothing breaks, nobody waits for ever, and the next good member is served.
+"""After any sequence of requests the group is consistent, no request waits indefinitely, and the next good member is
+served.
 
 One round is 2,000 requests; a million: ``pytest tests/kafka_zk/broker/group/test_hostile_requests.py --rounds 500``.
 """

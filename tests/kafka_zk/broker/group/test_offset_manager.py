@@ -112,7 +112,7 @@ def test_a_commit_that_fails_leaves_the_offset_as_it_was(
 def test_a_commit_that_fails_leaves_no_group_behind(
     world: World, monkeypatch: pytest.MonkeyPatch, is_slow: bool, partitions: int
 ) -> None:
-    """Or clients that make up group ids fill the memory while too few replicas are in sync."""
+    """Otherwise, clients with invented group ids would fill the memory while too few replicas are in sync."""
     refused = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     async def append(*_: object) -> ApiError:
@@ -125,7 +125,7 @@ def test_a_commit_that_fails_leaves_no_group_behind(
 
 
 def test_a_bug_under_a_commit_ends_the_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection is closed; without an end it would be kept for ever."""
+    """The broker then closes the connection; otherwise, the request would stay in memory."""
 
     def fail(*arguments: Any) -> Any:
         raise AssertionError("a bug")
@@ -190,7 +190,7 @@ def test_deleted_partitions_take_their_offsets_with_them(world: World) -> None:
 
 
 def test_offsets_of_a_group_without_members_expire(world: World) -> None:
-    """Counted from when it became empty, not from the commit."""
+    """The retention counts from when the group became empty, not from the commit."""
     joined = world.stable_member()
     commit(world, {T0: committed(1)}, joined.member_id, None, 1)
     world.coordinator.leave("g", [MemberIdentity(joined.member_id)])
@@ -200,7 +200,7 @@ def test_offsets_of_a_group_without_members_expire(world: World) -> None:
     world.clock.advance(2)
     done(world.coordinator.offsets.remove_expired())
     assert world.coordinator.describe("g").state == "Dead"
-    assert [record.value for record in world.records()[-2:]] == [None, None]  # the offset's and the group's
+    assert [record.value for record in world.records()[-2:]] == [None, None]  # the tombstones of offset and group
 
 
 def test_offsets_of_a_simple_consumer_expire_after_their_commit(world: World) -> None:
@@ -220,14 +220,14 @@ def test_an_empty_group_without_offsets_is_forgotten(world: World) -> None:
 
 
 def test_offsets_of_transactions_count_when_they_are_committed(world: World) -> None:
-    """As a broker of Apache Kafka may have left them in its folder."""
+    """A broker of Apache Kafka may have left such offsets in its folder."""
     log = world.log
     for producer_id, offset in ((1, 11), (2, 22), (3, 33)):
         batch = RecordBatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
         tp = TopicPartition("t", producer_id)
         batch.append(EPOCH_MS, OffsetKeys("g").encode(tp), encode_offset_value(committed(offset)))
         append_raw(world, batch)
-    for producer_id, kind in ((1, 1), (2, 0)):  # a commit and an abort; the third has no end
+    for producer_id, kind in ((1, 1), (2, 0)):  # a commit and an abort; the third transaction stays open
         marker = RecordBatchBuilder(
             producer_id=producer_id, producer_epoch=0, base_sequence=-1, transactional=True, control=True
         )
@@ -252,7 +252,7 @@ def test_many_records_are_loaded_with_the_last_of_each(world: World) -> None:
 
 
 def test_keys_that_resemble_each_other_are_told_apart_when_they_are_loaded(world: World) -> None:
-    """Most keys differ from the one before in the partition only, and are read the short way."""
+    """Most keys differ from the previous key only in the partition, and take a shortcut."""
     at = [("g", "t", 0), ("g", "t", 1), ("g", "u", 1), ("h", "t", 1), ("gt", "t", 2), ("g", "t", -1), ("g", "t", 2)]
     records: list[tuple[bytes, bytes | None]] = [
         (OffsetKeys(group).encode(TopicPartition(topic, partition)), encode_offset_value(committed(number)))
@@ -271,7 +271,7 @@ def test_keys_that_resemble_each_other_are_told_apart_when_they_are_loaded(world
 
 
 def test_a_key_of_version_0_means_what_one_of_version_1_means(world: World) -> None:
-    """As in a log that brokers of 0.8.2 began: compaction keeps their last record beside the later ones."""
+    """Compaction keeps the last version-0 record of a log that a 0.8.2 broker began, beside later records."""
     keys = {tp: OffsetKeys("g").encode(tp) for tp in (T0, T1)}
     old = {tp: b"\0\0" + key[2:] for tp, key in keys.items()}
     world.write(*((key, encode_offset_value(committed(1))) for key in old.values()))
@@ -281,7 +281,7 @@ def test_a_key_of_version_0_means_what_one_of_version_1_means(world: World) -> N
 
 
 def test_committed_offsets_have_a_bound(tmp_path: Path) -> None:
-    """50,000 groups with 4 KB of metadata took 454 MB. What is committed already may be committed again."""
+    """50,000 groups with 4 KB of metadata took 454 MB. A partition that has a committed offset may commit again."""
     world = World(tmp_path, replace(NO_DELAY, offsets_max_bytes=100_000))
     world.lead()
     manager = world.coordinator._manager

@@ -1,4 +1,4 @@
-"""Concurrent commits of a partition: their order in the log counts, not the order of the callbacks."""
+"""Concurrent commits of a partition: their order in the log decides, not the order of the callbacks."""
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ def test_one_that_is_told_late_does_not_replace_one_that_nobody_waited_for() -> 
     assert offset_of(offsets) == 2
     offsets.written(LATEST, 30)
     assert offset_of(offsets) == 3
-    offsets.begin(EARLIER)  # everything before is over
+    offsets.begin(EARLIER)  # all earlier commits are complete
     offsets.written(EARLIER, 40)
     assert offset_of(offsets) == 1
 

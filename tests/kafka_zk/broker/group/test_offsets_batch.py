@@ -35,7 +35,7 @@ def test_it_is_what_the_builder_makes(group_id: str, committed: dict[TopicPartit
 
 @pytest.mark.parametrize("metadata", ["", "m"])
 def test_thousands_of_partitions(metadata: str) -> None:
-    """Their numbers in the batch take one, two and three bytes."""
+    """The record numbers in the batch take one, two and three bytes."""
     committed = {
         TopicPartition("t", number): OffsetAndMetadata(number, -1, metadata, NOW_MS) for number in range(9_000)
     }

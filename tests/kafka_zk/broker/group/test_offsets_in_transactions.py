@@ -1,4 +1,6 @@
-"""Appends and markers that are reported in another order than that of the log, beside a model that goes by the log."""
+"""Appends and markers that are reported in an order that differs from the log's, compared with a model that follows the
+log.
+"""
 
 import random
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ TPS = [T0, T1, TopicPartition("u", 3)]
 
 @dataclass
 class Append:
-    """A batch in the log; ``marker`` ends its transaction, and is ``reported`` by itself."""
+    """A batch in the log; ``marker`` ends its transaction, and is reported separately."""
 
     producer_id: int | None
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -28,7 +30,7 @@ class Append:
 
     @property
     def counts(self) -> bool:
-        """As far as the broker has heard."""
+        """Whether the offsets are committed, as far as the broker knows."""
         if self.producer_id is None:
             return self.reported
         return self.reported and self.marker is not None and self.marker.reported and self.marker.is_committed
@@ -40,7 +42,7 @@ class Append:
 
 @dataclass
 class History:
-    """The log of one partition. A producer goes on when its marker was reported, as the coordinator lets it."""
+    """The log of one partition. A producer continues once its marker was reported, as the coordinator requires."""
 
     rng: random.Random
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
@@ -66,7 +68,7 @@ class History:
                 each.marker = marker
 
     def refuse(self, producer_id: int) -> None:
-        """An append that the log does not take."""
+        """An append that the log refuses."""
         tried = {tp: committed(-1) for tp in TPS}
         self.offsets.begin_in_transaction(producer_id, tried)
         self.offsets.failed_in_transaction(producer_id, tried)
@@ -110,8 +112,9 @@ class History:
 
 @pytest.mark.parametrize("seed", range(120))
 def test_the_order_of_reports_changes_nothing(seed: int) -> None:
-    """What counts is the order in the log. Several transactions of a producer may end while an append of it is
-    being flushed."""
+    """Only the order in the log decides. Several transactions of a producer may end while one of its appends is being
+    flushed.
+    """
     rng = random.Random(seed)
     history = History(rng)
     for _ in range(rng.randint(5, 60)):

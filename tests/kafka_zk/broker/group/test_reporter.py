@@ -1,4 +1,4 @@
-"""What observers are told of a group, by a coordinator with real members' requests."""
+"""The events that observers receive about a group, from a coordinator with real members' requests."""
 
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def first_member(world: World, **fields: Any) -> JoinResult:
 
 
 def test_a_first_member(world: World) -> None:
-    """From the JoinGroup to the assignment, in order, with the time and the generation."""
+    """The events run from the JoinGroup to the assignment, in order, with the time and the generation."""
     joined = first_member(world)
     member = joined.member_id
     events = told(world)
@@ -72,7 +72,7 @@ def test_a_first_member(world: World) -> None:
 
 
 def test_the_others_are_told_by_their_heartbeats(world: World) -> None:
-    """A newcomer gets its id first (KIP-394); who joins again says what it still owns."""
+    """A newcomer gets its id first (KIP-394); a member that rejoins sends the partitions that it still owns."""
     first = first_member(world)
     told(world)
     refused = world.join(protocols=subscription(), requires_known_member_id=True)
@@ -128,12 +128,12 @@ def test_a_static_member_returns(world: World) -> None:
 
 
 def test_nothing_is_read_for_nobody() -> None:
-    """Assignments are not even looked at."""
+    """Without an observer, the reporter does not decode assignments."""
     GroupReporter(EventSource("broker-0")).report("g", Happened(AssignmentCompleted, "", (1, None)))
 
 
 def test_members_of_another_kind_have_no_partitions(world: World) -> None:
-    """Connect's workers send bytes of their own."""
+    """Connect workers send metadata in another format."""
     joined = world.join(protocol_type="connect", protocols=(("sessioned", b"\0\1\xff"),))
     world.sync(joined, {joined.member_id: b"\xff\xff\xff"})
     events = told(world)

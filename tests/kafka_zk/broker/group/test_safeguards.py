@@ -1,4 +1,5 @@
-"""The judges of the schedules can fail: each safeguard is taken out of the source here, and some seed must show it."""
+"""The judges of the schedules can fail: each test removes one safeguard from the source, and some seed must detect it.
+"""
 
 import inspect
 import sys
@@ -71,7 +72,7 @@ SAFEGUARDS = {
 
 
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
-    """Let the schedules run on the source without it."""
+    """Run the schedules on the source without this safeguard."""
     text, replacement = SAFEGUARDS[safeguard]
     sources = {module: inspect.getsource(module) for module in (members_module, metadata_module, group_module)}
     assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"

@@ -1,4 +1,4 @@
-"""A group under random schedules, by seed: whatever clients do, one assignment a generation, and nobody is stuck."""
+"""A group under random schedules, by seed: each generation has one assignment, and no member waits indefinitely."""
 
 
 from tests.kafka_zk.broker.group.clients import REBALANCE_MS, SESSION_MS, World

@@ -1,4 +1,4 @@
-"""The table of states against what Kafka allows, written down from validPreviousStates of GroupMetadata.scala."""
+"""The table of states, compared with the validPreviousStates of Kafka's GroupMetadata.scala."""
 
 import itertools
 

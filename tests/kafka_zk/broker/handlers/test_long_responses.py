@@ -1,5 +1,6 @@
-"""What a response takes is counted before it is made: in memory as Python counts it, with every API that can be made to
-answer at length. What is named again is not answered again."""
+"""For every API whose responses can be long, a response's memory is counted before the response is built, and the count
+is at least Python's own. A repeated name gets no second result.
+"""
 
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -25,13 +26,13 @@ pytestmark = pytest.mark.slow
 COUNT = 2000
 REPEATED = 50
 UNCOUNTED_BYTES = 256 * 1024
-"""Steps are counted when they come to 64 KB, and a request of up to 16 KB is decoded without being counted."""
+"""Memory is counted in steps of 64 KB, and decoding a request of up to 16 KB is not counted."""
 
 Ask = Callable[[Harness], tuple[ApiKey, int, Any]]
 
 
 class Account:
-    """Memory without a limit. ``peak_bytes``: the most that was counted."""
+    """Memory without a limit. ``peak_bytes``: the highest count."""
 
     def __init__(self) -> None:
         self.used_bytes = self.peak_bytes = 0
@@ -58,7 +59,7 @@ class Account:
 
 def answer(broker: Harness, api_key: ApiKey, version: int, request: Any, account: Account) -> bytes:
     body = memoryview(bytearray(codec.encode_body(request, api_key, version)))
-    account.take(len(body))  # as the connection does
+    account.take(len(body))  # the connection does the same
     context = CONTEXT._replace(memory=account)
     answers: list[Any] = []
     handling = Dispatcher(broker.services).dispatch(context, RequestHeader(api_key, version, 7, "client"), body)
@@ -68,7 +69,7 @@ def answer(broker: Harness, api_key: ApiKey, version: int, request: Any, account
 
     coroutine = handle()
     try:
-        while True:  # every turn at once: what is awaited is the clock's next turn
+        while True:  # all turns follow each other: the coroutine only awaits the clock's next turn
             coroutine.send(None)
             broker.clock.advance(1)
     except StopIteration:
@@ -240,7 +241,7 @@ def broker(harness: Callable[..., Harness]) -> Harness:
 )  # fmt: skip
 def test_what_a_response_takes_is_counted(broker: Harness, ask: Ask) -> None:
     api_key, version, request = ask(broker)
-    answer(broker, api_key, version, request, Account())  # what is cached is no part of it
+    answer(broker, api_key, version, request, Account())  # cached data do not count
     account = Account()
     tracemalloc.start()
     try:
@@ -249,7 +250,7 @@ def test_what_a_response_takes_is_counted(broker: Harness, ask: Ask) -> None:
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    taken_bytes = peak_bytes - before_bytes - len(encoded)  # joined by this test
+    taken_bytes = peak_bytes - before_bytes - len(encoded)  # this test joined the encoded response
     assert taken_bytes <= account.peak_bytes + UNCOUNTED_BYTES
     frame = memoryview(encoded)
     codec.decode_response(api_key, version, frame[response_body_position(frame, api_key, version) :])

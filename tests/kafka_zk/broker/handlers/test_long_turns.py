@@ -1,7 +1,7 @@
-"""Requests with many elements are answered in turns.
+"""Requests with many elements are handled in several turns.
 
-Time is what Python does: every call, of a function in Python or in C, takes a microsecond. So the test detects a loop
-that does not yield, and does not depend on the machine's load.
+Time is counted in calls: each call of a Python or C function takes a microsecond. So the test detects a loop that does
+not yield, and does not depend on the machine's load.
 """
 
 import sys
@@ -26,14 +26,16 @@ pytestmark = pytest.mark.slow
 
 CALL_S = 1e-6
 LONGEST_TURN_S = 3 * SLICE_S
-"""A slice, and what cannot be cut: less than a call for each element takes."""
+"""A slice, plus work that cannot be divided, which takes less than one call per element."""
 
 ELEMENTS = 10_000
-"""Less than any of these requests may have; a turn is as long with fifty thousand, and the test five times."""
+"""Fewer elements than these requests may have. With fifty thousand elements, a turn takes equally long, but the test
+takes five times longer.
+"""
 
 
 class WorkClock(Clock):
-    """Time passes by what is done in the turns of the reactor."""
+    """A clock that advances with the work done in the reactor's turns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +47,7 @@ class WorkClock(Clock):
             self.rightNow += CALL_S
 
     def turn(self, work: Callable[..., Any], *args: Any) -> Any:
-        """Do what is done in one turn."""
+        """Run one turn."""
         before_s = self.rightNow
         self.turns += 1
         sys.setprofile(self._count)
@@ -72,7 +74,7 @@ def broker(harness: Callable[..., Harness]) -> Iterator[Harness]:
 
 
 def answer(broker: Harness, api_key: ApiKey, version: int, request: Any) -> bytes:
-    """What the request is answered with, header and body."""
+    """The response to a request, header and body."""
     clock = broker.clock
     assert isinstance(clock, WorkClock)
     body = memoryview(bytearray(codec.encode_body(request, api_key, version)))
@@ -98,7 +100,7 @@ def offset_fetch(version: int, count: int) -> Any:
 
 
 def offset_commit(_version: int, count: int) -> Any:
-    """Four times as many, because an unknown partition takes little work."""
+    """Four times as many elements, because an unknown partition takes little work."""
     return offset_commit_of(4 * count)
 
 
@@ -119,7 +121,7 @@ def offset_commit_of_known(_version: int, count: int) -> Any:
 
 
 def offset_commit_of_topics(_version: int, count: int) -> Any:
-    """One partition of each."""
+    """The request has one partition of each topic."""
     request = codec.request(ApiKey.OFFSET_COMMIT)
     topic = request.OffsetCommitRequestTopic
     partition = topic.OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
@@ -186,7 +188,7 @@ def end_offsets(_version: int, count: int) -> Any:
 def test_a_large_request_is_answered_in_turns(
     broker: Harness, api_key: ApiKey, version: int, make: Callable[[int, int], Any]
 ) -> None:
-    """However many elements it has."""
+    """The number of elements does not matter."""
     assert max_elements(api_key) > ELEMENTS
     assert answer(broker, api_key, version, make(version, ELEMENTS))
     assert isinstance(broker.clock, WorkClock)
@@ -196,7 +198,7 @@ def test_a_large_request_is_answered_in_turns(
 
 @pytest.mark.parametrize("version", [0, 8])
 def test_a_commit_for_many_topics_is_carried_out_in_turns(broker: Harness, version: int) -> None:
-    """As one for many partitions of a topic."""
+    """The commit has one partition of each topic instead of many of one."""
     count = ELEMENTS // 4
     for index in range(count):
         broker.services.metadata.topics[f"t{index}"] = broker.services.metadata.topics["t"]
@@ -210,7 +212,7 @@ def test_a_commit_for_many_topics_is_carried_out_in_turns(broker: Harness, versi
 
 
 def test_a_large_update_of_the_metadata_is_prepared_in_turns(broker: Harness) -> None:
-    """And then taken over as a whole, which takes less than a call for each partition."""
+    """The update is then applied as a whole, which takes less than one call per partition."""
     fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0]}
     partitions = ELEMENTS
     answer(broker, ApiKey.UPDATE_METADATA, 8, update_metadata("many", uuids.random_topic_id(), partitions, fields))
@@ -235,7 +237,7 @@ def test_all_users_are_read_and_described_in_turns(
     request_fields: dict[str, Any],
     listed: str,
 ) -> None:
-    """A short request, and an answer as long as the cluster has users."""
+    """The request is short, but the response grows with the users of the cluster."""
     credential = scram.encode_credential(scram.ScramCredential(b"salt", b"stored", b"server", scram.MIN_ITERATIONS))
     users = {f"u{number:05}": {"producer_byte_rate": "1000", "SCRAM-SHA-256": credential} for number in range(5_000)}
     broker.configs.users.update(users)

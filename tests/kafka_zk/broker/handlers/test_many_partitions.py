@@ -1,4 +1,5 @@
-"""Requests about many partitions or topics: others get their turn, and nothing older overwrites what is newer."""
+"""Requests about many partitions or topics: other requests run in between, and no older update overwrites a newer one.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -30,7 +31,7 @@ FIELDS = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "re
 
 @pytest.fixture
 def seen() -> list[int]:
-    """How many partitions somebody else saw led, who asked as often as a log was made."""
+    """After each new log, the number of partitions with a leader that another request would see."""
     return []
 
 
@@ -78,7 +79,7 @@ def stop_all(broker: Harness) -> "Deferred[Any]":
 
 
 def test_partitions_are_taken_over_in_slices(slow: Harness, seen: list[int]) -> None:
-    """Those that are led already serve while the next ones are made."""
+    """The first partitions are served while the next logs are created."""
     led = lead_all(slow)
     assert not led.called
     slow.clock.advance(0)
@@ -87,7 +88,7 @@ def test_partitions_are_taken_over_in_slices(slow: Harness, seen: list[int]) -> 
 
 
 def test_changes_of_partitions_wait_for_each_other(slow: Harness) -> None:
-    """Or a StopReplica would miss what an older LeaderAndIsr is still to make."""
+    """Otherwise, a StopReplica would miss logs that an older LeaderAndIsr has yet to create."""
     led, stopped = lead_all(slow), stop_all(slow)
     assert not led.called and not stopped.called
     slow.clock.advance(0)
@@ -97,7 +98,7 @@ def test_changes_of_partitions_wait_for_each_other(slow: Harness) -> None:
 
 
 def test_a_configuration_that_changes_meanwhile_reaches_all(slow: Harness) -> None:
-    """Also the logs that are made with the older one after the change was announced."""
+    """This includes logs that are created with the old configuration after the announcement."""
     lead_all(slow)
     slow.configs.topics["t"] = {"retention.bytes": "99"}
     changed = ensureDeferred(live_config(slow, ConnectionQuotas()).changed("topics", "t"))
@@ -109,7 +110,7 @@ def test_a_configuration_that_changes_meanwhile_reaches_all(slow: Harness) -> No
 
 
 def test_a_topic_is_encoded_once_until_there_is_news(harness: Make) -> None:
-    """For all who ask in the same version over the same listener."""
+    """All requests of the same version on the same listener share the encoding."""
     broker = harness()
     request = codec.request(ApiKey.METADATA)(topics=None, allow_auto_topic_creation=False)
 
@@ -150,7 +151,7 @@ def test_answers_about_a_large_topic_follow_its_leaders(harness: Make) -> None:
 
 
 def test_topics_are_encoded_anew_when_other_brokers_are_alive(harness: Make) -> None:
-    """A topic says which of its replicas are offline."""
+    """A topic's metadata name its offline replicas."""
     broker = harness()
     topic_id = broker.lead("t", replicas=[0, 1])
 
@@ -169,7 +170,7 @@ def test_topics_are_encoded_anew_when_other_brokers_are_alive(harness: Make) -> 
 
 
 def test_a_replica_on_a_failed_log_directory_is_offline_though_its_broker_is_alive(harness: Make) -> None:
-    """The controller tells of it: a consumer then does not read from that replica."""
+    """The controller sends the offline replicas; consumers do not read from them."""
     broker = harness()
     topic_id = broker.lead("t", replicas=[0, 1])
     update = update_metadata("t", topic_id, 1, {**FIELDS, "replicas": [0, 1]})
@@ -184,7 +185,7 @@ def test_a_replica_on_a_failed_log_directory_is_offline_though_its_broker_is_ali
 
 
 def test_topics_of_one_request_are_written_side_by_side() -> None:
-    """AT_ONCE of them; a failure stands in its own place."""
+    """AT_ONCE topics are written at a time; a failure stays in its own place."""
     under_way: list[Deferred[int]] = []
 
     async def write(number: int) -> int:
@@ -207,7 +208,7 @@ def test_topics_of_one_request_are_written_side_by_side() -> None:
 
 
 def test_topics_that_need_no_write_are_refused_in_turns() -> None:
-    """40,000 names of topics that do not exist kept other requests waiting for seconds."""
+    """40,000 names of unknown topics once blocked other requests for seconds."""
     clock = Clock()
     begun: list[int] = []
 
@@ -223,8 +224,9 @@ def test_topics_that_need_no_write_are_refused_in_turns() -> None:
 
 
 def test_news_are_taken_over_in_the_order_in_which_they_came(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection of the controller that broke leaves one behind that is still being prepared: what the controller
-    tells on the next connection must not be overwritten by it."""
+    """An update from a broken connection of the controller may still be in preparation. It must not overwrite an update
+    that the controller sends on the next connection.
+    """
     broker = harness()
     topic_id = broker.lead("t", COUNT)
     older = update_metadata("t", topic_id, COUNT, {**FIELDS, "leader_epoch": 1})
@@ -250,7 +252,7 @@ def test_news_are_taken_over_in_the_order_in_which_they_came(harness: Make, monk
 def test_others_have_their_turn_between_a_few_big_batches(
     harness: Make, monkeypatch: pytest.MonkeyPatch, size_bytes: int, gives_turns: bool
 ) -> None:
-    """A hundred of 1 MB to one topic would take a tenth of a second."""
+    """A hundred batches of 1 MB to one topic would take a tenth of a second."""
     broker = harness(message_max_bytes="3000000")
     broker.lead("t", 3)
     replicas = broker.services.replicas
@@ -289,7 +291,7 @@ def _fetch_all(count: int, min_bytes: int, version: int = 11) -> Any:
 def test_a_waiting_fetch_reads_only_partitions_that_changed(
     harness: Make, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    """All of them at the start, one at each append, all again for the answer."""
+    """The fetch reads all partitions at the start, one at each append, and all again for the response."""
     broker = harness()
     broker.lead("t", COUNT)
     replicas = broker.services.replicas
@@ -316,7 +318,7 @@ def test_a_waiting_fetch_reads_only_partitions_that_changed(
 
 
 def test_a_waiting_fetch_looks_only_at_the_end_that_moved(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is content with a byte."""
+    """The fetch needs only one byte."""
     broker = harness()
     broker.lead("t", COUNT)
     waiting = broker.start(ApiKey.FETCH, 11, _fetch_all(COUNT, 1))

@@ -12,13 +12,13 @@ LED = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "repli
 
 
 def registered_again(request: Any, times: int = 1) -> Any:
-    """The request as it is sent to a broker that has registered again so often."""
+    """The request that a broker receives after it has registered again this many times."""
     request.broker_epoch = 1 + times
     return request
 
 
 def test_partitions_add_up_and_topic_ids_are_known_both_ways() -> None:
-    """An update names what changed; the rest stays."""
+    """An update replaces only what it names."""
     cache = MetadataCache()
     first, second = uuids.random_topic_id(), uuids.random_topic_id()
     cache.update(update_metadata("a", first, 2, LED))
@@ -28,7 +28,7 @@ def test_partitions_add_up_and_topic_ids_are_known_both_ways() -> None:
 
 
 def test_a_topic_made_anew_has_its_new_id_only() -> None:
-    """Deleted and created again under the same name, with fewer partitions."""
+    """The topic was deleted and created again under the same name, with fewer partitions."""
     cache = MetadataCache()
     old, new = uuids.random_topic_id(), uuids.random_topic_id()
     cache.update(update_metadata("t", old, 3, LED))
@@ -38,7 +38,7 @@ def test_a_topic_made_anew_has_its_new_id_only() -> None:
 
 
 def test_a_topic_that_gets_an_id_is_encoded_anew() -> None:
-    """With a newer inter.broker.protocol.version; nothing else has changed."""
+    """The inter.broker.protocol.version was raised; nothing else has changed."""
     cache = MetadataCache()
     cache.update(update_metadata("t", uuids.ZERO, 1, LED))
     cache.encoded["t"] = {"version": EncodedTopic()}
@@ -47,7 +47,7 @@ def test_a_topic_that_gets_an_id_is_encoded_anew() -> None:
 
 
 def test_leader_minus_2_deletes() -> None:
-    """The last partition takes the topic and its id along."""
+    """With its last partition, the topic and its id are deleted."""
     cache = MetadataCache()
     topic_id = uuids.random_topic_id()
     cache.update(update_metadata("t", topic_id, 2, LED))
@@ -56,7 +56,9 @@ def test_leader_minus_2_deletes() -> None:
 
 
 def test_a_broker_that_registered_again_forgets_what_it_is_not_told_anew() -> None:
-    """A topic that was deleted while it was away is named by no later update; until the first one all stays."""
+    """No later update names a topic that was deleted while the broker was away; until the first update everything
+    stays.
+    """
     cache = MetadataCache()
     kept = uuids.random_topic_id()
     cache.update(update_metadata("deleted", uuids.random_topic_id(), 1, LED))
@@ -67,7 +69,7 @@ def test_a_broker_that_registered_again_forgets_what_it_is_not_told_anew() -> No
 
 
 def test_news_of_the_brokers_alone_leave_it_what_it_knew() -> None:
-    """A controller that takes over tells of the live brokers first, and of partitions when it has elected leaders."""
+    """A new controller sends the live brokers first, and partitions once it has elected leaders."""
     cache = MetadataCache()
     topic_id = uuids.random_topic_id()
     cache.update(update_metadata("t", topic_id, 3, LED))
@@ -100,7 +102,7 @@ def test_a_newer_leader_counts_before_the_update(topic: str, leader_epoch: int, 
 
 
 def test_what_is_known_already_takes_nothing_away_that_was_encoded() -> None:
-    """LeaderAndIsr told of a new leader before UpdateMetadata does."""
+    """LeaderAndIsr announced the new leader before UpdateMetadata does."""
     cache = MetadataCache()
     topic_id = uuids.random_topic_id()
     cache.update(update_metadata("t", topic_id, 2, LED))

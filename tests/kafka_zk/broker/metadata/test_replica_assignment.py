@@ -1,4 +1,4 @@
-"""Replica assignment: Kafka's example, and its promises."""
+"""Replica assignment: Kafka's example, and the properties that always hold."""
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ def test_who_has_no_rack_among_those_who_have_is_named() -> None:
 def test_replicas_lie_in_as_many_racks_as_there_are(
     names: list[str], partitions: int, first: int, data: st.DataObject
 ) -> None:
-    """And leaders are balanced over brokers, whatever their racks are."""
+    """Leaders are balanced over brokers, whatever their racks."""
     racks = {broker: name for broker, name in enumerate(names, 100)}
     replicas = data.draw(st.integers(1, len(racks)))
     start, shift = data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))

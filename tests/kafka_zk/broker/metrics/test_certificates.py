@@ -1,4 +1,4 @@
-"""How long certificates are valid, as Prometheus reads it."""
+"""Prometheus metrics of the validity of certificates."""
 
 from kafka_zk.broker.metrics.certificates import certificate_metrics
 

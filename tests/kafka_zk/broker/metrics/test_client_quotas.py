@@ -1,4 +1,4 @@
-"""Quotas under Kafka's names."""
+"""Metrics of quotas under Kafka's names."""
 
 from twisted.internet.task import Clock
 

@@ -1,4 +1,4 @@
-"""The metrics of logins, by Kafka's names."""
+"""The metrics of logins under Kafka's names."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector

@@ -1,4 +1,4 @@
-"""What a broker's authorizer hears of a request."""
+"""The request context that a broker's authorizer receives."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -13,7 +13,9 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 @pytest.mark.parametrize("by_token", [False, True])
 def test_an_authorizer_hears_of_the_api_and_everything_else_stays(by_token: bool) -> None:
-    """Whether the client has logged in by a token, above all. Without an authorizer nothing is in between."""
+    """Above all, whether the client has logged in with a token stays in the context. Without an authorizer the
+    dispatcher is not wrapped.
+    """
     seen: list[RequestContext] = []
 
     async def answer() -> None:

@@ -37,7 +37,7 @@ def make_broker(clock: Any, client: Any, folder: Path, **properties: str) -> Any
 
 
 def test_a_shutdown_that_fails_still_ends_the_session(tmp_path: Path) -> None:
-    """Or the broker would count as alive until its session has expired."""
+    """Otherwise, the broker would count as alive until its session expires."""
     closed: list[bool] = []
 
     class Client:
@@ -58,7 +58,8 @@ def test_a_shutdown_that_fails_still_ends_the_session(tmp_path: Path) -> None:
 
 
 def test_the_reactor_has_its_turns_while_a_slow_disk_syncs(tmp_path: Path) -> None:
-    """All fsyncs of a step go to threads at once; the next step and the end of the session wait for them."""
+    """All fsyncs of one step start in threads at the same time; the next step and the end of the session wait for them.
+    """
     clock, told = Clock(), list[str]()
     syncing: list[Deferred[Any]] = []
 
@@ -91,7 +92,8 @@ def test_the_reactor_has_its_turns_while_a_slow_disk_syncs(tmp_path: Path) -> No
 
 
 def test_a_broker_that_stops_follows_what_clients_may_do_until_they_are_gone(tmp_path: Path) -> None:
-    """A fetcher's last request and the farewell to connections take seconds, in which clients are answered."""
+    """A fetcher's last request and the closing of connections take seconds, in which clients still receive responses.
+    """
     last_request, farewell = Deferred[None](), Deferred[None]()
     told: list[str] = []
 
@@ -124,7 +126,9 @@ def test_a_broker_that_stops_follows_what_clients_may_do_until_they_are_gone(tmp
 
 
 def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> None:
-    """Also when the connection breaks over it: clients would be sent here for partitions that are not served."""
+    """This holds even if the connection breaks during the notification: otherwise, clients would be sent here for
+    partitions that are not served.
+    """
     world = World()
     failing, controller = world.clients
     lost: list[TopicPartition] = []
@@ -146,7 +150,8 @@ def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> Non
 def test_a_start_waits_for_a_connection_that_breaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, applied: bool
 ) -> None:
-    """At whichever of its first requests: ZooKeeper is restarted at the same time, say."""
+    """The connection may break at any of the first requests, for example because ZooKeeper restarts at the same time.
+    """
     world = World(1)
     client = world.clients[0]
     client.lose_request(after, applied=applied)
@@ -162,7 +167,7 @@ def test_a_start_waits_for_a_connection_that_breaks(
 
 
 def test_wrong_security_is_told_before_the_logs_are_opened(tmp_path: Path) -> None:
-    """Recovery may take an hour, after which the start would be refused; no log directory is locked for it either."""
+    """Recovery may take an hour before the start would be refused; the refused start locks no log directory either."""
     world = World(1)
     keys = {"ssl.keystore.location": str(tmp_path / "none.pem")}
     broker = make_broker(world.clock, world.clients[0], tmp_path / "logs", listeners="SSL://:0", **keys,
@@ -173,7 +178,7 @@ def test_wrong_security_is_told_before_the_logs_are_opened(tmp_path: Path) -> No
 
 
 def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
-    """A broker that hangs holds up what it is to be told as long as is configured, in Kafka as here."""
+    """As in Kafka, requests to a broker that hangs fail after the configured time."""
     config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1", "controller.socket.timeout.ms": "5000"})
     given: list[dict[str, Any]] = []
 

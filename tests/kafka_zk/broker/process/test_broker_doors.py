@@ -1,4 +1,4 @@
-"""What a broker takes from outside: an observer of everything, and the machine's time and randomness.
+"""The interfaces of a broker to its environment: an observer of all events, and the machine's time and randomness.
 
 Real sockets and logs, ZooKeeper in memory.
 """
@@ -31,7 +31,7 @@ YEAR_2033_MS = 2_000_000_000_000
 
 
 class FutureClock(SystemClock):
-    """The reactor's timers, and a time of day that no machine has."""
+    """The reactor's timers, with a time of day far in the future."""
 
     def __init__(self, reactor: LocalReactor) -> None:
         super().__init__(reactor)
@@ -40,7 +40,7 @@ class FutureClock(SystemClock):
 
 
 class Observed:
-    """A broker that leads its cluster and has one topic, and everything that it told."""
+    """A broker that leads its cluster and has one topic, and all events that it emitted."""
 
     def __init__(self, reactor: LocalReactor, folder: Path) -> None:
         self.events: list[Event] = []
@@ -96,7 +96,7 @@ def observed(tmp_path: Path) -> Iterator[Observed]:
 
 
 def test_an_observer_hears_of_the_controller_the_replicas_and_the_registry(observed: Observed) -> None:
-    """Whatever it makes of it: what it raises harms nobody."""
+    """An observer that raises an exception does not affect the broker."""
     tp = TopicPartition("t", 0)
     elected = observed.only(LeadersElected)
     assert isinstance(elected, LeadersElected) and [named for named, _ in elected.leadership] == [tp]
@@ -115,7 +115,8 @@ def test_what_opens_with_the_listeners_is_there_before_the_broker_is_known(obser
 def test_an_observer_hears_of_clients_once_there_are_quotas(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without principals, ACLs and quotas there is nothing to report, so the broker does not look."""
+    """Without principals, ACLs and quotas there is nothing to report, so the broker does not examine its
+    connections."""
     monkeypatch.setattr(client_report, "INTERVAL_MS", 1)
     observed.set_quota()
     seen = observed.wait_for(ClientsSeen)
@@ -124,7 +125,7 @@ def test_an_observer_hears_of_clients_once_there_are_quotas(
 
 
 def test_everything_that_a_broker_tells_can_be_written_down(observed: Observed) -> None:
-    """Not every kind happens here; tests/kafka_zk/recorder/timeline/test_event_codec.py has them all."""
+    """Not every kind of event happens here; tests/kafka_zk/recorder/timeline/test_event_codec.py has them all."""
     observed.client.disconnect()
     assert any(isinstance(event, SessionChanged) for event in observed.events)
     assert [decode(encode(event)) for event in observed.events] == observed.events

@@ -1,4 +1,4 @@
-"""Observers hear who is connected as whom and who is throttled, when that has changed, and no more than is bounded."""
+"""Events about connected and throttled clients: they come only after a change, and their size is bounded."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +17,7 @@ from kafka_zk.protocol.request import RequestContext
 
 
 class Lab:
-    """One listener, whose connections are put in."""
+    """One listener whose connections the test sets."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -41,7 +41,7 @@ class Lab:
         self.contexts.append(RequestContext("CLIENTS", protocol, principal, host, 1, "c"))
 
     def look(self) -> list[ClientsSeen]:
-        """What the next look reports."""
+        """The events of the next interval."""
         before = len(self.told)
         self.clock.advance(INTERVAL_MS / 1000)
         return self.told[before:]
@@ -49,12 +49,12 @@ class Lab:
 
 def test_connections_are_counted_by_principal_and_host_and_told_when_they_change() -> None:
     lab = Lab()
-    [seen] = lab.look()  # it replaces what the broker reported before its restart
+    [seen] = lab.look()  # the first event replaces what the broker reported before its restart
     assert (seen.clients, seen.throttled, seen.left_out) == ((), (), 0)
     assert lab.look() == []
     for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
         lab.connect("User:alice", host)
-    lab.connect("User:ANONYMOUS")  # has not logged in yet
+    lab.connect("User:ANONYMOUS")  # this client has not logged in yet
     [seen] = lab.look()
     assert seen.clients == (
         ConnectedClient("User:alice", "10.0.0.1", "CLIENTS", "SASL_SSL", 2),
@@ -84,7 +84,7 @@ def test_who_is_throttled_is_told_with_the_bound_until_it_is_forgotten() -> None
 
 
 def test_it_is_told_again_for_who_has_not_heard_it() -> None:
-    """A page that was opened later, and a recording whose first part is gone."""
+    """The event repeats for a page that was opened later, or a recording whose first part is lost."""
     lab = Lab()
     lab.connect("User:alice")
     [seen] = lab.look()

@@ -1,4 +1,4 @@
-"""Changes of configurations that are announced while a broker starts are applied when it has started."""
+"""Configuration changes that are announced while a broker starts are applied after its start."""
 
 import pytest
 from twisted.internet.defer import ensureDeferred
@@ -10,7 +10,7 @@ from tests.registry.world import World
 
 
 class Applied:
-    """A ``LiveConfig`` that notes what it is to read."""
+    """A ``LiveConfig`` that records what it should read."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -24,7 +24,7 @@ class Applied:
 
 @pytest.mark.parametrize("is_purged", [False, True])
 def test_a_change_during_the_start_is_applied(is_purged: bool) -> None:
-    """Even if a broker whose clock is ahead has purged its announcement before the start was over."""
+    """This holds even if a broker with a fast clock purges the announcement before the start is over."""
     world = World(2)
     broker, tool = world.clients
     configs, applied = ConfigRegistry(tool), Applied()

@@ -1,4 +1,4 @@
-"""How a stopping broker hands its leaderships over: how often it asks, and that it never waits for long."""
+"""How a stopping broker hands over its leaderships: how often it asks, and that it never waits for long."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -14,7 +14,7 @@ LEFT = [TopicPartition("t", 0)]
 
 
 class Stop:
-    """Broker 1 stops; ``answers`` are the controller's, one after the other (the last one again and again)."""
+    """Broker 1 stops. ``answers``: the controller's responses in order; the last one repeats."""
 
     def __init__(self, *answers: Callable[[], "Deferred[Any]"]) -> None:
         self.clock = Clock()
@@ -53,7 +53,7 @@ def test_it_gives_up_after_three_tries() -> None:
 def test_it_does_not_wait_longer_than_its_pauses_for_a_controller_that_is_silent() -> None:
     stop = Stop(Deferred)
     stop.advance(15)
-    assert stop.done == [False] and len(stop.asked) == 3  # the other two at once
+    assert stop.done == [False] and len(stop.asked) == 3  # the other two requests follow without a pause
 
 
 def test_the_last_broker_has_nobody_to_hand_over_to() -> None:
@@ -64,7 +64,7 @@ def test_the_last_broker_has_nobody_to_hand_over_to() -> None:
 
 
 def test_another_controller_is_asked_at_once() -> None:
-    """All brokers stop together: the controller is among the first that are gone."""
+    """If all brokers stop together, the controller is among the first to go."""
     stop = Stop(lambda: succeed(LEFT), lambda: succeed([]))
     stop.advance(0.5)
     stop.view = ClusterView(3, frozenset({1, 3}))

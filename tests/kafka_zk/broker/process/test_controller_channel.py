@@ -50,7 +50,7 @@ def test_the_connection_is_kept_while_the_controller_stays() -> None:
 
 
 def test_another_controller_is_connected_to_and_the_old_one_left() -> None:
-    """So is one that listens elsewhere now."""
+    """The same holds if the controller moves to another address."""
     world = World()
     first = world.connected()
     world.controller_id = 2
@@ -61,7 +61,7 @@ def test_another_controller_is_connected_to_and_the_old_one_left() -> None:
 
 
 def test_what_an_old_controller_was_asked_is_given_up_at_once() -> None:
-    """Its process may stand still: the answer would not come before the request times out."""
+    """The old controller's process may be paused, so its response would not come before the timeout."""
     world = World()
     first = world.connected()
     world.channel.controller_changed()

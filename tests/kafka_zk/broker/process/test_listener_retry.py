@@ -1,4 +1,4 @@
-"""When listeners are tried again."""
+"""When binding a listener is retried."""
 
 from kafka_zk.broker.process.listener_retry import (
     MAX_WAIT_MS,

@@ -1,4 +1,4 @@
-"""Who a client is at a listener with TLS."""
+"""The identity of a client at a listener with TLS."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from kafka_zk.security.tls_settings import TlsSettings
 
 
 def test_a_certificate_that_cannot_be_read_is_nobodys() -> None:
-    """ValueError refuses the connection."""
+    """The ValueError refuses the connection."""
     security = ListenerSecurity("SSL", ListenerTls(TlsSettings(None, None), "required", PrincipalMapper("DEFAULT")))
     logins = LoginStats(lambda: 0.0)
     principal_of = _principals(security, logins)

@@ -1,4 +1,4 @@
-"""Listeners that come and go while a broker runs. Real sockets and logs, ZooKeeper in memory."""
+"""Listeners that are added and removed while a broker runs. Real sockets and logs, ZooKeeper in memory."""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class Running:
         self._number = 0
 
     def alter(self, **properties: str) -> None:
-        """Returns when the broker has followed. Raises: ApiError."""
+        """Returns when the broker has applied the change. Raises: ApiError."""
         self.set({key.replace("_", "."): value for key, value in properties.items()})
 
     def set(self, properties: Mapping[str, str]) -> None:
@@ -59,7 +59,7 @@ class Running:
         self.follow()
 
     def store(self, properties: Mapping[str, str]) -> None:
-        """Returns when the broker knows it."""
+        """Returns when the broker has received the value."""
         services = self.broker.services
         self._number += 1
         marked = {**properties, "max.connections": str(1000 + self._number)}
@@ -164,7 +164,7 @@ def test_a_new_listener_takes_the_port_of_one_that_goes(running: Running) -> Non
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_port_that_is_taken_changes_nothing(running: Running, moved: bool) -> None:
-    """The client hears of it, in Kafka's words; nothing is stored."""
+    """The client receives Kafka's error message; nothing is stored."""
     before = running.endpoints()
     first = running.connect(before["PLAINTEXT"])
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -180,7 +180,7 @@ def test_a_port_that_is_taken_changes_nothing(running: Running, moved: bool) -> 
 def test_a_port_that_is_taken_after_the_check_is_logged(
     running: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The listener is not registered, and comes with the next change once the port is free."""
+    """The listener is not registered, and opens with the next change once the port is free."""
     monkeypatch.setattr(running.broker._dynamic_config, "check_listeners", lambda config: None)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -196,7 +196,7 @@ def test_a_port_that_is_taken_after_the_check_is_logged(
 
 
 def test_a_listener_that_comes_again_with_logins_is_not_the_open_one(running: Running) -> None:
-    """It was removed while an earlier change took long, so that it was still there when it was added."""
+    """The listener was removed while an earlier change was slow, so it was still open when it was added again."""
     running.set(plain(0))
     old = running.connect(running.endpoints()["CLIENT"])
     changing = running.broker._bound._changing
@@ -210,7 +210,7 @@ def test_a_listener_that_comes_again_with_logins_is_not_the_open_one(running: Ru
 
 
 def test_the_limit_of_a_listener_that_is_there_changes(running: Running) -> None:
-    """As in Kafka."""
+    """Kafka allows this, too."""
     [listener] = running.broker._bound
     connection = running.connect(listener.port)
     for limit in ("5", "3", None):
@@ -256,7 +256,7 @@ def test_who_is_connected_is_told_from_the_first_secured_listener_on(
 
 
 def test_a_listener_that_goes_leaves_nothing_behind(running: Running) -> None:
-    """Also where the keys of its OAuth provider are fetched since the broker's start."""
+    """This includes the fetching of its OAuth provider's keys since the broker's start."""
 
     class Fetching:
         is_closed = False
@@ -279,7 +279,7 @@ def test_a_listener_that_goes_leaves_nothing_behind(running: Running) -> None:
 def test_a_listener_that_lost_its_old_address_in_a_move_is_not_registered_until_it_is_back(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process was faster; the connections stay."""
+    """Another process took the address; the connections stay."""
     running.set(plain(0))
     port = running.endpoints()["CLIENT"]
     connection = running.connect(port)
@@ -299,7 +299,7 @@ def test_a_listener_that_lost_its_old_address_in_a_move_is_not_registered_until_
 def test_a_listener_comes_by_itself_once_its_port_is_free(
     running: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attempts wait longer and longer; the log has one line about them."""
+    """The attempts become rarer; the log has one line about them."""
     monkeypatch.setattr(running.broker._dynamic_config, "check_listeners", lambda config: None)
     monkeypatch.setattr(listener_retry, "MIN_WAIT_MS", 5)
     attempts = 0
@@ -390,7 +390,7 @@ def test_a_broker_that_stops_tries_no_listener_again(tmp_path: Path, monkeypatch
 def test_keys_of_tokens_are_fetched_until_the_last_client_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a broker hands over, clients with a token of a new key log in."""
+    """While a broker hands over its leaderships, clients with a token of a new key still log in."""
     order: list[str] = []
     stop, close = Listener.stop, ListenerTokenKeys.close
 
@@ -409,7 +409,7 @@ def test_keys_of_tokens_are_fetched_until_the_last_client_is_gone(
 
 
 def test_a_broker_that_has_stopped_listens_no_more(tmp_path: Path) -> None:
-    """A change of its configuration was waiting for an earlier one."""
+    """A change of its configuration was waiting for an earlier change."""
     running = Running(tmp_path / "logs")
     running.set(plain(0))
     bound = running.broker._bound

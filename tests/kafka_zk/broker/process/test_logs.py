@@ -1,4 +1,4 @@
-"""One line per event, whichever logger a module uses."""
+"""Each event is one line, whichever logger a module uses."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""A broker whose ZooKeeper session was lost: what changed meanwhile counts, although nobody announces it again.
+"""A broker whose ZooKeeper session was lost: it reads the changes of that time, although they are not announced again.
 
 Real sockets and logs, ZooKeeper in memory.
 """
@@ -35,7 +35,7 @@ LISTENERS = {
 
 
 class Secured:
-    """A broker with the users ``stays`` and ``goes``, and a tool beside it."""
+    """A broker with the users ``stays`` and ``goes``, and a tool that changes them."""
 
     def __init__(self, reactor: LocalReactor, folder: Path, listeners: dict[str, str]) -> None:
         self.reactor = reactor
@@ -61,7 +61,7 @@ class Secured:
         self.reactor.until(lambda: self.owner() == self.client.session_id != before)
 
     def owner(self) -> int | None:
-        """The session that the broker is registered in."""
+        """The session that owns the broker's registration."""
         try:
             _, stat = self.zookeeper.tree.get(f"/brokers/ids/{self.broker.broker_id}")
         except NoNode:
@@ -86,7 +86,7 @@ def reactor() -> Iterator[LocalReactor]:
 
 
 def test_users_are_as_zookeeper_has_them(reactor: LocalReactor, tmp_path: Path) -> None:
-    """A password that was changed, a user that was removed, and a new one."""
+    """One password was changed, one user removed, and one added."""
     secured = Secured(reactor, tmp_path, LISTENERS["SCRAM"])
     assert secured.knows("stays", "old") and secured.knows("goes", "old")
     reactor.result_of(secured.tool.set_entity("users", "stays", stored("new")))
@@ -100,7 +100,8 @@ def test_users_are_as_zookeeper_has_them(reactor: LocalReactor, tmp_path: Path) 
 
 @pytest.mark.parametrize("path", ["/config/users", "/config/users/stays"])
 def test_nobody_logs_in_whose_credential_an_acl_hides(reactor: LocalReactor, tmp_path: Path, path: str) -> None:
-    """The broker registers again all the same, and reads the users when it may: nobody announces that."""
+    """The broker still registers. It reads the users when the ACL allows it, although no notification follows a changed
+    ACL."""
     secured = Secured(reactor, tmp_path, LISTENERS["SCRAM"])
     secured.zookeeper.tree.hidden.add(path)
     secured.renew_session()
@@ -113,7 +114,7 @@ def test_nobody_logs_in_whose_credential_an_acl_hides(reactor: LocalReactor, tmp
 
 
 def test_a_session_that_ends_over_the_reading_is_not_the_last(reactor: LocalReactor, tmp_path: Path) -> None:
-    """The next one reads the users; until then they are as they were."""
+    """The next session reads the users; until then the known ones stay."""
     secured = Secured(reactor, tmp_path, LISTENERS["SCRAM"])
     reactor.result_of(secured.tool.set_entity("users", "stays", stored("new")))
     ended = False
@@ -133,7 +134,7 @@ def test_a_session_that_ends_over_the_reading_is_not_the_last(reactor: LocalReac
 
 
 def test_a_broker_without_users_reads_none(reactor: LocalReactor, tmp_path: Path) -> None:
-    """Neither when one is announced nor in a new session."""
+    """The broker reads users neither after an announcement nor in a new session."""
     secured = Secured(reactor, tmp_path, LISTENERS["no SCRAM"])
     reactor.result_of(secured.tool.change_entity("users", "stays", stored("new")))
     for limit in (7, 8):

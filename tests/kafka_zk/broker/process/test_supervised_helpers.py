@@ -1,4 +1,6 @@
-"""A helper that writes logs for the broker holds the broker's session pipe: the broker is not dead while it lives."""
+"""A helper that writes logs for the broker holds the broker's session pipe, so the broker counts as alive while the
+helper lives.
+"""
 
 import os
 from pathlib import Path

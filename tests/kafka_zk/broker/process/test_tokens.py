@@ -1,4 +1,4 @@
-"""Who fetches the keys of OAuth providers, and until when."""
+"""When the keys of OAuth providers are fetched, and until when."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.kafka_zk.network.harness import LocalReactor
 
 @pytest.fixture
 def listener(tmp_path: Path) -> ListenerSecurity:
-    """With a provider whose keys are in a file that does not exist, so that the fetch is tried again."""
+    """A listener with a provider whose keys cannot be fetched, so that the fetch is repeated."""
     prefix = "listener.name.client."
     keys = {
         f"{prefix}sasl.enabled.mechanisms": "OAUTHBEARER",
@@ -55,7 +55,7 @@ def test_keys_are_fetched_until_the_listener_goes(reactor: LocalReactor, listene
 def test_a_broker_that_stops_during_the_first_fetch_fetches_no_more(
     reactor: LocalReactor, listener: ListenerSecurity
 ) -> None:
-    """It has no parts then, and no listener is bound."""
+    """During the first fetch it has no parts yet, and no listener is bound."""
     keys = ListenerTokenKeys(Machine.of(reactor))
     fetching = ensureDeferred(keys.fetch("CLIENT", listener))
     keys.close()

@@ -1,4 +1,4 @@
-"""How much of a quota is used, and how long a client above its quota is throttled."""
+"""How much of a quota is used, and how long a client over its quota is throttled."""
 
 import pytest
 
@@ -10,8 +10,9 @@ WINDOW = QuotaWindow()
 
 @pytest.mark.parametrize("size", [1_000, 4_000, 16_000, 60_000])
 def test_a_client_that_sends_all_it_can_gets_its_bound(size: int) -> None:
-    """Within 5 % over any minute after the first window. By Kafka's formula alone it is 11 % off: the burst at the
-    beginning comes back whenever the window forgets it."""
+    """The rate is within 5 % of the quota over any minute after the first window. Kafka's formula alone is 11 % off,
+    because the initial burst returns whenever the window forgets it.
+    """
     bucket, now_ms, sent = RateBucket(WINDOW, 100_000), 0, dict[int, int]()
     while now_ms < 150_000:
         throttle_ms = bucket.add(size, now_ms)
@@ -28,7 +29,7 @@ def test_a_burst_of_a_client_that_was_not_throttled_is_not_paced() -> None:
 
 
 def test_the_same_rate_is_measured_with_and_without_the_short_cut() -> None:
-    """What is not above an idle client's window needs no arithmetic."""
+    """A value within an idle client's window needs no arithmetic."""
     bucket, plain = RateBucket(WINDOW, 10_000), RateBucket(WINDOW, 10_000)
     for now_ms in range(0, 60_000, 700):
         throttle_ms = bucket.add(5_000, now_ms)
@@ -55,7 +56,7 @@ def test_an_answer_that_does_not_fit_waits_and_does_not_count() -> None:
 
 
 def test_an_answer_that_never_fits_is_let_in_and_paid_for() -> None:
-    """KAFKA-9677: at Kafka's brokers a batch larger than the window is never delivered."""
+    """KAFKA-9677: Kafka's brokers never deliver a batch larger than the window."""
     bucket = RateBucket(WINDOW, 10_000)
     assert bucket.admit(150_000, 0) == -5_000
     assert bucket.admit(150_000, 4_000) > 0
@@ -63,7 +64,7 @@ def test_an_answer_that_never_fits_is_let_in_and_paid_for() -> None:
 
 
 def test_others_of_the_same_user_cannot_starve_a_large_batch() -> None:
-    """The window is never empty, since they use half of it all the time."""
+    """Other clients always use half of the window, so it is never empty."""
     bucket, now_ms = RateBucket(WINDOW, 10_000), 0
     for now_ms in range(0, 30_000, 100):
         bucket.admit(500, now_ms)
@@ -82,7 +83,7 @@ def test_a_throttle_of_time_is_one_sample_at_most() -> None:
 
 
 def test_tokens_are_full_at_first_and_debts_are_paid_at_the_rate() -> None:
-    """As 3.9.1 does with a rate of 1: 20 partitions at once, then 9 s of waiting."""
+    """Kafka 3.9.1 with a rate of 1 does the same: 20 partitions immediately, then 9 s of waiting."""
     bucket = TokenBucket(WINDOW, 1, 0)
     assert bucket.tokens(0) == 11
     bucket.take(20, 0)

@@ -1,4 +1,4 @@
-"""What a broker with quotas does with requests: what is counted, what the answers say, how long the peer is muted."""
+"""A broker with quotas handles requests: what is counted, what the responses say, how long the peer is muted."""
 
 import struct
 from collections.abc import Callable, Generator, Iterator
@@ -32,7 +32,9 @@ TOPIC = "t"
 
 
 class Client:
-    """Sends requests through a listener's settings, as a connection does; ``muted_ms``: after the last answer."""
+    """A client that sends requests through a listener's settings, as a connection does. ``muted_ms``: after the last
+    response.
+    """
 
     def __init__(self, broker: Harness, client_id: str | None = "c") -> None:
         self.broker = broker
@@ -65,7 +67,7 @@ class Client:
         return frame[response_body_position(frame, api_key, version) :]
 
     def produce(self, size_bytes: int, version: int = 9, acks: int = 1) -> int | None:
-        """The throttle time."""
+        """Returns the throttle time."""
         topics = [TopicData(TOPIC, [PartitionData(0, batch(b"x" * size_bytes))])]
         body = b"".join(map(bytes, write_produce_request(version, ProduceRequest(None, acks, 1000, topics))))
         answer = self.send(ApiKey.PRODUCE, version, body)
@@ -86,7 +88,7 @@ class Client:
         return codec.decode_response(api_key, version, answer)
 
     def create(self, name: str, count: int, version: int) -> tuple[int, int]:
-        """The throttle time and the error code."""
+        """Returns the throttle time and the error code."""
         request = codec.request(ApiKey.CREATE_TOPICS)
         wanted = request.CreatableTopic(
             name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[]
@@ -135,7 +137,7 @@ def test_produce_without_an_answer_is_muted_all_the_same(broker: Harness) -> Non
 
 
 def test_a_quota_of_nothing_mutes_one_window_for_each_request(broker: Harness) -> None:
-    """As one finds it in a znode: the APIs refuse it. Kafka's brokers do not throttle at all then."""
+    """A znode may contain such a quota, although the APIs refuse it. Kafka's brokers then do not throttle at all."""
     limit(broker, "clients", "c", producer_byte_rate="0", consumer_byte_rate="0")
     client = Client(broker)
     for _ in range(2):
@@ -154,7 +156,7 @@ def fill(broker: Harness, count: int, size_bytes: int) -> None:
 
 @pytest.mark.parametrize("version", range(18))
 def test_a_fetch_above_the_quota_gets_nothing(broker: Harness, version: int) -> None:
-    """And its bytes do not count. A version without the field is muted without being told."""
+    """The bytes of such a fetch do not count. A client whose version has no throttle time is muted, too."""
     fill(broker, 2, 60_000)
     limit(broker, "clients", "c", consumer_byte_rate="10000")
     client = Client(broker)
@@ -173,7 +175,7 @@ def test_a_fetch_above_the_quota_gets_nothing(broker: Harness, version: int) -> 
 
 
 def test_a_batch_larger_than_the_window_arrives(broker: Harness) -> None:
-    """KAFKA-9677: at Kafka's brokers the consumer gets nothing for ever. Here it waits afterwards."""
+    """KAFKA-9677: Kafka's brokers never deliver it. Here the consumer is throttled afterwards."""
     fill(broker, 2, 150_000)
     limit(broker, "clients", "c", consumer_byte_rate="10000")
     client = Client(broker)
@@ -184,7 +186,7 @@ def test_a_batch_larger_than_the_window_arrives(broker: Harness) -> None:
 
 
 def test_a_consumer_is_given_no_more_than_the_window_holds(broker: Harness) -> None:
-    """More would be refused at any time. What there is comes in pieces."""
+    """A larger response would never be allowed, so the records come in pieces."""
     fill(broker, 5, 30_000)
     limit(broker, "clients", "c", consumer_byte_rate="10000")
     fetched = Client(broker).fetch()
@@ -192,7 +194,7 @@ def test_a_consumer_is_given_no_more_than_the_window_holds(broker: Harness) -> N
 
 
 def test_a_throttled_fetch_leaves_its_session_as_it_is(broker: Harness) -> None:
-    """A new session is none then; one that is known goes on, with the next epoch."""
+    """A throttled fetch creates no new session; an existing session continues with the next epoch."""
     fill(broker, 1, 60_000)
     limit(broker, "clients", "c", consumer_byte_rate="10000")
     client = Client(broker)
@@ -216,7 +218,7 @@ def test_followers_have_no_quota(broker: Harness) -> None:
 
 
 def test_a_follower_without_its_session_is_not_muted(broker: Harness) -> None:
-    """As after a restart of the leader, when replicas are behind already."""
+    """This happens after a restart of the leader, when replicas are already lagging."""
     limit(broker, "users", "ANONYMOUS", request_percentage="0")
     client = Client(broker)
     answer = client.fetch(session=(12345, 7), replica_id=1)
@@ -225,7 +227,7 @@ def test_a_follower_without_its_session_is_not_muted(broker: Harness) -> None:
 
 
 def test_the_time_of_requests_mutes_for_one_sample_at_most(broker: Harness) -> None:
-    """Any request counts, but what brokers ask each other. Percent of one thread."""
+    """Every request counts except those between brokers. The quota is a percentage of one thread."""
     limit(broker, "users", "ANONYMOUS", request_percentage="50")
     client, dispatch = Client(broker), Client(broker).settings
     quotas = broker.services.client_quotas
@@ -246,7 +248,7 @@ def test_the_time_of_requests_mutes_for_one_sample_at_most(broker: Harness) -> N
 
 @pytest.mark.parametrize("api_key", EXEMPT)
 def test_a_request_of_a_broker_is_exempt(broker: Harness, api_key: ApiKey) -> None:
-    """A quota of 0 would mute after each."""
+    """With a quota of 0, every other request would be muted."""
     limit(broker, "users", "ANONYMOUS", request_percentage="0")
     client = Client(broker)
     version = OFFERED_VERSIONS[api_key][1]
@@ -271,7 +273,7 @@ def test_a_request_of_a_broker_counts_if_its_sender_is_none(broker: Harness, api
 
 
 def test_a_request_for_producer_ids_counts(broker: Harness) -> None:
-    """As in Kafka, although brokers send it (KafkaApis.handleAllocateProducerIdsRequest@3.9)."""
+    """Kafka counts it as well, although brokers send it (KafkaApis.handleAllocateProducerIdsRequest@3.9)."""
     limit(broker, "users", "ANONYMOUS", request_percentage="0")
     client, api_key = Client(broker), ApiKey.ALLOCATE_PRODUCER_IDS
     answer = client.send(api_key, 0, codec.encode_body(codec.request(api_key)(), api_key, 0))
@@ -280,7 +282,7 @@ def test_a_request_for_producer_ids_counts(broker: Harness) -> None:
 
 @pytest.mark.parametrize("api_key", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
 def test_a_request_of_a_login_without_a_login_counts(broker: Harness, api_key: ApiKey) -> None:
-    """As in Kafka, which answers it like any other request, with ILLEGAL_SASL_STATE."""
+    """Kafka counts it as well and responds with ILLEGAL_SASL_STATE, as to any other request."""
     limit(broker, "users", "ANONYMOUS", request_percentage="0")
     client = Client(broker)
     version = OFFERED_VERSIONS[api_key][1]
@@ -289,8 +291,9 @@ def test_a_request_of_a_login_without_a_login_counts(broker: Harness, api_key: A
 
 
 def test_a_login_is_not_muted_even_without_requests_around_it(broker: Harness) -> None:
-    """The response to a bare token has no throttle time. The hook already knows who has logged in, and with a quota of
-    mutations it looks at every response."""
+    """The response to a bare token has no throttle time. The hook already knows the principal, and with a mutation
+    quota it examines every response.
+    """
     limit(broker, "users", "ANONYMOUS", request_percentage="0", controller_mutation_rate="1")
     hook = Client(broker).settings.on_response
     assert hook is not None
@@ -400,7 +403,7 @@ def test_a_request_that_waits_is_closed_with_its_handler(broker: Harness) -> Non
 
 @pytest.mark.parametrize(("percentage", "expected_ms"), [("0.000001", 5_000), ("0", 5_000)])
 def test_the_longer_throttle_of_two_quotas_counts(broker: Harness, percentage: str, expected_ms: int) -> None:
-    """That of time lasts a sample at most."""
+    """A throttle for request time lasts at most one sample."""
     limit(broker, "clients", "c", producer_byte_rate="10000", request_percentage=percentage)
     client = Client(broker)
     assert client.produce(100) == client.muted_ms == (1_000 if percentage == "0" else 0)
@@ -408,10 +411,10 @@ def test_the_longer_throttle_of_two_quotas_counts(broker: Harness, percentage: s
 
 
 def test_new_versions_refuse_what_is_too_much(broker: Harness) -> None:
-    """Observed at 3.9.1 with a rate of 1: 20 partitions at once, then code 89 until the debt is paid."""
+    """Observed in 3.9.1 with a rate of 1: 20 partitions immediately, then code 89 until the debt is paid."""
     limit(broker, "users", "ANONYMOUS", controller_mutation_rate="1.0")
     client = Client(broker)
-    assert client.create("a", 20, 7) == (0, 7) and client.muted_ms == 0  # nobody leads them: REQUEST_TIMED_OUT
+    assert client.create("a", 20, 7) == (0, 7) and client.muted_ms == 0  # REQUEST_TIMED_OUT: no leader is elected
     assert client.create("b", 1, 7) == (9_000, 89) and client.muted_ms == 9_000
     assert "b" not in broker.topics.created
     broker.clock.advance(9)
@@ -422,7 +425,7 @@ def test_old_versions_are_done_and_muted(broker: Harness) -> None:
     limit(broker, "users", "ANONYMOUS", controller_mutation_rate="1.0")
     client = Client(broker)
     assert client.create("a", 20, 5) == (9_000, 7)
-    assert client.create("b", 5, 1) == (0, 7) and client.muted_ms == 14_000  # version 1 has no such field
+    assert client.create("b", 5, 1) == (0, 7) and client.muted_ms == 14_000  # version 1 does not have this field
 
 
 def test_deletions_and_new_partitions_count(broker: Harness) -> None:

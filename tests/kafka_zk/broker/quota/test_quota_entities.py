@@ -1,4 +1,4 @@
-"""Entities and values, as the APIs and as znodes have them."""
+"""Quota entities and values, as the APIs and the znodes represent them."""
 
 import math
 

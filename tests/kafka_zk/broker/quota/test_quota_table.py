@@ -1,4 +1,4 @@
-"""Which quota is a client's."""
+"""Which quota applies to a client."""
 
 import random
 
@@ -17,11 +17,11 @@ IN_ORDER = [
     ("clients", "c", Owner("", "c")),
     ("clients", "<default>", Owner("", "c")),
 ]
-"""As ClientQuotaManager.scala@3.9 looks for them."""
+"""The order of ClientQuotaManager.scala@3.9."""
 
 
 def test_the_first_match_wins() -> None:
-    """Each in its turn is taken away, and the next one counts."""
+    """Each quota is removed in turn, and the next one applies."""
     table = QuotaTable()
     for number, (entity_type, name, _) in enumerate(reversed(IN_ORDER), 1):
         table.set(entity_type, name, {RATE.value: str(number)})
@@ -50,7 +50,7 @@ def test_an_empty_client_id_has_no_quota_of_clients(entity_type: str, name: str,
 
 
 def test_names_are_compared_as_what_they_stand_for() -> None:
-    """A client may call itself ``<default>``, and somebody may have encoded more than we do."""
+    """A client may call itself ``<default>``, and another tool may encode more characters than ours."""
     table = QuotaTable()
     table.set("clients", "<default>", {RATE.value: "1"})
     table.set("clients", "%3Cdefault%3E", {RATE.value: "2"})

@@ -1,4 +1,4 @@
-"""A follower with a log and a fetcher, and the leader that the test plays."""
+"""A follower with a log and a fetcher, and a leader whose part the test plays."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -33,16 +33,16 @@ VERSION = 17
 
 
 class Leader:
-    """What a connection leads to: Fetch requests wait for the test, ``offsets`` answers ListOffsets."""
+    """The other end of a connection. Fetch requests wait for the test; ``offsets`` are the responses to ListOffsets."""
 
     def __init__(self, version: int = VERSION) -> None:
         self.connected_to_broker = True
         self.requests: list[FetchRequest] = []
         self.waiting: list[Deferred[memoryview]] = []
         self.offsets: dict[int, int] = {}
-        self.local_epoch = 0  # of the offsets
+        self.local_epoch = 0  # the leader epoch in those responses
         self.asked: list[tuple[int, int]] = []
-        self.epoch_ends: list[tuple[ErrorCode, EpochEndOffset]] = []  # the answers to OffsetForLeaderEpoch
+        self.epoch_ends: list[tuple[ErrorCode, EpochEndOffset]] = []  # the responses to OffsetForLeaderEpoch
         self.epochs_asked: list[int] = []
         self._version = version
 
@@ -132,7 +132,7 @@ class World:
         return self.in_threads[-1][1]
 
     def lead(self, leader: int = LEADER, leader_epoch: int = 3, isr: Sequence[int] | None = None) -> None:
-        """LeaderAndIsr: who leads now."""
+        """Apply a LeaderAndIsr that names the leader."""
         state = LeaderAndIsrPartitionState(leader, leader_epoch, 1, 0, isr or [leader, ME], [leader, ME])
         self.partition.take_state(state)
         self.partition.become(None, 0)

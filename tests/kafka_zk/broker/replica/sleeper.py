@@ -1,4 +1,4 @@
-"""A work for a helper process that never ends by itself."""
+"""Work for a helper process that never ends by itself."""
 
 import threading
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Verifying transactions: what is asked together, what is answered without being asked, and what errors become."""
+"""Verifying transactions: which questions share a request, which need none, and how errors are mapped."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -21,7 +21,7 @@ Partition = Topic.AddPartitionsToTxnPartitionResult
 
 
 class Broker:
-    """Answers by hand, to the last request."""
+    """A broker that responds to the last request when the test says so."""
 
     def __init__(self, highest: int = 5) -> None:
         self.versions: dict[int, tuple[int, int]] = {ApiKey.ADD_PARTITIONS_TO_TXN: (0, highest)}
@@ -114,7 +114,7 @@ def test_a_newer_question_takes_the_place_of_an_older_one() -> None:
 
 
 def test_who_is_told_of_a_newer_question_may_ask_again_at_once() -> None:
-    """As the next request of its connection does."""
+    """The next request of the same connection does so."""
     world = World()
     world.ask("a", label="under way")
     asking = maybeDeferred(world.manager.ask, TransactionToVerify("a", 7, 0), [P0])
@@ -156,7 +156,7 @@ def test_without_an_answer_the_producer_asks_again() -> None:
 
 
 def test_a_coordinator_that_cannot_verify_is_believed() -> None:
-    """As by Kafka: it is an older broker in a rolling upgrade."""
+    """The coordinator is an older broker in a rolling upgrade; Kafka accepts the append, too."""
     world = World(Broker(highest=3))
     world.ask("a")
     assert world.told == {"a": {}} and not world.broker.requests

@@ -1,4 +1,4 @@
-"""Changes of ISRs on their way to a controller that answers late, otherwise, or not at all."""
+"""Changes of ISRs, sent to a controller that responds late, with an error, or not at all."""
 
 import uuid
 from collections.abc import Callable
@@ -21,7 +21,7 @@ IDS = {"t": T_ID, "u": U_ID}
 
 
 class Controller:
-    """A connection whose other end is the test; what comes over it went through the codec."""
+    """A connection to the test; all messages on it pass through the codec."""
 
     def __init__(self, highest_version: int) -> None:
         self.versions = {int(ApiKey.ALTER_PARTITION): (0, highest_version)}
@@ -40,7 +40,8 @@ class Controller:
         return len(self._waiting)
 
     def answer(self, *codes: int, error_code: int = 0, left_out: int = 0) -> None:
-        """The waiting request, in its order of partitions; those without a code are written as they were asked for."""
+        """Respond to the waiting request in the order of its partitions; those without a code are written as proposed.
+        """
         version, request = self.requests[-1]
         response = codec.response(ApiKey.ALTER_PARTITION)
         left = list(codes)
@@ -90,7 +91,7 @@ class World:
         return lambda answer: self.answers.append((tp, answer))
 
     def asked(self) -> list[tuple[str, list[int]]]:
-        """Topics and partitions of the last request."""
+        """The topics and partitions of the last request."""
         version, request = self.controller.requests[-1]
         names = {topic_id: name for name, topic_id in IDS.items()}
         return [
@@ -104,7 +105,7 @@ class World:
 
 
 def test_a_request_has_the_fields_of_kafka_3_9() -> None:
-    """Broker epochs of members are not known with ZooKeeper."""
+    """With ZooKeeper, the broker epochs of ISR members are unknown."""
     world = World()
     world.submit(T0, (1, 4, 3))
     [(version, request)] = world.controller.requests
@@ -127,7 +128,7 @@ def test_a_request_has_the_fields_of_kafka_3_9() -> None:
 def test_the_version_is_the_newest_that_can_name_the_topics(
     offered: int, allowed: int, topic_id: uuid.UUID, version: int
 ) -> None:
-    """By name up to version 1: for a controller, a protocol version or a topic without ids."""
+    """Up to version 1, requests name topics by name: the controller, the protocol version or the topic has no ids."""
     world = World(offered, allowed)
     world.submit(T0, topic_id=topic_id)
     assert [used for used, _ in world.controller.requests] == [version]
@@ -157,7 +158,7 @@ def test_a_partition_has_one_change_at_a_time() -> None:
 
 
 def test_a_partitions_error_is_told_and_the_others_are_written() -> None:
-    """What follows a refusal leaves after a pause: a leader may ask again at once."""
+    """The rest follows after a pause, because the leader may propose its refused change again immediately."""
     world = World()
     world.submit(U0)
     world.submit(T0)
@@ -174,7 +175,7 @@ def test_a_partitions_error_is_told_and_the_others_are_written() -> None:
     "code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR]
 )
 def test_an_error_of_the_whole_request_is_met_by_asking_again(code: ErrorCode) -> None:
-    """With the broker epoch of then, and with what was submitted meanwhile."""
+    """The next request has the current broker epoch, and contains what was submitted in between."""
     world = World()
     world.submit(T0)
     world.controller.answer(error_code=code)
@@ -186,7 +187,7 @@ def test_an_error_of_the_whole_request_is_met_by_asking_again(code: ErrorCode) -
 
 
 def test_a_lost_connection_is_met_by_asking_again() -> None:
-    """So is one that cannot be made."""
+    """The same holds for a connection that cannot be established."""
     world = World()
     world.submit(T0)
     world.connect_error = ConnectionError("refused")
@@ -210,7 +211,7 @@ def test_what_an_answer_leaves_out_is_asked_again() -> None:
 
 
 def test_a_controller_without_the_api_is_asked_again() -> None:
-    """Another one may be elected."""
+    """Another controller may be elected."""
     world = World()
     world.controller.versions.clear()
     world.submit(T0)

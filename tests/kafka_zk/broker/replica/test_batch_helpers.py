@@ -1,4 +1,4 @@
-"""The lanes of helper processes: order, those who go, a helper that dies, and the broker's end."""
+"""The lanes of helper processes: order, disconnected clients, a helper that dies, and the broker's end."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ SAME = ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompres
 
 
 class Threads:
-    """What was given to threads, done when a test says so."""
+    """Work that was given to threads; it runs when the test says so."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
@@ -73,14 +73,14 @@ def search(log: Log) -> SearchWork:
 
 
 def outcome(waiting: "Deferred[Any]") -> list[Any]:
-    """The result comes into the list; of a failure, the exception."""
+    """The result is appended to the list; for a failure, its exception."""
     results: list[Any] = []
     waiting.addCallbacks(results.append, lambda failure: results.append(failure.value))
     return results
 
 
 def test_readers_do_not_keep_producers_waiting(helpers: BatchHelpers, threads: Threads, log: Log) -> None:
-    """Each kind has its helper, which does one work at a time, in order."""
+    """Readers and producers each have a helper, which does one work at a time, in order."""
     segment = log.segments.active
     reads = [outcome(helpers.run_on(segment, search(log))) for _ in range(3)]
     append_work = outcome(helpers.run(SAME))
@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_batch_comes_back(helpers: BatchHelpers, threads: T
 
 
 def test_work_for_a_client_that_is_gone_is_not_done(helpers: BatchHelpers, threads: Threads, log: Log) -> None:
-    """Neither what waits, nor does anybody hear of what is being done; the file is given back."""
+    """Waiting work is dropped, the result of current work is discarded, and the file is released."""
     segment = log.segments.active
     waits = [helpers.run_on(segment, search(log)) for _ in range(3)]
     results = [outcome(wait) for wait in waits]
@@ -120,7 +120,7 @@ def test_work_for_a_client_that_is_gone_is_not_done(helpers: BatchHelpers, threa
 def test_a_helper_that_dies_costs_one_request_an_error(
     helpers: BatchHelpers, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next one gets a new helper; so does one that finds it dead."""
+    """The next request gets a new helper; the same holds for a request that finds the helper dead."""
     begin = Helper.begin
 
     def die(self: Helper, work: object, descriptor: int) -> None:
@@ -157,7 +157,7 @@ def test_a_helper_that_does_not_answer_is_ended(
 
 
 def test_an_idle_helper_ends(helpers: BatchHelpers, threads: Threads, clock: Clock) -> None:
-    """After a while; until then it is there for the next."""
+    """The helper ends after an idle time; until then it serves the next work."""
     processes = []
     for _ in range(2):
         helpers.run(SAME)
@@ -174,7 +174,7 @@ def test_an_idle_helper_ends(helpers: BatchHelpers, threads: Threads, clock: Clo
 def test_a_broker_that_ends_takes_its_helpers_along(
     helpers: BatchHelpers, threads: Threads, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waits gets an error, whether its work had begun or not."""
+    """Every waiting request gets an error, whether its work had begun or not."""
     helpers.run(SAME)
     threads.finish_one()
     helper = helpers._for_producers._helper
@@ -191,7 +191,7 @@ def test_a_broker_that_ends_takes_its_helpers_along(
 
 
 def test_turns_are_given_by_cost(clock: Clock) -> None:
-    """Before what follows the cost of one."""
+    """The turn comes before the work that exceeds the cost of one turn."""
     turns = Turns(clock)
     assert outcome(Deferred.fromCoroutine(turns.spend(TURN_COST))) == [None]
     for _ in range(2):

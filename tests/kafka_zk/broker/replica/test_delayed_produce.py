@@ -10,7 +10,7 @@ T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 
 
 class Replicas:
-    """A partition whose high watermark, or error, a test sets."""
+    """A partition whose high watermark or error the test sets."""
 
     high_watermark = 0
     error: ErrorCode | None = None

@@ -1,4 +1,4 @@
-"""The fetching side of incremental fetch sessions, against the answering side."""
+"""The fetching side of incremental fetch sessions, tested against the responding side."""
 
 from itertools import count
 
@@ -25,7 +25,7 @@ def response(*partitions: int, session_id: int = 0, error: ErrorCode = ErrorCode
 
 
 def in_session(*partitions: int) -> FetchSessionHandler:
-    """A handler whose first request was answered with session 9."""
+    """A handler whose first request opened session 9."""
     handler = FetchSessionHandler()
     for number in partitions:
         handler.want("t", partition(number))
@@ -43,7 +43,7 @@ def forgotten(request: SessionRequest) -> list[int]:
 
 
 def test_after_the_first_request_only_changes_are_sent() -> None:
-    """What moved, what is new, what is not wanted any more; nothing if nothing changed."""
+    """The request has moved, new and forgotten partitions; it is empty if nothing changed."""
     handler = in_session(0, 1, 2)
     handler.want("t", partition(1, 5))
     handler.want("t", partition(3))
@@ -66,7 +66,7 @@ def test_a_change_that_was_taken_back_is_not_sent() -> None:
 
 
 def test_what_was_asked_of_a_partition_is_known_until_the_next_request() -> None:
-    """Also if it is wanted otherwise, or no more, by the time of the answer."""
+    """This holds even if the partition has changed or is forgotten by the time of the response."""
     handler = in_session(0, 1)
     handler.next_request()
     handler.want("t", partition(0, 5))
@@ -81,7 +81,7 @@ def test_what_was_asked_of_a_partition_is_known_until_the_next_request() -> None
 @pytest.mark.parametrize(
     ("error", "next_session"),
     [
-        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),  # there is nothing to close
+        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),  # without a session there is nothing to close
         (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 9),
         (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 9),
     ],
@@ -160,7 +160,7 @@ _STEPS = st.lists(
 
 @given(_STEPS, st.sampled_from([12, 17]))
 def test_the_broker_always_reads_what_is_wanted(steps: list[tuple[str, int, int]], version: int) -> None:
-    """Whatever is lost on the way, an exchange that succeeds is about exactly what is wanted."""
+    """Whatever is lost on the way, a successful exchange covers exactly the wanted partitions."""
     ids = count(1)
     broker = FetchSessions(2, ids.__next__)
     handler = FetchSessionHandler()
@@ -186,7 +186,7 @@ def test_the_broker_always_reads_what_is_wanted(steps: list[tuple[str, int, int]
 
 
 def _answer(broker: FetchSessions, version: int, request: SessionRequest) -> tuple[FetchResponse, Wanted]:
-    """The broker's answer, and what it read for it."""
+    """The broker's response, and the partitions that it read."""
     sent = FetchRequest(
         0, 1, request.topics, session_id=request.session_id, session_epoch=request.session_epoch,
         forgotten_topics=request.forgotten_topics,

@@ -20,7 +20,7 @@ HW = 7
 
 
 class ModelLog:
-    """A log of records that are their epochs, in memory; ``path`` is where its epochs would be."""
+    """A log in memory whose records are their epochs. ``path``: where its epochs would be stored."""
 
     def __init__(self, path: Path, epochs: Sequence[int] = (), start: int = 0, high_watermark: int = 0) -> None:
         self.records: list[tuple[int, object]] = []
@@ -67,7 +67,7 @@ def log(tmp_path: Path) -> ModelLog:
 
 
 def fetching(log: ModelLog, version: int = 17, leader_epoch: int = 3) -> FetcherState:
-    """T is asked for at the log's end."""
+    """A fetcher that fetches T from the log's end."""
     state = fetcher(version)
     state.add(T, T_ID, leader_epoch, log)
     state.session.next_request()
@@ -75,7 +75,7 @@ def fetching(log: ModelLog, version: int = 17, leader_epoch: int = 3) -> Fetcher
 
 
 def asked_for(state: FetcherState) -> list[TopicPartition | None]:
-    """What the next request is about."""
+    """The partitions of the next request."""
     request = state.session.next_request()
     return [
         state.tp(topic.topic, topic.topic_id, partition.partition)
@@ -93,7 +93,7 @@ def test_the_end_of_the_log_and_its_epoch_are_asked_for(log: ModelLog) -> None:
 
 
 def test_truncations_are_in_the_order_of_the_partitions(tmp_path: Path) -> None:
-    """Of a set of names it would be another one in each process."""
+    """The order of a set of names would differ between processes."""
     state = fetcher()
     tps = [TopicPartition(topic, number) for topic in ("t", "u", "v", "w") for number in range(4)]
     for tp in reversed(tps):
@@ -102,7 +102,7 @@ def test_truncations_are_in_the_order_of_the_partitions(tmp_path: Path) -> None:
 
 
 def test_a_log_without_epochs_is_truncated_to_its_high_watermark_first(tmp_path: Path) -> None:
-    """Without asking anybody."""
+    """The follower sends no request before that."""
     log = ModelLog(tmp_path / "epochs")
     state = fetcher()
     state.add(T, T_ID, 3, log)
@@ -161,16 +161,16 @@ def test_a_log_that_ends_elsewhere_than_asked_is_asked_for_again(log: ModelLog) 
 @pytest.mark.parametrize(
     ("epoch", "end", "expected"),
     [
-        (2, 8, Truncate(T, 8)),  # both wrote epoch 2, the leader less of it
+        (2, 8, Truncate(T, 8)),  # both logs have epoch 2, the leader's with fewer records
         (2, 20, Truncate(T, 10)),
         (0, 3, Truncate(T, 3)),
-        (0, 9, Truncate(T, 5)),  # of epoch 0 we have less
-        (1, 7, Truncate(T, 5, is_complete=False)),  # an epoch that we do not know: the one before it ends at 5
+        (0, 9, Truncate(T, 5)),  # our epoch 0 has fewer records
+        (1, 7, Truncate(T, 5, is_complete=False)),  # we do not know the epoch; the one before it ends at 5
         (-1, 6, Truncate(T, 6)),
     ],
 )
 def test_the_logs_part_where_the_epochs_say(log: ModelLog, epoch: int, end: int, expected: Truncate) -> None:
-    """Whether the leader says it in its answer to Fetch or to OffsetForLeaderEpoch. Source: KIP-101, KIP-279."""
+    """The leader sends the divergence in its response to Fetch or to OffsetForLeaderEpoch. Source: KIP-101, KIP-279."""
     state = fetching(log)
     fetched = FetchedPartition(0, 0, 20, 20, 0, b"", diverging_epoch=EpochEndOffset(epoch, end))
     assert state.answered(T, fetched, log, 0) == expected
@@ -198,7 +198,7 @@ def test_an_unknown_epoch_means_the_high_watermark_to_old_protocols(log: ModelLo
 
 
 def test_an_epoch_without_a_record_is_forgotten(log: ModelLog) -> None:
-    """Or the leader would name the same divergence for ever."""
+    """Otherwise, the leader would report the same divergence forever."""
     log.leader_epochs.begin(3, 10)
     state = fetching(log, leader_epoch=4)
     fetched = FetchedPartition(0, 0, 20, 20, 0, b"", diverging_epoch=EpochEndOffset(2, 10))
@@ -241,7 +241,7 @@ def test_offsets_of_an_older_leader_epoch_change_nothing(log: ModelLog) -> None:
 
 
 def test_an_empty_log_begins_where_the_leaders_first_batch_does(tmp_path: Path) -> None:
-    """Which may begin before the offset that was asked for, and before the leader's log start offset."""
+    """The batch may begin before the requested offset, and before the leader's log start offset."""
     log = ModelLog(tmp_path / "epochs", start=120)
     state = fetching(log)
     state.truncated(Truncate(T, 120), log)
@@ -264,7 +264,7 @@ def test_an_empty_log_begins_where_the_leaders_first_batch_does(tmp_path: Path) 
 def test_a_log_that_ends_within_a_batch_of_the_leader_is_truncated_to_its_start(
     log: ModelLog, first: int, count: int, epoch: int, is_damaged: bool, is_cut: bool
 ) -> None:
-    """The leader has lost the end of its log, and is back in the same epoch. Damaged records truncate nothing."""
+    """The leader has lost the end of its log, and leads again in the same epoch. Damaged records truncate nothing."""
     state = fetching(log)
     sent = batch(count)
     sent[:8] = first.to_bytes(8, "big", signed=True)
@@ -276,7 +276,7 @@ def test_a_log_that_ends_within_a_batch_of_the_leader_is_truncated_to_its_start(
 
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE])
 def test_what_asking_again_does_not_change_ends_the_fetching(log: ModelLog, code: ErrorCode) -> None:
-    """Until the controller names a new leader epoch."""
+    """Fetching resumes when the controller names a new leader epoch."""
     state = fetching(log)
     refused = state.answered(T, FetchedPartition(0, code), log, 0)
     assert refused == FetchRefused(T, code, True)
@@ -289,7 +289,7 @@ def test_what_asking_again_does_not_change_ends_the_fetching(log: ModelLog, code
     "code", [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID]
 )
 def test_a_leader_that_has_not_heard_yet_is_asked_again_soon(log: ModelLog, code: ErrorCode) -> None:
-    """The pauses grow up to the backoff while there is no response; a response resets them."""
+    """The pauses grow up to the backoff while the error repeats; a successful response resets them."""
     state = fetching(log)
     now_s, waits = 10.0, []
     for _ in range(8):
@@ -311,7 +311,7 @@ def test_a_leader_that_has_not_heard_yet_is_asked_again_soon(log: ModelLog, code
 
 
 def test_a_leader_may_not_have_heard_for_days(log: ModelLog) -> None:
-    """Each time the backoff passes and no more."""
+    """The follower then fetches once per backoff."""
     state = fetching(log)
     now_s = 10.0
     for _ in range(2_000):
@@ -326,7 +326,7 @@ def test_a_leader_may_not_have_heard_for_days(log: ModelLog) -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INCONSISTENT_TOPIC_ID])
 def test_other_errors_are_waited_for(log: ModelLog, code: ErrorCode) -> None:
-    """The partition is left alone for the backoff, the others go on."""
+    """The follower omits the partition during the backoff; other partitions are fetched."""
     state = fetching(log)
     state.add(U, U_ID, 3, log)
     state.session.next_request()
@@ -364,7 +364,7 @@ def test_a_topic_without_id_is_asked_for_by_name_and_so_are_all(log: ModelLog) -
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [11, 17])
 def test_after_any_elections_a_follower_ends_with_the_log_of_its_leader(tmp_path: Path, version: int) -> None:
-    """Also unclean ones, leaders that wrote nothing, and followers that stop in the middle of a truncation."""
+    """Elections may be unclean, leaders may write nothing, and followers may stop in the middle of a truncation."""
     for seed in range(200):
         random = Random(seed)
         logs = [ModelLog(tmp_path / f"{seed}-{number}") for number in range(3)]
@@ -415,7 +415,7 @@ def replicate(follower: ModelLog, leader: ModelLog, leader_epoch: int, version: 
 
 
 def answer(state: FetcherState, leader: ModelLog) -> FetchedPartition:
-    """As a leader answers. Source: Partition.readRecords@3.9."""
+    """The response of a leader. Source: Partition.readRecords@3.9."""
     asked = state.session.asked(T_ID, 0) or state.session.asked("t", 0)
     assert asked is not None
     fetched = FetchedPartition(0, 0, leader.log_end_offset, -1, leader.log_start_offset, b"")

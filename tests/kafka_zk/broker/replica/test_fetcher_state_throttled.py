@@ -1,4 +1,4 @@
-"""A follower over its quota asks for nothing of throttled partitions that lag, and for all others."""
+"""A follower over its quota requests all partitions except the throttled ones that lag."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_who_lags_waits_until_the_rate_has_fallen(quota: ReplicationQuota, log: 
 
 
 def test_who_is_in_sync_is_never_held_back(quota: ReplicationQuota, log: ModelLog) -> None:
-    """But what it fetches counts."""
+    """The bytes that an in-sync follower fetches still count."""
     state = following(quota, log)
     answer(state, T, log, 500, 6)
     assert quota.is_exceeded(0)
@@ -83,7 +83,7 @@ def test_other_partitions_do_not_count(quota: ReplicationQuota, log: ModelLog) -
 
 
 def test_a_throttle_that_is_lifted_lets_all_go_on(quota: ReplicationQuota, log: ModelLog) -> None:
-    """By its rate, or by the topic's list."""
+    """The throttle ends with the rate, or with the topic's list."""
     state = following(quota, log)
     answer(state, T, log, 500, 90)
     state.wake(0)

@@ -9,7 +9,7 @@ COMMITTED = Committed((1, 3, 2))
 
 
 def test_a_follower_that_joins_counts_before_it_is_committed() -> None:
-    """In the order of old: it comes last."""
+    """The ISR keeps its order, and the new member comes last."""
     pending = COMMITTED.expand(4)
     assert (pending.proposed, pending.isr, pending.maximal_isr) == ((1, 3, 2, 4), (1, 3, 2), (1, 3, 2, 4))
 

@@ -37,7 +37,7 @@ FLUSHED = {"flush.messages": "1"}
 
 
 class World:
-    """A manager whose threads wait until a test lets one go on."""
+    """A manager whose threads wait until the test lets them run."""
 
     def __init__(self, folder: Path) -> None:
         self.told: list[Event] = []
@@ -73,13 +73,13 @@ class World:
         done.callback(None)
 
     def tell(self, tp: TopicPartition = T, properties: dict[str, str] | None = None, **changes: Any) -> ErrorCode:
-        """LeaderAndIsr for one partition."""
+        """Send LeaderAndIsr for one partition."""
         state = LeaderAndIsrPartitionState(0, 0, 1, 0, [0], [0], True)._replace(**changes)
         [(_, code)] = self.replicas.become_leader_or_follower([LeaderState(tp, TOPIC_ID, state, properties or {})])
         return code
 
     def append(self, *tps: TopicPartition, acks: int = -1) -> list[list[AppendResult]]:
-        """One record each; the results come into the list when they are there."""
+        """Append one record to each partition; the results are appended to the list when they come."""
         answers: list[list[AppendResult]] = []
         batches = [(tp, record()) for tp in tps]
         ensureDeferred(self._append(batches, acks)).addCallback(answers.append)
@@ -97,7 +97,7 @@ def record() -> memoryview:
 
 
 def codes(results: list[AppendResult]) -> list[ErrorCode | int]:
-    """The offset of what was appended, the error code of the rest."""
+    """The offset of each append, or its error code."""
     return [
         result.first_offset
         if isinstance(result, LogAppendInfo)
@@ -115,7 +115,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 def test_an_append_without_a_flush_waits_for_nothing(world: World, acks: int) -> None:
-    """The coroutine ends at its first step: no Deferred is made."""
+    """The coroutine ends at its first step and creates no Deferred."""
     world.tell()
     with pytest.raises(StopIteration) as ended:
         world.replicas.append_records([(T, record()), (U, record())], acks).send(None)
@@ -130,7 +130,7 @@ def test_other_acks_are_refused(world: World) -> None:
 
 
 def test_records_that_are_refused_are_free_without_the_collector(world: World) -> None:
-    """Twenty batches of 50 MB would be there until it comes."""
+    """Otherwise, twenty batches of 50 MB would stay in memory until the collector runs."""
     world.tell()
     buffer = array("B", bytes(100))
     gc.disable()
@@ -147,7 +147,7 @@ def test_records_that_are_refused_are_free_without_the_collector(world: World) -
 
 @pytest.mark.parametrize("acks", [-1, 1])
 def test_an_append_is_answered_when_its_flush_is_done(world: World, acks: int) -> None:
-    """It is in the log before, but nobody sees it."""
+    """The record is in the log before, but not readable."""
     world.tell(properties=FLUSHED)
     world.tell(U)
     answers = world.append(T, U, acks=acks)
@@ -162,7 +162,7 @@ def test_an_append_is_answered_when_its_flush_is_done(world: World, acks: int) -
 def test_a_new_leader_counts_what_it_wrote_as_a_follower_when_it_is_durable(
     world: World, replicas: tuple[int, ...]
 ) -> None:
-    """It was elected before its own flush was over."""
+    """The broker was elected before its own flush was complete."""
     world.tell(leader=1, isr=(0, 1), replicas=(0, 1), properties=FLUSHED)
     log = world.replicas.partition(T).log
     assert log is not None
@@ -174,7 +174,7 @@ def test_a_new_leader_counts_what_it_wrote_as_a_follower_when_it_is_durable(
 
 
 def test_an_append_behind_a_flush_waits_for_the_high_watermark_with_all_acks_only(world: World) -> None:
-    """The topic no longer asks for flushes, but one is under way: what follows it is not committed yet."""
+    """The topic no longer flushes each append, but one flush is in progress: later records are not committed yet."""
     world.tell(properties=FLUSHED)
     first = world.append(T)
     world.tell()
@@ -198,7 +198,7 @@ def test_waiting_for_the_high_watermark_ends_with_the_timeout_or_the_leadership(
 
 
 def test_a_disk_that_fails_in_a_flush_takes_back_what_it_had_taken(world: World) -> None:
-    """Also of a partition without flushes in the same directory."""
+    """This includes a partition without flushes in the same directory."""
     world.tell(properties=FLUSHED)
     world.tell(U)
     answers = world.append(U, T)
@@ -209,14 +209,14 @@ def test_a_disk_that_fails_in_a_flush_takes_back_what_it_had_taken(world: World)
 
 
 def test_a_batch_to_take_apart_is_appended_after_the_others(world: World) -> None:
-    """Small ones at once."""
+    """Small batches are decoded immediately."""
     world.tell(properties={"compression.type": "gzip"})
     world.tell(U)
     assert codes(world.append(T, U, T)[0]) == [0, 0, 1]
 
 
 def test_the_controller_makes_leaders_and_followers(world: World) -> None:
-    """An older leader epoch changes nothing; a follower's log stays."""
+    """An older leader epoch changes nothing; a follower keeps its log."""
     assert world.tell(leader_epoch=3) == ErrorCode.NONE
     partition = world.replicas.partition(T)
     assert (partition.role, partition.leader_epoch) == (Role.LEADER, 3)
@@ -227,7 +227,7 @@ def test_the_controller_makes_leaders_and_followers(world: World) -> None:
 
 
 def test_observers_hear_what_becomes_of_a_replica(world: World) -> None:
-    """Each change once; what stays as it is is not told."""
+    """Each change is reported once; a repeated state is not."""
     world.tell()
     world.tell()
     world.tell(leader_epoch=1)
@@ -243,7 +243,7 @@ def test_observers_hear_what_becomes_of_a_replica(world: World) -> None:
 
 
 def test_a_follower_opens_its_log_and_takes_the_leaders_high_watermark(world: World) -> None:
-    """It refers clients to the leader, as it has the log for the leader's records."""
+    """Clients are referred to the leader, because the log is for the leader's records."""
     followed: list[tuple[TopicPartition, Role]] = []
     world.replicas.role_listeners.append(lambda partition: followed.append((partition.tp, partition.role)))
     assert world.tell(replicas=[0, 1], isr=[0, 1], leader=1, leader_epoch=4) == ErrorCode.NONE
@@ -267,7 +267,7 @@ def test_a_stopped_replica_is_hosted_no_more(world: World) -> None:
 
 
 def test_an_append_is_not_acknowledged_by_a_later_term_of_the_same_leader(world: World) -> None:
-    """While the flush was under way the lead was lost, the record truncated, and the lead won back."""
+    """During the flush the lead was lost, the record truncated, and the lead won back."""
     world.tell(properties=FLUSHED)
     answers = world.append(T)
     world.tell(leader=1, leader_epoch=1, isr=(0, 1), replicas=(0, 1), properties=FLUSHED)
@@ -283,7 +283,7 @@ def test_an_append_is_not_acknowledged_by_a_later_term_of_the_same_leader(world:
 
 
 def test_a_raised_leader_epoch_of_the_same_leader_takes_nothing_back(world: World) -> None:
-    """As when replicas are added: its log stays as it is."""
+    """Replicas that are added raise the epoch, for example; the log stays unchanged."""
     world.tell(properties=FLUSHED)
     answers = world.append(T)
     world.tell(leader_epoch=1, properties=FLUSHED)
@@ -292,8 +292,9 @@ def test_a_raised_leader_epoch_of_the_same_leader_takes_nothing_back(world: Worl
 
 
 def test_a_log_that_no_controller_spoke_of_is_not_served_and_can_be_deleted(world: World) -> None:
-    """The replica was removed, or its topic deleted, while this broker was dead. With another topic id it is never
-    taken for the topic of now."""
+    """The replica was removed, or its topic deleted, while this broker was dead. A log with another topic id is never
+    taken for the current topic.
+    """
     world.logs.get_or_create(T, topic_id=uuids.to_text(uuid.UUID(int=8)))
     with pytest.raises(ApiError) as refused:
         world.replicas.partition(T)
@@ -308,7 +309,7 @@ def test_a_log_that_no_controller_spoke_of_is_not_served_and_can_be_deleted(worl
 def test_an_error_with_one_partition_spoils_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither in the code that opens its log nor in what listens to roles."""
+    """The error may come from opening its log or from a listener of roles."""
     heard: list[TopicPartition] = []
 
     def listener(partition: Partition) -> None:
@@ -332,7 +333,7 @@ def test_an_error_with_one_partition_spoils_no_other(
 
 
 def test_a_topic_keeps_its_name_until_its_last_replica_goes(world: World) -> None:
-    """Whether it goes at once or, as topics are deleted, is stopped first and deleted then."""
+    """The last replica may be deleted immediately, or stopped first and deleted later, as in a topic deletion."""
     other = TopicPartition("t", 1)
     world.tell(T)
     world.tell(other)
@@ -345,7 +346,7 @@ def test_a_topic_keeps_its_name_until_its_last_replica_goes(world: World) -> Non
 
 
 def test_a_topic_id_that_comes_later_reaches_whoever_goes_by_it(world: World) -> None:
-    """The epoch and the role stay: the controller's protocol was raised to one with ids."""
+    """Epoch and role stay: the controller's protocol was raised to one with ids."""
     heard: list[uuid.UUID] = []
     world.replicas.role_listeners.append(lambda partition: heard.append(partition.topic_id))
     state = LeaderAndIsrPartitionState(1, 0, 1, 0, [0, 1], [0, 1], True)

@@ -1,4 +1,4 @@
-"""What a partition may become, what it answers meanwhile, and what it tells its log."""
+"""A partition's roles, its responses in each of them, and its effects on its log."""
 
 from itertools import product
 from pathlib import Path
@@ -28,7 +28,7 @@ def told(leader: int = US, isr: tuple[int, ...] = (US,), leader_epoch: int = 3) 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """With five records."""
+    """A log with five records."""
     log = new_log(tmp_path)
     append(log, batch(5))
     return log
@@ -51,7 +51,7 @@ def refusal_of(partition: Partition, epoch: int = -1) -> ErrorCode:
 
 @pytest.mark.parametrize(("before", "after"), list(product(Role, Role)))
 def test_a_role_changes_as_the_table_says(before: Role, after: Role, log: Log) -> None:
-    """Anything else raises, and changes nothing."""
+    """Any other change raises and changes nothing."""
     partition = partition_with_log(log)
     partition.role, partition.refusal = before, REFUSALS.get(before)
     if before in TRANSITIONS[after]:
@@ -64,13 +64,13 @@ def test_a_role_changes_as_the_table_says(before: Role, after: Role, log: Log) -
 
 
 def test_nothing_leads_out_of_a_failed_directory_or_a_stopped_replica(log: Log) -> None:
-    """Only a restart finds the log again."""
+    """Only a restart opens the log again."""
     assert {role for role, before in TRANSITIONS.items() if Role.OFFLINE in before} == {Role.OFFLINE}
     assert not any(Role.STOPPED in before for before in TRANSITIONS.values())
 
 
 def test_a_follower_refers_clients_to_the_leader(log: Log) -> None:
-    """It has a log, which only its leader's answers will be appended to."""
+    """Only the leader's records are appended to its log."""
     partition = partition_with_log(log, told(leader=OTHER, isr=(US, OTHER)))
     assert partition.role is Role.FOLLOWER
     assert refusal_of(partition) == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -80,7 +80,7 @@ def test_a_follower_refers_clients_to_the_leader(log: Log) -> None:
 
 
 def test_a_leader_fences_clients_by_epoch(log: Log) -> None:
-    """KIP-320: an older epoch is fenced, a newer one not known yet."""
+    """KIP-320: an older epoch is fenced, a newer one is unknown."""
     partition = partition_with_log(log, told(leader_epoch=3))
     assert partition.leader_log(3) is partition.leader_log(-1) is partition.log
     assert refusal_of(partition, 2) == ErrorCode.FENCED_LEADER_EPOCH
@@ -89,7 +89,7 @@ def test_a_leader_fences_clients_by_epoch(log: Log) -> None:
 
 @pytest.mark.parametrize("role", REFUSALS)
 def test_a_partition_that_cannot_be_served_says_why(role: Role, log: Log) -> None:
-    """Before anything about epochs."""
+    """This error comes before any error about epochs."""
     partition = partition_with_log(log, told())
     partition.become(REFUSALS[role])
     assert partition.role is role
@@ -97,7 +97,7 @@ def test_a_partition_that_cannot_be_served_says_why(role: Role, log: Log) -> Non
 
 
 def test_what_is_being_flushed_is_not_committed(log: Log) -> None:
-    """The high watermark stays where the first of the flushes under way began."""
+    """The high watermark stays where the first pending flush began."""
     partition = partition_with_log(log, told())
     assert log.high_watermark == 5 and log.commits_appends
     partition.flush_begins(3)
@@ -114,7 +114,7 @@ def test_what_is_being_flushed_is_not_committed(log: Log) -> None:
 
 
 def test_the_first_of_two_flushes_commits_what_it_made_durable(log: Log) -> None:
-    """The rest waits for the second."""
+    """The rest waits for the second flush."""
     partition = partition_with_log(log, told())
     partition.flush_begins(3)
     log.flush()
@@ -126,7 +126,7 @@ def test_the_first_of_two_flushes_commits_what_it_made_durable(log: Log) -> None
 
 @pytest.mark.parametrize("state", [told(leader=OTHER), told(isr=(US, OTHER))], ids=["follower", "others in sync"])
 def test_a_replica_that_is_not_alone_commits_nothing_by_itself(log: Log, state: LeaderAndIsrPartitionState) -> None:
-    """What it has appended while it was alone stays committed; a flush that ends late changes nothing."""
+    """What it appended while it was alone stays committed; a flush that ends late changes nothing."""
     partition = partition_with_log(log, told())
     partition.flush_begins(4)
     partition.take_state(state._replace(leader_epoch=4))

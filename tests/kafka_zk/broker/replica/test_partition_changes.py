@@ -1,4 +1,4 @@
-"""The last changes of partitions, for those who look only where something has happened."""
+"""The latest changes of partitions, for readers that examine only changed partitions."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.partition_changes import KEPT, PartitionChanges

@@ -1,4 +1,4 @@
-"""Waiting requests complete exactly once."""
+"""Delayed requests complete exactly once."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from kafka_zk.broker.replica.purgatory import Purgatory
 
 
 def test_a_request_completes_when_its_condition_holds_at_a_check() -> None:
-    """A check of one of its keys looks at the condition; others do not."""
+    """Only a check of one of the request's keys evaluates its condition."""
     clock = Clock()
     purgatory = Purgatory(clock)
     ready = False
@@ -25,7 +25,7 @@ def test_a_request_completes_when_its_condition_holds_at_a_check() -> None:
 
 
 def test_a_request_expires_with_false() -> None:
-    """After the timeout nothing of it is left."""
+    """After the timeout the purgatory keeps nothing of it."""
     clock = Clock()
     purgatory = Purgatory(clock)
     waiting = purgatory.wait(["a"], lambda: False, 1000)
@@ -38,7 +38,7 @@ def test_a_request_expires_with_false() -> None:
 
 
 def test_a_completion_that_checks_again_completes_nothing_twice() -> None:
-    """What a woken request does may check the same key."""
+    """A completed request may check the same key again."""
     purgatory = Purgatory(Clock())
     woken: list[str] = []
 
@@ -61,7 +61,7 @@ def test_abandoning_answers_everybody() -> None:
 
 
 def test_a_chain_of_requests_that_complete_each_other_does_not_deepen_the_stack() -> None:
-    """Each answer lets its connection go on with an append that completes the next one's fetch."""
+    """Each response lets its connection send an append that completes the next connection's fetch."""
     purgatory = Purgatory(Clock())
     answered: list[int] = []
 
@@ -77,7 +77,7 @@ def test_a_chain_of_requests_that_complete_each_other_does_not_deepen_the_stack(
 
 
 def test_a_request_is_told_which_of_its_keys_is_checked() -> None:
-    """Before its condition is asked, so that it need not look at the others."""
+    """The request learns the key before its condition is evaluated, so it need not examine the others."""
     purgatory, told = Purgatory(Clock()), list[str]()
     waiting = purgatory.wait(["a", "b", "c"], lambda: told == ["b", "c"], 1000, told.append)
     purgatory.check("b")
@@ -90,7 +90,7 @@ def test_a_request_is_told_which_of_its_keys_is_checked() -> None:
 def test_an_error_of_one_request_leaves_the_others_and_the_one_who_checks_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A leader's append wakes fetches; it must not fail with one of them."""
+    """A leader's append completes fetches; it must not fail because one of them does."""
     purgatory = Purgatory(Clock())
 
     def mistake() -> bool:
@@ -101,7 +101,7 @@ def test_an_error_of_one_request_leaves_the_others_and_the_one_who_checks_alone(
     assert [deferred.result for deferred in waiting] == [True, True]
     assert "KeyError" in caplog.text
 def test_what_is_checked_later_is_checked_once_for_all_that_happens() -> None:
-    """As many appends as come in one turn of the reactor."""
+    """One reactor turn may have many appends."""
     ends: list[Callable[[], object]] = []
     purgatory = Purgatory(Clock(), ends.append)
     told: list[object] = []

@@ -1,4 +1,4 @@
-"""Every batch is checked as long as that takes at most its share of the time."""
+"""Every batch is checked as long as the checks take at most their share of the time."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_every_batch_is_checked_while_time_is_left(world: World) -> None:
 
 
 def test_under_load_checks_take_their_share_of_the_time(world: World) -> None:
-    """Batches that arrive as fast as they are appended, 1 ms each."""
+    """Batches of 1 ms each arrive as fast as they are appended."""
     world.exhaust()
     begin_s = world.now_s
     for _ in range(10_000):
@@ -92,7 +92,7 @@ def test_a_check_elsewhere_counts_but_not_the_start_of_its_process(world: World)
 
 
 def test_credit_is_bounded(world: World) -> None:
-    """A night without producers does not pay for a day without a bound."""
+    """A night without producers must not pay for an unlimited day."""
     world.now_s += 100_000
     for _ in range(1000):
         world.check(batch())

@@ -1,4 +1,4 @@
-"""A fetcher with a real log and a leader that a test plays."""
+"""A fetcher with a real log and a leader whose part the test plays."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ __all__ = ["world"]  # a fixture
 
 
 def test_the_log_becomes_the_leaders(world: World, tmp_path: Path) -> None:
-    """Byte by byte, with its epochs; the high watermark follows, and waiting requests complete."""
+    """The logs are equal byte by byte, with their epochs; the high watermark follows, and waiting requests complete."""
     data = written(tmp_path / "leader", three_batches)
     world.lead()
     [wanted] = world.leader.wanted
@@ -31,14 +31,14 @@ def test_the_log_becomes_the_leaders(world: World, tmp_path: Path) -> None:
     assert (world.log.directory / "00000000000000000000.log").read_bytes() == data
     assert world.log.leader_epochs.entries == [(0, 0), (2, 10)]
     assert (world.log.log_end_offset, world.log.high_watermark) == (15, 12)
-    assert world.changed == [TP, TP]  # cut to its high watermark at first
+    assert world.changed == [TP, TP]  # first it was truncated to its high watermark
     assert world.leader.wanted == [FetchPartition(0, 15, 1 << 20, 3, 2, 0)]
     assert (world.leader.requests[-1].session_id, world.leader.requests[-1].session_epoch) == (9, 1)
     assert world.fetchers.max_lag == 0
 
 
 def test_what_is_to_be_flushed_is_durable_before_the_leader_hears_of_it(world: World, tmp_path: Path) -> None:
-    """With flush.messages: a fetch from an offset says that this broker has what is before it."""
+    """With flush.messages, a fetch from an offset means that everything below it is durable on this broker."""
     world.log.update_config(replace(world.log.config, flush_messages=1))
     world.lead()
     world.answer(written(tmp_path / "leader", three_batches), high_watermark=10)
@@ -60,7 +60,7 @@ def test_an_answer_of_an_older_leader_epoch_is_not_applied(world: World, tmp_pat
 
 
 def test_another_leader_is_followed_over_another_connection(world: World, tmp_path: Path) -> None:
-    """The old connection ends, and what comes over it counts for nothing."""
+    """The old connection ends, and its responses are discarded."""
     world.lead()
     old = world.leader
     world.lead(OTHER, 4)
@@ -75,17 +75,17 @@ def test_whoever_becomes_leader_fetches_no_more(world: World) -> None:
 
 
 def test_what_the_leader_does_not_have_is_cut_off(world: World) -> None:
-    """An unreplicated end of an old leader: records of an epoch that ended earlier at the new one."""
+    """The removed records are the unreplicated end of an old leader, of an epoch that ended earlier at the new one."""
     three_batches(world.log)
     world.lead()
     world.answer(diverging_epoch=EpochEndOffset(0, 5), high_watermark=20)
     assert world.log.log_end_offset == 5
-    assert world.log.high_watermark == 5  # the leader's is taken with the next answer
+    assert world.log.high_watermark == 5  # the next response brings the leader's high watermark
     assert world.leader.wanted[0][1:5] == (5, 1 << 20, 3, 0)
 
 
 def test_an_epoch_without_records_is_given_up(world: World) -> None:
-    """Or leader and follower would tell each other the same for ever."""
+    """Otherwise, leader and follower would exchange the same divergence forever."""
     three_batches(world.log)
     world.log.leader_epochs.begin(5, 15)
     world.lead(leader_epoch=6)
@@ -97,7 +97,7 @@ def test_an_epoch_without_records_is_given_up(world: World) -> None:
 def test_behind_the_leaders_start_the_log_begins_anew_with_the_batch_that_holds_it(
     world: World, tmp_path: Path
 ) -> None:
-    """The leader's log starts in the middle of a batch: all of it is taken."""
+    """The leader's log starts in the middle of a batch: the follower takes the whole batch."""
     def late(log: Log) -> None:
         log.truncate_fully_and_start_at(62)
         append(log, batch(60), leader_epoch=2)
@@ -123,14 +123,14 @@ def test_ahead_of_the_leader_the_log_is_cut_to_its_end(world: World) -> None:
 
 
 def test_within_a_batch_of_the_leader_the_log_is_cut_until_the_batches_fit(world: World, tmp_path: Path) -> None:
-    """The leader has lost its log and written two other batches in the same epoch, from 0 to 6 and to 21."""
+    """The leader has lost its log and written two other batches in the same epoch, from 0 to 6 and up to 21."""
 
     def rewritten(log: Log) -> None:
         append(log, batch(7), leader_epoch=2)
         append(log, batch(15), leader_epoch=2)
 
     leaders, second = written(tmp_path / "leader", rewritten), len(batch(7))
-    for _ in range(3):  # from 0, 5 and 10 to 15
+    for _ in range(3):  # the follower's batches: from 0, from 5, and from 10 to 15
         append(world.log, batch(5), leader_epoch=2)
     world.lead()
     world.answer(leaders[second:], high_watermark=22)
@@ -151,7 +151,7 @@ def test_the_log_start_offset_follows_the_leaders(world: World, tmp_path: Path) 
 
 
 def test_partitions_of_one_change_of_roles_are_asked_for_together(world: World) -> None:
-    """Not the first one alone, while the others wait until the leader has answered."""
+    """One request covers them all, instead of one for the first and another after its response."""
     held = world.role_changes.acquire()
     assert held.called
     world.lead()
@@ -161,7 +161,8 @@ def test_partitions_of_one_change_of_roles_are_asked_for_together(world: World) 
 
 
 def test_a_broker_that_is_about_to_stop_follows_only_where_it_is_in_sync(world: World) -> None:
-    """Elsewhere it would catch up, and the leader wait for it until it hears that the broker is gone."""
+    """Elsewhere the follower would catch up, and the leader would wait for it until it learns that the broker is gone.
+    """
     world.lead()
     world.fetchers.leave()
     world.lead(OTHER, 4)
@@ -183,7 +184,7 @@ def test_a_stop_waits_for_what_is_under_way(world: World) -> None:
     assert len(world.leader.requests) == 1
 
 
-# -- protocols below 2.7, with which a follower asks where the leader's epochs end ------------------------------------
+# -- protocols below 2.7: the follower requests the ends of the leader's epochs ---------------------------------------
 
 
 @pytest.fixture
@@ -195,7 +196,7 @@ def old_world(tmp_path: Path) -> Iterator[World]:
 
 
 def test_a_leader_that_does_not_tell_its_epochs_yet_is_asked_again(old_world: World) -> None:
-    """It may not know yet that it leads; nothing else would wake the fetcher."""
+    """The leader may not have received its LeaderAndIsr yet; nothing else would wake the fetcher."""
     old_world.epoch_ends += [(ErrorCode.UNKNOWN_LEADER_EPOCH, EpochEndOffset(-1, -1))]
     old_world.epoch_ends += [(ErrorCode.NONE, EpochEndOffset(2, 12))]
     old_world.lead()

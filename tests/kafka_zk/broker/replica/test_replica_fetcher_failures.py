@@ -1,4 +1,4 @@
-"""What ends or delays a follower's fetching: damaged records, silent leaders, failing disks, our own mistakes."""
+"""What ends or delays a follower's fetching: damaged records, silent leaders, failing disks, our own bugs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ __all__ = ["world"]  # a fixture
 
 
 def test_a_damaged_batch_is_never_appended(world: World, tmp_path: Path) -> None:
-    """Nor what came with it; it is asked for again after a while."""
+    """Nothing of the response is appended; the follower fetches it again after a pause."""
     data = bytearray(written(tmp_path / "leader", three_batches))
     data[-1] ^= 1
     world.lead()
@@ -81,7 +81,7 @@ def test_a_disk_that_refuses_takes_its_directory_offline(
 
 @pytest.fixture
 def err_in(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """An answer comes while these methods have a bug."""
+    """A response arrives while these methods have a bug."""
     def mistake(*args: object) -> None:
         raise KeyError("a mistake of ours")
 
@@ -96,14 +96,14 @@ def err_in(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
 
 
 def raised(caplog: pytest.LogCaptureFixture) -> list[type[BaseException] | None]:
-    """What was logged with its traceback."""
+    """The exceptions that were logged with a traceback."""
     return [record.exc_info[0] for record in caplog.records if record.exc_info]
 
 
 def test_an_error_of_ours_ends_the_fetching_of_one_partition_only(
     world: World, err_in: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged with its traceback, and the fetcher starts again in the next leader epoch."""
+    """The error is logged with its traceback, and fetching resumes in the next leader epoch."""
     err_in(FetcherState, "answered")
     assert caplog.text.count("is no longer fetched in this leader epoch") == 1
     assert raised(caplog) == [KeyError]
@@ -118,7 +118,7 @@ def test_an_error_of_ours_ends_the_fetching_of_one_partition_only(
 def test_an_error_of_the_loop_itself_is_told_and_does_not_end_all_fetching(
     world: World, err_in: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The partition of then counts as failed; one that comes is fetched."""
+    """The partition counts as failed; the fetcher serves a partition in a new leader epoch."""
     err_in(FetchSessionHandler, "take_response", "failed")
     assert "the fetcher of broker 2 has stopped" in caplog.text and "KeyError" in caplog.text
     assert world.fetchers.failed_count == 1
@@ -129,7 +129,7 @@ def test_an_error_of_the_loop_itself_is_told_and_does_not_end_all_fetching(
 def test_an_unexpected_error_of_a_request_is_told_with_its_traceback(
     world: World, err_in: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It was one line that looked as if the leader were away."""
+    """One line without a traceback would look as if the leader were unreachable."""
     err_in(FetchSessionHandler, "take_response")
     assert raised(caplog) == [KeyError]
     world.pass_time(1.1)
@@ -139,7 +139,8 @@ def test_an_unexpected_error_of_a_request_is_told_with_its_traceback(
 def test_a_flush_without_a_descriptor_is_made_later(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And so is a flush after an error of ours: the leader is never told of what is not durable."""
+    """A flush that failed because of a bug is repeated, too: the follower never fetches from an offset that is not
+    durable."""
     def no_descriptor(self: Log, *args: object) -> None:
         raise TooManyOpenFiles("no descriptor is free")
 

@@ -1,4 +1,4 @@
-"""Who is closest to a consumer, and who may be named at all."""
+"""Which replica is closest to a consumer, and which replicas are eligible."""
 
 from kafka_zk.broker.replica.replica_selector import ReplicaView, rack_aware
 

@@ -79,7 +79,7 @@ def test_the_state_znode_gets_the_isr_and_the_leader_its_version(world: World) -
 
 
 def test_a_state_that_somebody_else_wrote_stays(world: World) -> None:
-    """The leader waits for LeaderAndIsr then."""
+    """The leader then waits for LeaderAndIsr."""
     world.run(world.client.set(PATH, encode_state(state([2, 3], leader=2, leader_epoch=4))))
     world.submit()
     assert world.answers == [ErrorCode.INVALID_UPDATE_VERSION] and world.stored().leader == 2
@@ -93,7 +93,7 @@ def test_a_topic_that_is_gone_is_not_written(world: World) -> None:
 
 @pytest.mark.parametrize("applied", [True, False])
 def test_a_connection_that_breaks_over_the_write_leaves_it_written_once(world: World, applied: bool) -> None:
-    """Whether it had been applied or not."""
+    """The write may have been applied or not."""
     world.client.lose_request(applied=applied)
     world.submit()
     world.pass_time(5)
@@ -101,7 +101,7 @@ def test_a_connection_that_breaks_over_the_write_leaves_it_written_once(world: W
 
 
 def test_the_controller_is_told_when_it_is_quiet(world: World) -> None:
-    """Once, of everything that changed."""
+    """One notification covers everything that changed."""
     world.submit()
     world.submit((1,), version=1)
     world.run(world.manager.propagate())
@@ -121,7 +121,7 @@ def test_a_closed_manager_answers_no_more(world: World) -> None:
 def test_an_error_of_ours_is_told_and_the_change_is_answered(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without an answer the partition would never ask for another ISR."""
+    """Without a response the partition would never propose another ISR."""
     def mistake(*args: object) -> None:
         raise KeyError("a mistake of ours")
 

@@ -1,4 +1,6 @@
-"""AclAuthorizer on a ZooKeeper in memory: it follows changes, over expired sessions too, and never opens by itself."""
+"""AclAuthorizer on a ZooKeeper in memory: it follows changes, even over expired sessions, and never grants access by
+mistake.
+"""
 
 import tracemalloc
 from collections.abc import Coroutine
@@ -32,7 +34,7 @@ MAY_READ = Acl("User:alice", "*", READ, Permission.ALLOW)
 
 
 class Cluster(World):
-    """Brokers with an authorizer each, and a client of ZooKeeper's that writes as Kafka's tools do: ``tool``."""
+    """Brokers with an authorizer each, and a ZooKeeper client that writes as Kafka's tools do: ``tool``."""
 
     def __init__(self, brokers: int = 1, **keywords: Any) -> None:
         super().__init__(brokers + 1, **keywords)
@@ -116,7 +118,7 @@ def test_what_a_broker_writes_counts_there_when_it_is_answered() -> None:
 
 
 def test_nobody_but_a_super_user_may_do_anything_before_the_acls_are_known() -> None:
-    """Not even with ``allow.everyone.if.no.acl.found``."""
+    """``allow.everyone.if.no.acl.found`` makes no difference."""
     world = World(1)
     rules = AclRules({"User:admin"}, allow_if_none=True)
     authorizer = AclAuthorizer(
@@ -131,8 +133,9 @@ def test_nobody_but_a_super_user_may_do_anything_before_the_acls_are_known() -> 
 @pytest.mark.parametrize("reloads", [True, False])
 @pytest.mark.parametrize("counts", [True, False])
 def test_a_new_session_reads_all_again(reloads: bool, counts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Announcements may have come and gone meanwhile: KAFKA-7987. To count them is a second safeguard. Without both
-    this test would notice."""
+    """KAFKA-7987: announcements may have been purged while there was no session. Counting them is a second safeguard.
+    If both are removed, this test fails.
+    """
     if not counts:
         purged_changes_are_not_noticed(monkeypatch)
     cluster = Cluster(1)
@@ -183,7 +186,7 @@ def test_an_announcement_that_is_not_understood_has_all_read_again() -> None:
 
     async def story() -> None:
         path = znodes.pattern_path(TOPIC)
-        await cluster.tool.create(path, znodes.encode([MAY_READ]))  # nobody hears of it
+        await cluster.tool.create(path, znodes.encode([MAY_READ]))  # no announcement follows
         await after(cluster.clock, 1)
         assert not may_read(cluster.authorizers[0], "t")
         await cluster.tool.create("/kafka-acl-extended-changes/acl_changes_", b"?", sequential=True)
@@ -195,7 +198,7 @@ def test_an_announcement_that_is_not_understood_has_all_read_again() -> None:
 
 @pytest.mark.parametrize("host", [":\0", "::1\0%lo", "\0", "::ffff:\0."])
 def test_a_strange_host_opens_nothing(host: str) -> None:
-    """A broker that fails at one ACL knows none of its pattern, and no denial either."""
+    """A broker that fails to decode one ACL of a pattern knows none of them, not even the denials."""
     cluster = Cluster(2)
     strange = Acl("User:bob", host, READ, Permission.ALLOW)
 
@@ -212,7 +215,7 @@ def test_a_strange_host_opens_nothing(host: str) -> None:
 
 
 def test_only_super_users_are_let_in_while_acls_cannot_be_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Denials may be missing, whatever the reason is. It is tried again."""
+    """Denials may be missing, whatever the reason. The broker tries again."""
     cluster = Cluster(1)
     (authorizer,) = cluster.authorizers
     put = AclRules.put
@@ -235,7 +238,7 @@ def test_only_super_users_are_let_in_while_acls_cannot_be_taken_in(monkeypatch: 
 
 
 def test_acls_that_cannot_be_listed_deny_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows which there are. It is tried again."""
+    """The broker does not know which ACLs exist. It tries again."""
     cluster = Cluster(1)
     (authorizer,) = cluster.authorizers
     patterns = AclRegistry.patterns
@@ -310,7 +313,7 @@ def test_decisions_are_remembered_within_bounds_and_forgotten_with_every_change(
 
 
 def test_a_remembered_decision_costs_six_opcodes_more_than_none() -> None:
-    """Produce and Fetch ask for each topic of a request."""
+    """Produce and Fetch make a decision for each topic of a request."""
     cluster = Cluster(1)
     (authorizer,) = cluster.authorizers
     nobody = NoAuthorizer({"PLAINTEXT"})
@@ -326,7 +329,7 @@ def test_a_remembered_decision_costs_six_opcodes_more_than_none() -> None:
 
 
 def test_topics_are_visible_to_whom_they_may_be_described() -> None:
-    """From the first change on that says so, and in the order that was asked for."""
+    """Visibility changes with the first relevant ACL; the order of the topics is that of the request."""
     cluster = Cluster(1)
     (authorizer,) = cluster.authorizers
     names = ["t", "pre-2", "u", "pre-1"]

@@ -1,4 +1,4 @@
-"""What all authorizers share."""
+"""The behaviour that all authorizers share."""
 
 import sys
 
@@ -13,7 +13,7 @@ def test_the_resource_of_a_topic_is_made_once() -> None:
 
 
 def test_names_that_no_topic_can_have_are_not_kept() -> None:
-    """A client may ask for 50,000 names of 32 KB: without a broker's memory for them."""
+    """A client may ask for 50,000 names of 32 KB, which would fill a broker's memory."""
     name = "x" * (MAX_NAME_LENGTH + 1)
     kept = sys.getrefcount(name)
     topic(name)

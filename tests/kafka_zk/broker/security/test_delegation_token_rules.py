@@ -1,4 +1,4 @@
-"""What becomes of a token, at a time that is given."""
+"""The rules of a token at a given time."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_a_negative_period_ends_it_at_once_even_if_it_has_expired() -> None:
 
 
 def test_nobody_else_may_and_not_when_it_has_expired() -> None:
-    """The first of the two counts, as in Kafka."""
+    """If both apply, the first error counts, as in Kafka."""
 
     def codes(principal: Principal, now_ms: int) -> list[ErrorCode]:
         with pytest.raises(ApiError) as renewal:

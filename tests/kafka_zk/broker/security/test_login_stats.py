@@ -1,4 +1,4 @@
-"""What is counted of logins."""
+"""The counts of logins."""
 
 from kafka_zk.broker.security.login_stats import WINDOW_S, LoginStats
 

@@ -1,4 +1,4 @@
-"""Logins on a connection: what is answered, what is held back, and what ends the connection."""
+"""Logins on a connection: responses, delays, and what ends the connection."""
 
 import socket
 import struct
@@ -34,7 +34,7 @@ MakeServer = Callable[..., Server]
 
 
 class HandClock:
-    """Timers of the reactor, and a time that a test sets."""
+    """Timers of the reactor, and a time of day that the test sets."""
 
     def __init__(self, reactor: LocalReactor) -> None:
         self.callLater = reactor.callLater
@@ -56,7 +56,9 @@ def frame_of(api_key: ApiKey, version: int, **fields: Any) -> bytes:
 
 
 class Login:
-    """A client at a listener with PLAIN and SCRAM-SHA-256, whose sessions last ``session_ms``, 0 for ever."""
+    """A client at a listener with PLAIN and SCRAM-SHA-256. ``session_ms``: the lifetime of its sessions, 0 for
+    unlimited.
+    """
 
     def __init__(self, reactor: LocalReactor, make_server: MakeServer, session_ms: int = 0, **options: Any) -> None:
         self.reactor = reactor
@@ -81,7 +83,7 @@ class Login:
         self.peer.sendall(frame_of(api_key, version, **fields))
 
     def frame(self) -> bytes:
-        """The next answer, which is all that has been sent."""
+        """The next response, which must be the only one."""
         received = receive_all(self.reactor, self.peer, 4)
         (size_bytes,) = struct.unpack_from(">i", received)
         assert len(received) == 4 + size_bytes
@@ -106,7 +108,7 @@ class Login:
 
 
 class Users:
-    """alice with a password, and with a token ``token`` that is it, too."""
+    """alice with a password, and with a token ``token`` of hers."""
 
     def find(self, mechanism: str, user: str) -> scram.ScramCredential:
         password = "right" if user == "alice" else "no password fits"
@@ -142,7 +144,7 @@ def test_scram_takes_two_messages(login: Login) -> None:
 
 
 def test_a_session_by_a_token_ends_with_it_and_is_marked(login: Login) -> None:
-    """The hand clock stands at 1,000 s."""
+    """The test's clock stands at 1,000 s."""
     login.ask(HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
     client = scram.scram_client("SCRAM-SHA-256", "token", "right", "abc", is_token=True)
     first = login.ask(AUTHENTICATE, 2, auth_bytes=next(client))
@@ -165,7 +167,7 @@ def test_a_token_that_ends_during_the_login_lets_nobody_in(login: Login, monkeyp
 
 
 def test_a_session_that_is_over_at_once_answers_nothing(reactor: LocalReactor, make_server: MakeServer) -> None:
-    """Its token has expired, within the skew of clocks that is allowed. The request comes in the same piece."""
+    """The session's token has expired within the allowed clock skew. The request arrives in the same read."""
 
     class Tokens(TokenValidator):
         def validate(self, token: str, now_ms: int) -> ValidToken:
@@ -198,7 +200,7 @@ def test_a_mechanism_that_is_not_enabled(login: Login) -> None:
 
 
 def test_clients_of_kafka_0_10_send_bare_messages(login: Login) -> None:
-    """After SaslHandshake version 0."""
+    """The messages follow SaslHandshake version 0."""
     login.ask(HANDSHAKE, 0, mechanism="PLAIN")
     login.peer.sendall(frame(b"\0bob\0pw"))
     assert login.frame() == b""
@@ -236,7 +238,7 @@ def test_no_other_request_is_handled_before_the_login(login: Login, api_key: Api
 
 @pytest.mark.parametrize("api_key", [ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS, HANDSHAKE])
 def test_another_request_ends_the_login_once_a_mechanism_is_agreed(login: Login, api_key: ApiKey) -> None:
-    """Its response has ILLEGAL_SASL_STATE, and is delayed like a wrong password's."""
+    """The response has ILLEGAL_SASL_STATE, and is delayed like that to a wrong password."""
     login.ask(HANDSHAKE, 1, mechanism="PLAIN")
     before_s = login.reactor.seconds()
     fields = {"mechanism": "PLAIN"} if api_key == HANDSHAKE else {}
@@ -247,7 +249,7 @@ def test_another_request_ends_the_login_once_a_mechanism_is_agreed(login: Login,
 
 
 def test_a_large_request_that_interrupts_a_login_is_not_parsed(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stranger can send it, and all other connections would wait 34 ms for 8 KB of topics."""
+    """An unauthenticated client can send it, and all other connections would wait 34 ms for 8 KB of topics."""
     login.ask(HANDSHAKE, 1, mechanism="PLAIN")
     monkeypatch.setattr(codec, "decode_request", lambda *_: pytest.fail("parsed"))
     topics = (MOST_BYTES_ANSWERED // 2).to_bytes(4, "big") + bytes(MOST_BYTES_ANSWERED)
@@ -276,7 +278,7 @@ def test_an_unknown_version_of_api_versions_does_not_come_second(login: Login) -
 
 
 def test_an_unknown_version_of_api_versions_ends_the_login_once_a_mechanism_is_agreed(login: Login) -> None:
-    """Its response has version 0, and lists nothing."""
+    """The response has version 0 and lists no APIs."""
     login.ask(HANDSHAKE, 1, mechanism="PLAIN")
     login.peer.sendall(UNKNOWN_VERSIONS)
     assert login.frame() == struct.pack(">ihi", 7, ErrorCode.ILLEGAL_SASL_STATE, 0)
@@ -296,7 +298,7 @@ def test_an_unknown_version_of_api_versions_is_not_answered_after_the_end_of_a_s
 
 
 def test_the_password_no_longer_counts_after_another_request(login: Login) -> None:
-    """Both come in one read; the second must not be read while the response to the first is delayed."""
+    """Both requests arrive in one read; the second must not be read while the response to the first is delayed."""
     login.ask(HANDSHAKE, 1, mechanism="PLAIN")
     login.peer.sendall(frame_of(ApiKey.LIST_GROUPS, 0) + frame_of(AUTHENTICATE, 2, auth_bytes=b"\0bob\0pw"))
     login.frame()
@@ -323,7 +325,7 @@ def test_a_large_frame_before_the_login_is_refused_before_it_is_read(login: Logi
     ids=["name", "escapes", "extensions", "authorization id"],
 )  # fmt: skip
 def test_the_largest_scram_message_is_read_in_milliseconds(message: bytes) -> None:
-    """A stranger can send it, and all other connections wait meanwhile."""
+    """An unauthenticated client can send it, and all other connections wait during that time."""
 
     def cpu_s() -> float:
         before_s = time.thread_time()
@@ -358,7 +360,7 @@ def test_a_client_is_told_how_long_its_session_lasts_and_logs_in_again(session: 
 def test_after_the_end_of_a_session_any_request_ends_the_connection(
     reactor: LocalReactor, make_server: MakeServer, version: int
 ) -> None:
-    """Also of clients that cannot log in again (KAFKA-9241)."""
+    """This includes clients that cannot reauthenticate (KAFKA-9241)."""
     login = Login(reactor, make_server, session_ms=20)
     login.log_in(version=version)
     login.until_session_ends()
@@ -376,7 +378,7 @@ def test_a_client_may_log_in_after_the_end_of_its_session(reactor: LocalReactor,
 
 
 def test_logging_in_again_is_possible_once_a_second(session: Login) -> None:
-    """A handshake that comes too early is a request as any other: the broker answers ILLEGAL_SASL_STATE."""
+    """A handshake that comes too early counts as any other request: the response is ILLEGAL_SASL_STATE."""
     session.log_in()
     session.log_in()
     session.clock.now_s += 0.9
@@ -387,7 +389,7 @@ def test_logging_in_again_is_possible_once_a_second(session: Login) -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_messages_of_a_later_login_are_no_longer_than_those_of_the_first(session: Login, version: int) -> None:
-    """All connections wait while one is read; requests may have megabytes then."""
+    """All connections wait while a message is read, and requests after the first login may have megabytes."""
     session.log_in()
     assert session.ask(HANDSHAKE, version, mechanism="PLAIN").error_code == 0
     message = b"\0bob\0" + b"x" * MOST_BYTES_BEFORE_LOGIN
@@ -443,7 +445,7 @@ def test_no_timer_is_left_of_a_connection_that_is_gone(session: Login) -> None:
 
 
 def test_a_class_of_the_user_is_asked_in_a_thread(reactor: LocalReactor, make_server: MakeServer) -> None:
-    """It may wait for others; the reactor goes on meanwhile."""
+    """The check may wait for other systems; the reactor continues in the meantime."""
     asked: list[threading.Thread] = []
 
     def check(user: str, password: str) -> bool:

@@ -18,7 +18,7 @@ from tests.kafka_zk.broker.conftest import HandClock
 
 
 class Provider:
-    """``answers`` come one after the other; the last one again and again."""
+    """``answers`` are the provider's responses in order; the last one repeats."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: str | Exception) -> None:
         self.clock = HandClock()
@@ -79,7 +79,7 @@ def test_without_an_answer_the_known_keys_stay_and_it_tries_again_ever_later(mon
 
 @pytest.mark.parametrize("wrong", [IncompleteRead(b"{"), BadStatusLine("SSH-2.0"), UnsupportedAlgorithm("no Ed25519")])
 def test_whatever_goes_wrong_the_keys_are_fetched_again(monkeypatch: pytest.MonkeyPatch, wrong: Exception) -> None:
-    """Else those that the provider withdraws let clients in for ever."""
+    """Otherwise, keys that the provider withdraws would remain valid."""
     provider = Provider(monkeypatch, keys("a"), wrong, keys("b"))
     provider.start()
     provider.pass_seconds(61)

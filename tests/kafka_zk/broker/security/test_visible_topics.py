@@ -1,4 +1,4 @@
-"""Visible topics are cached within a bound, at which the cache still serves."""
+"""Visible topics are cached up to a bound; the cache still works at the bound."""
 
 from kafka_zk.broker.security.acl_rules import AclRules, Reach
 from kafka_zk.broker.security.visible_topics import IDLE_S, VisibleTopics
@@ -10,7 +10,7 @@ NAMES = [f"t{number}" for number in range(30)]
 
 
 class Asked:
-    """``decided``: the clients whose decisions were made again, once for each."""
+    """``decided``: the clients whose decisions were made again, once for each time."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -43,7 +43,7 @@ def test_a_change_of_acls_counts_at_once() -> None:
 
 
 def test_more_topics_than_the_bound_do_not_make_all_be_decided_anew() -> None:
-    """Each Metadata asks for all of them in the same order, in batches."""
+    """Each Metadata request covers all topics in the same order, in batches."""
     asked = Asked()
     batches = [[f"{batch} {name}" for name in NAMES] for batch in range(5)]
     for _ in range(3):
@@ -64,7 +64,7 @@ def test_clients_that_ask_are_kept_and_idle_ones_give_way() -> None:
 
 
 def test_a_client_without_a_cached_decision_is_not_remembered() -> None:
-    """So there are never more clients than decisions."""
+    """There are therefore never more clients than decisions."""
     asked = Asked()
     asked.ask("User:a", [f"{number}" for number in range(MOST)])
     for number in range(10):
@@ -74,7 +74,7 @@ def test_a_client_without_a_cached_decision_is_not_remembered() -> None:
 
 
 def test_a_long_principal_is_not_remembered() -> None:
-    """Clients choose it, up to 32 KB."""
+    """Clients choose their principal, up to 32 KB."""
     asked = Asked()
     asked.ask("User:" + "x" * 30_000, NAMES)
     assert not asked.topics._clients and asked.topics.count == 0

@@ -40,7 +40,7 @@ def test_a_call_beyond_the_limit_is_refused_at_once() -> None:
 
 
 def test_a_late_call_fails_and_keeps_its_thread() -> None:
-    """Its late result changes nothing."""
+    """The late result has no effect."""
     world = World()
     for _ in range(3):
         world.call(timeout_s=10)

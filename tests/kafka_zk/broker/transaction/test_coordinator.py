@@ -1,4 +1,4 @@
-"""The coordinator over a real log: what it remembers, loads, gives up and forgets."""
+"""The coordinator over a real log: what it remembers, loads, unloads and forgets."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -41,7 +41,7 @@ def broker(harness: Callable[..., Harness]) -> Harness:
 
 
 def at(broker: Harness, wall_ms: int) -> None:
-    """It is that late."""
+    """Set the clock to this time."""
     broker.clock.wall_ms = lambda: wall_ms  # type: ignore[method-assign]
 
 
@@ -61,7 +61,7 @@ def turn(broker: Harness) -> None:
 
 
 def asked(outcome: Any) -> list[Any]:
-    """Its result as soon as it has one."""
+    """The result, once there is one."""
     if isinstance(outcome, ErrorCode):
         return [outcome]
     results: list[Any] = []
@@ -87,7 +87,7 @@ def state_of(broker: Harness, who: str = "x") -> Any:
 
 
 def test_another_leader_goes_on_where_the_last_one_was(broker: Harness) -> None:
-    """Its leader epoch is the coordinator epoch of its markers."""
+    """The new leader's leader epoch is the coordinator epoch of its markers."""
     producer = begin(broker)
     move_away(broker, 1)
     assert state_of(broker) is ErrorCode.NOT_COORDINATOR
@@ -101,7 +101,7 @@ def test_another_leader_goes_on_where_the_last_one_was(broker: Harness) -> None:
 
 
 def test_whoever_was_served_is_sent_away_with_the_partition(broker: Harness) -> None:
-    """Also if it was just asked for; and after it was forgotten nobody knows it."""
+    """This holds even for an id that was just in use; an id that has expired is unknown."""
     producer = begin(broker)
     transactions = broker.services.transactions
     move_away(broker, 1)
@@ -127,7 +127,7 @@ def test_more_ids_than_are_at_hand_are_served(broker: Harness, monkeypatch: pyte
 
 
 def test_who_has_used_up_the_epochs_gets_another_producer_id(broker: Harness) -> None:
-    """What it has left open is aborted before; the next leader knows the new id."""
+    """The old id's open transaction is aborted first; the next leader knows the new id."""
     producer = begin(broker)
     known = broker.services.transactions._manager.known("x")
     assert not isinstance(known, ErrorCode)
@@ -160,7 +160,7 @@ def test_while_it_loads_it_says_so(broker: Harness) -> None:
     topic_id = broker.services.metadata.topic_ids[TRANSACTION_STATE_TOPIC]
     broker.lead_again(TRANSACTION_STATE_TOPIC, topic_id, leader_epoch=2)
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    if state_of(broker) is loading:  # a small log is loaded at once
+    if state_of(broker) is loading:  # a small log is loaded immediately
         assert init(broker).error is loading
     turn(broker)
     assert state_of(broker) == "Ongoing"
@@ -178,7 +178,7 @@ def test_who_waits_for_the_log_is_sent_to_the_next_leader(broker: Harness) -> No
 
 
 def test_an_append_that_is_not_acknowledged_has_not_happened(broker: Harness) -> None:
-    """The id is as if it had never been, and holds no memory."""
+    """The id stays unknown and holds no memory."""
     lead(broker, 1, isr=[0, 1], replicas=[0, 1])
     waiting = asked(broker.services.transactions.init_producer_id("x", 1_000, None))
     broker.clock.advance(2)
@@ -204,7 +204,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted(broker: Harness) -> None:
 def test_a_transaction_that_is_asked_for_as_soon_as_it_is_loaded_is_aborted_in_time(
     broker: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if what its client wanted then could not be stored."""
+    """This holds even if the client's request could not be stored."""
     producers = {who: begin(broker, who, timeout_ms=1_000) for who in "xy"}
 
     async def a_step_in_each_turn(clock: Any, steps: Iterable[Any]) -> None:
@@ -227,7 +227,7 @@ def test_a_transaction_that_is_asked_for_as_soon_as_it_is_loaded_is_aborted_in_t
 
 
 def test_ids_that_are_long_expire_likewise(broker: Harness) -> None:
-    """More than a batch may hold."""
+    """Their tombstones exceed one batch."""
     for number in range(50):
         init(broker, f"{number}{'x' * 30_000}")
     at(broker, NOW_MS + TransactionConfig().id_expiration_ms)
@@ -237,7 +237,7 @@ def test_ids_that_are_long_expire_likewise(broker: Harness) -> None:
 
 
 def test_tombstones_do_not_wait_for_each_other(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes back to an id waits for its own only."""
+    """A producer that returns to an id waits only for that id's tombstone."""
     written: list[Deferred[ErrorCode]] = []
 
     def remove(log: TransactionLog, tp: TopicPartition, transactional_ids: Iterable[str]) -> Deferred[ErrorCode]:
@@ -260,7 +260,8 @@ def test_tombstones_do_not_wait_for_each_other(broker: Harness, monkeypatch: pyt
 
 
 def test_the_coordinator_that_verifies_is_the_one_that_clients_are_told(broker: Harness) -> None:
-    """Also when partitions were added to its topic: keys stay where they are until brokers restart."""
+    """This holds even after partitions were added to its topic: keys stay with their partitions until brokers restart.
+    """
     services = broker.services
     known = services.metadata.topics[TRANSACTION_STATE_TOPIC]
     before = {each: coordinator_of(services, each) for each in map(str, range(50))}
@@ -298,7 +299,7 @@ def test_records_that_cannot_be_read_are_skipped(broker: Harness) -> None:
 
 
 def test_a_million_ids_do_not_fill_the_memory(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """New ones are refused, those that are there go on, and what is unloaded makes room."""
+    """New ids are refused, existing ones stay usable, and unloading a partition frees memory."""
     manager = broker.services.transactions._manager
     assert isinstance(manager, TransactionStateManager)
     monkeypatch.setattr(manager.memory, "limit_bytes", 10 * (ID_BYTES + 1000))
@@ -326,7 +327,8 @@ def test_a_broker_that_stops_answers(broker: Harness) -> None:
 def test_ids_that_were_never_used_make_room_for_a_producer_that_tries_again(
     broker: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """142,600 InitProducerId locked all new ids out for 7 days. What has an epoch or a transaction stays."""
+    """142,600 InitProducerId requests blocked all new ids for 7 days. An id with a raised epoch or a transaction stays.
+    """
     coordinator = broker.services.transactions
     manager = coordinator._manager
     monkeypatch.setattr(manager.memory, "limit_bytes", 40 * (ID_BYTES + 10))
@@ -338,7 +340,7 @@ def test_ids_that_were_never_used_make_room_for_a_producer_that_tries_again(
         return outcome[0]
 
     for _ in range(2):
-        assert init("again", "honest").error is NONE  # has an epoch
+        assert init("again", "honest").error is NONE  # its epoch was raised
     used = init("used", "flood")
     coordinator.add_partitions("used", used.producer, frozenset([T0]))
     assert init("idle", "honest").error is NONE
@@ -352,7 +354,7 @@ def test_ids_that_were_never_used_make_room_for_a_producer_that_tries_again(
     assert {"again", "used", "idle", "new"} <= set(manager.partitions[0].transactions)
     assert manager.memory.refused_counts["flood"] == refused
     owned = manager.partitions[0]
-    lead(broker, 5)  # what was forgotten is not in the log, either
+    lead(broker, 5)  # the forgotten ids are not in the log either
     assert set(manager.partitions[0].transactions) == set(owned.transactions) or not owned.is_current
 
 
@@ -360,7 +362,7 @@ def test_ids_that_were_never_used_make_room_for_a_producer_that_tries_again(
     ("timeout_ms", "is_allowed"), [(-1, False), (0, False), (1, True), (900_000, True), (900_001, False)]
 )
 def test_the_timeout_of_a_transaction_has_bounds(broker: Harness, timeout_ms: int, is_allowed: bool) -> None:
-    """transaction.max.timeout.ms, and one that would be over at once."""
+    """The bounds are transaction.max.timeout.ms and a positive value."""
     assert init(broker, timeout_ms=timeout_ms).error is (NONE if is_allowed else ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
 

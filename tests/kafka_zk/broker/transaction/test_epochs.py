@@ -22,13 +22,13 @@ REPLY = Reply(1)
 
 
 def known(epoch: int, state: TransactionState = TransactionState.EMPTY) -> Transaction:
-    """A transactional id with that epoch."""
+    """A transactional id whose producer has this epoch."""
     tps = TPS if state is TransactionState.ONGOING else NO_PARTITIONS
     return Transaction("x", TransactionMetadata(OLD, epoch, 60_000, state, tps, 0, 0))
 
 
 def carried_out(transaction: Transaction, effects: list[Any]) -> list[Any]:
-    """What was told, and which markers were sent; every append succeeds."""
+    """The results and the markers; every append succeeds."""
     found = []
     for effect in effects:
         if isinstance(effect, Append):

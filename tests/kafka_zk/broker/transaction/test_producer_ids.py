@@ -1,4 +1,4 @@
-"""Producer ids are given out once, to however many ask at the same time."""
+"""Each producer id is given out once, however many producers ask at the same time."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class World:
 
 @pytest.mark.parametrize("asking", [1, 300, BLOCK, 2 * BLOCK + 1])
 def test_all_who_ask_at_once_get_ids_of_their_own(asking: int) -> None:
-    """As few blocks as are needed, one after the other; a crowd is no deep recursion."""
+    """The ids take as few blocks as possible, one after the other; many waiting producers cause no deep recursion."""
     world = World(asking)
     for number in range(-(-asking // BLOCK)):
         assert len(world.allocations) == number + 1
@@ -42,7 +42,7 @@ def test_all_who_ask_at_once_get_ids_of_their_own(asking: int) -> None:
 
 
 def test_a_failure_is_told_to_all_who_wait_and_the_next_one_tries_again() -> None:
-    """Clients ask again by themselves."""
+    """Clients retry by themselves."""
     world = World(3)
     world.allocations[0].errback(SessionLost("gone"))
     assert [failure.type for failure in world.failures] == [SessionLost] * 3
@@ -53,7 +53,7 @@ def test_a_failure_is_told_to_all_who_wait_and_the_next_one_tries_again() -> Non
 
 
 def test_garbage_in_the_block_is_told_once_and_heals(caplog: pytest.LogCaptureFixture) -> None:
-    """Producers get a retriable error meanwhile and ask again and again."""
+    """In the meantime producers get a retriable error and keep retrying."""
     world = World(1)
     for asked in range(1, 4):
         world.allocations[-1].errback(InvalidZnode("/latest_producer_id_block: not JSON"))

@@ -47,7 +47,9 @@ def test_an_empty_one_has_null_for_its_partitions() -> None:
 
 @pytest.mark.parametrize("transactional_id", ["a", "ä-ö", "ä" * 300])
 def test_a_batch_has_the_key_and_the_value(transactional_id: str) -> None:
-    """As it is built record by record, for every state, also when the id has written to the same partitions before."""
+    """The batch equals one built record by record, for every state, even if the id has written to the same partitions
+    before.
+    """
     random = Random(2)
     for _ in range(200):
         state = random.choice(STORED)
@@ -70,7 +72,7 @@ def test_the_flexible_version_can_be_read() -> None:
 
 
 def test_broken_values_are_refused() -> None:
-    """Whatever is changed or cut, it is a value or a ProtocolError."""
+    """A changed or truncated value either decodes or raises ProtocolError."""
     random = Random(1)
     for _ in range(3_000):
         value = bytearray(ONGOING_BYTES[: random.randint(0, len(ONGOING_BYTES))])
@@ -81,6 +83,6 @@ def test_broken_values_are_refused() -> None:
             decode_value(bytes(value))
         except ProtocolError:
             continue
-    for state_id in (6, 7, 8, 255):  # Dead, PrepareEpochFence: never stored
+    for state_id in (6, 7, 8, 255):  # Dead and PrepareEpochFence are never stored
         with pytest.raises(ProtocolError):
             decode_value(ONGOING_BYTES[:16] + bytes([state_id]) + ONGOING_BYTES[17:])

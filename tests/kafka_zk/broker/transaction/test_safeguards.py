@@ -1,4 +1,5 @@
-"""The judge of the schedules can fail: each safeguard is taken out of the source here, and some seed must show it."""
+"""The judge of the schedules can fail: each test removes one safeguard from the source, and some seed must detect it.
+"""
 
 import inspect
 
@@ -78,11 +79,11 @@ FOUND_BY = {
     "a transaction without a producer times out": 16,
     "what was ended before is confirmed in the log": 593,
 }
-"""A seed that shows it, where few do: tried before all others."""
+"""Seeds that are tried first: the removal of these safeguards is detected by few seeds, such as this one."""
 
 
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
-    """Let the schedules run on the source without it."""
+    """Run the schedules on the source without this safeguard."""
     text, replacement = SAFEGUARDS[safeguard]
     sources = {module: inspect.getsource(module) for module in (states_module, transaction_module)}
     assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"

@@ -1,4 +1,5 @@
-"""A transactional id under random schedules, by seed: transactions are atomic, producers fenced, nothing stays open."""
+"""A transactional id under random schedules, by seed: transactions are atomic, producers fenced, and none stays open.
+"""
 
 from tests.kafka_zk.broker.transaction.world import TIMEOUT_MS, Client, World
 
@@ -26,7 +27,7 @@ def test_whatever_happens_transactions_are_atomic(campaign_seed: int) -> None:
 
 
 def test_the_schedules_reach_what_they_are_for() -> None:
-    """Commits, aborts, fenced producers and moved coordinators."""
+    """They reach commits, aborts, fenced producers and moved coordinators."""
     committed = aborted = fenced = moved = 0
     for seed in range(30):
         world = World(seed)

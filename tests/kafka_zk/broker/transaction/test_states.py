@@ -1,4 +1,4 @@
-"""The table of states against what Kafka allows, written down from validPreviousStates of TransactionMetadata.scala."""
+"""The table of states, compared with the validPreviousStates of Kafka's TransactionMetadata.scala."""
 
 from kafka_zk.broker.transaction.states import STATES_BY_ID, TRANSITIONS, Event, TransactionState
 from kafka_zk.protocol.errors import ErrorCode
@@ -25,7 +25,7 @@ def test_the_changes_are_kafkas() -> None:
 
 
 def test_producers_are_told_in_every_state_that_is_stored() -> None:
-    """What a client may ask has an answer in every state; while a transaction is being ended it is to wait."""
+    """Every stored state has a result for each request of a client; while a transaction ends, producers must wait."""
     stored = set(STATES_BY_ID[:6])
     for event in (Event.INIT_PRODUCER_ID, Event.ADD_PARTITIONS, Event.COMMIT, Event.ABORT):
         assert set(TRANSITIONS[event]) == stored

@@ -1,7 +1,7 @@
 """Transactions in memory: coordinators that lose their lead without knowing it, a log that fails in every way, data
-partitions that hold markers against epochs, and producers of one transactional id that fence each other.
+partitions that check markers against epochs, and producers of one transactional id that fence each other.
 
-What must hold is judged at the end, from what the partitions and the log hold: ``faults``.
+The end state of the partitions and the log is judged: ``faults``.
 """
 
 import heapq
@@ -27,7 +27,7 @@ RETRIABLE = {AGAIN, ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 class Data(NamedTuple):
-    """A record of a transaction, of the producer ``client``."""
+    """A record of a transaction, written by the producer ``client``."""
 
     producer_id: int
     epoch: int
@@ -44,7 +44,7 @@ class Marker(NamedTuple):
 
 
 class DataPartition:
-    """A leader of data, with the producer state that Kafka's has."""
+    """A leader of data, with Kafka's producer state."""
 
     def __init__(self) -> None:
         self.log: list[Data | Marker] = []
@@ -73,7 +73,7 @@ class DataPartition:
 
 
 class Coordinator:
-    """The broker that led ``__transaction_state`` in one epoch; ``knows`` is whether it believes that it still does."""
+    """The broker that led ``__transaction_state`` in one epoch. ``knows``: whether it believes that it still leads."""
 
     def __init__(self, world: "World", epoch: int) -> None:
         self.world = world
@@ -121,7 +121,7 @@ class Coordinator:
             self.carry_out(self.transaction.appended(error, self.world.now_ms))
 
     def send(self, tp: TopicPartition, marker: Marker) -> None:
-        """One marker, again until it is written, or fenced."""
+        """Send one marker, and repeat it until it is written or fenced."""
         world = self.world
         if not self.knows:
             return
@@ -140,7 +140,7 @@ class Coordinator:
 
 
 class Client:
-    """A producer: transactions one after the other, until it is fenced."""
+    """A producer that runs one transaction after the other until it is fenced."""
 
     def __init__(self, world: "World", number: int) -> None:
         self.world = world
@@ -157,7 +157,7 @@ class Client:
         self.stops = False
 
     def step(self) -> None:
-        """Go on, if nothing is awaited."""
+        """Take the next step, unless a response is pending."""
         world = self.world
         if self.waits is not None or self.phase == "dead":
             return
@@ -190,14 +190,14 @@ class Client:
             )
 
     def write(self) -> None:
-        """To each partition that was added last; a write may be on its way when the transaction ends."""
+        """Write to each partition that was added last; a write may still be in flight when the transaction ends."""
         world = self.world
         assert self.producer is not None
         data = Data(*self.producer, self.tag)
         for tp in self.to_add.pop(0):
             world.written.setdefault(self.tag, set()).add(tp)
             if world.happens():
-                world.later(partial(world.produce, tp, data))  # late, and nobody waits
+                world.later(partial(world.produce, tp, data))  # the write comes late, and its response is ignored
                 self.is_unsure = True
             elif world.produce(tp, data) is not NONE:
                 self.has_failed = True
@@ -207,7 +207,7 @@ class Client:
         self.commit = not (self.has_failed or self.is_unsure) and world.random.random() < 0.7
         self.phase = "end"
         if not self.commit and world.happens():
-            self.expected, self.phase = self.producer, "init"  # KIP-360: an error, and on with the next epoch
+            self.expected, self.phase = self.producer, "init"  # KIP-360: after an error, continue with the next epoch
 
     def answered(self, result: Result) -> None:
         self.waits = None
@@ -224,12 +224,12 @@ class Client:
         elif self.phase == "end":
             world.told[self.tag] = self.commit
             self.phase = "ready"
-            if self.is_unsure:  # a write may still come: as clients do, on with the next epoch
+            if self.is_unsure:  # a write may still arrive, so continue with the next epoch, as clients do
                 self.expected, self.phase = self.producer, "init"
 
 
 class World:
-    """See the module's docstring. ``trouble``: how likely each thing goes wrong, each time."""
+    """See the module's docstring. ``trouble``: the probability of each fault, each time."""
 
     new_transaction = staticmethod(Transaction.new)
     transaction_of: Callable[[str, TransactionMetadata], Transaction] = Transaction
@@ -279,7 +279,7 @@ class World:
     def begin(self, client: Client) -> Reply:
         reply = Reply(next(self._replies))
         self._waiting[reply] = client
-        self.after(3_000, lambda: self.answer(reply, Result(AGAIN)))  # nobody has answered
+        self.after(3_000, lambda: self.answer(reply, Result(AGAIN)))  # no response came
         return reply
 
     def answer(self, reply: Reply, result: Result) -> None:
@@ -291,7 +291,7 @@ class World:
         return self.random.choice(self.coordinators[-2:]) if self.happens() else self.coordinators[-1]
 
     def produce(self, tp: TopicPartition, data: Data) -> ErrorCode:
-        """Where no transaction is open the leader asks the coordinator first (KIP-890)."""
+        """Without an open transaction the leader asks the coordinator first (KIP-890)."""
         partition = self.partitions[tp]
         if data.producer_id not in partition.open:
             transaction = self.coordinators[-1].transaction
@@ -309,7 +309,7 @@ class World:
             coordinator.appended(ErrorCode.NOT_COORDINATOR)
         elif self.happens():
             if self.happens():
-                self.log.append(metadata)  # and nobody hears of it in time
+                self.log.append(metadata)  # the acknowledgement comes too late
             self.later(lambda: coordinator.appended(AGAIN))
         else:
             self.log.append(metadata)
@@ -324,7 +324,7 @@ class World:
         coordinator.appended(NONE)
 
     def move(self) -> None:
-        """Another broker leads the log; what was not acknowledged may be lost. The old leader may not know."""
+        """Another broker leads the log; records that were not acknowledged may be lost. The old leader may not know."""
         for coordinator in self.coordinators[:-1]:
             coordinator.knows = False
         old = self.coordinators[-1]
@@ -334,10 +334,10 @@ class World:
         self.epoch += 1
         self.coordinators.append(Coordinator(self, self.epoch))
 
-    # -- what must hold -----------------------------------------------------------------------------------------------
+    # -- invariants ---------------------------------------------------------------------------------------------------
 
     def faults(self) -> list[str]:
-        """What is wrong once everything has come to rest."""
+        """The violated invariants, when no request is in progress any more."""
         outcomes: dict[int, dict[TopicPartition, bool | None]] = {}
         for tp, partition in self.partitions.items():
             for tag, outcome in _outcomes(partition.log):
@@ -361,7 +361,8 @@ class World:
         return found + self._fencing_faults()
 
     def _fencing_faults(self) -> list[str]:
-        """Once a producer had its answer, no transaction of an earlier one is committed, and no earlier one returns."""
+        """Once a producer has received its id, no transaction of an earlier producer is committed, and no earlier
+        producer continues."""
         found = []
         for position, (number, producer, expected, size) in enumerate(self.inits):
             found += [

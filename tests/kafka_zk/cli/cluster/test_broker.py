@@ -1,4 +1,4 @@
-"""What ``kafka-zk broker`` takes of a JVM's options, and as a token for faults."""
+"""The JVM options that ``kafka-zk broker`` understands, and its token for faults."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from kafka_zk.embedded.fault_token import FAULTS_TOKEN_VARIABLE, is_token, new_t
     ],
 )
 def test_the_login_file_of_kafka_opts(kafka_opts: str, path: str | None) -> None:
-    """The last one counts, as in a JVM."""
+    """The last option counts, as in a JVM."""
     assert jvm_login_file(kafka_opts) == ({} if path is None else {"java.security.auth.login.config": path})
 
 

@@ -1,4 +1,4 @@
-"""Requests to ``kafka-zk up`` that cannot be done are refused: an exception would end the cluster."""
+"""Requests to ``kafka-zk up`` that cannot be carried out are refused: an exception would end the cluster."""
 
 from collections.abc import Mapping
 from pathlib import Path

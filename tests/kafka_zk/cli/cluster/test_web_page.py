@@ -1,4 +1,4 @@
-"""The page of an ``up`` is its child; what that writes is for its user only."""
+"""The web page of ``up`` is a child process; only its user can read its log."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from kafka_zk.embedded.process import ChildProcess
 
 
 def test_its_log_which_has_the_token_is_for_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where another's file or a link was there before, and whatever the umask is."""
+    """This holds if another file or a link was there before, and whatever the umask."""
     data_dir, elsewhere = tmp_path / "cluster", tmp_path / "elsewhere"
 
     def start(process: ChildProcess) -> None:

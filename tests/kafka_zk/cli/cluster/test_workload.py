@@ -1,4 +1,4 @@
-"""Which producers a ``kafka-zk up`` lets run."""
+"""The producers that ``kafka-zk up`` runs."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ class _Process:
         self.alive, self.exit_code = False, 0
 
     def terminate(self) -> None:
-        """It goes on for a while."""
+        """The producer continues for some time."""
 
     def describe_end(self) -> str:
         return "it ended"

@@ -1,4 +1,4 @@
-"""``kafka-zk zookeeper`` says where it listens."""
+"""``kafka-zk zookeeper`` prints its address."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ Started = list[list[str]]
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """The commands that this process would have become."""
+    """The commands that would have replaced this process."""
     commands: Started = []
     monkeypatch.setattr(os, "execve", lambda path, command, environ: commands.append(command))
     return commands
@@ -46,7 +46,7 @@ def test_a_zoo_cfg_means_what_it_means_to_zookeeper_and_that_is_said(
 
 @pytest.mark.integration
 def test_a_start_says_nothing_of_classes_that_are_not_there(tmp_path: Path) -> None:
-    """With nothing about the admin server in zoo.cfg, as of most."""
+    """Like most, this zoo.cfg has no admin server settings."""
     server = EmbeddedZooKeeper(tmp_path)
     settings = server._settings()
     settings.pop("admin.enableServer", None)

@@ -1,4 +1,4 @@
-"""Which offsets are copied from one side to the other, and why the others are not."""
+"""Which offsets are copied from one side to the other, and why others are not."""
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
@@ -58,14 +58,14 @@ def test_no_offset_goes_back_and_a_second_time_copies_nothing(
 
 
 class Side:
-    """The group ``g`` on one side; ``live`` is what is raised for its members."""
+    """The group ``g`` on one side; ``live``: the error that live members cause."""
 
     def __init__(self, kind: GroupKind, offsets: Mapping[TopicPartition, int] | None) -> None:
         self.kind = kind
         self.group = None if offsets is None else dict(offsets)
         self.live: Exception | None = None
-        self.early: dict[TopicPartition, int] = {}  # what somebody writes after the offsets were read first
-        self.intruder: dict[TopicPartition, int] = {}  # and what after the versions were read
+        self.early: dict[TopicPartition, int] = {}  # another client writes these after the first read of the offsets
+        self.intruder: dict[TopicPartition, int] = {}  # and these after the versions were read
         self.of_earlier_topics: set[TopicPartition] = set()
 
     def names(self) -> Collection[str]:
@@ -97,7 +97,7 @@ class Side:
 
 
 class Brokers:
-    """They have all of TPS but the last."""
+    """Brokers that have all partitions of TPS except the last."""
 
     @contextlib.contextmanager
     def asked(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The records of a group reach their writer up to a limit, or until there are none."""
+"""The records of a group reach their writer up to a limit, or until there are no more."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ _COMMON: dict[str, Any] = {
 
 
 class _Consumer:
-    """Has two records, then none."""
+    """A consumer with two records."""
 
     def __init__(self) -> None:
         self._left = ["a", "b"]

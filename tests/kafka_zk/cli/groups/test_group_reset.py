@@ -1,4 +1,4 @@
-"""Which offsets a reset gives, and which partitions it is about."""
+"""The offsets that a reset computes, and the partitions that it covers."""
 
 from typing import Any, ClassVar
 
@@ -13,12 +13,14 @@ ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Brokers:
-    """Logs from 10 to 100 and from 0 to 50; records at or after time 7 begin at 20, the second log has none."""
+    """Logs from 10 to 100 and from 0 to 50; records from timestamp 7 on begin at 20 in the first log, the second has
+    none.
+    """
 
     offsets: ClassVar = {EARLIEST: {ONE: 10, TWO: 0}, LATEST: {ONE: 100, TWO: 50}, 7: {ONE: 20, TWO: -1}}
 
     def list_offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        answered = reversed(wanted.items())  # brokers answer in any order
+        answered = reversed(wanted.items())  # responses come in any order
         return {tp: ListedOffset(self.offsets[spec][tp], -1, -1) for tp, spec in answered}
 
 

@@ -1,4 +1,4 @@
-"""What the servers say about their connections, and what is not checked when they do not."""
+"""The servers' reports about their connections, and which checks are skipped without them."""
 
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ def strangers(
     monkeypatch: pytest.MonkeyPatch, answer: object, servers: str = SERVERS, cluster: ClusterFacts | None = None,
     **client: Any,
 ) -> Fact[Examples]:  # fmt: skip
-    """By default, the controller is at 127.0.0.1."""
+    """Run the check. By default, the controller is at 127.0.0.1."""
 
     def ask(word: str, port: int, host: str) -> str:
         assert (word, port) == ("cons", 2181)

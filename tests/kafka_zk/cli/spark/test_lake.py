@@ -1,4 +1,4 @@
-"""``kafka-zk lake`` as far as it goes without Spark."""
+"""``kafka-zk lake`` up to the point where it needs Spark."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""examples/schedulers, without Airflow and Dagster: stand-ins take what the examples give them."""
+"""examples/schedulers without Airflow and Dagster, which stand-ins replace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOLDER = ROOT / "examples" / "schedulers"
 
 
 def accepted(words: list[str]) -> dict[str, Any]:
-    """The options as ``kafka-zk extract`` reads them. Raises UsageError."""
+    """The options as ``kafka-zk extract`` parses them. Raises UsageError."""
     assert words[:2] == ["kafka-zk", "extract"]
     return command.make_context("extract", words[2:]).params
 
@@ -57,7 +57,7 @@ class RetryRequested(Exception):
 
 @pytest.fixture
 def flights(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """``flights(exit_code, stdout)``: what the asset returns when the command has ended so."""
+    """``flights(exit_code, stdout)``: the asset's result after the command ended like this."""
     stand_in(
         monkeypatch, "dagster", asset=lambda function: function, AssetExecutionContext=object, Failure=Failure,
         RetryRequested=RetryRequested, MaterializeResult=lambda metadata: metadata,

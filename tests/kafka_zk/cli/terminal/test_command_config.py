@@ -27,7 +27,7 @@ def broker(files: Files) -> Iterator[SecureBroker]:
 
 
 def write(folder: Path, files: Files, **changed: str) -> str:
-    """A file for Kafka's own tools; ``_`` stands for ``.``."""
+    """Write a file as for Kafka's own tools; ``_`` stands for ``.``."""
     keys = {
         "bootstrap.servers": "elsewhere:9092",
         "acks": "all",

@@ -1,4 +1,4 @@
-"""Where a new password comes from, and which ones are refused; on a terminal: test_user_commands.py."""
+"""The sources of a new password, and which passwords are refused; on a terminal: test_user_commands.py."""
 
 import io
 import sys
@@ -12,7 +12,7 @@ from kafka_zk.cli.terminal.new_password import read_new_password
 
 
 def given(monkeypatch: pytest.MonkeyPatch, folder: Path, data: bytes) -> str:
-    """The password that is read from this stdin."""
+    """The password read from this stdin."""
     path = folder / "stdin"
     path.write_bytes(data)
     with path.open(encoding="utf-8") as stdin:
@@ -21,7 +21,7 @@ def given(monkeypatch: pytest.MonkeyPatch, folder: Path, data: bytes) -> str:
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, *answers: str) -> str:
-    """The password of a person who types these answers to the prompts."""
+    """The password of a user who types these answers at the prompts."""
     left = list(answers)
 
     def prompt(text: str, **options: object) -> str:

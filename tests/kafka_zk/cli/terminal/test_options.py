@@ -1,4 +1,4 @@
-"""``--bootstrap-server`` and its environment variable take what Kafka's tools take."""
+"""``--bootstrap-server`` and its environment variable accept what Kafka's tools accept."""
 
 import click
 import pytest
@@ -41,7 +41,7 @@ def test_the_variable_is_read_alike() -> None:
     [("h", "'h' is not host:port"), ("SSL://h:1", "'SSL://h:1' contradicts"), (",", "at least one host:port")],
 )
 def test_what_cannot_be_used_is_refused_at_the_start(command: click.Command, given: str, complaint: str) -> None:
-    """As a mistake on the command line, with exit code 2."""
+    """The error is a usage error with exit code 2."""
     done = CliRunner().invoke(command, ["--bootstrap-server", given])
     assert done.exit_code == 2
     assert complaint in done.stderr

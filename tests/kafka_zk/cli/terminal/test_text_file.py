@@ -1,4 +1,4 @@
-"""Files that are no text are refused in one sentence, before anything is connected."""
+"""Files that are not text are refused in one sentence, before the command connects to a server."""
 
 from pathlib import Path
 

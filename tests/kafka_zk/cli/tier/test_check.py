@@ -1,4 +1,4 @@
-"""What ``tier check`` shows, with a reader of facts that asks no broker."""
+"""The output of ``tier check``, with a reader of facts that needs no broker."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ LAYOUT = LocalTieredStorageLayout()
 
 
 class Looks:
-    """Each look returns the next facts. Every segment has ten offsets; ``lost``: those without objects."""
+    """A reader whose looks return the next facts. Every segment has ten offsets; ``lost``: segments without objects."""
 
     def __init__(self, *looks: tuple[int, range]) -> None:
         self._looks = [self._facts(count, lost) for count, lost in looks]
@@ -67,7 +67,9 @@ def test_clean_tier_needs_one_look(check: Any) -> None:
 
 
 def test_only_what_two_looks_find_is_wrong(check: Any) -> None:
-    """One segment was deleted between two requests of the first look, another in the second."""
+    """Only problems found by both looks count: one segment was deleted between two requests of the first look, another
+    one in the second.
+    """
     assert check(Looks((3, range(1)), (3, range(1, 2))))[0] == 0
     code, shown = check(Looks((3, range(2)), (3, range(1, 3))))
     assert code == 1
@@ -75,7 +77,7 @@ def test_only_what_two_looks_find_is_wrong(check: Any) -> None:
 
 
 def test_many_problems_are_counted_and_listed_as_json(check: Any) -> None:
-    """Of a wrong address, all objects are missing."""
+    """With a wrong address, all objects are missing."""
     lost = (100, range(100))
     code, shown = check(Looks(lost, lost))
     assert code == 1

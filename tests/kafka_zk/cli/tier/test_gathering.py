@@ -1,4 +1,4 @@
-"""Which facts ``tier check`` reads from brokers and a bucket that change meanwhile, or do not answer everything."""
+"""The facts that ``tier check`` reads from brokers and a bucket, which may change or refuse some requests."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -43,10 +43,10 @@ def finished(*segments: RemoteLogSegmentMetadata) -> list[RemoteLogRecord]:
 
 
 class Cluster:
-    """As BlockingAdmin and BlockingReader: topics ``t`` with two partitions, and ``other`` with one.
+    """Stands for BlockingAdmin and BlockingReader: topics ``t`` with two partitions, and ``other`` with one.
 
-    Each reading of the metadata returns the next of ``records``. ``refused``: topics whose configuration is secret.
-    ``leaderless``: partitions.
+    Each reading of the metadata returns the next of ``records``. ``refused``: topics whose configuration may not be
+    read. ``leaderless``: partitions without a leader.
     """
 
     def __init__(self, *records: Sequence[Any]) -> None:
@@ -101,7 +101,7 @@ class Cluster:
 
 
 class Store(FolderStore):
-    """Notes what is listed."""
+    """A store that records the prefixes that are listed."""
 
     def __init__(self, root: Path, layout: Layout, *segments: RemoteLogSegmentMetadata) -> None:
         super().__init__(str(root))
@@ -119,7 +119,7 @@ class Store(FolderStore):
 
 @pytest.fixture(autouse=True)
 def decoded_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records are given as decoded ones, or as bytes."""
+    """Whether records are decoded already, or are bytes."""
 
     def decode(value: Any) -> RemoteLogRecord:
         return decode_remote_log_record(value) if isinstance(value, bytes) else value
@@ -129,7 +129,7 @@ def decoded_already(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Returns some looks at a cluster and a store."""
+    """Returns a number of looks at a cluster and a store."""
 
     def command(cluster: Cluster, store: Store, layout: Layout, *wanted: str, count: int = 1) -> list[TierFacts]:
         join(monkeypatch, cluster)
@@ -156,7 +156,7 @@ def test_segment_that_appears_in_the_bucket_first_is_no_orphan(looks: Any, tmp_p
 
 
 def test_object_that_is_listed_before_its_copy_is_finished_is_not_missing(looks: Any, tmp_path: Path) -> None:
-    """Metadata that are newer than the objects explain orphans, and nothing else."""
+    """Metadata that are newer than the objects may only explain orphans."""
     cluster = Cluster([], finished(FIRST))
     [facts] = looks(cluster, Store(tmp_path, LOCAL), LOCAL)
     assert examine(facts).findings == []
@@ -185,7 +185,7 @@ def test_topic_whose_configuration_is_refused_spoils_no_other(looks: Any, tmp_pa
 def test_what_is_refused_is_not_checked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, and both reasons."""
+    """The exit code is 2, and both reasons are reported."""
     cluster = Cluster(finished(FIRST, SECOND, FOREIGN))
     cluster.leaderless.add(TopicPartition("t", 1))
     cluster.refused.add("other")
@@ -214,13 +214,13 @@ def test_manifest_that_is_too_large_is_a_finding_of_its_segment(looks: Any, tmp_
 
 @pytest.mark.parametrize("layout", [LOCAL, AivenLayout("")])
 def test_topic_without_metadata_has_orphans(looks: Any, tmp_path: Path, layout: Layout) -> None:
-    """Its records were lost, the cluster still has the topic."""
+    """Its records were lost, but the cluster still has the topic."""
     [facts] = looks(Cluster(), Store(tmp_path, layout, FIRST, FOREIGN), layout, "t")
     assert [(each.kind, each.topic) for each in examine(facts).findings] == [(Kind.ORPHAN, "t")]
 
 
 def test_only_the_part_of_the_wanted_topics_is_read(looks: Any, tmp_path: Path) -> None:
-    """Of the bucket, and of the metadata."""
+    """This holds for the bucket and for the metadata."""
     layout = AivenLayout("p-")
     store = Store(tmp_path, layout, FIRST, FOREIGN)
     cluster = Cluster(finished(FIRST, FOREIGN))

@@ -1,4 +1,4 @@
-"""Configurations of several topics, of which one is refused."""
+"""Configurations of several topics, one of which is refused."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -18,7 +18,7 @@ _Result = _Response.DescribeConfigsResult
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
-    """Its brokers do not let it describe the topic "secret"."""
+    """An admin client that may not describe the topic "secret"."""
 
     async def answer(broker_id: int | None, api_key: ApiKey, message: Any) -> Any:
         results = []

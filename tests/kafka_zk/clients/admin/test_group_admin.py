@@ -1,4 +1,4 @@
-"""Groups are asked of their coordinators, wherever they move, for a bounded time; refusals keep Kafka's code."""
+"""Requests go to each group's coordinator, wherever it moves, for a bounded time; refusals keep Kafka's code."""
 
 import struct
 from collections.abc import Coroutine
@@ -48,7 +48,7 @@ def assignment(*partitions: int) -> bytes:
 
 
 def test_groups_of_all_brokers_are_listed_and_described(world: World) -> None:
-    """Each by its own coordinator; a group that nobody knows is Dead."""
+    """Each group is described by its own coordinator; an unknown group is Dead."""
     world.brokers.groups["g"] = FakeGroup(1, "Stable", {"m": assignment(1, 0), "odd": b"?"}, {ONE: 5})
     assert list(world.result(world.admin.groups.list_groups())) == ["g", "h"]
     described = world.result(world.admin.groups.describe_groups(["h", "g", "nobody"]))
@@ -57,7 +57,7 @@ def test_groups_of_all_brokers_are_listed_and_described(world: World) -> None:
         MemberDescription("m", None, "c", "/1.2.3.4", (ONE, TWO)),
         MemberDescription("odd", None, "c", "/1.2.3.4", ()),
     )
-    assert world.clock.seconds() < CONFIG.retry_backoff_ms / 1000  # nothing was asked twice
+    assert world.clock.seconds() < CONFIG.retry_backoff_ms / 1000  # no request was repeated
 
 
 def test_offsets_are_read_written_and_forgotten(world: World) -> None:
@@ -68,7 +68,7 @@ def test_offsets_are_read_written_and_forgotten(world: World) -> None:
     world.brokers.groups["i"] = FakeGroup()
     by_group = {"i": {}, "h": {ONE: CommittedOffset(1)}, "g": {ONE: CommittedOffset(5), TWO: CommittedOffset(7)}}
     assert world.result(groups.committed_by(["i", "h", "g"])) == by_group
-    assert world.clock.seconds() < CONFIG.retry_backoff_ms / 1000  # nothing was asked twice
+    assert world.clock.seconds() < CONFIG.retry_backoff_ms / 1000  # no request was repeated
     del world.brokers.groups["i"]
     world.result(groups.commit("g", {ONE: CommittedOffset(6)}))
     world.result(groups.delete_offsets("g", [TWO]))
@@ -80,7 +80,7 @@ def test_offsets_are_read_written_and_forgotten(world: World) -> None:
 
 
 def test_listing_asks_for_no_coordinator(world: World) -> None:
-    """Looking for one would create the topic in which groups are kept."""
+    """Finding a coordinator would create the offsets topic."""
     world.result(world.admin.groups.list_groups())
     assert ApiKey.FIND_COORDINATOR not in {api_key for _, api_key in world.brokers.seen}
 
@@ -125,7 +125,7 @@ def test_it_is_asked_for_a_bounded_time(api_key: ApiKey) -> None:
 
 
 def test_a_cluster_whose_brokers_are_not_known_yet_is_asked_again() -> None:
-    """As right after its start: the coordinator does not know its groups for a moment."""
+    """Right after its start, the coordinator does not know its groups for a moment."""
     world = World()
     brokers, world.brokers.node_ids = world.brokers.node_ids, []
     connect = world.brokers.connect
@@ -154,20 +154,20 @@ def test_what_waiting_does_not_cure_is_told_at_once() -> None:
 
 
 def test_a_group_whose_coordinator_dies_is_found_at_the_next_one() -> None:
-    """Only what is still open is asked again."""
+    """Only groups without a response are requested again."""
     world = World()
     world.result(world.admin.groups.describe_groups(["g", "h"]))
     world.brokers.stop(1)
     world.brokers.groups["g"].coordinator = 0
     world.brokers.seen.clear()
     assert list(world.result(world.admin.groups.describe_groups(["g", "h"]))) == ["g", "h"]
-    world.brokers.groups["h"].coordinator = 1  # the broker is down: nobody can answer
+    world.brokers.groups["h"].coordinator = 1  # the broker is down, so no coordinator can respond
     with pytest.raises(KafkaTimeoutError, match="coordinator of group h "):
         world.result(world.admin.groups.describe_groups(["g", "h"]))
 
 
 def test_offsets_of_a_group_with_members_are_left_alone() -> None:
-    """The coordinator takes us for a member that it does not know."""
+    """The coordinator takes the client for a member that it does not know."""
     world = World()
     world.brokers.groups["g"].members["m"] = b""
     with pytest.raises(BrokerError) as raised:

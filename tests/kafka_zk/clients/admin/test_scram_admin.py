@@ -1,4 +1,4 @@
-"""Users of SCRAM through brokers: what is sent, and what becomes of the answers."""
+"""SCRAM users through brokers: the requests, and the handling of responses."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -19,7 +19,9 @@ PASSWORD = SaltedPassword("SCRAM-SHA-512", b"salted", b"salt", 8192)
 
 
 class Brokers:
-    """Give one answer, and keep the requests; ``asked_controller``: the APIs of those to the controller."""
+    """Brokers that return one response and keep the requests; ``asked_controller``: the APIs of requests to the
+    controller.
+    """
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer

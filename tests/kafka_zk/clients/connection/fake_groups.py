@@ -14,7 +14,7 @@ GROUP_APIS = (
     ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE,
 )  # fmt: skip
 OLDEST = {ApiKey.FIND_COORDINATOR: 1, ApiKey.OFFSET_FETCH: 2, ApiKey.OFFSET_COMMIT: 2}
-"""Versions that brokers of 0.11 have; 0 of the other APIs."""
+"""The versions of 0.11 brokers; other APIs have version 0."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class FakeGroup:
 
 @dataclass
 class FakeGroups(FakeCluster):
-    """``is_old``: the brokers speak the oldest versions. ``errors`` come before anything is done."""
+    """``is_old``: the brokers speak the oldest versions. ``errors`` are returned before a request is carried out."""
 
     groups: dict[str, FakeGroup] = field(default_factory=dict)
     is_old: bool = False

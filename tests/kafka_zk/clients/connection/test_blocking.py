@@ -1,4 +1,4 @@
-"""How a blocking class passes calls on, and that each offers what its client does."""
+"""How a blocking class forwards calls, and that each offers the methods of its client."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from kafka_zk.clients.connection.blocking import BlockingClient, BlockingContext
 ONLY_ON_THE_REACTOR = {
     "batches", "leave", "ready", "send_all", "send_nowait", "not_taken", "wait_for", "check_begun", "begun_count",
 }  # fmt: skip
-"""What iterators stand for, and what other parts of the client call."""
+"""The methods that iterators replace, and those that other parts of the client call."""
 
 
 class Client:
-    """Notes what it is asked."""
+    """A client that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -55,7 +55,7 @@ class Client:
 
 
 class Thread:
-    """Runs what it is given at once."""
+    """A thread that runs each call immediately."""
 
     def call(self, function: Any, *args: Any) -> Any:
         outcome: list[Any] = []

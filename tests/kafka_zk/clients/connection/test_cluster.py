@@ -1,4 +1,4 @@
-"""Metadata are kept fresh, connections shared, and failures said in one sentence."""
+"""Metadata stay fresh, connections are shared, and failures are one sentence."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_topic_is_found_through_the_second_address(clock: Clock, brokers: FakeCl
 
 
 def test_a_broker_that_knows_nobody_yet_is_passed_over(clock: Clock, brokers: FakeCluster) -> None:
-    """The controller was killed and has just started again: its metadata are empty, those of others are not."""
+    """The controller has just been restarted, so its metadata are empty; those of other brokers are not."""
     admin = Admin(clock, CONFIG, connect=brokers.connect)
     assert finish(clock, run(admin.list_topics())) == ["t"]
     brokers.untold.add(0)
@@ -69,14 +69,14 @@ def test_nobody_there_is_one_sentence_naming_all_addresses(
 
 
 def test_refreshes_at_the_same_time_share_one_fetch(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
-    """A refresh that waits behind another one gets a fetch that began after it was asked for, shared by a crowd."""
+    """A refresh during another one waits for a second fetch, which begins later and is shared by all that wait."""
     finish(clock, gatherResults([run(cluster.refresh()) for _ in range(2000)]))
     assert [key for _, key in brokers.seen].count(ApiKey.METADATA) == 2
     assert brokers.connect_count == 1
 
 
 def test_missing_topic_times_out_and_says_why(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
-    """It is looked for until the time is over."""
+    """The client looks for the topic until the timeout."""
     waiting = run(cluster.topic("missing", 1_000))
     with pytest.raises(KafkaTimeoutError, match=r"missing not in the metadata after 1000 ms.*UNKNOWN_TOPIC"):
         finish(clock, waiting)
@@ -99,7 +99,7 @@ def test_illegal_topic_fails_at_once(clock: Clock, brokers: FakeCluster, cluster
 
 
 def test_metadata_are_fetched_again_when_they_are_old(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
-    """metadata.max.age.ms brings a leader change that nobody told us of."""
+    """metadata.max.age.ms detects a leader change without an error."""
     finish(clock, run(cluster.topic("t", 1_000)))
     brokers.move(TopicPartition("t", 0), 1)
     advance(clock, 5.1)
@@ -107,7 +107,7 @@ def test_metadata_are_fetched_again_when_they_are_old(clock: Clock, brokers: Fak
 
 
 def test_a_requested_update_goes_on_until_it_succeeds(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
-    """While all brokers are down it is tried again and again; then the news are there."""
+    """The update is retried while all brokers are down, and then brings the new leader."""
     finish(clock, run(cluster.topic("t", 1_000)))
     brokers.stop(0)
     brokers.stop(1)
@@ -144,7 +144,7 @@ def test_one_connection_per_purpose(clock: Clock, brokers: FakeCluster, cluster:
 
 
 def test_closing_fails_those_who_wait_for_a_connection(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
-    """Nobody is left hanging, and no timer either."""
+    """The waiting request fails, and no timer is left."""
     finish(clock, run(cluster.topic("t", 1_000)))
     waiting: Deferred[object] = run(cluster.connection(1, "new"))
     run(cluster.close())
@@ -155,7 +155,7 @@ def test_closing_fails_those_who_wait_for_a_connection(clock: Clock, brokers: Fa
 
 
 def test_a_refused_topic_carries_the_brokers_words(clock: Clock, brokers: FakeCluster) -> None:
-    """The admin client raises Kafka's code with the broker's sentence; others of the request are made."""
+    """The admin client raises Kafka's code with the broker's message; the other topics of the request are created."""
     admin = Admin(clock, CONFIG, connect=brokers.connect)
     assert finish(clock, run(admin.create_topic("new", 3, 1))).partitions == 3
     with pytest.raises(BrokerError, match=r"creating topic t: TOPIC_ALREADY_EXISTS \(it is there\)"):
@@ -164,7 +164,7 @@ def test_a_refused_topic_carries_the_brokers_words(clock: Clock, brokers: FakeCl
 
 
 def test_creating_follows_the_controller(clock: Clock, brokers: FakeCluster) -> None:
-    """NOT_CONTROLLER means: fetch the metadata and ask again."""
+    """After NOT_CONTROLLER the client fetches the metadata and repeats the request."""
     admin = Admin(clock, CONFIG, connect=brokers.connect)
     brokers.errors.append((ApiKey.CREATE_TOPICS, ErrorCode.NOT_CONTROLLER))
     assert finish(clock, run(admin.create_topic("new", 1, 1))).name == "new"
@@ -172,7 +172,7 @@ def test_creating_follows_the_controller(clock: Clock, brokers: FakeCluster) -> 
 
 
 def admin_whose_controller_fails(clock: Clock, brokers: FakeCluster, failures: list[Exception]) -> Admin:
-    """Connecting to broker 0, the controller that broker 1 names, fails with these."""
+    """An admin client whose connections to broker 0, the controller in broker 1's metadata, fail with these errors."""
 
     async def connect(reactor: Clock, host: str, *where: Any, **settings: Any) -> Any:
         if host == "b0" and failures:
@@ -183,7 +183,7 @@ def admin_whose_controller_fails(clock: Clock, brokers: FakeCluster, failures: l
 
 
 def test_a_controller_that_has_just_died_is_waited_for(clock: Clock, brokers: FakeCluster) -> None:
-    """The others still name it, and it cannot be reached, until another one is elected."""
+    """The other brokers still name the dead controller until another one is elected."""
     failures = [ConnectionRefusedError(), ConnectionLost(), RequestTimedOut(), DNSLookupError(), OSError()]
     admin = admin_whose_controller_fails(clock, brokers, failures)
     assert finish(clock, run(admin.create_topic("new", 1, 1))).name == "new"
@@ -212,7 +212,7 @@ def test_a_request_that_is_cancelled_tries_no_other_broker(
 def test_a_closed_cluster_does_not_say_that_brokers_are_missing(
     clock: Clock, brokers: FakeCluster, cluster: Cluster
 ) -> None:
-    """NoBrokersAvailable would be a reason to try again."""
+    """NoBrokersAvailable would suggest a retry."""
     finish(clock, run(cluster.close()))
     with pytest.raises(ClientClosed):
         finish(clock, run(cluster.refresh()))

@@ -1,4 +1,4 @@
-"""Configuration keys are Kafka's, values are checked when given."""
+"""Configuration keys are Kafka's, and values are checked immediately."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_both_spellings_and_strings_are_taken() -> None:
     ],
 )
 def test_bad_configuration_names_key_and_what_is_allowed(properties: dict[str, object], said: str) -> None:
-    """One sentence says which key is wrong and what it may be."""
+    """One sentence names the key and its allowed values."""
     with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
         ProducerConfig.from_properties(properties)
 
@@ -53,12 +53,14 @@ def test_bad_configuration_names_key_and_what_is_allowed(properties: dict[str, o
     ],
 )
 def test_idempotence_is_on_unless_something_forbids_it(options: dict[str, object], idempotent: bool) -> None:
-    """As Java's default: acks, retries and requests in flight may switch it off."""
+    """As in Java, acks, retries and requests in flight may turn the default off."""
     assert ProducerConfig.from_properties(options).idempotent is idempotent
 
 
 def test_addresses() -> None:
-    """Lists, strings with spaces and trailing commas, IPv6, and listener names in front, as Kafka's clients take."""
+    """Addresses may be lists, strings with spaces and trailing commas, IPv6, and have listener names, as Kafka's
+    clients accept.
+    """
     assert parse_bootstrap_servers("a:1, [::1]:2,") == (("a", 1), ("::1", 2))
     assert parse_bootstrap_servers(" ,PLAINTEXT://a.b-c_d:1 ,, EXTERNAL://[::1]:2 ,") == (("a.b-c_d", 1), ("::1", 2))
     assert parse_bootstrap_servers(["plaintext://a:1, b:2,", "c:3"]) == (("a", 1), ("b", 2), ("c", 3))

@@ -1,4 +1,4 @@
-"""Connections to brokers: what a client leaves behind when it is closed."""
+"""Connections to brokers: what a closed client leaves behind."""
 
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from kafka_zk.network.client import connect
 
 
 class Transport:
-    """To a broker that takes the connection and never says a word."""
+    """A transport to a broker that accepts the connection and never responds."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -33,7 +33,7 @@ class Transport:
 
 
 class Connector:
-    """Connects when it is told to."""
+    """A connector that connects when the test says so."""
 
     def __init__(self) -> None:
         self.transport = Transport()
@@ -55,7 +55,7 @@ def opening(clock: Clock, connector: Connector) -> tuple[Connections, Deferred[A
 
 
 def test_a_client_that_is_closed_drops_a_connection_whose_versions_it_waits_for() -> None:
-    """Found by the simulator: a frozen broker cost the socket and its timer until the request timed out."""
+    """The simulator found this: a frozen broker kept the socket and its timer until the request timed out."""
     clock, connector = Clock(), Connector()
     connections, wanted = opening(clock, connector)
     connector.succeed()

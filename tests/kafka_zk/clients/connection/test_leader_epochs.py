@@ -1,4 +1,4 @@
-"""The leader epochs that a walk from the newest one back finds."""
+"""The leader epochs that a walk back from the newest one finds."""
 
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -22,7 +22,9 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Leader:
-    """Answers as LeaderEpochFileCache.endOffsetFor of 3.9 does. ``epochs``: (epoch, start offset) of every log."""
+    """A leader that responds like LeaderEpochFileCache.endOffsetFor of 3.9. ``epochs``: (epoch, start offset) of every
+    log.
+    """
 
     def __init__(self, epochs: list[tuple[int, int]], end: int, newest: int | None = None) -> None:
         self.epochs, self.end = epochs, end
@@ -81,7 +83,7 @@ def test_all_epochs_of_a_short_log_are_found() -> None:
 
 
 def test_walk_ends_at_the_wanted_offset() -> None:
-    """Older epochs are not asked for."""
+    """Older epochs are not requested."""
     leader = Leader([(epoch, 10 * epoch) for epoch in range(100)], 1000)
     assert leader.ask(p0=975)[T0] == LeaderEpochs(((97, 970), (98, 980), (99, 990)))
     assert leader.request_count == 4
@@ -92,7 +94,7 @@ def test_walk_ends_at_the_wanted_offset() -> None:
     st.integers(0, 80),
 )  # fmt: skip
 def test_found_epochs_are_those_of_the_log(steps: list[tuple[int, int]], first: int, wanted: int) -> None:
-    """Also if epochs were skipped, or the log begins later: each offset from the wanted one has its epoch."""
+    """Epochs may be skipped, and the log may begin later: each offset from the wanted one on has its epoch."""
     epochs, epoch, start = [], first, 0
     for epoch_step, size in steps:
         epochs.append((epoch, start))

@@ -1,4 +1,4 @@
-"""Offsets from each leader that can be asked, and errors for the other partitions."""
+"""Offsets from each leader that can be reached, and errors for the other partitions."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ FOUND = ListedOffset(0, -1, 0)
 
 
 def tried(brokers: FakeCluster, spec: int = EARLIEST) -> tuple[dict[TopicPartition, Any], float]:
-    """Codes of errors, else what was found; and the seconds that it took."""
+    """For each partition the error code, or the result; and the seconds it took."""
     admin = Admin(brokers.clock, bootstrap_servers="b0:9092", connect=brokers.connect)
     finish(brokers.clock, run(admin.describe_cluster()))
     began_s = brokers.clock.seconds()
@@ -27,7 +27,7 @@ def tried(brokers: FakeCluster, spec: int = EARLIEST) -> tuple[dict[TopicPartiti
 
 
 def test_partition_without_leader_does_not_delay_the_others() -> None:
-    """No leader in the metadata, and one that cannot be reached."""
+    """One partition has no leader in the metadata, another one's leader cannot be reached."""
     brokers = FakeCluster(Clock(), {"t": [0, -1, 1]})
     assert tried(brokers) == ({T0: FOUND, T1: ErrorCode.LEADER_NOT_AVAILABLE, T2: FOUND}, 0.002)
     brokers = FakeCluster(Clock(), {"t": [0, 0, 1]})
@@ -36,7 +36,7 @@ def test_partition_without_leader_does_not_delay_the_others() -> None:
 
 
 def test_error_of_a_broker_is_that_of_its_partitions() -> None:
-    """One leader refuses, or is too old for the first local offset."""
+    """One leader refuses the request, or is too old for the first local offset."""
     brokers = FakeCluster(Clock(), {"t": [0, 1, 1]}, errors=[(2, ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
     refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert tried(brokers)[0] == {T0: refused, T1: FOUND, T2: FOUND}

@@ -1,4 +1,4 @@
-"""A snapshot of metadata is merged by topic and never goes back in leader epoch."""
+"""A metadata snapshot is updated topic by topic, and no leader epoch ever decreases."""
 
 from typing import Any
 from uuid import UUID
@@ -37,7 +37,7 @@ def response(
 
 
 def part(answer: Any, numbers: list[int]) -> Any:
-    """The same with these partitions only."""
+    """The same response with these partitions only."""
     (topic,) = answer.topics
     topic.partitions = [each for each in topic.partitions if each.partition_index in numbers]
     return answer
@@ -48,7 +48,7 @@ def leaders(seen: ClusterMetadata) -> list[int]:
 
 
 def test_older_leader_epoch_is_not_believed() -> None:
-    """An answer of a broker that lags does not bring the old leader back; a newer epoch wins."""
+    """The response of a broker that lags does not restore the old leader; a newer epoch wins."""
     first = ClusterMetadata().updated(response(1, 5), ["t"])
     assert first.updated(response(0, 4), ["t"]).leader_id(TP) == 1
     assert first.updated(response(0, 6), ["t"]).leader_id(TP) == 0
@@ -61,7 +61,7 @@ def test_new_topic_of_the_same_name_starts_again() -> None:
 
 
 def test_a_topic_does_not_get_fewer_partitions() -> None:
-    """A broker that has just registered may know a part of them; another topic of that name may have fewer."""
+    """A broker that has just registered may know only some partitions; another topic of that name may have fewer."""
     first = ClusterMetadata().updated(response(1, 5, count=3), ["t"])
     assert leaders(first.updated(response(0, 6, count=1), ["t"])) == [0, 1, 1]
     assert len(first.updated(response(0, 0, topic_id=2), ["t"]).topics["t"].partitions) == 1
@@ -69,7 +69,7 @@ def test_a_topic_does_not_get_fewer_partitions() -> None:
 
 
 def test_the_partitions_of_a_part_need_not_be_the_first_ones() -> None:
-    """What is known fills the holes; behind one that stays nothing can be addressed by index."""
+    """Known partitions fill the holes; partitions behind a hole that remains cannot be addressed by index."""
     first = ClusterMetadata().updated(response(1, 5, count=3), ["t"])
     assert leaders(first.updated(part(response(0, 6, count=6), [1, 3, 5]), ["t"])) == [1, 0, 1, 0]
     assert leaders(ClusterMetadata().updated(part(response(0, 6, count=4), [0, 2, 3]), ["t"])) == [0]
@@ -83,27 +83,27 @@ def test_without_ids_a_topic_made_anew_may_have_fewer_partitions() -> None:
 
 @pytest.mark.parametrize(("epoch_before", "epoch", "leader"), [(0, 0, 1), (5, 5, 1), (5, 4, 0), (-1, -1, 1)])
 def test_without_ids_partitions_that_are_no_longer_told_are_gone(epoch_before: int, epoch: int, leader: int) -> None:
-    """If the topic was recreated, nothing else would ever remove them. A leader with an older epoch counts less."""
+    """If the topic was recreated, nothing else would remove them. A leader with an older epoch is ignored."""
     first = ClusterMetadata().updated(response(1, epoch_before, topic_id=0, count=6), ["t"])
     assert leaders(first.updated(response(leader, epoch, topic_id=0, count=3), ["t"])) == [1] * 3
 
 
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_without_ids_a_part_has_leader_epochs_as_high_as_before(epoch: int) -> None:
-    """It is told first after an election, of which another broker may have told before."""
+    """After an election a broker sends the partition first, and another broker may have sent it before."""
     first = ClusterMetadata().updated(response(1, 5, topic_id=0, count=3), ["t"])
     assert leaders(first.updated(part(response(0, epoch, topic_id=0, count=3), [1]), ["t"])) == [1, 0, 1]
 
 
 def test_topics_not_asked_for_are_kept_and_missing_ones_dropped() -> None:
-    """What was asked for and is not in the answer is gone; everything else stays."""
+    """A requested topic that is missing in the response is removed; all others stay."""
     both = ClusterMetadata().updated(response(1, 0), ["t"]).updated(response(1, 0, name="u"), ["u"])
     assert set(both.topics) == {"t", "u"}
     assert set(both.updated(response(1, 0), ["t", "u"]).topics) == {"t"}
 
 
 def test_a_leader_that_is_no_live_broker_is_none() -> None:
-    """Leader -1, or one that is not among the brokers, cannot be asked."""
+    """The leader is -1, or is not among the brokers, so it cannot receive requests."""
     seen = ClusterMetadata().updated(response(7, 0), ["t"])
     assert seen.leader_id(TP) is None
     assert seen.topics["t"].available == ()
@@ -111,7 +111,7 @@ def test_a_leader_that_is_no_live_broker_is_none() -> None:
 
 
 def test_a_topic_with_an_error_is_not_usable() -> None:
-    """``topic`` gives usable topics only; the error stays readable in ``topics``."""
+    """``topic`` returns usable topics only; the error can be read in ``topics``."""
     seen = ClusterMetadata().updated(response(0, 0, error_code=3), ["t"])
     assert seen.topic("t") is None
     assert seen.topics["t"].error_code == 3
@@ -131,4 +131,4 @@ def test_a_named_leader_counts_if_its_epoch_is_newer_and_its_address_known() -> 
         assert (moved, leaders(after), after.leader_epoch(TP)) == ({TP}, [leader, 0], 4)
         assert (after.leader_id(TP), after.topics["t"].available) == (leader, (0, 1))
     assert after.nodes[7] == (7, "seven", 9097, "r")
-    assert leaders(after.updated(response(0, 3), None)) == [7, 0]  # older metadata do not put the old leader back
+    assert leaders(after.updated(response(0, 3), None)) == [7, 0]  # older metadata do not restore the old leader

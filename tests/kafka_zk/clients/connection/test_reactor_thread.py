@@ -1,4 +1,4 @@
-"""Blocking facades share one reactor thread; in a process of its own, since a reactor runs once."""
+"""Blocking facades share one reactor thread. Each test has its own process, since a reactor runs only once."""
 
 import subprocess
 import sys
@@ -132,7 +132,9 @@ def _lines(program: str) -> list[str]:
 
 
 def test_any_number_of_clients_share_one_thread_and_refuse_to_wait_for_themselves() -> None:
-    """Made, failed and closed three times over: one reactor thread; on that thread a clear error."""
+    """Clients are created, fail and are closed three times: they share one reactor thread, and on that thread a call is
+    an error.
+    """
     *unreachable, count, refusal = _lines(SHARED)
     assert len(unreachable) == 3
     assert all(line.startswith("cannot reach any of 127.0.0.1:1: ") for line in unreachable)
@@ -141,14 +143,14 @@ def test_any_number_of_clients_share_one_thread_and_refuse_to_wait_for_themselve
 
 
 def test_a_program_with_its_own_reactor_is_told() -> None:
-    """In the reactor's thread, and after the reactor was stopped."""
+    """The error comes in the reactor's thread, and after the reactor was stopped."""
     inside, after = _lines(OWN)
     assert "would wait for itself" in inside
     assert "stopped and cannot be started again" in after
 
 
 def test_a_client_whose_reactor_was_stopped_does_not_wait_for_ever() -> None:
-    """Neither for an answer nor for its close."""
+    """This holds for requests and for closing."""
     asked, closed = _lines(STOPPED)
     assert asked == closed
     assert "was stopped: this client can no longer be used" in asked
@@ -159,10 +161,10 @@ def test_what_the_reactors_thread_is_told_has_happened_before_what_it_does_next(
 
 
 def test_timeouts_pass_though_the_machines_clock_is_set_back() -> None:
-    """The reactor that clients start counts on a clock that nobody sets, as a broker's does."""
+    """The reactor that clients start uses a monotonic clock, as a broker's does."""
     assert _lines(SET_BACK) == ["timed out"]
 
 
 def test_timers_that_a_program_set_before_are_due_all_the_same() -> None:
-    """They are on the wall clock: then the reactor stays on it."""
+    """The timers are on the wall clock, so the reactor keeps it."""
     assert _lines(PENDING) == ["called"]

@@ -1,5 +1,4 @@
-"""What becomes of a call on the reactor's thread that raises or is interrupted, even before there is anything to wait
-for."""
+"""A call on the reactor's thread that raises or is interrupted, even before it has a result to wait for."""
 
 import builtins
 import threading
@@ -15,7 +14,7 @@ from kafka_zk.clients.connection.reactor_thread import ReactorThread
 
 
 class OtherThread:
-    """A reactor in another thread: what a function raises there is logged, and its caller does not hear of it."""
+    """A reactor in another thread: an exception in a function is logged, and its caller does not receive it."""
 
     def callFromThread(self, function: Callable[..., object], *args: Any) -> None:
         def run() -> None:
@@ -37,7 +36,7 @@ class BlockingClient(Blocking[Client]):
 
 
 def test_a_call_with_wrong_arguments_raises_in_the_callers_thread() -> None:
-    """It waited for ever for a coroutine that was never made."""
+    """The call used to wait forever for a coroutine that was never created."""
     client = BlockingClient(ReactorThread(OtherThread()), Client())
     assert client.ask(1) == 1
     with pytest.raises(TypeError, match="first"):
@@ -70,7 +69,7 @@ def test_a_call_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interrupt_while_a_call_is_handed_over_cancels_it() -> None:
-    """The call is being handed over: its coroutine runs, and nothing would await it."""
+    """During the hand-over the call's coroutine runs, and no caller would await it."""
     ended = threading.Event()
 
     class Interrupted(OtherThread):

@@ -1,4 +1,4 @@
-"""Blocking clients in a test whose time freezegun has frozen: their timers go on."""
+"""Blocking clients in a test in which freezegun has frozen the time: their timers still run."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[4]
 TIMEOUT_S = 60
 
-# What freezegun's freeze_time does: it replaces the functions in ``time``, and wherever modules have imported them.
+# freezegun's freeze_time does this: it replaces the functions in ``time`` and in all modules that have imported them.
 PROGRAM = """
 import sys, time
 import kafka_zk.clients.connection.reactor_thread

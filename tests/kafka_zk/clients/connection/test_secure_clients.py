@@ -1,4 +1,4 @@
-"""Our clients against a broker with TLS and SASL: the keys of security, and errors that are not retried."""
+"""Our clients against a broker with TLS and SASL: security keys, and errors that are not retried."""
 
 import pickle
 from collections.abc import Iterator

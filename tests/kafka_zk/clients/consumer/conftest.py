@@ -1,4 +1,4 @@
-"""A cluster of two brokers and a group, both of plain values."""
+"""A cluster of two brokers and a group, both on plain values."""
 
 import pytest
 from twisted.internet.task import Clock

@@ -21,7 +21,9 @@ _REQUEST_TIMEOUT_S = 30.0
 
 
 class _Connection(FakeConnection):
-    """A broker takes one request of a connection after another; one that is not answered in time ends it."""
+    """A broker handles one request of a connection after the other; a request without a response in time ends the
+    connection.
+    """
 
     cluster: "BrokersOfOneMember"
 
@@ -45,32 +47,32 @@ class _Connection(FakeConnection):
 
 @dataclass
 class BrokersOfOneMember(FakeGroups):
-    """The member gets what it assigns to itself.
+    """The member gets the assignment that it computes itself.
 
-    ``is_refusing``: nobody can connect any more. ``is_rebalancing``: the member is to join again. ``held``: requests
-    that are not answered until ``release``.
+    ``is_refusing``: the brokers accept no connections. ``is_rebalancing``: the member must rejoin. ``held``: requests
+    that get no response until ``release``.
     """
 
     is_refusing: bool = False
     is_rebalancing: bool = False
     generation: int = 0
     is_completing: bool = False
-    """Whether SyncGroup is waited for."""
+    """Whether the group waits for SyncGroup."""
     held: set[ApiKey] = field(default_factory=set)
     left: list[str] = field(default_factory=list)
     """The members that have left."""
     arrived: dict[_Connection, list[tuple["Deferred[memoryview]", int, int, memoryview]]] = field(default_factory=dict)
-    """What brokers have not looked at yet."""
+    """Requests that brokers have not handled yet."""
 
     def release(self) -> None:
-        """Answer everything from now on."""
+        """Respond to all requests from now on."""
         self.held.clear()
         for connection, requests in self.arrived.items():
             while requests:
                 FakeConnection._answer(connection, *requests.pop(0))
 
     def asked(self, *api_keys: ApiKey) -> list[int]:
-        """The requests of these kinds that were taken, in order."""
+        """The requests of these kinds that were handled, in order."""
         return [api_key for _, api_key in self.seen if api_key in api_keys]
 
     async def connect(self, reactor: Clock, *where: Any, **options: Any) -> KafkaConnection:
@@ -85,7 +87,7 @@ class BrokersOfOneMember(FakeGroups):
         return connection
 
     def refuse(self) -> None:
-        """Cut all connections, and let nobody connect again."""
+        """Cut all connections and refuse new ones."""
         self.is_refusing = True
         for connection in list(self.connections):
             connection.cut()

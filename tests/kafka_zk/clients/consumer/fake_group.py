@@ -1,5 +1,6 @@
-"""A group's driver on plain values: the test says what the group decides, and sees what is committed; and what the
-tests of a consumer in such a group share."""
+"""A group's driver on plain values: the test makes the group's decisions and sees the commits. Also helpers that the
+tests of such a consumer share.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ class Refusal(NamedTuple):
 
 
 class FakeGroup:
-    """Stands for GroupDriver and its lease; one consumer. ``committed`` is the offset registry."""
+    """Stands for GroupDriver and its lease, with one consumer. ``committed`` is the offset registry."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -80,7 +81,7 @@ class FakeGroup:
         self.delivery.start({tp: Start(thread, self.committed.get(tp, -1)) for tp in partitions})
 
     def revoke(self, *partitions: TopicPartition) -> "Deferred[None]":
-        """The group takes partitions away; fires when they are released."""
+        """The group revokes partitions; fires when they are released."""
         return run(self._give_back(frozenset(partitions)))
 
     async def _give_back(self, partitions: frozenset[TopicPartition]) -> None:
@@ -91,18 +92,18 @@ class FakeGroup:
                 self.committed[tp] = offset
 
     def written(self, tp: TopicPartition) -> list[int]:
-        """Every offset that was committed of a partition, in order."""
+        """Every committed offset of a partition, in order."""
         return [commit[tp] for commit in self.commits if tp in commit]
 
     def lose(self, *partitions: TopicPartition) -> None:
-        """The session ended."""
+        """Lose partitions, as at the end of a session."""
         for tp in partitions:
             del self.owned[tp]
         self.delivery.drop(frozenset(partitions))
 
 
 class _ZooKeeper:
-    """Knows the brokers, and nothing else."""
+    """A ZooKeeper that knows only the brokers."""
 
     session_timeout_ms = 6_000
 
@@ -122,7 +123,7 @@ class _ZooKeeper:
 
 def joined(clock: Clock, brokers: FakeCluster, group: FakeGroup, *, streams: int = 1, listener: Any = None,
            **options: Any) -> ZookeeperConsumer:  # fmt: skip
-    """A consumer that has joined, without any partition yet."""
+    """A consumer that has joined and has no partitions yet."""
 
     async def open_client() -> Any:
         return _ZooKeeper(brokers)

@@ -1,8 +1,8 @@
-"""Members of a group, each the core of our consumer, and the core of the coordinator: requests that take time or are
-lost, users who are slow, kills, and a coordinator that moves.
+"""Members of a group, each with the core of our consumer, and the core of the coordinator: requests are slow or lost,
+users are slow, members are killed, and the coordinator moves.
 
-One seed decides everything. The judges: nobody hands out records of a partition while somebody else may; a generation
-gives each partition to one member; committed offsets never go back; nothing is passed over.
+One seed decides everything. The judges: no member hands out records of a partition while another one may; a generation
+gives each partition to one member; committed offsets never go back; no record is skipped.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ class Consumer:
     frozen_until_ms: int = 0
     busy_until_ms: int = 0
     coordinator: int = 0
-    """The epoch of the coordinator that it has found last."""
+    """The epoch of the coordinator that it found last."""
     last_arrival_ms: int = 0
     last_answer_ms: int = 0
     delivering: dict[TopicPartition, int] = field(default_factory=dict)
-    """The next record to hand out of each partition that is started and not stopped."""
+    """The next record to hand out for each partition that is started and not stopped."""
     stops: dict[int, dict[TopicPartition, int]] = field(default_factory=dict)
 
 
 @dataclass
 class World:
-    """The group, its members, and the time."""
+    """The group, its members, and the clock."""
 
     seed: int
     lose: float = 0.0
@@ -117,7 +117,7 @@ class World:
             self.group, effects = Group.loaded("g", config, self.stored, self.now)
             self.apply_group(effects)
 
-    # --- who is there ---
+    # --- members ---
 
     def add(
         self, assignors: tuple[str, ...] = ("range",), topics: tuple[str, ...] = ("a", "b"), instance: str | None = None
@@ -136,7 +136,7 @@ class World:
         consumer.delivering.clear()
 
     def leave(self, consumer: Consumer) -> None:
-        """Its user is given time; then it commits, when no rebalance is under way, and leaves."""
+        """The user gets time; then the member commits, outside a rebalance, and leaves."""
         if consumer.is_closing:
             return
         consumer.is_closing = True
@@ -159,7 +159,7 @@ class World:
         consumer.alive = False
 
     def move_coordinator(self, away_ms: int) -> None:
-        """Nobody is the coordinator for a while, then another broker is, with what was stored."""
+        """There is no coordinator for some time; then another broker takes over with the stored state."""
         self.apply_group(self.group.unload())
         self._waiting.clear()
         self.coordinator_until_ms = self.ms + away_ms
@@ -214,7 +214,9 @@ class World:
         consumer.delivering[tp] = offset + 1
 
     def _is_replaced(self, consumer: Consumer) -> bool:
-        """A younger one has its group.instance.id: it is fenced, which it hears with its next heartbeat (KIP-345)."""
+        """A younger member has its group.instance.id, so it is fenced and learns this with its next heartbeat
+        (KIP-345).
+        """
         younger = self.consumers[self.consumers.index(consumer) + 1 :]
         instance = consumer.group_instance_id
         return instance is not None and any(each.group_instance_id == instance for each in younger)
@@ -296,7 +298,7 @@ class World:
     def _exchange(
         self, consumer: Consumer, ask: Callable[[Callable[[Any], None]], None], answer: Callable[[Any], None]
     ) -> None:
-        """A request arrives after those before it; it or its answer may be lost, which the member hears of."""
+        """A request arrives after the earlier ones; it or its response may be lost, which the member notices."""
         lost = self.random.random() < self.lose
         reaches = not lost or self.random.random() < 0.5
         delay_ms = self.random.choice((300, 2_000, 5_000)) if self.random.random() < self.delay else 0
@@ -420,7 +422,9 @@ class World:
     # --- the end ---
 
     def at_rest(self) -> str:
-        """Why the group is not at rest; empty if it is: everybody in one generation, each partition with one owner."""
+        """The reason why the group is not at rest, or "": all members are in one generation, and each partition has one
+        owner.
+        """
         living = self.living()
         owned: dict[TopicPartition, str] = {}
         for consumer in living:

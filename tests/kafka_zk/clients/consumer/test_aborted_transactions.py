@@ -1,4 +1,4 @@
-"""read_committed: records of aborted transactions and markers are never shown, and positions move over them."""
+"""read_committed: markers and records of aborted transactions are never returned, and positions move over them."""
 
 import random
 import struct
@@ -20,7 +20,7 @@ COMMIT, ABORT = 1, 0
 
 @dataclass
 class Log:
-    """A log of transactions, and what a broker would answer a fetch."""
+    """A log with transactions, and a broker's response to a fetch."""
 
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)  # base offset, next offset, bytes
     aborted: list[tuple[int, int, int]] = field(default_factory=list)  # producer, first offset, last offset
@@ -71,7 +71,7 @@ class Log:
 
 
 def read(log: Log, rng: random.Random, start: int, isolation_level: str) -> tuple[list[int], int | None]:
-    """The offsets that a consumer sees, fetching and taking in random portions; and its last position."""
+    """The offsets that a consumer gets by fetching and taking random portions, and its last position."""
     state = FetchState(ReaderConfig(isolation_level=isolation_level, max_poll_records=rng.randint(1, 7)))
     state.assign({TP: start})
     seen: list[int] = []
@@ -86,7 +86,7 @@ def read(log: Log, rng: random.Random, start: int, isolation_level: str) -> tupl
 
 @pytest.mark.parametrize("seed", range(200))
 def test_exactly_the_committed_records_are_seen(seed: int) -> None:
-    """Random transactions of several producers, committed, aborted and open, read from any offset on."""
+    """Random transactions of several producers are committed, aborted or left open, and read from any offset on."""
     rng = random.Random(seed)
     log = Log()
     for _ in range(rng.randint(1, 60)):
@@ -105,7 +105,7 @@ def test_exactly_the_committed_records_are_seen(seed: int) -> None:
 
 
 def test_uncommitted_readers_see_all_but_the_markers() -> None:
-    """The default, as Kafka's."""
+    """This is the default, as in Kafka."""
     log = Log()
     log.append(1, 2)
     log.end_transaction(1, ABORT)
@@ -115,7 +115,7 @@ def test_uncommitted_readers_see_all_but_the_markers() -> None:
 
 
 def test_a_producer_goes_on_after_its_abort() -> None:
-    """The marker ends what is aborted: later records of the same producer count again."""
+    """The marker ends the aborted transaction: later records of the same producer count again."""
     log = Log()
     log.append(1, 2)
     log.end_transaction(1, ABORT)
@@ -128,7 +128,7 @@ def test_a_producer_goes_on_after_its_abort() -> None:
 
 
 def test_a_marker_without_a_type_is_an_error() -> None:
-    """Not taken for a commit: the records behind it could be anything."""
+    """It must not count as a commit, because the records behind it may be invalid."""
     builder = RecordBatchBuilder(producer_id=1, producer_epoch=0, transactional=True, control=True)
     builder.append(1000, b"\0", b"")
     with pytest.raises(InvalidRecord, match="has no type"):

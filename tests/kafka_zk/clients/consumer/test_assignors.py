@@ -1,4 +1,4 @@
-"""The assignors of the leader of a group of the broker."""
+"""The assignors that the leader of a broker-side group uses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_range_gives_each_topic_in_runs_the_first_members_one_more() -> None:
 
 
 def test_roundrobin_deals_by_topic_and_number_and_passes_over_who_does_not_subscribe() -> None:
-    """The example of RoundRobinAssignor.java."""
+    """The example is that of RoundRobinAssignor.java."""
     assigned = assign("roundrobin", members([{"a"}, {"a", "b"}, {"a", "b", "c"}]), {"a": 1, "b": 2, "c": 3})
     assert assigned == {
         "m0": {TopicPartition("a", 0)},
@@ -64,7 +64,7 @@ def test_roundrobin_deals_by_topic_and_number_and_passes_over_who_does_not_subsc
 
 
 def test_roundrobin_goes_on_behind_whoever_was_dealt_a_partition_last() -> None:
-    """Members who were passed over wait for the next round, as in RoundRobinAssignor.java."""
+    """A member that was passed over waits for the next round, as in RoundRobinAssignor.java."""
     assigned = assign("roundrobin", members([{"b"}, {"a"}, {"a", "b"}]), {"a": 1, "b": 2})
     assert assigned == {
         "m0": {TopicPartition("b", 1)}, "m1": {TopicPartition("a", 0)}, "m2": {TopicPartition("b", 0)}
@@ -83,7 +83,9 @@ def test_static_members_come_first_whatever_their_member_ids_are() -> None:
 
 @given(subscribed=SUBSCRIBED, counts=COUNTS, gone=st.integers(0, 4))
 def test_cooperative_moves_in_two_rounds(subscribed: list[set[str]], counts: dict[str, int], gone: int) -> None:
-    """In the first nobody gets what another one owns; in the second everything has its place."""
+    """In the first round no member gets a partition that another one owns; in the second every partition has its final
+    owner.
+    """
     before = assign("cooperative-sticky", members(subscribed), counts)
     owned = {member_id: (1, tps) for member_id, tps in before.items()}
     owned.pop(f"m{gone}", None)

@@ -1,4 +1,4 @@
-"""The member's side of the protocol, event by event."""
+"""The member's side of the group protocol, event by event."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Driven:
         return found
 
     def begin(self) -> SendJoin:
-        """Started, and its coordinator found."""
+        """Start the member and report its coordinator."""
         assert self.do(self.member.start(["a"], self.ms)) == [FindCoordinator()]
         self.do(self.member.coordinator_found(self.ms))
         join = self.only(SendJoin)
@@ -193,7 +193,7 @@ def test_heartbeats_do_not_keep_the_lease_of_who_does_not_join() -> None:
     driven.stable(A0, A1)
     joined_ms = driven.ms
     for _ in range(4):
-        driven.member._partitions.stop(99, frozenset({A1}))  # its user does not come back
+        driven.member._partitions.stop(99, frozenset({A1}))  # the user keeps the records
         driven.beats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert driven.member.may_act(joined_ms + REBALANCE_MS - 1) and not driven.member.may_act(joined_ms + REBALANCE_MS)
 

@@ -1,4 +1,4 @@
-"""What the table of a member's states promises."""
+"""The properties of the table of a member's states."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_only_an_assignment_makes_a_member_stable() -> None:
 
 
 def test_a_state_whose_answer_is_withheld_has_no_heartbeats() -> None:
-    """A member that counts partitions has its answer to JoinGroup."""
+    """A member that counts partitions has received the response to JoinGroup."""
     assert HEARTBEATS.intersection(REBALANCING) == {MemberState.COUNTING}

@@ -13,7 +13,7 @@ from tests.kafka_zk.clients.consumer.fake_broker_group import BrokersOfOneMember
 from tests.kafka_zk.clients.consumer.fake_group import A
 
 CLOSE_S = 10.0
-"""What the last commit and LeaveGroup are given together."""
+"""The total time for the last commit and LeaveGroup."""
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def brokers(clock: Clock) -> BrokersOfOneMember:
 
 
 def consume(clock: Clock, consumer: Consumer) -> None:
-    """Records of the first poll are processed, those of the second are not."""
+    """The records of the first poll are processed, those of the second are not."""
     for _ in range(2):
         assert finish(clock, run(consumer.poll(1_000)))
 
@@ -41,7 +41,7 @@ def test_a_closed_consumer_has_committed_and_left(clock: Clock, brokers: Brokers
 def test_a_consumer_without_brokers_is_closed_in_a_bounded_time(
     clock: Clock, brokers: BrokersOfOneMember, gone_for_s: float
 ) -> None:
-    """The last commit and LeaveGroup are given up, and nothing goes on in the background."""
+    """The last commit and LeaveGroup are given up, and no work remains in the background."""
     consumer = joined(clock, brokers, max_poll_records=10)
     consume(clock, consumer)
     brokers.refuse()
@@ -67,7 +67,7 @@ def test_a_consumer_whose_coordinator_never_gets_ready_is_closed_in_a_bounded_ti
 def test_heartbeats_go_on_until_users_have_given_their_partitions_up(
     clock: Clock, brokers: BrokersOfOneMember
 ) -> None:
-    """Users that hold records get time. Meanwhile, the member stays in the group and does not rejoin."""
+    """Users that hold records get time. During that time the member stays in the group and does not rejoin."""
     consumer = joined(clock, brokers, max_poll_records=10, session_timeout_ms=6_000, heartbeat_interval_ms=2_000)
     consume(clock, consumer)
     closing = run(consumer.leave())
@@ -87,7 +87,7 @@ def test_heartbeats_go_on_until_users_have_given_their_partitions_up(
 def test_a_rebalance_goes_on_until_users_have_given_their_partitions_up(
     clock: Clock, brokers: BrokersOfOneMember
 ) -> None:
-    """A cooperative member that is asked for its user's partitions last commits in the generation that begins."""
+    """A cooperative member that must give up its user's partitions last commits in the generation that begins."""
     consumer = joined(clock, brokers, max_poll_records=10, partition_assignment_strategy="cooperative-sticky")
     consume(clock, consumer)
     brokers.held.add(ApiKey.JOIN_GROUP)
@@ -104,7 +104,7 @@ def test_a_rebalance_goes_on_until_users_have_given_their_partitions_up(
 
 
 def test_commits_under_way_are_settled_before_the_consumer_leaves(clock: Clock, brokers: BrokersOfOneMember) -> None:
-    """Those of a rebalance, which has begun just before the end."""
+    """They belong to a rebalance that began just before the end."""
     consumer = joined(clock, brokers, max_poll_records=10)
     consume(clock, consumer)
     for stream in consumer.streams:
@@ -132,7 +132,7 @@ def test_commits_that_the_user_has_asked_for_are_written_before_the_consumer_lea
 
 
 def test_who_waits_for_a_rebalance_leaves_at_once(clock: Clock, brokers: BrokersOfOneMember) -> None:
-    """The coordinator withholds the answer to JoinGroup, and takes nothing behind it on that connection."""
+    """The coordinator withholds the response to JoinGroup and handles no later request on that connection."""
     consumer = joined(clock, brokers)
     brokers.held.add(ApiKey.JOIN_GROUP)
     brokers.is_rebalancing = True
@@ -144,7 +144,7 @@ def test_who_waits_for_a_rebalance_leaves_at_once(clock: Clock, brokers: Brokers
 def test_a_close_waits_for_a_user_no_longer_than_it_should_whoever_else_waits_for_them(
     clock: Clock, brokers: BrokersOfOneMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rebalance waits for max.poll.interval.ms, which is longer; nothing goes on in the background."""
+    """A rebalance waits for max.poll.interval.ms, which is longer. No work remains in the background."""
     monkeypatch.setattr("kafka_zk.clients.consumer.consumer_coordinator._CLOSE_PATIENCE_S", 3.0)
     consumer = joined(clock, brokers, max_poll_records=10)
     consume(clock, consumer)

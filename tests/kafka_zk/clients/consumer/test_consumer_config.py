@@ -1,4 +1,4 @@
-"""The configuration of a consumer in a group of the broker."""
+"""The configuration of a consumer in a broker-side group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer of a group of the broker while its group rebalances: what is sent, what waits, what gets through."""
+"""A consumer in a broker-side group during a rebalance: which requests are sent, which wait, and which succeed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def brokers(clock: Clock) -> BrokersOfOneMember:
 
 
 def rejoining(clock: Clock, brokers: BrokersOfOneMember) -> None:
-    """The coordinator wants everybody to join again, and waits for another member."""
+    """The coordinator starts a rebalance and waits for another member."""
     brokers.held.add(ApiKey.JOIN_GROUP)
     brokers.is_rebalancing = True
     advance(clock, 4)
@@ -65,7 +65,9 @@ def test_a_commit_waits_for_the_rebalance_and_is_made_in_the_new_generation(
 
 
 def test_a_commit_is_refused_when_the_rebalance_takes_too_long(clock: Clock, brokers: BrokersOfOneMember) -> None:
-    """As Kafka's consumer refuses it (RebalanceInProgressException), but only after default.api.timeout.ms."""
+    """The error is that of Kafka's consumer (RebalanceInProgressException), but comes only after
+    default.api.timeout.ms.
+    """
     consumer = joined(clock, brokers, request_timeout_ms=1_000, default_api_timeout_ms=5_000, **COOPERATIVE)
     rejoining(clock, brokers)
     connect_count = brokers.connect_count
@@ -78,7 +80,7 @@ def test_a_commit_is_refused_when_the_rebalance_takes_too_long(clock: Clock, bro
 
 
 class _Commits(RebalanceListener):
-    """A listener who commits when partitions go."""
+    """A listener that commits before partitions are released."""
 
     consumer: Consumer
 
@@ -98,7 +100,7 @@ def test_what_a_listener_commits_when_partitions_go_is_written_before_the_member
 def test_partitions_that_are_added_while_the_assignment_is_waited_for_are_assigned(
     clock: Clock, brokers: BrokersOfOneMember
 ) -> None:
-    """The leader had counted already; its metadata is renewed at any time."""
+    """The leader had counted the partitions before; its metadata are refreshed at any time."""
     consumer = joined(clock, brokers, **COOPERATIVE)
     brokers.held.add(ApiKey.SYNC_GROUP)
     brokers.is_rebalancing = True

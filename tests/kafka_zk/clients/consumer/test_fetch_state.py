@@ -1,4 +1,4 @@
-"""Positions and fetched data of a reader: each offset once, in order, whatever arrives when."""
+"""Positions and fetched data of a reader: each offset once and in order, whatever the order of responses."""
 
 import random
 from typing import Any
@@ -62,7 +62,7 @@ def test_records_come_in_order_and_the_position_follows() -> None:
 
 
 def test_next_fetch_goes_out_while_records_wait() -> None:
-    """One fetch ahead: the next offset is asked for before the user took what is here, up to the limit of bytes."""
+    """The state fetches one response ahead of the user, up to the byte limit."""
     state = make({A: 0}, max_partition_fetch_bytes=150)
     answer(state, ask(state)[A], batch(0, 3))
     ahead = ask(state)[A]
@@ -74,14 +74,14 @@ def test_next_fetch_goes_out_while_records_wait() -> None:
 
 
 def test_partition_in_flight_is_not_asked_again() -> None:
-    """One question at a time for a partition."""
+    """Each partition has at most one fetch in flight."""
     state = make({A: 0, B: 5})
     assert set(ask(state)) == {A, B}
     assert ask(state) == {}
 
 
 def test_seek_drops_what_was_fetched_and_what_is_on_its_way() -> None:
-    """An answer to a question from before the seek is recognised by its generation."""
+    """The generation of a fetch shows that it was sent before the seek."""
     state = make({A: 0})
     answer(state, ask(state)[A], batch(0, 3))
     late = ask(state)[A]
@@ -93,7 +93,7 @@ def test_seek_drops_what_was_fetched_and_what_is_on_its_way() -> None:
 
 
 def test_starts_are_looked_up() -> None:
-    """earliest, latest and times need an answer of ListOffsets first; a time after the end means the end."""
+    """earliest, latest and timestamps need a ListOffsets response first; a timestamp after the end means the end."""
     state = make({A: "earliest", B: Timestamp(77)})
     asked = lookups(state)
     assert {tp: lookup.spec for tp, lookup in asked.items()} == {A: EARLIEST, B: 77}
@@ -108,7 +108,7 @@ def test_starts_are_looked_up() -> None:
 
 
 def test_a_lookup_waits_for_a_leader_without_holding_up_others() -> None:
-    """Only partitions that have a leader are asked for; the driver hears that one has none."""
+    """Only partitions with a leader are looked up; the driver learns that a partition has no leader."""
     state = make({A: "earliest", B: "earliest"})
     found, leaderless = state.plan_lookups(lambda tp: 0 if tp == A else None, 0)
     assert set(found) == {A} and leaderless
@@ -116,7 +116,8 @@ def test_a_lookup_waits_for_a_leader_without_holding_up_others() -> None:
 
 
 def test_partitions_come_and_go_while_others_are_read() -> None:
-    """What was fetched of a removed one is gone, and an answer that comes late for it; the others go on."""
+    """Fetched records of a removed partition are dropped, as is its late response; other partitions are not affected.
+    """
     state = make({A: 0})
     state.add({B: 10})
     asked = ask(state)
@@ -132,7 +133,7 @@ def test_partitions_come_and_go_while_others_are_read() -> None:
 
 
 def test_a_paused_partition_keeps_what_was_fetched() -> None:
-    """Neither asked for nor given out until it is resumed."""
+    """It is neither fetched nor handed out until it is resumed."""
     state = make({A: 0, B: 0})
     answer(state, ask(state)[A], batch(0, 2))
     state.pause([A])
@@ -143,7 +144,7 @@ def test_a_paused_partition_keeps_what_was_fetched() -> None:
 
 
 def test_take_of_some_partitions_leaves_the_others() -> None:
-    """Each stream of a consumer takes of its own partitions."""
+    """Each stream of a consumer takes records of its own partitions."""
     state = make({A: 0, B: 10})
     asked = ask(state)
     answer(state, asked[A], batch(0, 2))
@@ -154,7 +155,7 @@ def test_take_of_some_partitions_leaves_the_others() -> None:
 
 
 def test_a_partition_that_failed_raises_until_a_seek() -> None:
-    """What the user must decide on is not passed over."""
+    """The partition stays failed until the user decides."""
     state = make({A: 0})
     answer(state, ask(state)[A], batch(0, 2))
     state.fail(A, 1, KafkaError("cannot be read"))
@@ -174,7 +175,7 @@ def test_nonsense_starts_are_refused(start: Start) -> None:
 
 
 def test_out_of_range_resets_as_configured() -> None:
-    """auto.offset.reset decides; none raises Kafka's code to the user."""
+    """auto.offset.reset decides; with none the user gets Kafka's error."""
     for reset, spec in (("earliest", EARLIEST), ("latest", LATEST)):
         state = make({A: 99}, auto_offset_reset=reset)
         wanted = ask(state)[A]
@@ -190,7 +191,7 @@ def test_out_of_range_resets_as_configured() -> None:
 
 
 def test_old_metadata_pause_the_partition() -> None:
-    """NOT_LEADER and the like ask for a refresh; the partition is tried again after retry.backoff.ms."""
+    """NOT_LEADER and similar errors request a metadata refresh; the partition is retried after retry.backoff.ms."""
     state = make({A: 0}, retry_backoff_ms=100)
     wanted = ask(state)[A]
     assert state.fetched(wanted, FetchedPartition(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), 50) is After.REFRESH
@@ -200,7 +201,7 @@ def test_old_metadata_pause_the_partition() -> None:
 
 
 def test_damaged_batch_is_raised_after_what_lies_before_it() -> None:
-    """Nothing is skipped silently: good records first, then CORRUPT_MESSAGE, again and again."""
+    """No record is skipped silently: the good records come first, then CORRUPT_MESSAGE, repeatedly."""
     state = make({A: 0})
     damaged = bytearray(batch(3, 3))
     damaged[-2] ^= 1
@@ -213,7 +214,7 @@ def test_damaged_batch_is_raised_after_what_lies_before_it() -> None:
 
 
 def test_a_batch_that_no_reader_can_read_is_stepped_over_and_named() -> None:
-    """Its CRC fits, so it would be the same in every fetch; older brokers stored such batches."""
+    """Its CRC is right, so it would be the same in every fetch; older brokers stored such batches."""
     state = make({A: 0})
     told: list[UnreadableBatch] = []
     state.on_unreadable = told.append
@@ -227,7 +228,7 @@ def test_a_batch_that_no_reader_can_read_is_stepped_over_and_named() -> None:
 
 
 def test_control_batches_move_the_position() -> None:
-    """A reader at a transaction marker does not stand still."""
+    """A reader must not get stuck at a transaction marker."""
     state = make({A: 0})
     answer(state, ask(state)[A], batch(0, 1, control=True) + batch(1, 1))
     assert offsets(state) == [1]
@@ -244,7 +245,7 @@ def test_partitions_take_turns() -> None:
 
 
 def test_a_broker_is_not_asked_for_nothing_while_it_has_something() -> None:
-    """A long poll for partitions at their end would hold up the one that has data but no room just now."""
+    """A long poll for partitions at their end would block the one that has data but no room at the moment."""
     state = make({A: 0, B: 0}, max_partition_fetch_bytes=1)
     asked = ask(state)
     answer(state, asked[A], batch(0, 3))
@@ -255,7 +256,7 @@ def test_a_broker_is_not_asked_for_nothing_while_it_has_something() -> None:
 
 
 def test_failed_lookup_is_repeated_or_raised() -> None:
-    """A retriable error pauses, another one reaches the user."""
+    """A retriable error pauses the partition; any other error reaches the user."""
     state = make({A: "latest"}, retry_backoff_ms=100)
     (_, generation) = lookups(state)[A]
     state.lookup_failed(A, generation, broker_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, "x"), 0)
@@ -267,7 +268,7 @@ def test_failed_lookup_is_repeated_or_raised() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_every_offset_is_delivered_once_whatever_arrives_when(seed: int) -> None:
-    """Random sizes, limits, lost fetches and leader changes: the records are 0, 1, 2 … for each partition."""
+    """Sizes, limits, lost fetches and leader changes are random; the records of each partition are 0, 1, 2 …"""
     source = random.Random(seed)
     logs: dict[TopicPartition, list[tuple[int, bytes]]] = {}
     for tp in (A, B):
@@ -303,7 +304,9 @@ def test_every_offset_is_delivered_once_whatever_arrives_when(seed: int) -> None
 
 
 def test_an_offset_out_of_range_behind_older_data_is_not_asked_for_in_a_circle() -> None:
-    """The broker answers that at once: until the user took what is here it would be asked as fast as it answers."""
+    """The broker responds immediately, so the fetch would repeat without a pause until the user takes the fetched
+    records.
+    """
     state = make({A: 0}, retry_backoff_ms=100)
     answer(state, ask(state)[A], batch(0, 3))
     ahead = ask(state)[A]
@@ -318,13 +321,13 @@ def test_an_offset_out_of_range_behind_older_data_is_not_asked_for_in_a_circle()
 
 
 def nodes(state: FetchState, now_ms: int = 0) -> dict[int, Wanted]:
-    """Plan a fetch of A, which broker 0 leads: whom to ask."""
+    """Plan a fetch of A, which broker 0 leads; returns the node that gets it."""
     plans, _ = state.plan(lambda tp: 0, set(), now_ms)
     return {node: wanted for node, [wanted] in plans.items()}
 
 
 def sent_to(state: FetchState, replica: int, now_ms: int = 0) -> Wanted:
-    """The leader names another replica to read from, and it is asked."""
+    """The leader names another replica to read from, and the next fetch goes there."""
     state.fetched(nodes(state, now_ms)[0], FetchedPartition(0, 0, 9, preferred_read_replica=replica), now_ms)
     return nodes(state, now_ms)[replica]
 

@@ -1,4 +1,5 @@
-"""The judges of the schedules can fail: each safeguard is taken out of the source here, and some seed must show it."""
+"""The judges of the schedules can fail: each test removes one safeguard from the source, and some seed must detect it.
+"""
 
 from __future__ import annotations
 
@@ -72,11 +73,11 @@ FOUND_BY = {
     "what moves goes to nobody before it was given back": 12,
     "who gave partitions back joins again": 110,
 }
-"""A seed that shows it, where few do: tried before all others."""
+"""Where few seeds detect the removal: one that does, which is tried first."""
 
 
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
-    """Let the schedules run on the source without it."""
+    """Run the schedules on the source without this safeguard."""
     text, replacement = SAFEGUARDS[safeguard]
     sources = {module: inspect.getsource(module) for module in (assignors_module, lease_module, member_module)}
     assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"

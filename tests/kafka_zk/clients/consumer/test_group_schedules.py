@@ -1,4 +1,6 @@
-"""Our members and our coordinator under random schedules, by seed: one owner a partition, nobody is stuck."""
+"""Our members and our coordinator under random schedules, by seed: each partition has one owner, and no member gets
+stuck.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ def storm(world: World) -> None:
         strike(world, choices)
     world.lose = world.fail_store = world.delay = 0.0
     world.run(REST_MS)
-    grow(world)  # a static leader that came back does not know what had changed meanwhile (as in Kafka)
+    grow(world)  # a static leader that returned does not know earlier changes (as in Kafka)
     world.run(REST_MS)
 
 
 def grow(world: World) -> None:
-    """A topic gets a partition."""
+    """Add a partition to a topic."""
     world.counts[world.random.choice(sorted(world.counts))] += 1
     for each in world.living():
         world.apply(each, each.member.partitions_changed(world.counts, world.ms))

@@ -1,4 +1,4 @@
-"""offsets.storage=kafka in a group of ZooKeeper: where offsets are read and written, and when not."""
+"""offsets.storage=kafka in a ZooKeeper group: where offsets are read and written, and when they are not."""
 
 from __future__ import annotations
 

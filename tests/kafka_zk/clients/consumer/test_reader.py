@@ -61,7 +61,7 @@ def test_reads_all_partitions_to_their_end(clock: Clock, brokers: FakeCluster) -
 
 
 def test_leader_change_is_followed(clock: Clock, brokers: FakeCluster) -> None:
-    """A moved leader, and one that died, only cost time."""
+    """A leader that moved or died only costs time."""
     reader = reader_for(clock, brokers, max_partition_fetch_bytes=200)
     reader.assign(dict.fromkeys(TPS, 0))
     first = finish(clock, run(reader.poll(100)))
@@ -73,7 +73,7 @@ def test_leader_change_is_followed(clock: Clock, brokers: FakeCluster) -> None:
 
 
 def test_a_named_leader_is_followed_without_metadata_and_without_a_pause(clock: Clock, brokers: FakeCluster) -> None:
-    """KIP-951: also to a broker that no metadata named."""
+    """KIP-951: the leader may even be a broker that no metadata named."""
     reader = reader_for(clock, brokers, max_partition_fetch_bytes=200)
     reader.assign({TPS[0]: 0})
     finish(clock, run(reader.poll(100)))
@@ -88,7 +88,7 @@ def test_a_named_leader_is_followed_without_metadata_and_without_a_pause(clock: 
 
 
 def test_poll_waits_for_records_and_gives_up_in_time(clock: Clock, brokers: FakeCluster) -> None:
-    """An empty list after the timeout; what arrives meanwhile is given at once."""
+    """poll returns an empty list after the timeout; records that arrive before are returned immediately."""
     reader = reader_for(clock, brokers)
     reader.assign({TPS[0]: "latest"})
     assert finish(clock, run(reader.poll(200))) == []
@@ -100,7 +100,7 @@ def test_poll_waits_for_records_and_gives_up_in_time(clock: Clock, brokers: Fake
 
 
 def test_seek_goes_on_elsewhere(clock: Clock, brokers: FakeCluster) -> None:
-    """Also back."""
+    """A seek may go back."""
     reader = reader_for(clock, brokers, max_poll_records=5)
     reader.assign({TPS[0]: 30})
     assert finish(clock, run(reader.poll(100)))[0].offset == 30
@@ -109,7 +109,7 @@ def test_seek_goes_on_elsewhere(clock: Clock, brokers: FakeCluster) -> None:
 
 
 def test_offset_out_of_range_resets_or_raises(clock: Clock, brokers: FakeCluster) -> None:
-    """auto.offset.reset, through the real lookup."""
+    """auto.offset.reset takes effect through the real lookup."""
     reader = reader_for(clock, brokers, auto_offset_reset="earliest")
     reader.assign({TPS[0]: 400})
     assert finish(clock, run(reader.poll(5_000)))[0].offset == 0
@@ -120,7 +120,7 @@ def test_offset_out_of_range_resets_or_raises(clock: Clock, brokers: FakeCluster
 
 
 def test_partition_that_does_not_exist_is_said(clock: Clock, brokers: FakeCluster) -> None:
-    """One sentence instead of waiting for ever."""
+    """The error is one sentence; poll does not wait until its timeout."""
     reader = reader_for(clock, brokers)
     reader.assign({TopicPartition("t", 7): 0})
     with pytest.raises(BrokerError, match=r"partition 7 of t, which has 0\.\.1"):
@@ -128,7 +128,7 @@ def test_partition_that_does_not_exist_is_said(clock: Clock, brokers: FakeCluste
 
 
 def test_offsets_are_asked_again_while_the_leader_moves(clock: Clock, brokers: FakeCluster) -> None:
-    """NOT_LEADER_OR_FOLLOWER brings fresh metadata and a second question."""
+    """After NOT_LEADER_OR_FOLLOWER the reader refreshes the metadata and repeats the lookup."""
     reader = reader_for(clock, brokers)
     finish(clock, run(reader.partitions_for("t")))
     brokers.errors.append((ApiKey.LIST_OFFSETS, ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -139,7 +139,7 @@ def test_offsets_are_asked_again_while_the_leader_moves(clock: Clock, brokers: F
 
 
 def test_close_ends_a_waiting_poll(clock: Clock, brokers: FakeCluster) -> None:
-    """ClientClosed, and no timer stays."""
+    """The poll raises ClientClosed, and no timer is left."""
     reader = reader_for(clock, brokers)
     reader.assign({TPS[0]: "latest"})
     waiting = run(reader.poll(60_000))
@@ -152,7 +152,7 @@ def test_close_ends_a_waiting_poll(clock: Clock, brokers: FakeCluster) -> None:
 
 
 def test_poll_goes_on_behind_a_marker(clock: Clock) -> None:
-    """``while records := reader.poll(5_000)`` does not end behind a transaction."""
+    """``while records := reader.poll(5_000)`` does not end at a transaction."""
     brokers = FakeCluster(clock, {"t": [0]})
     builder = RecordBatchBuilder(producer_id=1, producer_epoch=0, transactional=True, control=True)
     builder.append(1000, struct.pack(">hh", 0, 0), struct.pack(">hi", 0, 0))

@@ -19,7 +19,7 @@ def batch(count: int = 3, compression: str = "none", **options: bool) -> bytes:
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "lz4", "snappy", "zstd"])
 def test_all_fields_arrive(compression: str) -> None:
-    """Offset, time, key, value, headers and leader epoch, whatever the codec."""
+    """Offset, timestamp, key, value, headers and leader epoch are decoded with every codec."""
     data = batch(compression=compression)
     first = decode_batch(TP, data, 0, read_header(data), 0, True)[0]
     assert tuple(first) == ("t", 2, 10, 1000, b"k0", b"v0", (("h", b"x"), ("none", None)), 4, False)
@@ -49,7 +49,7 @@ def test_damage_is_found_unless_checking_is_off() -> None:
 
 
 def test_log_append_time_is_marked() -> None:
-    """The broker's time stands for the producer's."""
+    """The broker's timestamp replaces the producer's."""
     data = batch(log_append_time=True)
     assert {each.timestamp_ms for each in decode_batch(TP, data, 0, read_header(data), 0, True)} == {1002}
     assert decode_batch(TP, data, 0, read_header(data), 0, True)[0].is_log_append_time

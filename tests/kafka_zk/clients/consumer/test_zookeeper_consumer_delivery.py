@@ -1,4 +1,4 @@
-"""A consumer under a group that gives and takes partitions: what is handed out when, and to whom."""
+"""A consumer whose group assigns and revokes partitions: which records are handed out when, and to which stream."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from tests.kafka_zk.clients.consumer.fake_group import A, B, FakeGroup, joined, 
 
 
 def test_nothing_is_handed_out_without_the_lease(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """may_act is asked at each hand-out; when it is held again, the waiting call goes on by itself."""
+    """may_act is called at each hand-out; once it returns True again, the waiting call continues."""
     consumer = joined(clock, brokers, group)
     group.assign(A)
     group.acting = False
@@ -30,7 +30,7 @@ def test_nothing_is_handed_out_without_the_lease(clock: Clock, brokers: FakeClus
 
 
 def test_suspended_pauses_and_resumed_goes_on(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """A blip: nothing is handed out while the connection is in doubt, nothing is lost or given twice after it."""
+    """No record is handed out while the connection is in doubt, and none is lost or repeated after it."""
     consumer = joined(clock, brokers, group, max_poll_records=10)
     group.assign(A)
     first = poll(clock, consumer)
@@ -41,7 +41,7 @@ def test_suspended_pauses_and_resumed_goes_on(clock: Clock, brokers: FakeCluster
 
 
 def test_each_stream_has_its_own_partitions(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """And the subscription says how many there are."""
+    """The subscription has the number of streams."""
     consumer = joined(clock, brokers, group, streams=2)
     assert group.registration.subscription == {"t": 2}
     group.assign(A, thread=0)
@@ -54,7 +54,7 @@ def test_each_stream_has_its_own_partitions(clock: Clock, brokers: FakeCluster, 
 
 
 def test_a_paused_partition_waits(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Others go on; what was fetched of it comes after the resume."""
+    """Records of the partition that were already fetched come after the resume."""
     consumer = joined(clock, brokers, group)
     group.assign(A, B)
     advance(clock, 0.2)
@@ -67,7 +67,7 @@ def test_a_paused_partition_waits(clock: Clock, brokers: FakeCluster, group: Fak
 
 
 def test_seek_moves_what_is_committed(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Also back, and what was held does not count any more."""
+    """A seek may go back; records that are still held no longer count."""
     consumer = joined(clock, brokers, group, auto_commit_interval_ms=100)
     group.assign(A)
     poll(clock, consumer)
@@ -78,7 +78,7 @@ def test_seek_moves_what_is_committed(clock: Clock, brokers: FakeCluster, group:
 
 
 def test_keys_and_values_are_deserialized(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """By name or by an object."""
+    """A deserializer is a name or an object."""
     consumer = joined(clock, brokers, group, key_deserializer="string", value_deserializer="json")
     group.assign(A)
     records = poll(clock, consumer)
@@ -88,7 +88,7 @@ def test_keys_and_values_are_deserialized(clock: Clock, brokers: FakeCluster, gr
 def test_a_record_that_cannot_be_deserialized_is_not_passed_over(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """What lies before it comes first; then the error, again and again, until a seek."""
+    """Earlier records come first; then the error repeats until a seek."""
     write(brokers, A, 40, 1, b"{")
     write(brokers, A, 41, 1)
     consumer = joined(clock, brokers, group, value_deserializer="json", max_poll_records=100)
@@ -119,7 +119,7 @@ class Recorder(RebalanceListener):
 
 
 def test_the_listener_is_told_before_release_and_start(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Release and fetching wait for what it answers."""
+    """Release and fetching wait for the listener's result."""
     listener = Recorder()
     consumer = joined(clock, brokers, group, listener=listener)
     listener.answer = starting = Deferred[None]()
@@ -137,7 +137,7 @@ def test_the_listener_is_told_before_release_and_start(clock: Clock, brokers: Fa
 
 
 def test_a_listener_that_fails_or_hangs_stops_nothing(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """A hanging one is waited for no longer than rebalance.backoff.ms."""
+    """The consumer waits for a hanging listener no longer than rebalance.backoff.ms."""
     listener = Recorder()
     consumer = joined(clock, brokers, group, listener=listener)
     group.assign(A)
@@ -152,7 +152,7 @@ def test_a_listener_that_fails_or_hangs_stops_nothing(clock: Clock, brokers: Fak
 def test_a_partition_that_goes_while_the_listener_works_is_never_fetched(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """before_starting_fetchers took longer than the ownership."""
+    """before_starting_fetchers took longer than the ownership lasted."""
     listener = Recorder()
     consumer = joined(clock, brokers, group, listener=listener)
     listener.answer = starting = Deferred[None]()

@@ -1,4 +1,4 @@
-"""The ends of a consumer in a group: closing, failing, and what comes too early or too late."""
+"""The end of a consumer in a group: closing, failures, and calls that come too early or too late."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.kafka_zk.clients.consumer.fake_group import A, FakeGroup, joined, pol
 def test_close_commits_what_was_processed_and_does_not_wait(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """The holder is the one who closes; what he holds may not be done."""
+    """The caller of close is the one that holds records, and those records may not be processed."""
     consumer = joined(clock, brokers, group, max_poll_records=10)
     group.assign(A)
     poll(clock, consumer)
@@ -36,7 +36,7 @@ def test_close_commits_what_was_processed_and_does_not_wait(
 def test_leaving_the_block_says_whether_the_last_records_are_processed(
     fails: bool, committed: int, clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """An exception says that they are not."""
+    """An exception means that they are not."""
     consumer = joined(clock, brokers, group, max_poll_records=10)
     group.assign(A)
 
@@ -55,7 +55,7 @@ def test_leaving_the_block_says_whether_the_last_records_are_processed(
 
 
 def test_a_close_during_the_start_leaves_no_session(clock: Clock) -> None:
-    """ZooKeeper was slow to answer, and nobody wants the answer any more."""
+    """ZooKeeper responds after the close."""
     opened: Deferred[Any] = Deferred()
     closed: list[bool] = []
 
@@ -77,7 +77,7 @@ def test_a_close_during_the_start_leaves_no_session(clock: Clock) -> None:
 
 
 def test_a_member_that_cannot_go_on_says_why(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Its id was taken over, say: the call that waits raises it, and so does every other one."""
+    """For example, another member took its id: the waiting call raises the error, and so does every later one."""
     consumer = joined(clock, brokers, group)
     waiting = run(consumer.poll(60_000))
     group.delivery.failed(KafkaError("fenced"))
@@ -90,7 +90,7 @@ def test_a_member_that_cannot_go_on_says_why(clock: Clock, brokers: FakeCluster,
 def test_close_does_not_wait_for_a_zookeeper_that_is_gone(
     clock: Clock, brokers: FakeCluster, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the session timeout the partitions are taken from us anyway."""
+    """After the session timeout the consumer loses its partitions anyway."""
     consumer = joined(clock, brokers, group, rebalance_backoff_ms=100)
     hanging: Deferred[None] = Deferred()
 
@@ -106,7 +106,7 @@ def test_close_does_not_wait_for_a_zookeeper_that_is_gone(
 
 
 def test_close_does_not_wait_for_brokers_that_keep_the_offsets_and_are_gone(clock: Clock, group: FakeGroup) -> None:
-    """With offsets.storage=kafka; the last commit is given up, and nobody looks for the coordinator any more."""
+    """With offsets.storage=kafka, the last commit is given up, and the search for the coordinator ends."""
     brokers = BrokersOfOneMember(clock, {"t": [0, 1]})
     write(brokers, A, 0, 40)
     options: dict[str, Any] = {"offsets_storage": "kafka", "offsets_channel_backoff_ms": 1, "rebalance_backoff_ms": 100}
@@ -121,7 +121,7 @@ def test_close_does_not_wait_for_brokers_that_keep_the_offsets_and_are_gone(cloc
 
 
 def test_what_comes_too_early_or_too_late_is_said(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """One sentence each."""
+    """Each error is one sentence."""
     fresh = ZookeeperConsumer(clock, group_id="g")
     with pytest.raises(KafkaError, match="call subscribe first"):
         poll(clock, fresh)
@@ -138,7 +138,7 @@ def test_what_comes_too_early_or_too_late_is_said(clock: Clock, brokers: FakeClu
 
 
 def test_close_keeps_what_the_user_committed(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Although he still holds those records."""
+    """The user's commit counts although the user still holds those records."""
     consumer = joined(clock, brokers, group, max_poll_records=10)
     group.assign(A)
     poll(clock, consumer)
@@ -148,7 +148,7 @@ def test_close_keeps_what_the_user_committed(clock: Clock, brokers: FakeCluster,
 
 
 def test_a_start_without_zookeeper_may_be_tried_again(clock: Clock) -> None:
-    """And says each time what is wrong, not that the consumer has joined."""
+    """Each attempt reports the connection error, not that the consumer has joined."""
     attempts: list[int] = []
 
     async def open_client() -> Any:

@@ -1,4 +1,4 @@
-"""A consumer in a group: where it begins, what counts as processed, and what is committed."""
+"""A consumer in a group: where it begins, which records count as processed, and which offsets are committed."""
 
 import pytest
 from twisted.internet.task import Clock
@@ -12,7 +12,7 @@ from tests.kafka_zk.clients.consumer.fake_group import A, B, FakeGroup, joined, 
 
 
 def test_records_come_from_the_committed_offset(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Only of partitions that the group gave, and brokers are found without a bootstrap address."""
+    """Only partitions that the group assigned are read; brokers are found without a bootstrap address."""
     consumer = joined(clock, brokers, group)
     assert poll(clock, consumer, 50) == []
     group.committed[A] = 30
@@ -25,8 +25,9 @@ def test_records_come_from_the_committed_offset(clock: Clock, brokers: FakeClust
 def test_a_start_that_the_reset_chose_is_committed_at_once(
     reset: str, start: int, clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """Or records that come before the first commit would be skipped by the next owner (largest); also without
-    automatic commits."""
+    """Otherwise, the next owner would skip records that arrive before the first commit (largest). This holds without
+    automatic commits, too.
+    """
     joined(clock, brokers, group, auto_offset_reset=reset, auto_commit_enable=False)
     group.assign(A)
     advance(clock, 0.1)
@@ -36,7 +37,7 @@ def test_a_start_that_the_reset_chose_is_committed_at_once(
 def test_a_start_that_was_refused_is_committed_after_the_connection_came_back(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """SUSPENDED at the wrong moment."""
+    """The session was SUSPENDED at the moment of the first attempt."""
     joined(clock, brokers, group, auto_commit_enable=False)
     group.refusing = "the connection is in doubt"
     group.assign(A)
@@ -49,7 +50,7 @@ def test_a_start_that_was_refused_is_committed_after_the_connection_came_back(
 
 
 def test_no_offset_and_reset_error_raises_until_a_seek(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """The user says where to begin; nothing is skipped for him."""
+    """The user chooses the start; the consumer skips no record."""
     consumer = joined(clock, brokers, group, auto_offset_reset="error")
     group.assign(A)
     for _ in range(2):
@@ -60,7 +61,7 @@ def test_no_offset_and_reset_error_raises_until_a_seek(clock: Clock, brokers: Fa
 
 
 def test_an_offset_out_of_range_is_reset_and_committed(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """As a start that was not there."""
+    """The consumer behaves as if there were no committed offset."""
     consumer = joined(clock, brokers, group)
     group.committed[A] = 4_000
     group.assign(A)
@@ -77,7 +78,7 @@ def test_an_offset_out_of_range_is_reset_and_committed(clock: Clock, brokers: Fa
 def test_records_are_processed_when_the_next_are_asked_for(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """The clock commits what is done, not what is held; and the same offset is not written twice."""
+    """The automatic commit covers processed records, not held ones; the same offset is not written twice."""
     consumer = joined(clock, brokers, group, auto_commit_interval_ms=1_000, max_poll_records=10)
     group.committed[A] = 0
     group.assign(A)
@@ -90,7 +91,7 @@ def test_records_are_processed_when_the_next_are_asked_for(
 
 
 def test_an_explicit_commit_writes_what_was_handed_out(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """At most once: commit, then process. Or any offsets of one's own choice."""
+    """This gives at-most-once delivery: commit, then process. The user may also commit other offsets."""
     consumer = joined(clock, brokers, group, max_poll_records=10, auto_commit_enable=False)
     group.committed[A] = 0
     group.assign(A)
@@ -102,11 +103,12 @@ def test_an_explicit_commit_writes_what_was_handed_out(clock: Clock, brokers: Fa
 
 
 def test_a_commit_is_refused_to_whom_does_not_own(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Of a partition never owned, and of one that was lost while its records were processed; others are written."""
+    """One partition was never owned, another was lost while its records were processed; other partitions are committed.
+    """
     consumer = joined(clock, brokers, group, auto_commit_enable=False)
     group.committed |= {A: 0, B: 0}
     group.assign(A, B)
-    advance(clock, 0.3)  # both lie ready then
+    advance(clock, 0.3)  # both have fetched records by then
     records = poll(clock, consumer)
     assert offsets(records, A) and offsets(records, B)
     with pytest.raises(CommitRefused, match=r"t-7 was not committed: not the owner"):
@@ -123,7 +125,9 @@ def test_a_commit_is_refused_to_whom_does_not_own(clock: Clock, brokers: FakeClu
 def test_the_clock_never_takes_back_what_the_user_committed(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """At most once, with automatic commits left on: what he committed before the work stays committed during it."""
+    """With at-most-once delivery and automatic commits, an offset that the user committed before the work stays during
+    it.
+    """
     consumer = joined(clock, brokers, group, auto_commit_interval_ms=1_000, max_poll_records=10)
     group.committed[A] = 0
     group.assign(A)
@@ -138,7 +142,7 @@ def test_the_clock_never_takes_back_what_the_user_committed(
 
 
 def test_a_smaller_offset_that_the_user_commits_counts(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """He may go back, and from there on it goes up as ever."""
+    """The user may go back; from there on the committed offset grows again."""
     consumer = joined(clock, brokers, group, auto_commit_interval_ms=1_000, max_poll_records=10)
     group.assign(A)
     poll(clock, consumer)
@@ -151,7 +155,7 @@ def test_a_smaller_offset_that_the_user_commits_counts(clock: Clock, brokers: Fa
 
 
 def test_a_commit_after_a_seek_is_not_refused(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """The records that he held were not taken away from him, he left them."""
+    """The user left the held records by the seek; they were not revoked."""
     consumer = joined(clock, brokers, group, auto_commit_enable=False)
     group.assign(A)
     poll(clock, consumer)
@@ -164,7 +168,9 @@ def test_a_commit_after_a_seek_is_not_refused(clock: Clock, brokers: FakeCluster
 def test_a_start_that_the_user_sought_is_not_committed_for_him(
     start: str, offset: int, clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """Only what auto.offset.reset chose is: here the next commit writes it, as any place that was sought."""
+    """Only a start that auto.offset.reset chose is committed; this one is written by the next commit, as after any
+    seek.
+    """
     consumer = joined(clock, brokers, group, auto_commit_enable=False)
     group.committed[A] = 20
     group.assign(A)
@@ -179,7 +185,7 @@ def test_a_start_that_the_user_sought_is_not_committed_for_him(
 def test_a_start_never_overwrites_what_was_committed_after_it(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """ZooKeeper answers late: the start of B waits while that of A is written, and the clock commits B meanwhile."""
+    """ZooKeeper is slow: B's start waits while A's is written, and the automatic commit writes B in the meantime."""
     consumer = joined(clock, brokers, group, auto_commit_interval_ms=200)
     group.commit_takes_s = 0.3
     group.assign(A)
@@ -215,7 +221,7 @@ def test_a_start_is_not_written_after_a_commit_of_the_user(
 def test_the_clock_does_not_take_back_a_commit_of_the_user_that_is_under_way(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """At most once, and ZooKeeper answers late."""
+    """Delivery is at most once, and ZooKeeper is slow."""
     consumer = joined(clock, brokers, group, auto_commit_interval_ms=1_000, max_poll_records=10)
     group.committed[A] = 0
     group.assign(A)
@@ -231,7 +237,7 @@ def test_the_clock_does_not_take_back_a_commit_of_the_user_that_is_under_way(
 def test_a_commit_that_waits_is_not_written_in_a_later_ownership(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """The partition went to another member and came back, further than this consumer had been."""
+    """Another member owned the partition in between and committed a higher offset than this consumer."""
     consumer = joined(clock, brokers, group, auto_commit_enable=False, max_poll_records=10)
     group.committed |= {A: 0, B: 0}
     group.assign(A, B)

@@ -1,4 +1,4 @@
-"""What is known and connected to before a partition comes, so that it is silent for a shorter time."""
+"""Metadata and connections that are ready before a partition is assigned, so that its pause is shorter."""
 
 from twisted.internet.task import Clock
 
@@ -16,7 +16,7 @@ def test_the_topics_of_a_subscription_are_known_before_anything_is_owned(
 
 
 def test_who_owns_nothing_asks_once(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """With brokers out of reach a crowd of idle members must not ask ZooKeeper for others all the time."""
+    """With unreachable brokers, many idle members must not ask ZooKeeper for others all the time."""
     brokers.down |= {0, 1}
     joined(clock, brokers, group)
     advance(clock, 1)
@@ -28,7 +28,7 @@ def test_who_owns_nothing_asks_once(clock: Clock, brokers: FakeCluster, group: F
 def test_claimed_partitions_are_fetched_by_connections_that_are_there(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """The first fetch is out before anything else is asked."""
+    """The first fetch is sent before any other request."""
     joined(clock, brokers, group)
     group.delivery.prepare(frozenset({A, B}))
     advance(clock, 10 * ANSWER_S)
@@ -42,7 +42,7 @@ def test_claimed_partitions_are_fetched_by_connections_that_are_there(
 
 
 def test_what_cannot_be_prepared_is_done_later(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """A leader that is down when its partition is claimed, and back when it is owned."""
+    """The leader is down when the partition is claimed, and back when it is owned."""
     consumer = joined(clock, brokers, group)
     brokers.down.add(1)
     group.delivery.prepare(frozenset({A, B}))

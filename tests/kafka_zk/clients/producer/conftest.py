@@ -1,4 +1,4 @@
-"""A clock and a cluster of plain values."""
+"""A clock and a cluster on plain values."""
 
 import pytest
 from twisted.internet.task import Clock

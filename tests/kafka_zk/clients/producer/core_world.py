@@ -1,4 +1,4 @@
-"""A world of the producer's cores: one producer without sockets and timers, and connections to a model broker."""
+"""A world for the producer's cores: one producer without sockets and timers, and connections to a model broker."""
 
 import random
 from collections import deque
@@ -21,7 +21,7 @@ NODES = (0, 1)
 
 
 class OnWire(NamedTuple):
-    """A batch and its bytes as they were sent: their sequence stays the same when the batch gets another one."""
+    """A batch and its bytes as sent: the bytes keep their sequence when the batch gets another one."""
 
     batch: ProducerBatch
     data: bytes
@@ -46,7 +46,7 @@ class World:
         self.completion = BatchCompletion(self.accumulator, self.idempotence, self.config)
         self.wires: dict[int, deque[list[OnWire]]] = {node: deque() for node in NODES}
         self.leaders: dict[int, int] = {}
-        self.unready: dict[int, int] = {}  # partitions that the leader does not know during this number of requests
+        self.unready: dict[int, int] = {}  # the number of requests for which the partition's new leader is not ready
 
     def leader_of(self, tp: TopicPartition) -> int:
         return self.leaders.get(tp.partition, tp.partition % len(NODES))
@@ -75,14 +75,14 @@ class World:
             self.wires[node].append([OnWire(batch, bytes(batch.encode())) for batch in batches])
 
     def exchange(self, node: int) -> None:
-        """The oldest request of a connection arrives, and so does its answer."""
+        """Deliver the oldest request of a connection and its response."""
         if self.wires[node]:
             request = self.wires[node].popleft()
             for sent, result in [(sent, self._ask(node, sent)) for sent in request]:
                 self.completion.handle(sent.batch, result, self.now_ms)
 
     def cut(self, node: int, arrived: int) -> None:
-        """The connection breaks after ``arrived`` of its requests reached the broker; no answer comes."""
+        """Break the connection after ``arrived`` of its requests reached the broker; no response arrives."""
         lost = list(self.wires[node])
         self.wires[node].clear()
         for request in lost[:arrived]:
@@ -94,7 +94,7 @@ class World:
                 self.completion.handle(batch, error, self.now_ms)
 
     def settle(self) -> None:
-        """No more faults: go on until everything has its outcome."""
+        """Run without faults until every record has its outcome."""
         self.accumulator.begin_flush()
         for _ in range(2_000):
             if self.all_done():
@@ -110,12 +110,12 @@ class World:
         return all(future.done() for sent in self.sent.values() for _, future in sent)
 
     def refuse(self, code: ErrorCode, node: int = 0) -> None:
-        """The broker answers the oldest request of a connection with an error, and writes nothing of it."""
+        """The broker responds to the oldest request of a connection with an error, and writes nothing of it."""
         for batch, _ in self.wires[node].popleft():
             self.completion.handle(batch, PartitionResult(batch.tp.partition, code, log_start_offset=0), self.now_ms)
 
     def send_batches(self, *values: bytes, partition: int = 0) -> list[RecordFuture]:
-        """Send each value in a batch of its own, as far as that is allowed now."""
+        """Send each value in a batch of its own, as far as this is allowed now."""
         futures = []
         for value in values:
             future = self.append(partition, value + b"." * self.config.batch_size)
@@ -125,13 +125,13 @@ class World:
         return futures
 
     def drain_all(self) -> None:
-        """Drain until nothing more may go out at this time."""
+        """Drain until no more requests may be sent at this time."""
         before = -1
         while before != (before := sum(len(wire) for wire in self.wires.values())):
             self.drain()
 
     def values(self, partition: int = 0) -> list[bytes]:
-        """What the partition's log holds, without what ``send_batches`` filled it up with."""
+        """The values in the partition's log, without the padding of ``send_batches``."""
         return [(value or b"").rstrip(b".") for value in self.broker.logs.get(TopicPartition("t", partition), [])]
 
     def _ask(self, node: int, sent: OnWire) -> PartitionResult:
@@ -150,7 +150,7 @@ def make_world(**options: Any) -> World:
 
 
 def run_faulty(world: World, seed: int, steps: int = 400) -> None:
-    """Append, send, lose connections and move leaders, which are not ready at once, by the seed."""
+    """Append, send, lose connections, and move leaders, which are not ready immediately, by the seed."""
     source = random.Random(seed)
     world.unready = {partition: source.randrange(5) for partition in range(3)}
     for step in range(steps):
@@ -188,7 +188,7 @@ def settle_in(world: World, limit_ms: int) -> None:
 
 
 def code_of(future: RecordFuture) -> ErrorCode | None:
-    """The error that a record failed with; None if it was acknowledged."""
+    """The code of a record's error; None if it was acknowledged."""
     try:
         future.value()
     except KafkaError as error:

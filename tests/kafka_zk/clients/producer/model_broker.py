@@ -1,4 +1,4 @@
-"""A model of the broker's side of idempotence: logs, producer states, and answers, on plain values."""
+"""A model of a broker's idempotence: logs, producer states, and responses, on plain values."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class _Appended(NamedTuple):
 
 
 class ModelBroker:
-    """Logs of partitions with what a broker remembers of producers. Source: ProducerAppendInfo.java@3.9."""
+    """Logs of partitions and the state of their producers. Source: ProducerAppendInfo.java@3.9."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, list[bytes | None]] = {}
@@ -27,7 +27,7 @@ class ModelBroker:
         self.batch_bytes_max = 1 << 20
 
     def forget_producers(self) -> None:
-        """As after a retention that removed all their records."""
+        """Forget all producers, as after a retention that removed all their records."""
         self._producers.clear()
 
     def produce(self, tp: TopicPartition, data: bytes) -> PartitionResult:

@@ -1,4 +1,4 @@
-"""The producer chooses the partitions that Java's would."""
+"""The producer chooses the same partitions as Java's."""
 
 import pytest
 
@@ -22,14 +22,14 @@ def test_records_without_key_go_round_all_available_partitions() -> None:
 
 
 def test_sticky_moves_on_after_a_batch_of_bytes() -> None:
-    """A keyless record stays with the partition until that one got batch.size bytes."""
+    """Records without a key stay with a partition until it has received batch.size bytes."""
     partitioner = make_partitioner("sticky", 100)
     got = [partitioner.partition("t", None, b"x" * 40, 3, (0, 1, 2)) for _ in range(7)]
     assert got == [0, 0, 0, 1, 1, 1, 2]
 
 
 def test_user_function_decides_keyed_records_too() -> None:
-    """A callable gets topic, key, value and count; a number outside the topic is refused with a sentence."""
+    """The function gets topic, key, value and count; a partition outside the topic is refused with a sentence."""
     partitioner = make_partitioner(lambda topic, key, value, count: len(value or b""), 16384)
     assert partitioner.partition("t", b"key", b"xx", 3, (0, 1, 2)) == 2
     with pytest.raises(ValueError, match="chose partition 5 of t"):

@@ -1,4 +1,4 @@
-"""The producer's cores together against a model broker, with requests and answers that get lost."""
+"""The producer's cores together against a model broker, with lost requests and responses."""
 
 import random
 
@@ -24,7 +24,7 @@ FIVE = [b"a", b"b", b"c", b"d", b"e"]
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_record_is_written_once_and_in_order(seed: int) -> None:
-    """Lost requests, lost answers and moving leaders neither lose, double nor reorder a record of a partition."""
+    """Lost requests, lost responses and moving leaders never lose, duplicate or reorder a record of a partition."""
     world = make_world()
     run_faulty(world, seed)
     for tp, sent in world.sent.items():
@@ -36,7 +36,7 @@ def test_every_record_is_written_once_and_in_order(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_buffer_memory_is_never_exceeded(seed: int) -> None:
-    """``append`` refuses rather than hold more than buffer.memory, and everything taken is given back."""
+    """``append`` refuses to hold more than buffer.memory, and all of it is returned in the end."""
     world = make_world(buffer_memory=1_500)
     run_faulty(world, seed)
     assert 0 < world.most_used_bytes <= 1_500
@@ -45,7 +45,7 @@ def test_buffer_memory_is_never_exceeded(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_without_idempotence_one_in_flight_keeps_order(seed: int) -> None:
-    """max.in.flight=1 without idempotence: records may be doubled by a retry, but never lost or overtaken."""
+    """With max.in.flight=1 and no idempotence, a retry may duplicate records, but none is lost or reordered."""
     world = make_world(enable_idempotence=False, max_in_flight_requests_per_connection=1)
     run_faulty(world, seed)
     for tp, sent in world.sent.items():
@@ -55,8 +55,7 @@ def test_without_idempotence_one_in_flight_keeps_order(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_broker_that_forgot_the_producer_does_not_stop_it(seed: int) -> None:
-    """When the broker loses its producer state the epoch is bumped; nothing is lost (a retry may be written twice).
-
+    """When the broker loses its producer state the epoch is bumped; no record is lost (a retry may be written twice).
     A batch fails only if a leader that was not ready for it accepted a later one. Acknowledged records are in order.
     """
     world = make_world()
@@ -81,7 +80,9 @@ def test_a_broker_that_forgot_the_producer_does_not_stop_it(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_expired_batches_fail_and_later_ones_go_on(seed: int) -> None:
-    """delivery.timeout.ms fails what could not be delivered; acknowledged records are in the log once and in order."""
+    """delivery.timeout.ms fails records that could not be delivered; acknowledged records are in the log once and in
+    order.
+    """
     world = make_world(delivery_timeout_ms=400, request_timeout_ms=100)
     source = random.Random(seed)
     for step in range(300):
@@ -110,7 +111,7 @@ def test_expired_batches_fail_and_later_ones_go_on(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_given_up_neither_doubles_nor_reorders_the_rest(seed: int) -> None:
-    """With few retries and little time, records fail; those in the log are there once and in order."""
+    """With few retries and little time some records fail; those in the log are there once and in order."""
     world = make_world(retries=3, delivery_timeout_ms=400, request_timeout_ms=100)
     run_faulty(world, seed)
     for tp, sent in world.sent.items():
@@ -134,7 +135,7 @@ def test_too_large_batch_is_split_and_keeps_its_order() -> None:
 
 
 def test_single_record_too_large_for_the_broker_fails_with_its_code() -> None:
-    """A record that no split can make smaller fails; the partition goes on under a new epoch without a gap."""
+    """A single record cannot be split, so it fails; the partition continues in a new epoch without a gap."""
     world = make_world(batch_size=100)
     world.broker.batch_bytes_max = 200
     world.append(0, b"x" * 300)
@@ -148,7 +149,7 @@ def test_single_record_too_large_for_the_broker_fails_with_its_code() -> None:
 
 
 def test_refused_record_is_told_apart_from_its_neighbours() -> None:
-    """Record errors of the answer reach just the records they name; the others learn that they were not at fault."""
+    """Record errors of the response fail only the records they name; the others learn that they were not at fault."""
     world = make_world()
     futures = [world.append(0, b"%d" % index) for index in range(3)]
     world.now_ms += 10
@@ -167,7 +168,7 @@ def test_refused_record_is_told_apart_from_its_neighbours() -> None:
 
 
 def test_duplicate_without_remembered_offset_is_success_without_offset() -> None:
-    """DUPLICATE_SEQUENCE_NUMBER means written long ago."""
+    """DUPLICATE_SEQUENCE_NUMBER means that the batch was written long ago."""
     world = make_world()
     future = world.append(0, b"v")
     world.now_ms += 10
@@ -178,7 +179,7 @@ def test_duplicate_without_remembered_offset_is_success_without_offset() -> None
 
 
 def test_an_append_calls_the_sender_for_each_new_batch_only() -> None:
-    """Every append wakes the sender, so nothing has to poll for work."""
+    """Each new batch wakes the sender, so no polling is necessary."""
     world = make_world()
     calls: list[int] = []
     world.accumulator.on_work = lambda: calls.append(len(calls))
@@ -190,7 +191,7 @@ def test_an_append_calls_the_sender_for_each_new_batch_only() -> None:
 
 
 def test_a_leader_that_is_not_ready_at_first_gets_the_first_batches_in_order() -> None:
-    """A broker without state of the producer accepts any first sequence: the first batch has to be the first one."""
+    """A broker without state of the producer accepts any first sequence, so the first batch must arrive first."""
     world = make_world()
     futures = world.send_batches(*FIVE)
     world.unready[0] = 3
@@ -200,8 +201,9 @@ def test_a_leader_that_is_not_ready_at_first_gets_the_first_batches_in_order() -
 
 
 def test_only_the_first_batch_of_a_partition_is_sent_alone() -> None:
-    """One batch until the broker has acknowledged one, then as many as may be in flight; partitions do not wait for
-    each other."""
+    """Only one batch is in flight until the broker has acknowledged one, then as many as allowed; partitions do not
+    wait for each other.
+    """
     world = make_world(buffer_memory=60_000)
     world.send_batches(*FIVE, *FIVE)
     assert len(world.wires[0]) == 1
@@ -216,7 +218,7 @@ def test_only_the_first_batch_of_a_partition_is_sent_alone() -> None:
 
 
 def test_the_first_batch_under_a_new_epoch_or_id_is_sent_alone() -> None:
-    """The epoch is bumped where the broker may have forgotten the producer; a new id it has never seen."""
+    """The epoch is bumped where the broker may have forgotten the producer; a new id is unknown to the broker."""
     world = make_known_world()
     assert world.idempotence is not None
     for epoch in (0, 32_767):
@@ -231,7 +233,7 @@ def test_the_first_batch_under_a_new_epoch_or_id_is_sent_alone() -> None:
 
 
 def test_nothing_new_goes_out_behind_a_retry() -> None:
-    """The broker recognizes only the last five batches as written already; a retry must not become an older one."""
+    """The broker recognizes only the last five batches as duplicates; a retry must not become older than that."""
     world = make_known_world(buffer_memory=60_000)
     (late,) = world.send_batches(b"late")
     world.send_batches(b"a", b"b", b"c", b"d")
@@ -251,8 +253,9 @@ def test_nothing_new_goes_out_behind_a_retry() -> None:
 
 
 def test_a_batch_that_others_overtook_fails_at_once() -> None:
-    """Its topic was recreated, and the broker took a later batch as the first one. Waiting would not help, and
-    writing it now would break the order. Later batches go on in the same epoch."""
+    """Its topic was recreated, and the broker accepted a later batch as the first one. Waiting would not help, and
+    writing it now would break the order. Later batches continue in the same epoch.
+    """
     world = make_known_world()
     futures = world.send_batches(*FIVE)
     world.broker.forget_producers()
@@ -266,7 +269,7 @@ def test_a_batch_that_others_overtook_fails_at_once() -> None:
 
 
 def test_a_batch_behind_one_that_used_up_its_retries_gets_a_new_epoch() -> None:
-    """The broker will never get the one before it, so the sequences start again from 0."""
+    """The broker will never receive the batch before it, so the sequences start again from 0."""
     world = make_known_world(retries=2)
     lost, next_one = world.send_batches(b"lost", b"next")
     world.unready[0] = 10
@@ -283,7 +286,7 @@ def test_a_batch_behind_one_that_used_up_its_retries_gets_a_new_epoch() -> None:
 
 
 def test_a_batch_behind_a_refused_one_is_sent_again_in_the_same_epoch() -> None:
-    """It is out of order only until the one before it is written."""
+    """It is out of order only until the batch before it is written."""
     world = make_known_world()
     world.send_batches(b"a", b"b")
     world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -293,7 +296,7 @@ def test_a_batch_behind_a_refused_one_is_sent_again_in_the_same_epoch() -> None:
 
 
 def test_an_answer_to_what_was_sent_before_a_bump_asks_for_no_other() -> None:
-    """Of two batches in flight the first fails; the second is refused, too, but has a new sequence already."""
+    """The first of two batches in flight fails; the second is refused as well, but already has a new sequence."""
     world = make_known_world()
     world.send_batches(b"bad", b"a")
     world.refuse(ErrorCode.INVALID_RECORD)
@@ -305,13 +308,13 @@ def test_an_answer_to_what_was_sent_before_a_bump_asks_for_no_other() -> None:
 
 
 def test_a_batch_refused_as_out_of_order_after_a_bump_gets_one_more() -> None:
-    """Answers to what was sent before a bump say nothing about the batches as they are now; later answers do."""
+    """Responses to requests from before a bump say nothing about the current batches; later responses do."""
     world = make_known_world()
     world.send_batches(*FIVE)
     world.refuse(OUT_OF_ORDER)
     world.drain()
     assert world.idempotence is not None and world.idempotence.epoch == 1
-    for _ in range(4):  # answers to requests of before
+    for _ in range(4):  # responses to requests from before the bump
         world.refuse(OUT_OF_ORDER)
     world.drain()
     assert world.idempotence.epoch == 1
@@ -324,7 +327,7 @@ def test_a_batch_refused_as_out_of_order_after_a_bump_gets_one_more() -> None:
 
 
 def test_an_acknowledgement_of_what_was_sent_before_a_bump_leaves_the_new_sequences_alone() -> None:
-    """The broker has nothing of the new epoch yet, so no batch of it was overtaken."""
+    """The broker has no batch of the new epoch yet, so none was overtaken."""
     world = make_known_world()
     world.send_batches(b"a", b"b", b"c")
     second, third = (request[0].batch for request in list(world.wires[0])[1:])
@@ -346,7 +349,7 @@ def test_an_acknowledgement_of_what_was_sent_before_a_bump_leaves_the_new_sequen
 
 
 def test_sequences_go_on_after_the_largest_one() -> None:
-    """After 2^31 records the sequences of a partition are small again. Which one is the later one is still seen."""
+    """After 2^31 records the sequences of a partition are small again; the producer still knows which one is later."""
     world = make_world()
     assert world.idempotence is not None
     world.idempotence._entry(TopicPartition("t", 0)).next_sequence = 2**31 - 2
@@ -369,7 +372,8 @@ def test_sequences_go_on_after_the_largest_one() -> None:
 
 
 def test_a_batch_that_may_be_written_leaves_no_certain_gap_at_its_deadline() -> None:
-    """Its connection broke just as its time was up. The broker may have those behind it: they keep their sequences."""
+    """Its connection broke just as its time was up. The broker may have later batches, so these keep their sequences.
+    """
     world = make_known_world(delivery_timeout_ms=1_000, request_timeout_ms=100)
     world.send_batches(b"a")
     world.now_ms += 500
@@ -382,7 +386,7 @@ def test_a_batch_that_may_be_written_leaves_no_certain_gap_at_its_deadline() -> 
 
 
 def test_the_first_batch_of_a_transactional_producer_is_sent_alone() -> None:
-    """A new transaction keeps the id and epoch, so its first batches need not wait; a new epoch makes them wait."""
+    """A new transaction keeps the id and epoch, so its first batches need not wait; after a new epoch they must."""
     world = make_world(transactional_id="x")
     assert world.idempotence is not None
     world.send_batches(*FIVE)
@@ -398,7 +402,7 @@ def test_the_first_batch_of_a_transactional_producer_is_sent_alone() -> None:
 
 
 def test_a_batch_of_a_transaction_that_others_overtook_fails_at_once() -> None:
-    """The transaction has to be aborted. Batches behind it are retried until they are the oldest themselves."""
+    """The transaction must be aborted. Later batches are retried until they are the oldest themselves."""
     world = make_known_world(transactional_id="x")
     futures = world.send_batches(*FIVE)
     world.broker.forget_producers()

@@ -1,4 +1,4 @@
-"""Stands for ``extraction_worker``: tells the events of one that extracts, or what its configuration says instead."""
+"""Stands for ``extraction_worker``: emits the events of an extraction, or those of its configuration."""
 
 import json
 import sys

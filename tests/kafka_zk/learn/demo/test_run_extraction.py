@@ -1,4 +1,4 @@
-"""The demo's last step: left out with a sentence where Spark cannot run, and strict about what was extracted."""
+"""The demo's last step: skipped with a sentence where Spark cannot run, and strict about the extracted records."""
 
 import re
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""The demo's check finds what it is there to find."""
+"""The demo's check finds the faults that it exists for."""
 
 import pytest
 

@@ -35,7 +35,7 @@ def made_gate(tell: Any = lambda fires: None) -> Gate:
 
 
 def test_fires_that_come_together_are_told_together_and_passed_on_in_order() -> None:
-    """Nothing is passed on before it was told; at the end none waits."""
+    """No event is passed on before it was shown; at the end none waits."""
     log: list[str] = []
     gate = made_gate(lambda fires: log.append(f"told {' '.join(fire.member for fire in fires)}"))
     for name in ("a", "b"):
@@ -46,7 +46,9 @@ def test_fires_that_come_together_are_told_together_and_passed_on_in_order() -> 
 
 
 def test_the_clock_stands_still_while_a_fire_waits() -> None:
-    """From when it comes until it is passed on: the reader's time is not the group's silence."""
+    """The clock stops when the event arrives and resumes when it is passed on: the reader's time is not the group's
+    silence.
+    """
     now = [1_000]
     clock = LessonClock(lambda: now[0])
     told: list[int] = []
@@ -62,7 +64,7 @@ def test_the_clock_stands_still_while_a_fire_waits() -> None:
 
 
 def test_a_reader_who_leaves_in_the_midst_lets_them_pass() -> None:
-    """Or their members would wait for ever."""
+    """Otherwise, their members would wait forever."""
     passed: list[str] = []
 
     def leave(fires: list[Fire]) -> None:
@@ -79,7 +81,7 @@ def test_a_reader_who_leaves_in_the_midst_lets_them_pass() -> None:
 
 
 def test_an_open_gate_lets_pass_unseen() -> None:
-    """And what is no fire, the end of a connection, passes always."""
+    """An event that is not a watch, such as the end of a connection, always passes."""
     passed: list[str] = []
     gate = made_gate(lambda fires: passed.append("told"))
     gate.arrived(Fire("a", WatchedEvent(EventType.NONE, ""), lambda: passed.append("lost")))
@@ -89,12 +91,12 @@ def test_an_open_gate_lets_pass_unseen() -> None:
 
 
 def test_it_does_not_wait_for_ever() -> None:
-    """False when the clock was faster."""
+    """The result is False when the timeout is over."""
     assert not made_gate().open_until(lambda: False, time.monotonic() - 1)
 
 
 def test_every_watch_of_a_client_goes_through() -> None:
-    """Reads without a watch stay so."""
+    """Reads without a watch are not changed."""
     inner, seen = FakeClient(), list[str]()
     gate = made_gate(lambda fires: seen.extend(fire.member for fire in fires))
     client = GatedClient(inner, "anna", gate, Clock())  # type: ignore[arg-type]
@@ -110,7 +112,7 @@ def test_every_watch_of_a_client_goes_through() -> None:
 
 
 def test_a_far_zookeeper_answers_late() -> None:
-    """Results, errors and watches, all by the same time."""
+    """Results, errors and watches are delayed by the same time."""
     inner, clock, gate = FakeClient(), Clock(), made_gate()
     gate.closed, gate.delay_s = False, 0.5
     client = GatedClient(inner, "anna", gate, clock)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The lag around several kills, laid over each other."""
+"""The lag around several kills, aligned with each other."""
 
 from kafka_zk.learn.lesson.kills import BIN_MS, TIMES_MS, Kill, Written, average_input, usual_lag
 
@@ -6,7 +6,7 @@ KILLS = [Kill(killed_s, frozenset({1})) for killed_s in (10.0, 20.0, 30.0)]
 
 
 def test_it_is_the_median_of_the_partitions_that_stay() -> None:
-    """The dead member's partition does not count, nor does one kill at which the machine was busy otherwise."""
+    """The dead member's partition does not count, nor does a kill during which the machine was busy."""
     written = [Written(partition, kill.killed_s + 0.010) for kill in KILLS for partition in (0, 0, 1)]
     late_s = (0.050, 0.050, 5.0)
     firsts = {
@@ -17,6 +17,6 @@ def test_it_is_the_median_of_the_partitions_that_stay() -> None:
 
 
 def test_what_came_in_is_counted_for_each_time() -> None:
-    """Since the time before."""
+    """Each value counts the records since the previous time."""
     written = [Written(0, kill.killed_s + 0.001 * each + 0.0005) for kill in KILLS for each in range(-500, 1_000)]
     assert set(average_input(KILLS, written)) == {BIN_MS}

@@ -1,4 +1,4 @@
-"""Questions are about concepts, have one answer among others, and say why."""
+"""Questions are about concepts, have one right answer among others, and explain it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A lesson as steps: what belongs to which, and where each begins and ends in the recording."""
+"""A lesson as steps: the contents of each, and where each begins and ends in the recording."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from kafka_zk.registry.client.events import WatchFired
 
 
 class Listener:
-    """What a page keeps; each ``take`` finds ten more entries."""
+    """The data that a page keeps; each ``take`` finds ten more entries."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -28,7 +28,7 @@ class Listener:
 
 
 def test_what_is_shown_belongs_to_what_was_said_before() -> None:
-    """Nobody waits; what comes before the first chapter, or after its last step, is no step."""
+    """The teacher does not wait. Texts before the first chapter, or after its last step, form no step."""
     listener = Listener()
     teacher = listener.teacher
     teacher.aside("a cluster starts")

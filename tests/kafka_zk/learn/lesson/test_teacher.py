@@ -1,4 +1,4 @@
-"""What the teacher says, where it stops, and what the keys do."""
+"""The teacher's texts, where it stops, and the effect of keys."""
 
 import io
 from typing import Any
@@ -14,7 +14,7 @@ from kafka_zk.registry.client.client import EventType, WatchedEvent
 
 
 class Reader:
-    """Presses these keys, and remembers what was written before each."""
+    """Presses these keys, and records the line written before each."""
 
     def __init__(self, *pressed: Key) -> None:
         self.lines: list[str] = []
@@ -34,7 +34,7 @@ def fires(path: str, *members: str, kind: EventType = EventType.CHILD) -> list[F
 
 
 def test_one_change_that_reaches_four_members_is_one_line() -> None:
-    """By name, whatever the order; several partitions together."""
+    """The names are sorted, and several partitions share a line."""
     reader = Reader()
     teacher = reader.teacher()
     teacher.watches_fire(fires("/consumers/g/ids", "dora", "ben", "anna", "cleo"))
@@ -48,7 +48,7 @@ def test_one_change_that_reaches_four_members_is_one_line() -> None:
 
 
 def test_a_kind_of_watch_is_explained_once_and_stops_once() -> None:
-    """Then it is known."""
+    """After that the reader knows it."""
     reader = Reader()
     teacher = reader.teacher()
     for _ in range(10):
@@ -61,7 +61,7 @@ def test_a_kind_of_watch_is_explained_once_and_stops_once() -> None:
     ("key", "first_stop", "second_stop"), [(Key.QUIT, None, None), (Key.SKIP, 1, 1), (Key.BACK, -1, 0)]
 )
 def test_keys_lead_out_of_a_chapter(key: Key, first_stop: int | None, second_stop: int | None) -> None:
-    """Back leads to the beginning of the chapter, and from there to the one before."""
+    """Back leads to the beginning of the chapter, and from there to the previous one."""
     for before, step in (((), first_stop), ((Key.GO_ON,), second_stop)):
         teacher = Reader(*before, key).teacher()
         teacher.chapter(1, "Title")
@@ -81,7 +81,7 @@ class Room:
 
 
 def given(*outcomes: int | str | None) -> tuple[list[int], dict[str, Any], int]:
-    """Which of three chapters are given if each ends like this: ``"done"``, or left by that step."""
+    """The chapters that run if each of three ends like this: ``"done"``, or left by that step."""
     log: list[int] = []
     left = list(outcomes)
 
@@ -111,6 +111,6 @@ def test_chapters_follow_the_reader() -> None:
 
 
 def test_without_a_terminal_a_line_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no key is passed over; the end of the input ends the lesson."""
+    """Other lines are ignored; the end of the input ends the lesson."""
     monkeypatch.setattr("sys.stdin", io.StringIO("\nx\nS\nb\nq\n"))
     assert [keys.ask() for _ in range(5)] == [Key.GO_ON, Key.SKIP, Key.BACK, Key.QUIT, Key.QUIT]

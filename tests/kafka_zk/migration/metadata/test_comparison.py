@@ -1,4 +1,4 @@
-"""Both sides of a real migration agree but in a malformed configuration, and each change of a znode is found."""
+"""Both sides of a real migration agree except in a malformed configuration, and each change of a znode is found."""
 
 import json
 from collections.abc import Callable

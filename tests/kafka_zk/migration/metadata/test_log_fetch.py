@@ -1,4 +1,4 @@
-"""The metadata log as a controller serves it: the recorded one, by portions, with and without a snapshot."""
+"""The metadata log as a controller serves it: the recorded one, in portions, with and without a snapshot."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -52,7 +52,7 @@ def test_any_text_is_a_line_or_none(text: str) -> None:
 
 @pytest.mark.parametrize("filler", [" ", "(", " (", ") ", " (a", "[", "\t"])
 def test_a_long_line_costs_no_more_than_its_length(filler: str) -> None:
-    """As long as a line may be; 16 kB of spaces took more than a second."""
+    """The line has the maximum length. In an earlier version, 16 kB of spaces took more than a second."""
     line = f"[2026-11-30 00:21:48,029] INFO x{filler * (16_384 // len(filler))}x"
     began_s = thread_time()
     parse(line, UTC)

@@ -1,4 +1,4 @@
-"""Modules become one script that does the same, and a module that cannot be bundled is refused."""
+"""A bundle makes one script of several modules, with the same effect, and refuses a module that it cannot bundle."""
 
 import shutil
 import subprocess

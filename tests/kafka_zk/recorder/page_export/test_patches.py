@@ -1,4 +1,4 @@
-"""Patches lead from each document to the next one, in Python and in the page."""
+"""Patches turn each document into the next one, in Python and in the page."""
 
 import json
 import shutil
@@ -39,13 +39,13 @@ def test_a_patch_has_only_what_changed() -> None:
 
 @pytest.mark.skipif(NODE is None, reason="needs Node")
 def test_the_page_replays_them_at_any_moment_in_any_order() -> None:
-    """More documents than the page has between two that it keeps."""
+    """There are more documents than the page skips between two that it keeps."""
     random = Random(49)
     documents = [_random(random, 3) for _ in range(200)]
     told = list(patches((10 * number, document) for number, document in enumerate(documents)))
     keys = [random.randint(-1, 2_010) for _ in range(200)]
     module = resources.files("kafka_zk.recorder.web").joinpath("static", "replayed.js").read_text()
-    told_as_text = json.dumps(json.dumps([told, keys]))  # in a script, "__proto__" would be no key
+    told_as_text = json.dumps(json.dumps([told, keys]))  # as a literal in a script, "__proto__" would not be a key
     script = f"{module}\nconst [told, keys] = JSON.parse({told_as_text});\nconst found = new Replayed(told);\n"
     script += "console.log(JSON.stringify(keys.map((key) => found.at(key))));"
     command = [str(NODE), "--input-type=module"]

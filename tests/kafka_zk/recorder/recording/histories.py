@@ -1,4 +1,4 @@
-"""Random histories of a ZooKeeper: transactions as its log has them, with the znodes after each."""
+"""Random histories of a ZooKeeper: transactions in the form of its log, with the znodes after each."""
 
 from random import Random
 
@@ -16,7 +16,7 @@ Znodes = dict[str, bytes | None]
 
 
 def history(seed: int, length: int) -> list[tuple[Transaction, Znodes]]:
-    """Each transaction with what is there after it: path to data, by a model that knows nothing of trees."""
+    """Each transaction with the znodes after it (path to data), according to a model that does not use trees."""
     random = Random(seed)
     znodes: Znodes = {}
     owners: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What caused an entry: certain only where ZooKeeper or a process says so, and never what cannot be."""
+"""The cause of an entry: certain only if ZooKeeper or a process names it, and never an impossible one."""
 
 import pytest
 
@@ -31,14 +31,14 @@ def entries(recording: Recording) -> list[Entry]:
 
 
 def cause_of(recording: Recording, kind: str) -> tuple[str, bool] | None:
-    """The kind of the last such entry's cause, and whether it is certain."""
+    """The kind of the cause of the last entry of this kind, and whether the cause is certain."""
     entry = [each for each in entries(recording) if each.kind == kind][-1]
     cause = None if entry.cause is None else recording.entries.entry(entry.cause)
     return None if cause is None else (cause.kind, entry.certain)
 
 
 def test_a_watch_follows_from_a_change_of_the_kind_that_it_reports() -> None:
-    """A deletion is not caused by the creation that came after it, or long before it."""
+    """Neither a later creation nor a much earlier one causes a deletion."""
     recording = Recording()
     recording.add([fired(1_002, "/controller", EventType.DELETED)], [
         Transaction(1, 1_000, 7, (Created("/controller", b"{}", ephemeral=True),)),
@@ -60,7 +60,7 @@ def _set(zxid: int, time_ms: int) -> Transaction:
 
 
 def test_transactions_stay_in_the_order_of_their_zxids() -> None:
-    """A new leader of ZooKeeper may have a clock that is behind; an event that names a zxid comes after it."""
+    """A new leader of ZooKeeper may have a slow clock; an event that names a zxid comes after its transaction."""
     recording = Recording()
     read = Reread(1_000, "broker-0", "", 3, "/a", changed=True)
     recording.add([read], [Transaction(1, 5_000, 7, (Created("/a", b"", False),)), _set(2, 2_000), _set(3, 2_001)])
@@ -74,7 +74,7 @@ def test_events_of_one_millisecond_are_ordered_by_microseconds_and_those_of_a_pr
     def armed(actor: str, microsecond: int | None, number: int, time_ms: int = 1_000) -> Traced:
         return Traced(WatchArmed(time_ms, actor, "", 0, f"/{number}"), None, microsecond, number)
 
-    back = armed("broker-0", 1, 2, time_ms=900)  # its clock went back
+    back = armed("broker-0", 1, 2, time_ms=900)  # the broker's clock went back
     recording.add([armed("broker-0", 700, 1), back, armed("broker-1", 650, 1), armed("broker-1", 720, 2)], [])
     told = [(each.actor, each.document["number"]) for each in entries(recording)]
     assert told == [("broker-1", 1), ("broker-0", 1), ("broker-0", 2), ("broker-1", 2)]

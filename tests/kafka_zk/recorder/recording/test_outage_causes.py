@@ -1,4 +1,4 @@
-"""What an outage of ZooKeeper is the likely cause of, and what not."""
+"""The events that an outage of ZooKeeper probably causes, and those that it does not."""
 
 from kafka_zk.recorder.recording.causality import ACTED_MS, CLOSELY_MS, Causality, Cause
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
@@ -10,7 +10,7 @@ LIKELY = Cause(2, certain=False)
 
 
 def an_outage() -> Causality:
-    """From 10 s to 50 s."""
+    """An outage that lasts from 10 s to 50 s."""
     causality = Causality()
     causality.told(1, ServerStateChanged(10_000, "ZooKeeper zk1:2181", "refused", 0, "no answer", "standalone", 0))
     down = EnsembleStateChanged(10_000, "ZooKeeper", "refused", 0, "no answer", "serves", 0)
@@ -40,7 +40,7 @@ def test_a_session_that_ends_after_an_outage_ended_by_it_unless_a_person_acted()
 
 
 def test_one_server_of_several_causes_nothing() -> None:
-    """Nor is one change of a server the cause of the next."""
+    """A server's change does not cause its next change either."""
     causality = Causality()
     gone = ServerStateChanged(10_000, "ZooKeeper zk1:2181", "refused", 0, "no answer", "follower", 0)
     causality.told(1, gone)

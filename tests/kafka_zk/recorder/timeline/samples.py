@@ -1,4 +1,4 @@
-"""One event of every kind that there is, with a value of its own in each field."""
+"""One event of every existing kind, with a different value in each field."""
 
 import enum
 import importlib
@@ -17,7 +17,7 @@ _PLAIN: dict[Any, Any] = {int: 7, bool: True, str: "text", TopicPartition: Topic
 
 
 def kinds() -> list[type[Event]]:
-    """Every class below ``Event`` in every module called ``events``, but for those with classes below them."""
+    """Every subclass of ``Event`` in every module called ``events``, except those with further subclasses."""
     for module in pkgutil.walk_packages(kafka_zk.__path__, "kafka_zk."):
         if module.name.endswith(".events"):
             importlib.import_module(module.name)
@@ -50,7 +50,8 @@ def value(hint: Any) -> Any:
 
 
 def _leaves(kind: type[Event]) -> Iterator[type[Event]]:
-    """A dataclass with slots is made twice; the first one may be there yet, but its module does not have it."""
+    """A dataclass with slots is created twice; the first class may still exist, but its module no longer refers to it.
+    """
     below = [each for each in kind.__subclasses__() if getattr(sys.modules[each.__module__], each.__name__) is each]
     for each in below:
         yield from _leaves(each)

@@ -1,4 +1,4 @@
-"""What gets into the timeline of a broker's group."""
+"""The events in the timeline of a broker's group."""
 
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
@@ -33,7 +33,7 @@ def anna_joins() -> list[Event]:
 
 
 def test_only_what_is_about_the_group() -> None:
-    """A broker reports events of all its groups and others; members' own traces belong to the group."""
+    """A broker reports events of all its groups, and others; members' own traces belong to the group."""
     other_group = MemberJoined(1, "broker-0", "joins", 0, "h", "x", True, None, ())
     watch = WatchFired(2, "broker-0", "changed", 0, "/controller", EventType.CHANGED)
     own = DeliveryStarted(3, ANNA, "", 0, {T0: 5})
@@ -43,7 +43,7 @@ def test_only_what_is_about_the_group() -> None:
 
 
 def test_lines_of_a_change_and_of_its_steps() -> None:
-    """Short names everywhere."""
+    """All lines contain short names."""
     events = anna_joins()
     [line] = RebalanceLines("g", filled(*events)).lines()
     assert line[10:] == "anna joined: anna starts t-0,1; 2 requests"
@@ -59,7 +59,7 @@ def test_who_was_there_at_the_first_look() -> None:
 
 
 def test_members_now() -> None:
-    """What each did last, and what it has."""
+    """A row has a member's partitions and its last event."""
     timeline: Timeline = filled(*anna_joins(), MemberToldToRejoin(9, "broker-0", "", 0, "g", ANNA))
     members = MembersNow("g", timeline.rebalances)
     timeline.listeners.append(members.add)

@@ -1,4 +1,4 @@
-"""What happens to a cluster in words: in order, many partitions in one line, nothing twice."""
+"""The events of a cluster in words: in order, many partitions in one line, nothing twice."""
 
 
 from kafka_zk.base.events import Event
@@ -44,12 +44,12 @@ def led(tp: TopicPartition, leader: int, epoch: int, *isr: int) -> tuple[TopicPa
 
 
 def test_the_death_of_a_leader_from_its_session_to_the_new_one() -> None:
-    """However the events came in."""
+    """The order in which the events arrive does not matter."""
     events = [
         BrokerGone(1_000, OBSERVER, "", 0, 1),
         WatchFired(1_001, "controller-0", "child", 0, IDS, EventType.CHILD),
         Reread(1_002, "controller-0", "child", 9, IDS, True),
-        LeadershipSeen(1_003, OBSERVER, "", 0, T[0], 2, 5, (2, 0), 1),  # the controller tells of it a little later
+        LeadershipSeen(1_003, OBSERVER, "", 0, T[0], 2, 5, (2, 0), 1),  # the controller reports it slightly later
         LeadersElected(1_004, "controller-0", "broker change", 0, (led(T[0], 2, 5, 2, 0),)),
         RoleChanged(1_005, "broker-2", "", 0, T[0], Role.LEADER, 5, None),
         RequestSent(1_006, "controller-0", "broker change", 0, 2, "LEADER_AND_ISR"),
@@ -68,7 +68,7 @@ def test_the_death_of_a_leader_from_its_session_to_the_new_one() -> None:
 
 
 def test_what_no_controller_tells_of_is_seen_from_outside() -> None:
-    """Such as what a broker of another kind writes, or the shrinking of an ISR when a replica goes offline."""
+    """Examples are writes of another kind of broker, and an ISR that shrinks when a replica goes offline."""
     assert told(
         LeadersElected(1, "controller-0", "election", 0, (led(T[0], 0, 1, 0),)),
         LeadershipSeen(5, OBSERVER, "", 0, T[0], 0, 1, (0,), 1),
@@ -145,7 +145,7 @@ def test_events_are_held_back_until_slower_processes_have_told_theirs() -> None:
 
 
 def test_transactions_are_told_when_they_abort_and_the_others_to_those_who_want_every_step() -> None:
-    """Those of one moment in one line."""
+    """Transactions of the same moment share a line."""
 
     def changed(time_ms: int, transactional_id: str, state: TransactionState) -> TransactionChanged:
         return TransactionChanged(time_ms, "broker-1", "", 0, transactional_id, 7, 2, state, (T[0],))

@@ -13,18 +13,18 @@ from tests.kafka_zk.recorder.timeline.samples import every_event, kinds
 
 @pytest.mark.parametrize("event", every_event(), ids=lambda event: type(event).__name__)
 def test_every_kind_of_event_survives(event: Event) -> None:
-    """Through JSON text; also a new kind, which this test finds by itself."""
+    """The event survives a round trip through JSON; the test also finds new kinds by itself."""
     assert decode(json.loads(json.dumps(encode(event)))) == event
 
 
 def test_every_kind_of_event_has_a_codec() -> None:
-    """Those of the controller and of replicas, too; names are unique, as a trace has nothing else."""
+    """This includes events of the controller and of replicas; names are unique, because a trace has only the name."""
     assert sorted(EVENT_TYPES) == [kind.__name__ for kind in kinds()]
     assert {"LeadersElected", "RoleChanged", "Claimed", "WatchFired", "OwnersSeen"} <= EVENT_TYPES.keys()
 
 
 def test_what_a_line_looks_like() -> None:
-    """Partitions as topic-partition, keys as in the class."""
+    """Partitions appear as topic-partition, and keys as in the class."""
     event = Claimed(1_000, "g_a", "generation 2", 0, {TopicPartition("t", 0): 5}, {TopicPartition("t", 0): 9})
     assert encode(event) == {
         "event": "Claimed", "time_ms": 1_000, "actor": "g_a", "cause": "generation 2", "zxid": 0, "offsets": {"t-0": 5},
@@ -37,6 +37,6 @@ def test_what_a_line_looks_like() -> None:
     "document", [{}, {"event": "Nonsense"}, {"event": "Claimed"}, {"event": "Claimed", "offsets": 5}]
 )
 def test_other_lines_are_refused(document: dict[str, object]) -> None:
-    """UnknownEvent, nothing else."""
+    """The only exception is UnknownEvent."""
     with pytest.raises(UnknownEvent):
         decode(document)

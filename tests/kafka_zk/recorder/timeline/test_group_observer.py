@@ -1,4 +1,4 @@
-"""What an observer of a group sees, whatever stands among its znodes."""
+"""The events of a group's observer, whatever its znodes contain."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What each member is doing now."""
+"""The current partitions and the last event of each member."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import Committed, DeliveryStarted, MemberRegistered
@@ -11,7 +11,9 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def test_partitions_and_the_last_event_of_each() -> None:
-    """A member's own word counts, not what is seen of it, nor its commits; of the others what is seen."""
+    """A member's own report counts, but neither observations of it nor its commits; for members without reports,
+    observations count.
+    """
     timeline = Timeline()
     now = MembersNow("g", timeline.rebalances)
     timeline.listeners.append(now.add)

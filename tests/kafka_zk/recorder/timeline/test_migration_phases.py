@@ -1,4 +1,4 @@
-"""The phases of a migration to KRaft, told from transactions."""
+"""The phases of a migration to KRaft, derived from transactions."""
 
 from kafka_zk.recorder.timeline.migration_phases import MigrationPhases
 from kafka_zk.recorder.timeline.outage_events import MigrationPhaseReached, OutageEvent
@@ -12,7 +12,7 @@ def _phases(events: list[OutageEvent]) -> list[str]:
 
 
 def test_a_real_broker_goes_to_kraft() -> None:
-    """That the migration was finalised is not in the log."""
+    """The log does not contain the end of the migration."""
     phases = MigrationPhases()
     events = [event for each in recorded("migration") for event in phases.step(each)]
     assert _phases(events) == ["waiting", "copying", "dual write", "brokers moved"]

@@ -12,12 +12,12 @@ from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 from tests.kafka_zk.recorder.timeline.samples import every_event
 
-_REPEATS = {ControllerChanged}  # what a read of /controller says already
+_REPEATS = {ControllerChanged}  # the sentence of a read of /controller contains it already
 
 
 @pytest.mark.parametrize("event", every_event(), ids=lambda event: type(event).__name__)
 def test_every_event_has_a_sentence(event: Event) -> None:
-    """A new kind of event must get one, too."""
+    """A new kind of event must get a sentence, too."""
     said = sentence(event)
     assert (said is None) == (type(event) in _REPEATS)
     assert said is None or ("{}" in said.text) == bool(said.items)
@@ -25,7 +25,7 @@ def test_every_event_has_a_sentence(event: Event) -> None:
 
 
 def test_names_are_short() -> None:
-    """What tells a member from the others."""
+    """A short name is the part of an id that distinguishes the members."""
     assert short_name("g", "g_host-1795231299264-4cff9582") == "4cff9582"
     assert short_name("g", "g_anna") == "anna"
     assert short_name("g", "observer") == "observer"
@@ -41,7 +41,7 @@ def test_paths_of_a_group_are_short() -> None:
 
 
 def test_partitions_are_listed_by_topic() -> None:
-    """Short, in order."""
+    """The list is short and sorted."""
     tps = [TopicPartition("u", 2), TopicPartition("t", 10), TopicPartition("t", 9)]
     assert listed(tps) == "t-9,10 u-2" and listed([]) == "nothing"
     assert listed_offsets(dict(zip(tps, (-1, 5, 5), strict=True))) == "t-9,10 at 5, u-2 without an offset"

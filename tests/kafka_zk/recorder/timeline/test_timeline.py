@@ -29,7 +29,7 @@ def kinds(timeline: Timeline, now_ms: int | None = None) -> list[str]:
 
 
 def test_events_are_sorted_and_a_rebalance_is_told_when_it_was_quiet() -> None:
-    """Events of two processes come out of order."""
+    """The events of two processes arrive out of order."""
     timeline = Timeline()
     events = [
         MemberSeen(1_000, "observer", "", 0, A, "range"), started(1_010, A),
@@ -72,7 +72,7 @@ def test_the_cause_stands_before_what_came_of_it() -> None:
 
 
 def test_the_same_for_programs() -> None:
-    """Each event and each rebalance as one JSON object."""
+    """Each event and each rebalance becomes one JSON object."""
     timeline = Timeline()
     timeline.add(Traced(MemberRegistered(1_009, A, "", 0, 1), 10))
     timeline.add(Traced(started(1_010, A), 12))

@@ -1,4 +1,4 @@
-"""Trace files are followed while they are written."""
+"""A follower reads trace files while they are written."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ EVENTS = [MemberRegistered(1, "g_a", "started", 5, 77), MemberLeft(2, "g_a", "th
 
 
 def test_events_come_once_from_all_files_of_a_directory(tmp_path: Path) -> None:
-    """Also from a file that was not there at the first look."""
+    """This includes a file that did not exist at the first read."""
     follower = TraceFollower(tmp_path)
     assert follower.read() == []
     first = TraceWriter(tmp_path, "g_a", lambda: 3)
@@ -29,7 +29,7 @@ def test_events_come_once_from_all_files_of_a_directory(tmp_path: Path) -> None:
 
 
 def test_each_event_has_its_microsecond_and_its_number(tmp_path: Path) -> None:
-    """An event that is written some time after it happened has no microsecond."""
+    """An event that is written later than it happened has no microsecond."""
     writer = TraceWriter(tmp_path, "g_a")
     for time_ms in (wall_ms(), 1_000):
         writer(MemberLeft(time_ms, "g_a", "this member leaves", 0))
@@ -40,7 +40,7 @@ def test_each_event_has_its_microsecond_and_its_number(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
-    """The file ends anywhere."""
+    """The file may end in the middle of a line."""
     path = tmp_path / "trace.jsonl"
     follower = TraceFollower(path)
     writer = TraceWriter(path, "g_a", lambda: 0)
@@ -55,7 +55,7 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -
 
 
 def test_other_lines_are_counted_and_passed_over(tmp_path: Path) -> None:
-    """Somebody else's file in the directory."""
+    """The directory contains a file of another program."""
     (tmp_path / "x.jsonl").write_text('nonsense\n[1]\n{"event":"Claimed"}\n')
     follower = TraceFollower(tmp_path)
     assert follower.read() == [] and follower.bad_line_count == 3
@@ -86,7 +86,7 @@ def test_a_damaged_line_takes_no_others_with_it(tmp_path: Path, line: str) -> No
 
 
 def test_a_long_trace_is_read_in_pieces(tmp_path: Path) -> None:
-    """A line that is longer than a piece is passed over."""
+    """A line that is longer than a piece is skipped."""
     path = tmp_path / "x.jsonl"
     path.write_text("x" * 1_000 + "\n")
     writer = TraceWriter(path, "g_a", lambda: 0)
@@ -100,7 +100,7 @@ def test_a_long_trace_is_read_in_pieces(tmp_path: Path) -> None:
 
 
 def test_only_what_is_new(tmp_path: Path) -> None:
-    """When the past does not matter."""
+    """The follower skips the events from before its start."""
     writer = TraceWriter(tmp_path, "g_a", lambda: 0)
     writer(EVENTS[0])
     follower = TraceFollower(tmp_path, from_start=False)

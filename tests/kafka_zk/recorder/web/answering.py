@@ -1,4 +1,4 @@
-"""What the tests of the page share."""
+"""A helper for several tests of the page."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -9,7 +9,7 @@ SetAnswers = Callable[..., None]
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> SetAnswers:
-    """Sets what each server answers to the four-letter words that a module asks; an exception is raised."""
+    """Sets each server's response to the four-letter words of a module; an exception is raised instead."""
 
     def set_answers(**by_host: str | Exception) -> None:
         def ask(word: str, port: int, host: str) -> str:

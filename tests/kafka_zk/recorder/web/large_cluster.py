@@ -1,4 +1,4 @@
-"""The znodes of a large cluster, and what a broker's death does to them, as a ZooKeeper's log would have it."""
+"""The znodes of a large cluster, and their changes after a broker's death, in the form of a ZooKeeper's log."""
 
 import json
 from collections.abc import Iterator
@@ -22,8 +22,9 @@ _BROKER = {"version": 5, "host": "127.0.0.1", "timestamp": "1", "jmx_port": -1, 
 
 
 def large_cluster(brokers: int, topics: int, partitions: int) -> Iterator[Transaction]:
-    """Of topics with ``partitions`` each, and groups of many members; at the end the broker VICTIM dies, and others
-    lead in its place, but for one partition, which nobody else can lead."""
+    """Topics with ``partitions`` each, and groups of many members. At the end, the broker VICTIM dies, and other
+    brokers take over its partitions, except one that no other broker can lead.
+    """
     zxid = 0
     made: set[str] = set()
 
@@ -80,7 +81,7 @@ def _joined(group: int, member: int, partitions: int) -> Iterator[Operation]:
 
 
 def _above(path: str) -> Iterator[str]:
-    """What must be there first."""
+    """The znodes that must exist first."""
     parts = path.split("/")
     return ("/".join(parts[:count]) for count in range(2, len(parts)))
 

@@ -1,4 +1,4 @@
-"""A failover or a rebalance is one line, with its price."""
+"""A failover or a rebalance is one line, with its cost."""
 
 from kafka_zk.recorder.recording.spans import Move
 from kafka_zk.recorder.web.episodes import NEAR_MS, GroupStep, episodes
@@ -38,7 +38,7 @@ def test_partitions_without_a_leader_wait_until_they_have_one() -> None:
 
 
 def test_groups_rebalance_each_by_itself() -> None:
-    """What is released and claimed again is one rebalance; a later one is another."""
+    """A partition that is released and claimed again is one rebalance; a later one is another."""
     moves = [
         Move("owner", "g: t-0", "", "anna-0", 1_000, 1_030),
         Move("owner", "h: t-0", "", "carl-0", 1_001, None),

@@ -1,4 +1,4 @@
-"""Which sessions are silent, from what ZooKeeper says of its connections; nothing is said where it says nothing."""
+"""The silence of sessions, derived from ZooKeeper's lists of connections, and unknown where these are missing."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ASKS = " /127.0.0.1:58742[0](queued=0,recved=1,sent=0)\n\n"
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> SetAnswers:
-    """Set what each server answers; an exception is raised."""
+    """Sets the response of each server; a response that is an exception is raised."""
     return answering(monkeypatch, module)
 
 
@@ -26,12 +26,12 @@ def test_an_answer_is_connections_with_their_sessions() -> None:
 
 
 def told(beats: Heartbeats, at_ms: int) -> int | None:
-    """Of the only session."""
+    """The state of the only session."""
     return beats.tell(beats.look(), at_ms)["heard 0x10"]
 
 
 def test_a_session_is_silent_after_half_of_its_timeout_and_heard_again(answers: SetAnswers) -> None:
-    """Whether its connection stays open and says nothing, or is gone."""
+    """This is so whether its connection stays open and silent, or is gone."""
     beats = Heartbeats("h1,h2")
     history = [
         (0, LINE.format(16, 7), None), (2_000, LINE.format(16, 8), HEARD), (5_000, LINE.format(16, 8), HEARD),
@@ -56,7 +56,7 @@ def test_a_session_that_two_servers_list_is_silent_too(answers: SetAnswers) -> N
 
 
 def test_nobody_knows_of_a_new_session_until_it_says_something_or_could_have(answers: SetAnswers) -> None:
-    """It may have been silent for long when it is seen for the first time."""
+    """The session may have been silent for a long time when it is first listed."""
     beats = Heartbeats("h1")
     for at_ms, count, state in [(0, 7, None), (3_000, 7, None), (3_001, 7, SILENT), (9_000, 8, HEARD)]:
         answers(h1=LINE.format(16, count))
@@ -67,8 +67,9 @@ def test_nobody_knows_of_a_new_session_until_it_says_something_or_could_have(ans
 def test_while_a_server_does_not_answer_nobody_knows_and_nothing_is_forgotten(
     trouble: Exception, answers: SetAnswers
 ) -> None:
-    """Nobody knows of any session: a client may be connected to the server that does not answer. Afterwards, however
-    late, one that has said nothing since is silent."""
+    """No session has a known state then, because a client may be connected to this server. Afterwards, at any time, a
+    session with an unchanged count is silent.
+    """
     beats = Heartbeats("h1,h2")
     history: list[tuple[int, str | Exception, dict[str, int | None]]] = [
         (0, LINE.format(16, 7), {"heard 0x10": None}), (1_000, LINE.format(16, 8), {"heard 0x10": HEARD}),
@@ -83,7 +84,7 @@ def test_while_a_server_does_not_answer_nobody_knows_and_nothing_is_forgotten(
 
 
 def test_a_long_timeout_is_waited_for(answers: SetAnswers) -> None:
-    """The session is listed all the time, so it is not forgotten, however long it says nothing."""
+    """The session is listed throughout, so it is not forgotten, however long it is silent."""
     beats = Heartbeats("h1")
     for at_s in range(300):
         answers(h1=LINE.format(16, min(at_s, 10)).replace("to=6000", "to=200000"))
@@ -91,7 +92,7 @@ def test_a_long_timeout_is_waited_for(answers: SetAnswers) -> None:
 
 
 def test_sessions_that_are_over_are_told_of_once_more_and_forgotten(answers: SetAnswers) -> None:
-    """One minute after they were last listed."""
+    """This happens one minute after they were last listed."""
     beats = Heartbeats("h1")
     history: list[tuple[int, str, dict[str, int | None]]] = [
         (0, LINE.format(16, 7), {"heard 0x10": None}), (40_000, LINE.format(16, 7), {"heard 0x10": SILENT}),

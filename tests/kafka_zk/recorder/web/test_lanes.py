@@ -1,4 +1,4 @@
-"""Which lanes are folded, and where the silence in a folded one is."""
+"""The folded lanes, and the silences in them."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_silence_is_counted_by_time() -> None:
 
 
 def test_a_leader_without_a_session_is_none_from_the_sessions_end_to_the_controllers_next_write() -> None:
-    """The lengths come from ZooKeeper's transactions, not from what a poll noticed."""
+    """The lengths come from ZooKeeper's transactions, not from the times of polls."""
     brokers = [
         Span("broker", "broker 2", holder, "", from_ms, to_ms)
         for holder, from_ms, to_ms in (("session 0x1", 0, 4_500), ("", 4_500, 9_000), ("session 0x2", 9_000, None))

@@ -1,4 +1,4 @@
-"""What the page does with text from znodes, in Node: values stay as written, and nothing is invisible or slow."""
+"""How the page shows strings from znodes, in Node: values stay as written, and none is invisible or slow."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ globalThis.document = { createElement: () => ({ text: "", append(...parts) { thi
 
 
 def run(module: str, expression: str, values: list[str]) -> Any:
-    """The value of an expression of a page's module for each value, which it names ``text``."""
+    """The value of an expression of a page's module for each of ``values``, which the expression calls ``text``."""
     source = json.dumps(f"data:text/javascript,{_quoted(_STATIC.joinpath(module).read_text())}")
     script = f"""{_ELEMENT}
 const page = await import({source});
@@ -46,7 +46,7 @@ def test_lists_of_numbers_are_on_one_line_and_values_stay_as_written() -> None:
 
 
 def test_a_large_value_is_shown_at_once() -> None:
-    """At most MOST_DATA characters are sent; spaces in a string cost minutes, and depth made long lines."""
+    """MOST_DATA characters are sent. In an earlier version, spaces took minutes, and nesting made endless lines."""
     values = [
         '["[' + " " * 19_000 + 'x"]',
         f"[{'[1,' * 4_000}1{']' * 4_000}]",

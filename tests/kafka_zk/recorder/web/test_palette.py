@@ -1,4 +1,4 @@
-"""The page's colours are told apart by those, too, who do not see red, green or blue; black text is readable there."""
+"""The page's colours are distinguishable without seeing red, green or blue, and black text is readable on them."""
 
 import itertools
 import re
@@ -7,7 +7,7 @@ from importlib import resources
 import pytest
 
 LEAST_DISTANCE = 15
-"""In CIELAB; what one just sees the difference of, side by side, is 2.3."""
+"""The distance in CIELAB; a just noticeable difference, side by side, is 2.3."""
 LEAST_CONTRAST = 4.5
 """WCAG 2.2, level AA, for text."""
 VISIONS = {
@@ -28,7 +28,7 @@ def colours() -> list[str]:
 
 
 def linear(colour: str) -> Colour:
-    """sRGB's three parts, from 0 to 1, as amounts of light."""
+    """The three sRGB components as linear light, from 0 to 1."""
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     return _light(red), _light(green), _light(blue)
 
@@ -43,7 +43,7 @@ def luminance(colour: str) -> float:
 
 
 def lab(colour: str, vision: str) -> Colour:
-    """CIELAB of what somebody with this vision sees."""
+    """The colour in CIELAB for a person with this vision."""
     parts = linear(colour)
     red, green, blue = (
         min(1, max(0, sum(weight * part for weight, part in zip(row, parts, strict=True)))) for row in VISIONS[vision]

@@ -1,4 +1,4 @@
-"""A play begins with what led to it, and has each process's part."""
+"""The slow motion of an episode begins with its cause, and contains each process's part."""
 
 import pytest
 
@@ -21,7 +21,7 @@ OWNERS = "/consumers/g/owners/t"
 
 
 def test_a_rebalance_begins_with_the_watches_and_decisions_of_all_members() -> None:
-    """Its line begins with the first partition that is released, but the members knew before."""
+    """The episode's line begins with the first released partition, but the members learned of the change before."""
     recording = Recording()
 
     def written(time_ms: int, session: int, *operations: Operation) -> None:
@@ -51,7 +51,7 @@ def test_a_rebalance_begins_with_the_watches_and_decisions_of_all_members() -> N
 
 
 def test_the_first_processes_are_those_that_begin_first() -> None:
-    """A controller acts first and last, among more brokers than there are lanes."""
+    """The controller acts first and last, among more brokers than there are lanes."""
     recording = Recording()
     recording.add([BrokersChanged(1_000, "controller-0", "", 0, (), (9,), (), ())], [])
     sent = [RequestSent(1_001 + each, f"controller-{each}", "", 0, each, "X") for each in range(1, 2 * MOST_LANES)]

@@ -1,4 +1,4 @@
-"""The recorder goes on whatever happens, and says what is wrong."""
+"""The recorder continues after every failure, and reports it."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def changed(zxid: int) -> Transaction:
 
 
 def test_zookeepers_outage_is_recorded_while_nothing_can_be_read_from_it() -> None:
-    """Other events wait for the changes that they followed."""
+    """Other events wait for the changes that they follow."""
     clock, source, recording = Clock(), Source(), Recording()
     recorder = Recorder(clock, recording, source, None)
     recorder.start()
@@ -65,7 +65,8 @@ def test_zookeepers_outage_is_recorded_while_nothing_can_be_read_from_it() -> No
 
 
 def test_the_clock_of_the_cluster_is_compared_with_what_it_has_just_written() -> None:
-    """Not with what the first read finds, or the first one after a failure; and not at all after an outage."""
+    """It is compared neither with the first read, nor with the first one after a failure, nor at all after an outage.
+    """
     for compares in (True, False):
         source = Source()
         recorder = Recorder(Clock(), Recording(), source, None, now_ms=lambda: 10_000_000, compares_clocks=compares)
@@ -82,7 +83,9 @@ def test_the_clock_of_the_cluster_is_compared_with_what_it_has_just_written() ->
 
 
 def test_it_goes_on_after_what_nobody_foresaw() -> None:
-    """An unreadable folder is tried again; what cannot be stored at all is counted as lost, and does not stop it."""
+    """The recorder retries an unreadable folder; entries that cannot be stored at all are counted as lost, and do not
+    stop it.
+    """
     clock, source, recording = Clock(), Source(), Recording()
     recorder = Recorder(clock, recording, source, None)
     recorder.start()
@@ -103,7 +106,7 @@ def test_it_goes_on_after_what_nobody_foresaw() -> None:
 
 
 def test_traces_wait_for_their_part_of_a_long_log() -> None:
-    """A log that is read in pieces: a watch never comes before the change that fired it."""
+    """The log is read in pieces: a watch never comes before the change that fired it."""
     clock, source, recording = Clock(), Source(), Recording()
     fired: list[Event] = [WatchFired(zxid, "broker-0", "", 0, f"/z{zxid}", EventType.CREATED) for zxid in (1, 2, 3)]
     recorder = Recorder(clock, recording, source, Traces(fired))

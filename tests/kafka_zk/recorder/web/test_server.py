@@ -1,4 +1,4 @@
-"""What browsers that read slowly cost, and what requests that no browser sends are answered."""
+"""The cost of browsers that read slowly, and the responses to requests that no browser sends."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +57,7 @@ def post(body: bytes, token: bytes = b"secret") -> bytes:
 )
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%ff", "?token=secret"])
 def test_reading_needs_its_token(question: str, query: str) -> None:
-    """The break token is none: it is never in an address."""
+    """The break token does not suffice, because it is never in an address."""
     request = f"GET /api-{question}{query} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
     assert b" 403 " in answer(request.encode())
 
@@ -92,7 +92,7 @@ def test_only_what_is_there_is_given(path: bytes) -> None:
 
 @pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
 def test_another_site_may_link_to_the_page_but_not_ask_it(site: bytes) -> None:
-    """A page elsewhere could not read the answer, but keep this one busy."""
+    """A page of another site could not read the responses, but could keep this server busy."""
     head = b" HTTP/1.1\r\nHost: 127.0.0.1:1\r\nSec-Fetch-Site: %s\r\n\r\n" % site
     assert b" 403 " in answer(b"GET /api-recording" + head)
     assert b" 403 " in answer(b"GET /api-news" + head)
@@ -108,7 +108,7 @@ def test_the_code_of_an_event_is_text() -> None:
 
 
 class Download:
-    """A browser that takes a file as quickly as it comes."""
+    """A browser that accepts a file at any speed."""
 
     _disconnected = False
 
@@ -138,7 +138,7 @@ class Download:
 
 
 def test_a_download_does_not_hold_up_the_reactor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recording is read in small parts between other work, and packed on a thread."""
+    """The server reads the recording in small parts between other work, and packs it in a thread."""
     recording = Recording()
     created = [Transaction(zxid, zxid, 0, (Created(f"/{zxid}", b"", False),)) for zxid in range(1, 100)]
     recording.add([], created)

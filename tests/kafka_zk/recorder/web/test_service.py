@@ -1,4 +1,4 @@
-"""What others than the recorder find out waits with its entries until there is room for them."""
+"""Events of other sources wait with the recorder's entries until there is space for them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +34,7 @@ class Table(WatchTable):
 
 
 class Hearts(Heartbeats):
-    """One session for a while, and then no answer."""
+    """One session in the first reads, and no response afterwards."""
 
     received = 0
 
@@ -56,7 +56,7 @@ def test_series_of_sessions_that_are_over_are_not_kept_in_memory(monkeypatch: py
 
 
 class Rounds(HealthPoller):
-    """It serves, then it does not; and before the first round, an earlier recorder had seen it serve."""
+    """The server serves in the first round, but not in the second; before, an earlier recorder had seen it serve."""
 
     readings: Iterator[Reading] = iter((Reading("standalone"), Reading("no answer", "connection refused")))
 
@@ -88,7 +88,7 @@ def test_zookeepers_health_is_recorded_and_what_an_earlier_recorder_saw_is_over(
 
 
 def test_what_is_found_after_the_end_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that asks ZooKeeper is not interrupted; the recording is closed by then."""
+    """A thread's request to ZooKeeper is not interrupted, so its result arrives after the recording was closed."""
     asked: list[Deferred[object]] = []
 
     def ask_later(look: object) -> Deferred[object]:
@@ -108,7 +108,7 @@ def test_what_is_found_after_the_end_is_not_recorded(tmp_path: Path, monkeypatch
 
 
 def test_a_full_disk_loses_no_watch_that_was_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who watches is told only when it changes: what is lost then stays lost."""
+    """Watches are reported only when they change, so that a lost report would stay lost."""
     monkeypatch.setattr(module, "deferToThread", maybeDeferred)
     reactor, recording, table = MemoryReactorClock(), Recording(tmp_path / "r"), Table("h1", lambda: None)
     service = WebService(recording, Cluster(Source(), None, watch_table=table), "")
@@ -132,7 +132,7 @@ def test_a_full_disk_loses_no_watch_that_was_told_of(tmp_path: Path, monkeypatch
 
 
 def test_after_an_outage_no_broker_is_asked_and_the_page_is_not_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The addresses in an old log may be of other servers by now."""
+    """The addresses in an old log may belong to other servers now."""
     reactor, recording = MemoryReactorClock(), Recording()
     service = WebService(recording, Cluster(Source(), None, is_over=True), "")
     monkeypatch.setattr(service._server, "listen", lambda reactor, port: port)

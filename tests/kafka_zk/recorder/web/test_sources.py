@@ -1,4 +1,4 @@
-"""What a server's log is to a recording: from its beginning, or from the snapshot that stands for that."""
+"""A server's log as the source of a recording: from its beginning, or from the snapshot that replaces this."""
 
 import struct
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import HEADER,
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The log begins with transaction 5, of which the snapshot is older than those that delete /b and /c."""
+    """The log begins with transaction 5; its snapshot is older than the transactions that delete /b and /c."""
     folder = tmp_path / "version-2"
     folder.mkdir()
     (folder / "snapshot.6").write_bytes(snapshot(znode("/a"), znode("/a/b"), znode("/b"), znode("/c")))
@@ -96,7 +96,7 @@ def test_a_snapshot_that_cannot_be_read_now_loses_nothing(folder: Path) -> None:
 
 
 def test_traces_come_from_several_places(tmp_path: Path) -> None:
-    """A folder that is not there yet is read once it is."""
+    """A folder that does not exist yet is read as soon as it does."""
     source = TraceSource(tmp_path / "brokers.jsonl", tmp_path / "members", from_start=True)
     for number, name in enumerate(("broker-0", "anna")):
         if number:
@@ -108,7 +108,7 @@ def test_traces_come_from_several_places(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_read_now_takes_no_other_trace_with_it(tmp_path: Path) -> None:
-    """What was read before it comes with the next call that succeeds, once; and no more is read until then."""
+    """The events read before it come once, with the next successful call; no more are read until then."""
     paths = [tmp_path / name for name in ("brokers.jsonl", "members", "others.jsonl")]
     source = TraceSource(*paths, from_start=True)
     (paths[1] / "no-file.jsonl").mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""Who watches what, from what ZooKeeper answers: told once, and taken back; refusals are said, not raised."""
+"""The watches of sessions, from ZooKeeper's responses: each is reported once, and withdrawn when it ends; refusals are
+reported, not raised.
+"""
 
 from functools import partial
 
@@ -18,7 +20,7 @@ NAMES = {0x1000: "broker-0", 0x1001: "broker-0", 0x2000: "page"}
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> SetAnswers:
-    """Set what each server answers; an exception is raised."""
+    """Sets the response of each server; a response that is an exception is raised."""
     return answering(monkeypatch, module)
 
 
@@ -44,7 +46,7 @@ def test_an_answer_is_sessions_with_their_paths() -> None:
 
 
 def test_watches_are_told_once_and_taken_back(answers: SetAnswers) -> None:
-    """Of all servers, without the page's own and what lies outside of the chroot."""
+    """These are the watches at all servers, without the page's own and those outside the chroot."""
     table = WatchTable("h1,h2/kafka", lambda: 0x2000)
     answers(h1="0x1000\n\t/kafka/a\n\t/other\n", h2="0x2000\n\t/kafka/a\n\t/kafka/b\n")
     assert told(table) == [("WatchSeen", "broker-0", "/a")]
@@ -54,7 +56,7 @@ def test_watches_are_told_once_and_taken_back(answers: SetAnswers) -> None:
 
 
 def test_the_end_of_an_old_session_takes_back_nothing_that_a_new_one_watches(answers: SetAnswers) -> None:
-    """It is told again for the new session, so that a recording knows in which one it was set."""
+    """The new session's watch is reported again, so that a recording knows the session of each."""
     table = WatchTable("h1", lambda: None)
     answers(h1="0x1000\n\t/a\n\t/b\n")
     assert told(table) == [("WatchSeen", "broker-0", "/a"), ("WatchSeen", "broker-0", "/b")]
@@ -94,7 +96,7 @@ def watches_of(session: int, count: int) -> str:
     [(watches_of(1, 20_001), "20001 watches"), (AnswerTooLong("wchc at h1 is longer"), "wchc at h1 is longer")],
 )
 def test_too_many_are_asked_for_only_once(answer: str | Exception, why: str, answers: SetAnswers) -> None:
-    """To list them costs the server too much."""
+    """The list would cost the server too much."""
     table = WatchTable("h1", lambda: None)
     answers(h1=answer)
     assert table.look() is None
@@ -105,7 +107,8 @@ def test_too_many_are_asked_for_only_once(answer: str | Exception, why: str, ans
 
 
 def test_the_pages_own_watches_are_not_too_many(answers: SetAnswers) -> None:
-    """It watches every znode; nor are they those of others while it looks for another server."""
+    """The page watches every znode. Its watches are not taken for those of others while it connects to another server.
+    """
     session: list[int | None] = [0x2000]
     table = WatchTable("h1", lambda: session[0])
     answers(h1=watches_of(0x2000, 20_001) + "0x1000\n\t/a\n")

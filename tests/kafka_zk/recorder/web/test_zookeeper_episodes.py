@@ -17,7 +17,7 @@ def test_what_is_there_at_first_and_other_lanes_are_no_news() -> None:
 
 
 def test_an_outage_lasts_until_it_serves_again() -> None:
-    """Its return is its end, not another line."""
+    """The server's return ends the line, without another one."""
     lasts = [ONE, ALL, down(ONE, None), down(ALL, None)]
     assert zookeeper_episodes(lasts, 9_000) == [
         Episode("ZooKeeper", "does not serve (zk1:2181); no election possible", 5_000, 9_000, 0, lasts=True)
@@ -39,7 +39,7 @@ def test_a_server_of_several_and_the_next_leader() -> None:
 
 
 def test_an_outage_begins_when_the_server_goes_not_when_it_returned_before() -> None:
-    """The server returned one second earlier. The line leads to the outage, not to that moment."""
+    """The server had returned one second earlier. The line leads to the outage, not to this moment."""
     returned = [each._replace(previous="", from_ms=4_000) for each in (ONE, ALL)]
     [told] = zookeeper_episodes([*returned, down(ONE, 6_000), down(ALL, 6_000)], 9_000)
     assert (told.from_ms, told.to_ms) == (5_000, 6_000)

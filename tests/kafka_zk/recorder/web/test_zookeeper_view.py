@@ -1,4 +1,4 @@
-"""What the page shows of ZooKeeper's health at a moment, from a recording that was made round by round."""
+"""The page's view of ZooKeeper's health at a moment, from a recording that was made in rounds."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ REFUSED = Reading("no answer", "connection refused")
 
 
 def recorded(path: Path | None = None) -> Recording:
-    """Up at 1 s, away at 4 s, back at 44 s."""
+    """ZooKeeper is up at 1 s, down at 4 s, and back at 44 s."""
     recording, health = Recording(path), EnsembleHealth()
     for at_ms, reading in ((1_000, UP), (4_000, REFUSED), (5_000, REFUSED), (44_000, UP)):
         recording.add(health.step({"zk1:2181": reading}, at_ms), [])
@@ -42,7 +42,7 @@ def test_each_moment_has_its_state_since_when_and_why() -> None:
 
 
 def test_servers_that_hide_their_mode_and_answer_again_are_shown_as_such() -> None:
-    """Without a session of our own, it is not known whether ZooKeeper serves others."""
+    """Without a session of its own, the page does not know whether ZooKeeper serves other clients."""
     recording, health = Recording(), EnsembleHealth()
     for at_ms, reading in ((1_000, Reading("answers")), (2_000, REFUSED), (42_000, Reading("answers"))):
         recording.add(health.step({"zk1:2181": reading}, at_ms), [])

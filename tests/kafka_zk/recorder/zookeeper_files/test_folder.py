@@ -1,4 +1,4 @@
-"""The names of a server's files, and where they are."""
+"""The names of a server's files, and their folder."""
 
 from pathlib import Path
 

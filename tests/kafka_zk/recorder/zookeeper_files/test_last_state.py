@@ -1,4 +1,4 @@
-"""The end of a transaction log: a snapshot, and what happened after it."""
+"""The end of a transaction log: a snapshot, and the transactions after it."""
 
 import struct
 import zlib

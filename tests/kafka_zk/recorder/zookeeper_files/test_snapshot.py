@@ -1,4 +1,4 @@
-"""Snapshots of a ZooKeeper, as files of it are: whole, torn, of several kinds of znodes."""
+"""Snapshots of a ZooKeeper in the form of its files: complete ones, torn ones, and several kinds of znodes."""
 
 import gzip
 import struct
@@ -72,7 +72,7 @@ def test_a_compressed_snapshot_is_read_and_a_torn_one_is_not(folder: Path) -> No
 
 @pytest.mark.parametrize("field", [bytes(8), struct.pack(">i", 2**31 - 1), text("no path"), text("")])
 def test_a_bomb_is_not_unpacked(folder: Path, field: bytes) -> None:
-    """Reading ends at the first field that cannot be: 64 MB of zeros are 64 kB in the file."""
+    """The read ends at the first impossible field: 64 MB of zeros are 64 kB in the file."""
     begin = snapshot(znode("/a"))[: -len(text("/")) * 2 - 8]
     (folder / "snapshot.6.gz").write_bytes(gzip.compress(begin + field + bytes(64_000_000), 1))
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""A snapshot that is written is the one that is read, also by ZooKeeper itself."""
+"""A written snapshot is read back unchanged, also by ZooKeeper itself."""
 
 from pathlib import Path
 

@@ -21,14 +21,14 @@ def ended(session: int, *paths: str, at_ms: int = 100) -> Transaction:
 
 
 def test_the_last_ephemeral_znodes_of_a_session_go_with_it() -> None:
-    """At the moment of the first; what others do meanwhile keeps its order."""
+    """They disappear at the moment of the first one; changes of other sessions keep their order."""
     changed = Transaction(12, 105, 0, (DataSet("/a", b"", 3),))
     seen = [deleted(IDS, 7, 101), changed, created(CONTROLLER, 8), deleted(CONTROLLER, 7, 102)]
     assert with_session_ends(seen, {0, 8}) == [ended(7, IDS, CONTROLLER, at_ms=101), changed, created(CONTROLLER, 8)]
 
 
 def test_a_session_that_keeps_an_ephemeral_znode_goes_on() -> None:
-    """A member that releases a partition; who deleted it is unknown."""
+    """The member releases a partition; which session deleted the znode is unknown."""
     assert with_session_ends([deleted(OWNER, 7), deleted("/a", 0)], {0, 7}) == [deleted(OWNER, 0), deleted("/a", 0)]
 
 

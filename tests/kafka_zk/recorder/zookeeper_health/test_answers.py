@@ -1,4 +1,4 @@
-"""What each response to a four-letter word means."""
+"""The meaning of each response to a four-letter word."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_mntr_tells_the_same_without_the_zxid() -> None:
      ("Mode: leader\nOutstanding: 9e9\nZxid: 0xzz\nConnections: -1\n", "leader")],
 )  # fmt: skip
 def test_other_answers(answer: str, state: str) -> None:
-    """Numbers that are none are left out."""
+    """Invalid numbers are left out."""
     found = parse(answer, 1)
     assert found.state == state and found[3:] == (None, None, None, None)
     assert bool(found.why) == (state in ("no quorum", "no answer"))

@@ -1,4 +1,4 @@
-"""Servers that answer, refuse, stay silent or are not there are polled at once, each with a deadline."""
+"""Servers that respond, refuse, stay silent or do not exist are polled at the same time, each with a deadline."""
 
 import socket
 from threading import Event, Thread
@@ -14,7 +14,7 @@ REFUSAL = "{} is not executed because it is not in the whitelist.\n"
 
 
 class Server:
-    """Answers each word as it is told; None: never."""
+    """Responds to each word as ``answers`` says; None: never."""
 
     def __init__(self, answers: dict[str, str] | None) -> None:
         self.answers = answers or {}
@@ -47,7 +47,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short")
 def test_all_are_asked_at_once() -> None:
-    """Two silent servers cost one deadline, and none of them hides another."""
+    """Two silent servers cost one deadline together, and neither of them hides another one."""
     servers = [Server({"srvr": "Mode: leader\n"}), Server(None), Server(None), Server({"ruok": "imok"})]
     absent = f"127.0.0.1:{free_port()}"
     poller = HealthPoller(",".join([*(each.address for each in servers), absent]), lambda: SessionState.CONNECTED)
@@ -78,7 +78,7 @@ def test_a_round_in_which_we_ourselves_were_paused_says_nothing(monkeypatch: pyt
 
 
 def test_a_name_that_is_not_resolved_in_time_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not asked for again before the name server has answered."""
+    """The poller does not look the name up again before the name server has responded."""
     asked: list[str] = []
     release = socket.socketpair()
 
@@ -103,7 +103,9 @@ def test_a_name_that_is_not_resolved_in_time_holds_nothing_up(monkeypatch: pytes
 
 @pytest.mark.usefixtures("short")
 def test_the_addresses_of_a_name_share_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one takes part of it; the second one is still asked, and if it is silent too, that is the reason."""
+    """The first address takes part of the deadline; the second one still gets a request, and if it is silent too, this
+    is the reason.
+    """
     monkeypatch.setattr(module, "DEADLINE_S", 0.5)
     monkeypatch.setattr(module, "_GRACE_S", 3.0)
     leader = Server({"srvr": "Mode: leader\n"})

@@ -1,4 +1,4 @@
-"""Batches that a hostile client makes: tiny to send, huge to take apart."""
+"""Batches of a hostile client: tiny to send, huge to decode."""
 
 import struct
 
@@ -16,12 +16,12 @@ SMALLEST_RECORD = encode_record(0, 0, None, None)
 def batch_of(
     records: bytes, count: int, codec: Compression = Compression.zstd, max_timestamp_ms: int = NOW_MS
 ) -> bytes:
-    """A batch whose header claims ``count`` records, whatever is in it."""
+    """A batch whose header claims ``count`` records, whatever it contains."""
     blob = compress(codec, records)
     rest = _REST.pack(codec, count - 1, NOW_MS, max_timestamp_ms, -1, -1, -1, count) + blob
     return _FRONT.pack(0, len(rest) + 9, -1, 2, crc32c(rest)) + rest
 
 
 def tiny_records(count: int, codec: Compression = Compression.zstd, **header: int) -> bytes:
-    """A batch of records of seven bytes, which compress to next to nothing; all have the offset delta 0."""
+    """A batch of records of seven bytes each, which compress to almost nothing; all have the offset delta 0."""
     return batch_of(SMALLEST_RECORD * count, count, codec, **header)

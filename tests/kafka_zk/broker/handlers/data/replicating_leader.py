@@ -23,7 +23,7 @@ VERSION = 17
 
 
 class Asked:
-    """Where changes of the ISR go: the test answers."""
+    """The receiver of ISR changes: the test responds to them."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[IsrChange, Answered]] = []
@@ -63,7 +63,7 @@ class Leader:
             assert produced(self.broker, produce(batch(value), acks=acks)).error_code == 0
 
     def send(self, offset: int, follower: int = 1, version: int = VERSION, **fields: Any) -> "Deferred[FetchResponse]":
-        """``fields`` are of the partition, of the request, or ``partitions`` instead of one."""
+        """``fields`` are of the partition or of the request; ``partitions`` replaces the single partition."""
         of_partition = {key: fields.pop(key) for key in list(fields) if key in FetchPartition._fields}
         epoch = 4 if version >= 9 else -1
         partition = FetchPartition(**{

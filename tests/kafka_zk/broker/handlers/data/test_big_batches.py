@@ -1,4 +1,4 @@
-"""Batches that are tiny to send and huge to take apart: nobody else waits, and memory stays where it is."""
+"""Batches that are tiny to send and huge to decode: no other request waits, and memory use stays bounded."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ CODECS = [Compression.gzip, Compression.snappy, Compression.lz4, Compression.zst
 
 
 class Threads:
-    """What the broker has given to threads waits until a test lets one go on."""
+    """Work that the broker has given to threads waits until the test lets it run."""
 
     def __init__(self, broker: Harness) -> None:
         self.waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
@@ -53,7 +53,7 @@ class Threads:
 
 @pytest.fixture
 def broker(harness: Make) -> Harness:
-    """Leads ``own``, which has its own codec, and ``plain``, which takes batches as they come."""
+    """The broker leads ``own``, which has its own codec, and ``plain``, which keeps the producer's batches."""
     made = harness()
     made.configs.topics["own"] = {"compression.type": "gzip", "max.message.bytes": "10000000"}
     made.configs.topics["plain"] = {"max.message.bytes": "10000000"}
@@ -64,7 +64,7 @@ def broker(harness: Make) -> Harness:
 
 @pytest.fixture
 def peak() -> Iterator[Callable[[], int]]:
-    """How many bytes Python has held at most since the test began, beyond what it held then."""
+    """The peak of Python's memory since the test began, beyond the memory in use at that time."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     yield lambda: tracemalloc.get_traced_memory()[1] - before
@@ -72,7 +72,7 @@ def peak() -> Iterator[Callable[[], int]]:
 
 
 def store(broker: Harness, records: bytes) -> None:
-    """Append a batch to ``plain`` without a check of its records, as brokers before the check did."""
+    """Append a batch to ``plain`` without a check of its records, as brokers did before the check existed."""
     log = broker.services.replicas.partition(TopicPartition("plain", 0)).leader_log()
     batch = bytearray(records)
     log.append_as_leader(batch, validate_batch(batch), leader_epoch=0, now_ms=NOW_MS, conforms_to=log.config)
@@ -94,7 +94,7 @@ def listed_of(broker: Harness, topic: str, timestamp: int) -> Any:
 def test_a_batch_of_too_many_records_is_refused_by_its_header(
     broker: Harness, codec: Compression, peak: Callable[[], int]
 ) -> None:
-    """More than a million; nothing of it is unpacked."""
+    """The batch claims more than a million records; the broker unpacks none of them."""
     records = tiny_records(TOO_MANY, codec)
     tracemalloc.reset_peak()
     for topic in ("own", "plain"):
@@ -105,7 +105,7 @@ def test_a_batch_of_too_many_records_is_refused_by_its_header(
 @pytest.mark.parametrize("claimed", [3, MANY - 1, MANY + 1])
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_count_that_differs_from_the_headers_is_refused(broker: Harness, codec: Compression, claimed: int) -> None:
-    """Fewer or more than there are."""
+    """The batch has fewer or more records than its header claims."""
     records = batch_of(SMALLEST_RECORD * MANY, claimed, codec)
     for topic in ("own", "plain"):
         assert produced(broker, produce(records, topic=topic)).error_code == ErrorCode.INVALID_RECORD
@@ -113,7 +113,9 @@ def test_a_count_that_differs_from_the_headers_is_refused(broker: Harness, codec
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_big_batch_is_taken_apart_elsewhere(broker: Harness, codec: Compression, peak: Callable[[], int]) -> None:
-    """A helper does it, others are served meanwhile, and none of its records comes into the broker's memory."""
+    """A helper process decodes it, other requests are served during that time, and none of its records enters the
+    broker's memory.
+    """
     records = tiny_records(MANY, codec)
     threads = Threads(broker)
     tracemalloc.reset_peak()
@@ -130,7 +132,8 @@ def test_a_big_batch_is_taken_apart_elsewhere(broker: Harness, codec: Compressio
 def test_a_lookup_in_a_big_batch_is_done_elsewhere(
     broker: Harness, codec: Compression, peak: Callable[[], int]
 ) -> None:
-    """By time; its header claims a newer record than there is, so that all of it has to be looked at."""
+    """The lookup is by timestamp. The header claims a newer record than the batch contains, so all of it is searched.
+    """
     store(broker, tiny_records(MANY, codec, max_timestamp_ms=NOW_MS + 1))
     assert produced(broker, produce(batch(b"x", timestamp_ms=NOW_MS + 1), topic="plain")).error_code == 0
     threads = Threads(broker)
@@ -150,7 +153,7 @@ def test_a_lookup_in_a_big_batch_is_done_elsewhere(
 def test_a_lookup_does_not_take_a_batch_of_too_many_records_apart(
     broker: Harness, timestamp: int, peak: Callable[[], int]
 ) -> None:
-    """It answers with the batch's first offset: nobody misses a record."""
+    """The response has the batch's first offset, so reading from there skips no record."""
     store(broker, tiny_records(TOO_MANY))
     tracemalloc.reset_peak()
     found = listed_of(broker, "plain", timestamp)
@@ -162,7 +165,7 @@ def test_a_lookup_does_not_take_a_batch_of_too_many_records_apart(
 def test_a_big_batch_is_converted_for_an_old_consumer_elsewhere(
     broker: Harness, codec: Compression, peak: Callable[[], int]
 ) -> None:
-    """Fetch version 2; what the broker holds is the answer."""
+    """Fetch version 2. The broker's memory holds little more than the response."""
     assert produced(broker, produce(tiny_records(MANY, codec), topic="plain")).error_code == 0
     threads = Threads(broker)
     request = fetch(0, topic="plain")
@@ -179,7 +182,7 @@ def test_a_big_batch_is_converted_for_an_old_consumer_elsewhere(
 
 
 def test_a_batch_of_too_many_records_is_not_converted(broker: Harness, peak: Callable[[], int]) -> None:
-    """An old consumer is told; others read it as it is."""
+    """An old consumer receives the error INVALID_RECORD."""
     store(broker, tiny_records(TOO_MANY, Compression.gzip))
     tracemalloc.reset_peak()
     assert fetched(broker.ask(ApiKey.FETCH, 2, fetch(0, topic="plain"))).error_code == ErrorCode.INVALID_RECORD
@@ -187,7 +190,7 @@ def test_a_batch_of_too_many_records_is_not_converted(broker: Harness, peak: Cal
 
 
 def old_set(count: int) -> bytes:
-    """A compressed set of magic 1 whose messages all say that they are the first."""
+    """A compressed set of magic 1 in which each message claims to be the first."""
     messages = encode_message(0, 1, 0, NOW_MS, None, None) * count
     return wrap(compress(Compression.gzip, messages), Compression.gzip, 1, count - 1, 0, NOW_MS)
 
@@ -195,7 +198,7 @@ def old_set(count: int) -> bytes:
 def test_a_big_message_set_is_converted_elsewhere_and_its_offsets_are_given_anew(
     broker: Harness, peak: Callable[[], int]
 ) -> None:
-    """Produce version 2."""
+    """This is Produce version 2."""
     sent = old_set(MANY)
     threads = Threads(broker)
     tracemalloc.reset_peak()
@@ -216,7 +219,7 @@ def test_a_message_set_of_too_many_messages_is_refused(broker: Harness) -> None:
 
 
 def test_a_batch_that_is_taken_apart_leaves_the_others_of_its_request_alone(broker: Harness) -> None:
-    """They are appended, and seen, before it is looked at; each has its own result."""
+    """The other partitions are appended and readable before the big batch is examined; each has its own result."""
     broker.configs.topics["own"]["flush.messages"] = "1"
     list(broker.services.replicas.update_topic_configs({"own": broker.configs.topics["own"]}))
     threads = Threads(broker)
@@ -234,7 +237,7 @@ def test_a_batch_that_is_taken_apart_leaves_the_others_of_its_request_alone(brok
 
 
 def test_a_topic_whose_codec_changes_meanwhile_gets_the_new_one(broker: Harness) -> None:
-    """What a helper did for the old configuration does not count."""
+    """The helper's result for the old configuration is discarded."""
     threads = Threads(broker)
     answer = begin(broker, ApiKey.PRODUCE, 9, produce(tiny_records(MANY), topic="own"))
     changed = {"compression.type": "lz4", "max.message.bytes": "10000000"}
@@ -247,7 +250,7 @@ def test_a_topic_whose_codec_changes_meanwhile_gets_the_new_one(broker: Harness)
 
 
 def test_small_batches_of_one_request_give_others_their_turn(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is done at once, but not all of them together."""
+    """Each batch is decoded without a helper, but not all of them in one turn."""
     turns: list[float] = []
     call_later = broker.clock.callLater
 
@@ -266,7 +269,7 @@ def test_small_batches_of_one_request_give_others_their_turn(broker: Harness, mo
 
 
 def begin_old_fetch(broker: Harness, memory: MemoryAccount) -> list[Any]:
-    """Of two partitions with one record each."""
+    """Fetch two partitions with one record each."""
     request = fetch(0, topic="plain")
     request.topics += fetch(0).topics
     answers: list[Any] = []
@@ -279,7 +282,7 @@ def converted(answer: list[Any]) -> list[bool]:
 
 
 def test_conversions_wait_for_room_or_give_what_they_have(broker: Harness) -> None:
-    """They take from the budget of all requests, and hold what the old message sets need until they are sent."""
+    """Conversions use the budget of all requests, and hold the memory of the old message sets until these are sent."""
     assert produced(broker, produce(batch(b"x"), topic="plain")).error_code == 0
     assert produced(broker, produce(batch(b"y"))).error_code == 0
     pool = MemoryPool(1000)
@@ -296,7 +299,7 @@ def test_conversions_wait_for_room_or_give_what_they_have(broker: Harness) -> No
 
 
 def test_the_oldest_conversion_may_finish(broker: Harness) -> None:
-    """Whatever others hold, also those that wait for the same."""
+    """The oldest conversion may finish whatever the others hold, even if those wait for memory, too."""
     assert produced(broker, produce(batch(b"x"), topic="plain")).error_code == 0
     pool = MemoryPool(1000)
     readers = [pool.account() for _ in range(5)]
@@ -310,7 +313,7 @@ def test_the_oldest_conversion_may_finish(broker: Harness) -> None:
 
 
 def test_a_conversion_that_never_finds_room_is_refused(broker: Harness) -> None:
-    """The consumer can go on behind it, and nothing stays taken."""
+    """The consumer can continue after the refused batch, and only the other partition's memory stays in use."""
     assert produced(broker, produce(batch(b"x" * 100), topic="plain")).error_code == 0
     assert produced(broker, produce(batch(b"y"))).error_code == 0
     pool = MemoryPool(150)
@@ -322,7 +325,7 @@ def test_a_conversion_that_never_finds_room_is_refused(broker: Harness) -> None:
 
 
 def test_a_conversion_that_fails_gives_its_memory_back(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, not with the answer."""
+    """The memory is returned immediately, not with the response."""
     assert produced(broker, produce(batch(b"x"), topic="plain")).error_code == 0
     monkeypatch.setattr(conversion, "down_convert_batch", Mock(side_effect=CorruptRecord("damaged")))
     pool = MemoryPool(1000)

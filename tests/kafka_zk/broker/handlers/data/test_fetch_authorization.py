@@ -1,4 +1,4 @@
-"""Who may fetch as a follower: only brokers read records that are not committed yet."""
+"""Authorization of followers' fetches: only brokers read records that are not committed yet."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ def broker(harness: Callable[..., Harness]) -> Harness:
 
 
 def test_a_client_that_claims_to_be_a_replica_needs_cluster_action(broker: Harness) -> None:
-    """Each partition is answered with TOPIC_AUTHORIZATION_FAILED, as in Kafka; a topic that is not there, too."""
+    """Each partition, even of an unknown topic, gets TOPIC_AUTHORIZATION_FAILED, as in Kafka."""
     broker.services.authorizer = Without(Operation.CLUSTER_ACTION)
     for topic in ("t", "nowhere"):
         request = fetch(0, topic=topic)
@@ -53,7 +53,7 @@ def test_a_client_that_claims_to_be_a_replica_needs_cluster_action(broker: Harne
 
 
 def test_a_follower_needs_nothing_but_cluster_action(broker: Harness) -> None:
-    """It need not be allowed to read the topic."""
+    """A follower needs no permission to read the topic."""
     authorizer = Without(Operation.READ)
     broker.services.authorizer = authorizer
     request = fetch(0)
@@ -67,7 +67,9 @@ def test_a_follower_needs_nothing_but_cluster_action(broker: Harness) -> None:
 def test_a_waiting_fetch_of_a_session_needs_cluster_action_too(
     harness: Callable[..., Harness], was_allowed: bool
 ) -> None:
-    """A client that names the next leader epoch waits for it; without permission, or after losing it, it does not."""
+    """A client that names the next leader epoch waits for it. A client without permission does not wait, even if it
+    lost the permission after it began the session.
+    """
     leader = Leader(harness(), replicas=[0, 1], isr=[0, 1])
     leader.append(b"secret")
     services = leader.broker.services
@@ -87,7 +89,9 @@ def test_a_waiting_fetch_of_a_session_needs_cluster_action_too(
 
 
 def test_a_session_that_a_consumer_began_is_no_followers(harness: Callable[..., Harness]) -> None:
-    """Nothing is due in it, whatever comes; so it would tell all that is written from now on."""
+    """In a consumer's session, no partition ever becomes due for a follower. Yet a follower's fetch that waits in such
+    a session would return all records written from then on.
+    """
     leader = Leader(harness(), replicas=[0, 1], isr=[0, 1])
     services = leader.broker.services
     allowed, denied = services.authorizer, Nothing()

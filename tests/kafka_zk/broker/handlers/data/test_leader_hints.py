@@ -1,6 +1,6 @@
-"""KIP-951: errors that send a client away name the leader and its address on the client's listener.
+"""KIP-951: an error that redirects a client names the leader and its address on the client's listener.
 
-What Apache Kafka 3.9.1 responds in the same situations: tests/peers/test_leader_hints.py.
+Apache Kafka 3.9.1's responses in the same situations: tests/peers/test_leader_hints.py.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _LISTENER_OF_NONE = CONTEXT._replace(listener_name="OTHER")
 
 @pytest.fixture
 def broker(harness: Callable[..., Harness]) -> Harness:
-    """Broker 0, which follows broker 1 in ``t`` in leader epoch 5; that has two listeners."""
+    """Broker 0 follows broker 1 in ``t`` in leader epoch 5; broker 1 has two listeners."""
     made = harness()
     made.lead("t", leader=1, leader_epoch=5, isr=[0, 1], replicas=[0, 1])
     endpoints = {"PLAINTEXT": BrokerEndPoint("one.example", 9093), "INTERNAL": BrokerEndPoint("10.0.0.1", 9094)}
@@ -51,7 +51,7 @@ def _fetch(broker: Harness, version: int, topic: str = "t", epoch: int = -1) -> 
 
 
 def _leader(result: Any) -> tuple[int, int] | None:
-    """The id and the epoch in a result; None if it does not name a leader."""
+    """The leader's id and epoch in a result; None if it names no leader."""
     leader = result.current_leader
     return None if leader is None or leader.leader_id == -1 else (leader.leader_id, leader.leader_epoch)
 
@@ -84,7 +84,7 @@ def test_older_versions_of_produce_do_not_name_it(broker: Harness) -> None:
 
 
 def test_a_leader_without_that_listener_or_not_alive_has_no_address(broker: Harness) -> None:
-    """The client asks for metadata then."""
+    """The client then requests metadata."""
     for context in (_LISTENER_OF_NONE, CONTEXT):
         result, endpoints = _produce(broker, 11, context)
         assert _leader(result) == (1, 5)
@@ -105,7 +105,7 @@ def test_without_a_replica_here_the_metadata_cache_names_the_leader(broker: Harn
 
 
 def test_a_fenced_fetch_learns_the_new_epoch(broker: Harness) -> None:
-    """An epoch that is ahead of this broker's learns nothing: it may be right."""
+    """A fetch with a newer epoch than this broker's gets no hint, because the newer epoch may be right."""
     result, endpoints = _fetch(broker, 16, epoch=4)
     assert result.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (_leader(result), _addresses(endpoints)) == ((1, 5), [(1, "one.example", 9093, "r1")])

@@ -32,7 +32,7 @@ def deleted(broker: Harness, request: Any, version: int = 2) -> tuple[int, int]:
 
 @pytest.mark.parametrize("version", range(3))
 def test_deleted_records_are_out_of_range(harness: Make, version: int) -> None:
-    """The low watermark moves and never goes back; -1 means everything committed."""
+    """The low watermark never goes back; -1 deletes all committed records."""
     broker = harness()
     broker.lead("t")
     produced(broker, produce(batch(b"a", b"b", b"c")))
@@ -54,7 +54,7 @@ def test_deleted_records_are_out_of_range(harness: Make, version: int) -> None:
     ],
 )
 def test_what_cannot_be_deleted_gets_kafkas_code(harness: Make, request_: Any, code: ErrorCode) -> None:
-    """With low watermark -1."""
+    """The low watermark in the response is -1."""
     broker = harness()
     broker.lead("t")
     broker.lead("__consumer_offsets")
@@ -62,7 +62,9 @@ def test_what_cannot_be_deleted_gets_kafkas_code(harness: Make, request_: Any, c
 
 
 def test_a_deletion_is_durable_when_it_is_answered(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash right after it brings nothing back; where the disk cannot promise that, no success is told."""
+    """A crash right after the response brings no record back; if the disk cannot guarantee that, the response is an
+    error.
+    """
     broker = harness()
     broker.lead("t")
     produced(broker, produce(batch(b"a", b"b", b"c")))
@@ -80,7 +82,7 @@ def test_a_deletion_is_durable_when_it_is_answered(harness: Make, monkeypatch: p
 
 @pytest.mark.parametrize("version", range(5))
 def test_log_dirs_tell_size_and_space(harness: Make, version: int) -> None:
-    """All partitions when none is named, else those named that exist."""
+    """The response has all partitions if the request names none; otherwise, the named partitions that exist."""
     broker = harness()
     broker.lead("t", partitions=2)
     produced(broker, produce(batch(b"abc")))
@@ -125,7 +127,7 @@ def test_the_end_of_an_epoch_is_where_the_next_one_began(harness: Make) -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_of_offset_for_leader_epoch_is_answered(harness: Make, version: int) -> None:
-    """From 0.11's to 3.9's; version 0 has no epoch in its answer."""
+    """Version 0 has no epoch in its response."""
     broker = harness()
     broker.lead("t")
     produced(broker, produce(batch(b"a")))
@@ -133,7 +135,7 @@ def test_every_version_of_offset_for_leader_epoch_is_answered(harness: Make, ver
 
 
 def test_producers_are_described(harness: Make) -> None:
-    """What the leader remembers of each producer id."""
+    """The response has the leader's state of each producer id."""
     broker = harness()
     broker.lead("t")
     produced(broker, produce(batch(b"x", b"y", producer_id=5, producer_epoch=1, base_sequence=0)))

@@ -46,7 +46,7 @@ def leader(harness: Callable[..., Harness]) -> Racks:
 
 
 def test_a_consumer_is_sent_to_the_replica_in_its_rack(leader: Racks) -> None:
-    """With the bounds of the log and no records."""
+    """The response has the bounds of the log and no records."""
     told = leader.consume(0, "b")
     assert (told.preferred_read_replica, told.error_code, size(told)) == (1, 0, 0)
     assert (told.high_watermark, told.log_start_offset) == (5, 0)
@@ -66,7 +66,9 @@ def test_who_wants_to_wait_is_sent_away_at_once(leader: Racks) -> None:
 
 
 def test_a_session_is_told_again_and_again(leader: Racks) -> None:
-    """Though nothing else has changed: a consumer comes back to the leader when its preference has expired."""
+    """A consumer returns to the leader when its preferred read replica has expired, although nothing else in the
+    session has changed.
+    """
     first = leader.fetch_all(0, CONSUMER, rack_id="b", replica_epoch=-1, session_epoch=0)
     again = leader.fetch_all(
         0, CONSUMER, rack_id="b", replica_epoch=-1, session_epoch=1, session_id=first.session_id, topics=[]
@@ -116,7 +118,7 @@ def test_an_unknown_selector_is_refused() -> None:
 
 
 class Follower(Leader):
-    """Broker 0 follows broker 1; it has five records, of which it knows four as committed, and deleted the first."""
+    """Broker 0 follows broker 1; it has five records, knows that four are committed, and has deleted the first."""
 
     def __init__(self, broker: Harness) -> None:
         super().__init__(broker, leader=1, replicas=[0, 1], isr=[0, 1])
@@ -143,7 +145,7 @@ def follower(harness: Callable[..., Harness]) -> Follower:
 
 @pytest.mark.parametrize("version", [11, 12, 17])
 def test_a_follower_serves_what_it_knows_as_committed(follower: Follower, version: int) -> None:
-    """Whether a selector is configured or not."""
+    """This holds with and without a replica selector."""
     told = follower.consume(1, version)
     assert (told.error_code, told.high_watermark, told.log_start_offset) == (0, 4, 1)
     assert size(told) == 3 * len(batch(b"x"))
@@ -157,7 +159,7 @@ def test_old_consumers_are_sent_to_the_leader(follower: Follower, version: int) 
 
 
 def test_what_a_follower_does_not_have_is_out_of_range(follower: Follower) -> None:
-    """A consumer asks the leader then."""
+    """The consumer then fetches from the leader."""
     assert follower.consume(0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert follower.consume(6).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 

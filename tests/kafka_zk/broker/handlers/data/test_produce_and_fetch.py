@@ -68,7 +68,7 @@ def values(records: bytes) -> list[bytes | None]:
 
 
 def test_what_is_produced_is_fetched(harness: Make) -> None:
-    """Offsets are assigned and the records come back as they were."""
+    """The broker assigns offsets; the records come back unchanged."""
     broker = harness()
     broker.lead("t")
     assert produced(broker, produce(batch(b"a", b"b"))).base_offset == 0
@@ -95,7 +95,7 @@ def test_what_is_produced_is_fetched(harness: Make) -> None:
     ],
 )
 def test_what_is_wrong_gets_kafkas_code_and_leaves_the_log_alone(harness: Make, request_: Any, code: ErrorCode) -> None:
-    """An error for the partition, nothing appended."""
+    """The partition gets an error, and nothing is appended."""
     broker = harness()
     broker.lead("t")
     assert produced(broker, request_).error_code == code
@@ -112,7 +112,7 @@ def test_what_is_wrong_gets_kafkas_code_and_leaves_the_log_alone(harness: Make, 
     ],
 )
 def test_zstd_needs_a_version_that_knows_it(harness: Make, version: int, code: ErrorCode) -> None:
-    """KIP-110; before version 3 Kafka does not look."""
+    """KIP-110: Kafka does not check versions below 3."""
     broker = harness()
     broker.lead("t")
     assert produced(broker, produce(batch(b"x", compression="zstd")), version).error_code == code
@@ -123,7 +123,7 @@ def test_zstd_needs_a_version_that_knows_it(harness: Make, version: int, code: E
     [(3, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)],
 )
 def test_a_zstd_topic_is_not_for_consumers_that_do_not_know_it(harness: Make, version: int, code: ErrorCode) -> None:
-    """They would take what they get for damaged."""
+    """Old consumers would take zstd batches for damaged ones."""
     broker = harness()
     broker.configs.topics["t"] = {"compression.type": "zstd"}
     broker.lead("t")
@@ -132,7 +132,7 @@ def test_a_zstd_topic_is_not_for_consumers_that_do_not_know_it(harness: Make, ve
 
 
 def test_acks_0_gets_no_answer_and_an_error_closes_the_connection(harness: Make) -> None:
-    """Closing is the only way to tell the sender."""
+    """Without a response, closing the connection is the only way to report the error."""
     broker = harness()
     broker.lead("t")
     assert broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), acks=0)) is None
@@ -142,7 +142,7 @@ def test_acks_0_gets_no_answer_and_an_error_closes_the_connection(harness: Make)
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all_only(harness: Make) -> None:
-    """min.insync.replicas binds acks=all; a topic has at most as many as it has replicas."""
+    """min.insync.replicas applies to acks=all only; it cannot exceed the topic's number of replicas."""
     broker = harness()
     broker.configs.topics["t"] = broker.configs.topics["alone"] = {"min.insync.replicas": "2"}
     broker.lead("t", replicas=[0, 1])
@@ -154,7 +154,7 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only(harness: Make) -> None:
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_a_compacted_topic_takes_no_record_without_a_key(harness: Make, compression: str) -> None:
-    """The whole batch is refused, and each record named that is to blame."""
+    """The broker refuses the whole batch and names each record without a key."""
     broker = harness()
     broker.configs.topics["c"] = {"cleanup.policy": "compact,delete"}
     broker.lead("c")
@@ -180,7 +180,7 @@ def test_clients_do_not_write_into_the_brokers_own_topics(harness: Make) -> None
 
 
 def test_a_fetch_waits_for_bytes_and_is_woken_by_a_produce(harness: Make) -> None:
-    """Long poll: answered in the turn of the append."""
+    """A long poll receives its response in the turn of the append."""
     broker = harness()
     broker.lead("t")
     answers: list[Any] = []
@@ -192,7 +192,7 @@ def test_a_fetch_waits_for_bytes_and_is_woken_by_a_produce(harness: Make) -> Non
 
 
 def test_a_fetch_that_finds_nothing_answers_after_its_time(harness: Make) -> None:
-    """Empty, without an error."""
+    """The response is empty and has no error."""
     broker = harness()
     broker.lead("t")
     answers: list[Any] = []
@@ -202,7 +202,7 @@ def test_a_fetch_that_finds_nothing_answers_after_its_time(harness: Make) -> Non
 
 
 def test_min_bytes_is_awaited(harness: Make) -> None:
-    """One small batch is not enough for a fetch that wants more."""
+    """One small batch does not complete a fetch with a larger min_bytes."""
     broker = harness()
     broker.lead("t")
     answers: list[Any] = []
@@ -215,7 +215,7 @@ def test_min_bytes_is_awaited(harness: Make) -> None:
 
 @pytest.mark.parametrize(("segment_bytes", "max_bytes"), [(100, 1 << 20), (1 << 20, 100)])
 def test_no_fetch_waits_for_min_bytes_before_the_log_end(harness: Make, segment_bytes: int, max_bytes: int) -> None:
-    """The end of a segment, or a limit, cuts the response off, and no produce could add to it."""
+    """A response that ends at a segment's end or at a limit would not grow with another produce."""
     broker = harness()
     broker.configs.topics["t"] = {"segment.bytes": str(segment_bytes)}
     broker.lead("t")
@@ -231,7 +231,7 @@ def test_no_fetch_waits_for_min_bytes_before_the_log_end(harness: Make, segment_
 
 
 def test_a_fetch_waits_for_no_record_that_it_may_not_read(harness: Make) -> None:
-    """Records above the high watermark are not left over: the fetch waits."""
+    """Records above the high watermark do not count towards min_bytes: the fetch waits."""
     broker = harness()
     broker.lead("t", replicas=[0, 1])
     for value in (b"x", b"y"):
@@ -255,7 +255,7 @@ def test_a_fetch_waits_for_no_record_that_it_may_not_read(harness: Make) -> None
     ],
 )
 def test_fetch_errors_are_answered_at_once(harness: Make, request_: Any, code: ErrorCode) -> None:
-    """Waiting would not help, whatever max_wait_ms says."""
+    """Waiting would not help, whatever max_wait_ms is."""
     broker = harness()
     broker.lead("t")
     request_.max_wait_ms = 60_000
@@ -263,7 +263,7 @@ def test_fetch_errors_are_answered_at_once(harness: Make, request_: Any, code: E
 
 
 def test_a_leader_that_is_replaced_wakes_its_waiting_fetches(harness: Make) -> None:
-    """A consumer learns at once that it must look elsewhere."""
+    """The consumer learns immediately that it must find another leader."""
     broker = harness()
     broker.lead("t")
     answers: list[Any] = []
@@ -287,7 +287,7 @@ def test_a_leader_that_is_replaced_wakes_its_waiting_fetches(harness: Make) -> N
 
 
 def test_an_idempotent_retry_is_answered_with_its_first_offset(harness: Make) -> None:
-    """The same sequence twice is stored once (KIP-98). The answer tells the batch's timestamp then, as Kafka's does."""
+    """A repeated sequence is stored once (KIP-98). The second response then has the batch's timestamp, as in Kafka."""
     broker = harness()
     broker.lead("t")
     records = batch(b"x", producer_id=5, producer_epoch=0, base_sequence=0)
@@ -298,8 +298,9 @@ def test_an_idempotent_retry_is_answered_with_its_first_offset(harness: Make) ->
 
 
 def test_a_flood_of_producer_ids_refuses_new_ones_only(harness: Make) -> None:
-    """800,000 took 380 MB. A producer that has written may send its batch again, and the next one; who is refused is
-    to try again, and gets room when others have expired."""
+    """800,000 producer ids took 380 MB. A known producer may repeat its batch and send the next one; a refused producer
+    should retry, and succeeds when other ids have expired.
+    """
     broker = harness()
     broker.lead("t")
     logs = broker.services.replicas.logs

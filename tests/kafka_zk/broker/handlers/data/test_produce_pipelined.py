@@ -1,4 +1,4 @@
-"""Several Produce requests of one connection wait for the followers at the same time: real handlers, a real log."""
+"""Several Produce requests of one connection wait for the followers together: real handlers, a real log."""
 
 import struct
 import weakref
@@ -33,7 +33,7 @@ VERSIONS = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 11}
 
 
 class ByteWire(Wire):
-    """Remembers whole answers."""
+    """A wire that keeps whole responses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ByteWire(Wire):
 
 
 class Client:
-    """A connection to a leader of t-0, whose followers fetch when the test says so."""
+    """A connection to the leader of t-0; its followers fetch when the test says so."""
 
     def __init__(self, broker: Harness, **state: Any) -> None:
         self.leader = Leader(broker, **state)
@@ -85,12 +85,12 @@ class Client:
 
     @property
     def codes(self) -> list[int]:
-        """Error codes of what was produced, or offsets if there is none."""
+        """For each produced batch its offset, or the error code as a negative number."""
         results = [answer.responses[0].partition_responses[0] for answer in self.answers]
         return [-result.error_code or result.base_offset for result in results]
 
     def replicate(self, offset: int) -> None:
-        """Both followers have everything before ``offset``."""
+        """Both followers have everything below ``offset``."""
         self.leader.fetch(offset, 1)
         self.leader.fetch(offset, 2)
 
@@ -108,7 +108,7 @@ def make(harness: Callable[..., Harness]) -> Make:
 
 
 def test_batches_of_a_connection_are_replicated_together(make: Make) -> None:
-    """One round trip of the followers for all."""
+    """One round trip of the followers serves all batches."""
     client = make()
     for _ in range(3):
         client.send_batch()
@@ -137,13 +137,13 @@ def test_a_request_that_waits_holds_neither_its_records_nor_their_memory(
         client.send_batch()
     assert 0 < client.pool.used_bytes < MAX_REQUESTS * 6_000
     for frame in frames:
-        frame.clear()  # raises BufferError while anybody has a view of it
+        frame.clear()  # raises BufferError if a view of the frame is left
     client.replicate(MAX_REQUESTS)
     assert len(client.codes) == MAX_REQUESTS and client.pool.used_bytes == 0
 
 
 def test_a_request_to_many_partitions_lets_nobody_pass(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits costs memory for every partition."""
+    """The state of a waiting request takes memory for every partition, so the next request must not start before it."""
     monkeypatch.setattr(delayed_produce, "_MOST_PASSED", 0)
     client = make()
     client.send_batch()
@@ -156,7 +156,7 @@ def test_a_request_to_many_partitions_lets_nobody_pass(make: Make, monkeypatch: 
 
 
 def test_an_earlier_request_times_out_by_itself(make: Make) -> None:
-    """The answers of those behind it come when they are ready."""
+    """The responses of the later requests come when they are ready."""
     client = make()
     client.send_batch(timeout_ms=1000)
     client.send_batch(timeout_ms=5000)
@@ -190,7 +190,7 @@ def test_too_few_in_sync_is_told_of_each_request_by_itself(make: Make) -> None:
     client.leader.shrink()
     client.leader.asked.answer()
     client.send_batch()
-    assert client.codes == [0]  # the watermark stands still below the minimum: the second waits for its timeout
+    assert client.codes == [0]  # below the minimum the watermark stands still, so the second request times out
     client.leader.pass_time(1000)
     assert client.codes == [0, -ErrorCode.REQUEST_TIMED_OUT, -ErrorCode.NOT_ENOUGH_REPLICAS]
 
@@ -255,7 +255,7 @@ def test_a_client_that_is_gone_is_waited_for_no_longer(make: Make) -> None:
 
 
 def test_others_that_need_memory_do_not_hurry_a_request(make: Make) -> None:
-    """It would be answered with a timeout."""
+    """Otherwise, the request would fail with a timeout."""
     client = make()
     client.send_batch()
     client.connection.expire_request_early()
@@ -273,7 +273,7 @@ def test_a_request_that_waits_for_nobody_is_answered_in_its_turn(make: Make, ack
 
 
 class _Frame(bytearray):
-    """Shows with a weak reference how long somebody needs it."""
+    """A frame with a weak reference, which shows how long the frame is used."""
 
 
 def test_a_request_of_which_something_was_not_verified_holds_no_records_either(harness: Callable[..., Harness]) -> None:

@@ -1,4 +1,4 @@
-"""Followers fetch from a leader: what they are given, and what their fetches mean for the watermark."""
+"""Followers' fetches: what the leader returns, and how they advance the watermark."""
 
 from typing import Any
 
@@ -21,7 +21,9 @@ OLD_VERSION = 8  # neither epochs nor tagged fields
 
 
 def test_a_follower_reads_to_the_log_end_and_its_next_fetch_commits(make: Make) -> None:
-    """Consumers see what all in sync have; the follower that has it all first is told of it with its next fetch."""
+    """Consumers read what all in-sync replicas have; the follower that is ahead learns of the watermark with its next
+    fetch.
+    """
     leader = make()
     leader.append(b"a", b"b")
     assert (leader.fetch(0, 1).high_watermark, size(leader.fetch(0, 2)) > 0) == (0, True)
@@ -44,7 +46,7 @@ def test_a_producer_with_all_acks_waits_for_the_followers(make: Make) -> None:
 
 
 def test_a_waiting_follower_is_woken_by_an_append_and_a_waiting_consumer_by_the_watermark(make: Make) -> None:
-    """Each once, and neither by the other's news."""
+    """Each is woken once, and neither by the other's event."""
     leader = make(replicas=[0, 1], isr=[0, 1])
     follower: list[FetchResponse] = []
     consumer: list[Any] = []
@@ -58,8 +60,9 @@ def test_a_waiting_follower_is_woken_by_an_append_and_a_waiting_consumer_by_the_
 
 
 def test_a_follower_gets_at_once_what_a_producer_writes_when_that_fetch_lets_them_go_on(make: Make) -> None:
-    """The log is read before the watermark advances: else producers with several requests in flight and all acks get
-    on at the pace of replica.fetch.wait.max.ms."""
+    """The log is read before the watermark advances; otherwise, producers with several requests in flight and acks=all
+    would advance at the pace of replica.fetch.wait.max.ms.
+    """
     leader = make(replicas=[0, 1], isr=[0, 1])
     follower: list[FetchResponse] = []
     leader.broker.start(ApiKey.PRODUCE, 9, produce(batch(b"a"))).addCallback(lambda _: leader.append(b"b"))
@@ -82,7 +85,7 @@ def test_a_follower_that_waited_is_told_of_a_deletion_of_records(make: Make) -> 
 
 
 def test_every_request_of_a_session_is_a_fetch_of_all_its_partitions(make: Make) -> None:
-    """An empty one says that a follower that has everything lives."""
+    """An empty request shows that a follower which has everything is alive."""
     leader = make(replicas=[0, 1], isr=[0, 1])
     leader.append(b"a")
     session = leader.fetch_all(1, session_epoch=0).session_id
@@ -110,7 +113,7 @@ def test_a_new_watermark_is_told_in_a_session_without_records(make: Make) -> Non
 
 
 def test_who_is_no_replica_is_told_to_try_later(make: Make) -> None:
-    """It knows more than this broker, or less; it is not counted."""
+    """The sender knows more than this broker, or less; its fetch does not count."""
     leader = make(replicas=[0, 1], isr=[0, 1])
     assert leader.fetch(0, 2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert leader.fetch(0, 2, OLD_VERSION).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -130,7 +133,7 @@ def test_a_follower_of_another_epoch_is_refused_and_not_counted(make: Make, epoc
 
 
 def test_a_follower_whose_log_parted_is_told_where(make: Make) -> None:
-    """It is not counted, gets no records and need not wait (KIP-595)."""
+    """The fetch does not count, returns no records and does not wait (KIP-595)."""
     leader = make(replicas=[0, 1], isr=[0, 1])
     leader.append(b"a", b"b")
     assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=6, replicas=[0, 1], isr=[0, 1]) == 0
@@ -145,7 +148,9 @@ def test_a_follower_whose_log_parted_is_told_where(make: Make) -> None:
 
 
 def test_a_second_divergence_is_told_in_a_session_too(make: Make) -> None:
-    """Nothing else has changed since the first one; without it the follower would ask the same for ever."""
+    """Nothing else has changed since the first divergence; without the second one the follower would fetch the same
+    offset forever.
+    """
     leader = make(leader_epoch=2)
     leader.append(b"a", b"b")
     leader.broker.lead_again("t", leader.topic_id, leader_epoch=4, replicas=[0, 1, 2], isr=[0, 1, 2])
@@ -158,7 +163,7 @@ def test_a_second_divergence_is_told_in_a_session_too(make: Make) -> None:
 
 
 def test_offsets_out_of_range_are_refused_both_ways(make: Make) -> None:
-    """Before the log, after it, and where an epoch that the leader never had would end."""
+    """The offset lies before the log, after it, or where an epoch that the leader never had would end."""
     leader = make(replicas=[0, 1], isr=[0, 1])
     leader.append(b"a", b"b")
     leader.fetch(2)
@@ -170,7 +175,7 @@ def test_offsets_out_of_range_are_refused_both_ways(make: Make) -> None:
 
 
 def test_a_follower_may_fetch_before_the_metadata_name_the_topic(make: Make) -> None:
-    """LeaderAndIsr has told the id, UpdateMetadata has not come yet."""
+    """LeaderAndIsr contained the topic id, but UpdateMetadata has not arrived yet."""
     leader = make()
     leader.append(b"a")
     leader.broker.services.metadata.topic_names.clear()
@@ -178,7 +183,7 @@ def test_a_follower_may_fetch_before_the_metadata_name_the_topic(make: Make) -> 
 
 
 def test_a_follower_that_waits_may_ask_for_what_is_newly_led(make: Make) -> None:
-    """It may hear of its new leader later than the leader does: its next fetches wait for a short time first."""
+    """The follower may receive LeaderAndIsr later than the leader: its next fetches wait for a short time first."""
     leader = make()
     leader.pass_time(1_000)
     answered: list[Any] = []
@@ -199,7 +204,7 @@ def test_a_follower_that_waits_may_ask_for_what_is_newly_led(make: Make) -> None
 
 
 def test_deleted_records_are_gone_when_all_that_live_have_followed(make: Make) -> None:
-    """Or the request's time is over."""
+    """The deletion completes when all live followers have deleted the records, or when the request times out."""
     leader = make()
     leader.append(b"a", b"b")
     for follower in (1, 2):
@@ -231,7 +236,7 @@ def delete_records(offset: int) -> Any:
     ("version", "code"), [(6, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)]
 )
 def test_consumers_are_not_told_an_end_that_goes_back(make: Make, version: int, code: ErrorCode) -> None:
-    """A new leader does not know yet what the one before had committed; followers may ask for the log's end."""
+    """A new leader does not know yet what the previous one had committed; followers may request the log end."""
     leader = make()
     leader.append(b"a", b"b")
     assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=5, replicas=[0, 1, 2], isr=[0, 1, 2]) == 0
@@ -252,7 +257,7 @@ def end_offset(leader: Leader, replica_id: int, version: int) -> tuple[int, int]
 
 
 def test_a_disk_that_flushes_slowly_holds_back_the_leaders_own_part(make: Make) -> None:
-    """With ``flush.messages`` the leader has what is durable; its followers may be ahead."""
+    """With ``flush.messages`` only the leader's durable records count; its followers may be ahead."""
     leader = make(replicas=[0, 1], isr=[0, 1])
     leader.partition.flush_begins(0)
     leader.append(b"a")
@@ -264,7 +269,7 @@ def test_a_disk_that_flushes_slowly_holds_back_the_leaders_own_part(make: Make) 
 
 
 def test_a_follower_that_waited_is_told_of_every_partition_that_has_news(make: Make) -> None:
-    """Of one its records, of another the high watermark that has advanced meanwhile, of the rest nothing."""
+    """The response has one partition's records, another's advanced high watermark, and nothing of the rest."""
     leader = make(replicas=[0, 1, 2], isr=[0, 1, 2])
     other = leader.broker.lead("other", 3, replicas=[0, 1, 2], isr=[0, 1, 2], leader_epoch=4)
     produced(leader.broker, produce(batch(b"a"), topic="other", partition=1, acks=1))

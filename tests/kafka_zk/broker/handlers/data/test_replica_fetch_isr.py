@@ -1,4 +1,4 @@
-"""Fetches of followers and the ISR: who joins it, who leaves it, and what producers and consumers see meanwhile."""
+"""Followers' fetches and the ISR: who joins it, who leaves it, and what producers and consumers see in between."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +39,9 @@ def test_a_follower_that_caught_up_joins_and_holds_the_watermark_from_then_on(ma
 
 
 def test_a_follower_that_could_not_join_joins_with_its_next_fetch(make: Make) -> None:
-    """Nothing has changed in the partition since: its leader waited for another one's answer, or thought it dead."""
+    """The partition has not changed since then: its leader had another proposal in flight, or believed the follower
+    dead.
+    """
     leader = make(isr=[0])
     session = leader.fetch_all(0, 2, session_epoch=0).session_id
     leader.asked.answer(ErrorCode.INELIGIBLE_REPLICA)
@@ -67,7 +69,7 @@ def test_the_watermark_advances_when_a_shrunk_isr_is_written_and_not_before(make
 
 
 def test_what_a_follower_told_in_an_epoch_before_its_leader_heard_of_it_counts_with_its_next_fetch(make: Make) -> None:
-    """Else the watermark would stand still until the partition is looked at in its turn, seconds later."""
+    """Otherwise, the watermark would stand still until the partition's periodic check, seconds later."""
     leader = make(replicas=[0, 1, 2], isr=[0, 1])
     leader.append(b"a")
     session = leader.fetch_all(0, session_epoch=0).session_id
@@ -100,8 +102,10 @@ def test_so_does_where_a_followers_log_begins(make: Make) -> None:
 
 @pytest.mark.parametrize("metadata_come_first", [True, False])
 def test_nobody_waits_for_a_follower_that_stopped_while_it_joined(make: Make, metadata_come_first: bool) -> None:
-    """A broker that stops cleanly follows the new leaders for a moment, with all that they have, and is gone. The
-    controller's refusal is enough: the metadata come when it is registered no more, maybe seconds later."""
+    """A broker that stops cleanly follows the new leaders for a moment, so it has all their records, and then it is
+    gone. The leaders learn this from the controller's refusal, because UpdateMetadata follows the end of the broker's
+    registration, perhaps seconds later.
+    """
     leader = make(isr=[0, 1])
     leader.append(b"a")
     leader.fetch(1, 2)
@@ -112,7 +116,7 @@ def test_nobody_waits_for_a_follower_that_stopped_while_it_joined(make: Make, me
 
     if metadata_come_first:
         leader.dead.add(2)
-        services.metadata.brokers[2] = services.metadata.brokers[0]  # until now
+        services.metadata.brokers[2] = services.metadata.brokers[0]  # the broker was alive until now
         fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0]}
         leader.broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("u", uuids.random_topic_id(), 1, fields))
     assert leader.high_watermark < 2 and not waiting
@@ -122,7 +126,7 @@ def test_nobody_waits_for_a_follower_that_stopped_while_it_joined(make: Make, me
 
 
 def test_below_min_insync_replicas_nothing_is_shown_or_acknowledged(make: Make) -> None:
-    """KIP-966: what one broker has alone would be lost with it."""
+    """KIP-966: records on a single broker would be lost with it."""
     leader = make(isr=[0])
     leader.broker.configs.topics["t"] = {"min.insync.replicas": "2"}
     list(leader.broker.services.replicas.update_topic_configs({"t": {"min.insync.replicas": "2"}}))
@@ -143,7 +147,7 @@ def test_who_waits_when_the_isr_shrinks_below_the_minimum_waits_until_time_is_up
     leader.partition.remotes.followers[1].last_caught_up_ms -= 60_000
     leader.shrink()
     leader.asked.answer()
-    assert not waiting  # the watermark stands still below the minimum; the producer's time runs out
+    assert not waiting  # below the minimum the watermark stands still; the produce times out
     leader.pass_time(1_000)
     assert waiting[0].responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
@@ -152,7 +156,7 @@ def test_who_waits_when_the_isr_shrinks_below_the_minimum_waits_until_time_is_up
     "late", [WrittenIsr(4, (0, 1, 2), 1), ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NOT_CONTROLLER], ids=repr
 )
 def test_a_controller_that_decides_otherwise_ends_a_pending_change(make: Make, late: Answer) -> None:
-    """What was answered to it comes late and counts for nothing."""
+    """The response to the pending change is late and has no effect."""
     leader = make(isr=[0, 1])
     leader.fetch(0, 2)
     [(_, answered)] = leader.asked.changes
@@ -176,7 +180,8 @@ def test_a_controller_that_decides_otherwise_ends_a_pending_change(make: Make, l
 def test_a_refused_change_ends_as_its_error_says(
     make: Make, code: ErrorCode, asked_again: int, asks_later: bool
 ) -> None:
-    """Reverted, given up until the next LeaderAndIsr, or asked for again."""
+    """Depending on the error the leader reverts the change, gives up until the next LeaderAndIsr, or proposes it again.
+    """
     leader = make(isr=[0, 1])
     leader.fetch(0, 2)
     leader.asked.answer(code)
@@ -196,7 +201,7 @@ def test_a_partition_that_is_led_no_more_asks_for_nothing(make: Make) -> None:
 
 
 def test_metrics_show_what_followers_lack_and_what_became_of_the_isr(make: Make) -> None:
-    """How far a follower lags is unknown until it fetches."""
+    """A follower's lag is unknown until its first fetch."""
     leader = make(isr=[0, 1])
     leader.append(b"a", b"b")
     leader.fetch(1, 1)
@@ -210,7 +215,7 @@ def test_metrics_show_what_followers_lack_and_what_became_of_the_isr(make: Make)
 
 
 def metrics(leader: Leader) -> dict[tuple[str, str], float]:
-    """By name and replica."""
+    """Values by metric name and replica."""
     fetchers = SimpleNamespace(max_lag=0, failed_count=0)
     broker = SimpleNamespace(
         services=leader.broker.services, log_cleaner=None, replica_fetchers=fetchers, tls=None, logins={},

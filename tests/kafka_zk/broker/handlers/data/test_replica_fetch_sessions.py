@@ -26,8 +26,9 @@ REPLICAS = {"replicas": [0, 1, 2], "isr": [0, 1, 2]}
 
 
 class Follower:
-    """Follows all partitions of a topic in a session; ``offsets``: its log ends; ``marks``: the high watermarks
-    received; ``epochs``: the leader epochs received."""
+    """A follower of all partitions of a topic in a session. ``offsets``: its log ends; ``marks``: the high watermarks
+    received; ``epochs``: the leader epochs received.
+    """
 
     def __init__(self, leader: Leader, broker_id: int, topic: str, topic_id: Any, version: int) -> None:
         self._leader, self._broker_id, self._topic, self._version = leader, broker_id, topic, version
@@ -42,7 +43,7 @@ class Follower:
         self.waiting: list[FetchResponse] | None = None
 
     def fetch(self, max_wait_ms: int = MAX_WAIT_MS) -> None:
-        """Ask for what has changed since it asked last; ``take`` the answer."""
+        """Send what has changed since the last fetch; ``take`` receives the response."""
         wanted = {number: (offset, self.epochs[number]) for number, offset in self.offsets.items()}
         changed = {number: asked for number, asked in wanted.items() if self._asked.get(number) != asked}
         self._asked.update(changed)
@@ -59,7 +60,7 @@ class Follower:
         sent.addCallback(answers.append)
 
     def take(self) -> list[int]:
-        """The partitions that it is told of."""
+        """The partitions in the response."""
         assert self.waiting
         [answer] = self.waiting
         self.waiting = None
@@ -102,7 +103,7 @@ class Followed:
 
 
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The partitions that are looked at for followers from now on."""
+    """The partitions that the leader reads for followers from now on."""
     read: list[int] = []
     reading = follower_fetch.read
 
@@ -115,7 +116,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_only_partitions_are_read_where_something_has_happened(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And each of them twice a second."""
+    """In addition, each partition is read twice a second."""
     followed = Followed(make())
     follower = followed.followers[0]
     follower.fetch(0)
@@ -140,8 +141,9 @@ def test_only_partitions_are_read_where_something_has_happened(make: Make, monke
 def test_who_is_about_to_join_the_isr_is_looked_at_again_when_the_controller_has_answered(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that returns waits for the answers to thousands of proposals, and fetches all the time meanwhile. After
-    a refusal its next fetch is a reason to ask again."""
+    """A returning broker waits for the responses to thousands of proposals, and keeps fetching during that time. After
+    a refusal its next fetch causes a new proposal.
+    """
     leader = make()
     followed = Followed(leader, isr=(0, 2))
     follower = followed.followers[0]
@@ -163,7 +165,7 @@ def test_who_is_about_to_join_the_isr_is_looked_at_again_when_the_controller_has
 def test_who_has_not_heard_of_a_leader_epoch_yet_is_not_refused_for_that(
     make: Make, version: int, hears_first: str
 ) -> None:
-    """As soon as both have, the follower counts and is given records."""
+    """Once both know the leader epoch, the follower's fetches count and return records."""
     followed = Followed(make(), version)
 
     def leader_hears() -> None:
@@ -211,8 +213,9 @@ def test_who_never_hears_of_a_leader_epoch_is_refused_in_its_turn(make: Make, ep
 @pytest.mark.parametrize("version", [VERSION, 11], ids=["topic ids", "names"])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_answer_tells_all_that_is_news(make: Make, seed: int, version: int) -> None:
-    """Random appends, fetches and waits: after each answer a follower knows every high watermark, and none is kept
-    waiting while there are records for it."""
+    """Appends, fetches and waits in random order: after each response a follower knows every high watermark, and no
+    fetch waits while there are records for its follower.
+    """
     random = Random(seed)
     followed = Followed(make(), version)
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""A leader over its quota sends throttled followers out of sync nothing, and everybody else everything."""
+"""A leader over its quota sends nothing to throttled followers that are out of sync, and everything to all others."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -23,7 +23,7 @@ VALUE = bytes(1000)
 
 
 class Throttled(Leader):
-    """Follower 1 is in sync, follower 2 is not; a record a second is allowed."""
+    """Follower 1 is in sync, follower 2 is not; the quota is one record a second."""
 
     def __init__(self, broker: Harness) -> None:
         super().__init__(broker, isr=[0, 1])
@@ -48,7 +48,7 @@ def leader(harness: Callable[..., Harness]) -> Throttled:
 
 
 def test_a_follower_out_of_sync_waits_until_the_rate_has_fallen(leader: Throttled) -> None:
-    """The first answer may exceed the rate; the window is 11 samples of a second."""
+    """The first response may exceed the rate; the window has 11 samples of one second."""
     assert leader.reads(2)
     assert not leader.reads(2)
     leader.pass_time(1500)
@@ -82,7 +82,7 @@ def test_a_list_may_name_partition_and_broker(leader: Throttled) -> None:
 
 
 def test_what_a_held_back_follower_has_is_still_known(leader: Throttled) -> None:
-    """Its fetch says so, whatever it is given."""
+    """The leader knows it from the follower's fetch, even if the response is empty."""
     leader.reads(2)
     leader.fetch(1, 2)
     assert leader.partition.remotes.followers[2].log_end_offset == 1
@@ -107,7 +107,7 @@ def test_a_partition_that_goes_takes_its_throttle_along(leader: Throttled) -> No
 
 
 def test_metrics_show_rates_and_replication_apart_from_clients(leader: Throttled) -> None:
-    """``bytesout`` is what clients got, as in Kafka."""
+    """``bytesout`` counts the bytes sent to clients, as in Kafka."""
     broker = leader.broker
 
     class Running:

@@ -24,7 +24,7 @@ NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 @pytest.fixture
 def broker(harness: Make) -> Harness:
-    """Leads both partitions of topic t."""
+    """The broker leads both partitions of topic t."""
     made = harness(offset_metadata_max_bytes="5")
     made.lead("t", 2)
     return made

@@ -30,7 +30,8 @@ def find(broker: Harness, version: int, key_type: int) -> tuple[int, int, str, i
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
 def test_the_leader_of_the_groups_partition_is_named(broker: Harness, version: int) -> None:
-    """Without one: the fields of a node that is none, which old clients read whatever the error says."""
+    """Without a coordinator the response has the fields of no node, because old clients read them whatever the error.
+    """
     assert find(broker, version, 0) == (NOT_AVAILABLE, -1, "", -1)
     broker.lead("__consumer_offsets", 3)
     assert find(broker, version, 0) == (NONE, 0, "localhost", 9092)
@@ -62,7 +63,7 @@ def test_the_offsets_topic_has_three_replicas_by_default(broker: Harness, caplog
 def test_the_offsets_topic_waits_for_as_many_brokers_as_are_configured(
     harness: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """KIP-115. The reason why it cannot be created is logged once, however often clients ask."""
+    """KIP-115. The reason why the topic cannot be created is logged once, however often clients send the request."""
     broker = harness(offsets_topic_replication_factor="3")
     broker.lead("t")
     request = codec.request(ApiKey.METADATA)
@@ -79,7 +80,7 @@ def test_the_offsets_topic_waits_for_as_many_brokers_as_are_configured(
 
 
 def with_brokers(broker: Harness, count: int) -> None:
-    """Let that many brokers be alive."""
+    """Make this number of brokers alive."""
     (known,) = broker.services.metadata.brokers.values()
     for broker_id in range(count):
         broker.services.metadata.brokers[broker_id] = known._replace(broker_id=broker_id)
@@ -87,7 +88,8 @@ def with_brokers(broker: Harness, count: int) -> None:
 
 @pytest.mark.parametrize("created", [True, False])
 def test_whoever_asks_for_its_metadata_has_the_offsets_topic_created(harness: Make, created: bool) -> None:
-    """With its own configuration, if topics may be created so; as Kafka 3.9."""
+    """The topic has its own configuration; it is created only if topics may be created automatically, as in Kafka 3.9.
+    """
     broker = harness(auto_create_topics_enable=str(created).lower())
     broker.lead("t")
     request = codec.request(ApiKey.METADATA)

@@ -1,4 +1,4 @@
-"""Membership in the groups that the broker coordinates; their description, list and deletion."""
+"""Membership in groups of this coordinator; describing, listing and deleting groups."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ __all__ = ["broker"]  # a fixture
 
 
 def membership(broker: Harness, newest: bool) -> dict[ApiKey, Any]:
-    """The responses to one request of each API, for an unknown member."""
+    """The responses to one request of each API for an unknown member."""
     join, sync = codec.request(ApiKey.JOIN_GROUP), codec.request(ApiKey.SYNC_GROUP)
     heartbeat, leave = codec.request(ApiKey.HEARTBEAT), codec.request(ApiKey.LEAVE_GROUP)
     instance = {"member_id": "m", "group_instance_id": None}
@@ -65,7 +65,7 @@ def test_members_are_told_why_not(broker: Harness, newest: bool) -> None:
     answers = membership(broker, newest)
     left = answers.pop(ApiKey.LEAVE_GROUP)
     assert {answer.error_code for answer in answers.values()} == {ErrorCode.UNKNOWN_MEMBER_ID}
-    if newest:  # many may leave: each has a code of its own
+    if newest:  # several members may leave: each has its own code
         assert (left.error_code, left.members[0].error_code) == (NONE, ErrorCode.UNKNOWN_MEMBER_ID)
     else:
         assert left.error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -82,7 +82,7 @@ def test_sync_names_its_protocol_since_version_5(broker: Harness) -> None:
 
 
 class Consumer:
-    """A member as its requests show it."""
+    """A member and the fields of its requests."""
 
     def __init__(self, broker: Harness, join_version: int = 9, **fields: Any) -> None:
         self.broker = broker
@@ -104,7 +104,7 @@ class Consumer:
         return answers
 
     def join(self) -> Any:
-        """With the id that it is given first, if it is, and after the time that new groups wait."""
+        """Join, again with the member id from the first response if it is required, and let the initial delay pass."""
         answers = self.begin_join()
         if answers and answers[0].error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.fields["member_id"] = answers[0].member_id
@@ -157,7 +157,7 @@ def test_a_session_timeout_out_of_bounds_is_refused(harness: Make) -> None:
 
 
 def test_a_name_that_leaves_no_room_for_a_member_id_is_refused(broker: Harness) -> None:
-    """Or the group could never be stored."""
+    """Otherwise, the group could never be stored."""
     broker.lead("__consumer_offsets")
     answers = Consumer(broker, group_instance_id="x" * 32_740).begin_join()
     assert answers[0].error_code == ErrorCode.INVALID_REQUEST
@@ -254,7 +254,7 @@ def test_offsets_are_deleted_unless_a_member_reads_their_topic(broker: Harness) 
 
 
 def test_the_protocol_that_needs_kraft_is_offered_and_refused(broker: Harness) -> None:
-    """KIP-848, as Kafka 3.9.1 in ZooKeeper mode does."""
+    """The protocol is KIP-848's; Kafka 3.9.1 in ZooKeeper mode behaves the same way."""
     heartbeat = codec.request(ApiKey.CONSUMER_GROUP_HEARTBEAT)(
         group_id="g", member_id="", member_epoch=0, subscribed_topic_names=["t"], topic_partitions=[]
     )

@@ -1,4 +1,4 @@
-"""What happens to many groups, or to one with many offsets, happens in turns; see ``test_long_turns``."""
+"""Operations on many groups, or on one with many offsets, are divided into turns; see ``test_long_turns``."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -57,14 +57,14 @@ def measured(broker: Harness) -> WorkClock:
 
 
 def turn_until_done(clock: WorkClock, work: Callable[[], Any]) -> None:
-    """Work that somebody else begins, and all that it leads to."""
+    """Run work that another party begins, and everything that follows from it."""
     clock.turn(work)
     while any(call.getTime() <= clock.seconds() for call in clock.getDelayedCalls()):
         clock.advance(0)
 
 
 def test_a_group_with_many_offsets_is_deleted_in_turns(broker: Harness) -> None:
-    """And meanwhile nothing can be committed that its tombstones would take away."""
+    """During that time no commit succeeds, because the group's tombstones would remove it."""
     clock = many_offsets(broker)
     coordinator = broker.services.coordinator
     request = codec.request(ApiKey.DELETE_GROUPS)
@@ -92,7 +92,7 @@ def test_many_offsets_expire_in_turns(broker: Harness) -> None:
 
 
 def test_many_groups_are_given_away_in_turns(broker: Harness) -> None:
-    """Nobody is answered for them from the first turn on."""
+    """From the first turn on, the broker no longer answers for any of the groups."""
     clock = many_groups(broker)
     coordinator = broker.services.coordinator
     clock.turn(coordinator._manager._unload, 0)
@@ -127,7 +127,7 @@ def test_many_groups_are_listed_in_turns(broker: Harness) -> None:
 
 
 def test_many_members_leave_in_turns(broker: Harness) -> None:
-    """A client that goes meanwhile has asked for it all the same."""
+    """The request is carried out even if its client disconnects."""
     clock = many_groups(broker)
     request = codec.request(ApiKey.LEAVE_GROUP)
     leaving = [request.MemberIdentity(member_id=f"m{number}", reason="r") for number in range(9_000)]

@@ -22,7 +22,9 @@ def no_zookeeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_version_0_stores_in_zookeeper_and_reads_from_there(broker: Harness) -> None:
-    """Metadata are dropped, as Kafka does; what is not stored and what does not exist look the same."""
+    """Metadata are dropped, as in Kafka; an offset that is not stored and a partition that does not exist look the
+    same.
+    """
     assert commit(broker, 0, {("t", 0): 7, ("t", 5): 1, ("x", 0): 1}) == [NONE, UNKNOWN, UNKNOWN]
     assert FakeOffsets.stored["g"] == {TopicPartition("t", 0): 7}
     answer = fetch(broker, 0, ("t", 0), ("t", 1), ("x", 0))
@@ -80,7 +82,7 @@ def test_how_long_an_offset_is_kept_is_said_by_old_versions(broker: Harness) -> 
 
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 9])
 def test_what_the_coordinator_has_not_is_nothing_without_an_error(broker: Harness, version: int) -> None:
-    """-1 and "": only then do old tools look into ZooKeeper."""
+    """Old tools look into ZooKeeper only if the response is -1 and ""."""
     broker.lead("__consumer_offsets")
     commit(broker, 0, {("t", 0): 7})
     answer = fetch(broker, version, ("t", 0), ("x", 3))

@@ -1,4 +1,4 @@
-"""Commits that the native module decodes and the same commits decoded in Python: equal responses, offsets and logs."""
+"""The same commits decoded by the native module and in Python: equal responses, offsets and logs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -37,7 +37,7 @@ Partition = Topic.OffsetCommitRequestPartition
 
 @dataclass
 class CountingNative:
-    """Counts the requests that were plain (True) and those that were not (False)."""
+    """Counts the requests that the native module decoded (True) and those that it left to Python (False)."""
 
     native: Native
     found: Counter[bool] = field(default_factory=Counter)
@@ -50,14 +50,16 @@ class CountingNative:
 
 @dataclass
 class Both:
-    """Two brokers, one with the native module, that get the same requests."""
+    """Two brokers that receive the same requests; one has the native module."""
 
     brokers: list[Harness]
     counted: CountingNative
     correlation_id: int = 0
 
     def ask(self, version: int, body: bytes, later: Callable[[Harness], None] = lambda broker: None) -> object:
-        """The response of both brokers: a list of bytes, or the protocol error. ``later``: ends a broker's wait."""
+        """The response of both brokers: a list of bytes, or the protocol error. ``later``: completes a broker's waiting
+        request.
+        """
         self.correlation_id += 1
         answers = [_answer(broker, version, self.correlation_id, body, later) for broker in self.brokers]
         assert answers[0] == answers[1]

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit and WriteTxnMarkers on the wire: what counts, and in which version which code is answered."""
+"""TxnOffsetCommit and WriteTxnMarkers on the wire: which offsets count, and the error codes of each version."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ Markers = codec.request(ApiKey.WRITE_TXN_MARKERS)
 
 @pytest.fixture
 def broker(harness: Make) -> Harness:
-    """Leads both partitions of topic t, and all groups."""
+    """The broker leads both partitions of topic t, and coordinates all groups."""
     made = harness()
     made.lead("t", 2)
     made.lead("__consumer_offsets")
@@ -63,7 +63,7 @@ def end(broker: Harness, *, is_committed: bool) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_offsets_count_after_a_commit_marker_only(broker: Harness, version: int, is_committed: bool) -> None:
-    """The receiver of markers tells the group coordinator."""
+    """The receiver of markers notifies the group coordinator."""
     assert commit(broker, version, {("t", 0): 7, ("t", 5): 1, ("x", 0): 1}) == [NONE, UNKNOWN, UNKNOWN]
     assert found(fetch(broker, 7, ("t", 0))) == [(-1, "", NONE)]
     end(broker, is_committed=is_committed)
@@ -71,7 +71,7 @@ def test_offsets_count_after_a_commit_marker_only(broker: Harness, version: int,
 
 
 def test_members_are_known_from_version_3_on(broker: Harness) -> None:
-    """Who says which generation they belong to must be in it."""
+    """From version 3 on, a request names the member and its generation, and both must be current."""
     for version in (3, 4):
         stranger = {"member_id": "stranger", "generation_id": 1}
         assert commit(broker, version, {("t", 0): 7}, **stranger) == [ErrorCode.UNKNOWN_MEMBER_ID]
@@ -79,7 +79,7 @@ def test_members_are_known_from_version_3_on(broker: Harness) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_old_producers_do_not_hear_of_loading(broker: Harness, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    """Those before Kafka 2.0 would crash."""
+    """Producers before Kafka 2.0 would crash."""
     manager = broker.services.coordinator._manager
     monkeypatch.setattr(manager, "refusal", lambda *_, **__: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     expected = ErrorCode.COORDINATOR_NOT_AVAILABLE if version < 2 else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,4 +1,4 @@
-"""Requests of brokers that some client sends: a forged controller epoch, and the listeners that clients have."""
+"""Inter-broker requests that a client sends: with a forged controller epoch, and on listeners for clients."""
 
 import uuid
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def broker(harness: Make, epochs: FakeControllerEpochs) -> Harness:
 
 
 def test_an_epoch_that_was_never_given_out_changes_nothing(broker: Harness) -> None:
-    """It would have blinded the broker to its controller until a restart."""
+    """Otherwise, the broker would ignore its controller until a restart."""
     topic_id = broker.lead("t")
     for api_key, version, request in controllers_requests(FORGED, topic_id):
         assert broker.ask(api_key, version, request).error_code == STALE

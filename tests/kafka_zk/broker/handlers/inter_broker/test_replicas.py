@@ -1,4 +1,4 @@
-"""What a broker does with its replicas when a log directory fails, a topic changes under it, or it leads elsewhere."""
+"""A broker's replicas when a log directory fails, a topic changes, or another broker becomes the leader."""
 
 import os
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def two_disks(harness: Make, tmp_path: Path) -> Harness:
 
 
 def test_a_log_on_a_failed_disk_is_not_begun_anew_on_another(two_disks: Harness) -> None:
-    """Its records would be offered under offsets that are taken; a controller that asks again changes nothing."""
+    """A new log would reuse offsets of existing records; another LeaderAndIsr changes nothing."""
     topic_id = two_disks.lead("t")
     produced(two_disks, produce(batch(b"x")))
     fail_directory_of(two_disks, T0)
@@ -75,7 +75,7 @@ def test_a_log_on_a_failed_disk_is_not_begun_anew_on_another(two_disks: Harness)
 
 
 def test_with_a_disk_missing_only_new_partitions_get_a_log(two_disks: Harness) -> None:
-    """An older one may lie on the disk that is missing."""
+    """An older partition may lie on the missing disk."""
     two_disks.lead("other")
     fail_directory_of(two_disks, TopicPartition("other", 0))
     topic_id = uuids.random_topic_id()
@@ -84,14 +84,14 @@ def test_with_a_disk_missing_only_new_partitions_get_a_log(two_disks: Harness) -
 
 
 def test_a_replica_out_of_reach_is_not_deleted(two_disks: Harness) -> None:
-    """The controller must know, or the topic would be gone and its files come back with the disk."""
+    """Without the error the controller would delete the topic, and its files would return with the disk."""
     two_disks.lead("t")
     fail_directory_of(two_disks, T0)
     assert stop_replica(two_disks, "t") == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_replica_that_may_lie_on_a_failed_disk_is_not_deleted_either(two_disks: Harness) -> None:
-    """The broker was started without the disk, and the controller does not make it host what is to be deleted."""
+    """The broker was started without the disk; the controller does not make it host partitions that it deletes."""
     two_disks.lead("t")
     two_disks.lead("u")
     fail_directory_of(two_disks, T0)
@@ -100,7 +100,7 @@ def test_a_replica_that_may_lie_on_a_failed_disk_is_not_deleted_either(two_disks
 
 
 def test_nothing_is_written_into_a_log_of_another_topic_of_the_same_name(harness: Make) -> None:
-    """The topic was recreated while this broker was away: requests now concern the new one."""
+    """The topic was recreated while this broker was away, so requests now mean the new topic."""
     broker = harness()
     old = broker.lead("t", leader_epoch=5)
     assert broker.lead_again("t", uuids.random_topic_id(), leader_epoch=0) == ErrorCode.INCONSISTENT_TOPIC_ID
@@ -110,7 +110,7 @@ def test_nothing_is_written_into_a_log_of_another_topic_of_the_same_name(harness
 
 
 def test_a_topic_whose_configuration_becomes_usable_is_served(harness: Make) -> None:
-    """An old tool asked for what there is not and took it back; no restart, no new leader is needed."""
+    """An old tool set an unsupported value and removed it; the broker needs neither a restart nor a new leader."""
     broker = harness()
     broker.configs.topics["t"] = {"cleanup.policy": "shred"}
     broker.lead("t")
@@ -120,7 +120,7 @@ def test_a_topic_whose_configuration_becomes_usable_is_served(harness: Make) -> 
 
 
 def test_a_value_that_is_not_allowed_stops_only_its_topic(harness: Make) -> None:
-    """An old tool wrote it before the topic had a log; it is served as soon as that is put right."""
+    """An old tool wrote the value before the topic had a log; the topic is served as soon as the value is corrected."""
     broker = harness()
     broker.configs.topics["t"] = {"retention.ms": "x"}
     broker.lead("t")
@@ -134,7 +134,7 @@ def test_a_value_that_is_not_allowed_stops_only_its_topic(harness: Make) -> None
 def test_a_value_that_is_not_allowed_leaves_an_open_log_at_the_configuration_before(
     harness: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As in Kafka, whose handler of the change fails."""
+    """Kafka's handler of the change fails with the same effect."""
     broker = harness()
     broker.configs.topics["t"] = {"max.message.bytes": "100"}
     topic_id = broker.lead("t")
@@ -149,7 +149,7 @@ def test_a_value_that_is_not_allowed_leaves_an_open_log_at_the_configuration_bef
 
 
 def test_who_is_sent_away_is_told_where_to(harness: Make) -> None:
-    """A producer whose leader moves asks for metadata at once; UpdateMetadata comes after LeaderAndIsr."""
+    """A producer whose leader moves requests metadata immediately, but UpdateMetadata comes after LeaderAndIsr."""
     broker = harness()
     topic_id = broker.lead("t", replicas=[0, 1])
     assert broker.lead_again("t", topic_id, leader=1, leader_epoch=1, isr=[0, 1], replicas=[0, 1]) == ErrorCode.NONE
@@ -161,16 +161,18 @@ def test_who_is_sent_away_is_told_where_to(harness: Make) -> None:
 
 
 def test_leader_and_isr_brings_the_configuration_that_holds_now(harness: Make) -> None:
-    """A change that was announced while this broker was away was announced to nobody."""
+    """The broker missed the announcement of a change because it was away."""
     broker = harness()
     topic_id = broker.lead("t")
     broker.configs.topics["t"] = {"max.message.bytes": "100"}
-    assert broker.lead_again("t", topic_id) == ErrorCode.STALE_CONTROLLER_EPOCH  # the leader epoch is no news
+    assert broker.lead_again("t", topic_id) == ErrorCode.STALE_CONTROLLER_EPOCH  # the leader epoch is known already
     assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_followers_fetch_on_while_zookeeper_does_not_answer(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked for the configurations of what LeaderAndIsr names: fetchers wait for the change of the roles only."""
+    """The broker reads the configurations of LeaderAndIsr's topics from ZooKeeper; fetchers wait only while roles
+    change.
+    """
     broker = harness()
     topic_id = broker.lead("t")
     replicas = broker.services.replicas
@@ -186,7 +188,9 @@ def test_followers_fetch_on_while_zookeeper_does_not_answer(harness: Make, monke
 
 
 def test_fetchers_go_on_between_portions_of_many_partitions(harness: Make) -> None:
-    """All brokers hear of them in the same order: what leader and follower know is replicated while the rest waits."""
+    """All brokers receive the partitions in the same order, so those that leader and follower know are replicated while
+    the rest waits.
+    """
     broker = harness()
     replicas = broker.services.replicas
     changed: list[TopicPartition] = []
@@ -209,7 +213,7 @@ def test_fetchers_go_on_between_portions_of_many_partitions(harness: Make) -> No
 
 
 def test_a_topic_that_was_deleted_while_this_broker_was_away_takes_nothing_more(harness: Make) -> None:
-    """It registered again, and the controller, who tells it everything then, does not name the topic."""
+    """The broker registered again, and the controller, which then sends it everything, does not name the topic."""
     broker = harness()
     broker.lead("t")
     kept = broker.lead("u")
@@ -234,7 +238,7 @@ def test_a_partition_that_is_elsewhere_is_not_unknown(harness: Make) -> None:
 
 
 def test_a_flush_that_fails_is_answered_and_lets_go_of_the_other_logs(two_disks: Harness) -> None:
-    """acks mean durable where flush.messages says so; a record that may be lost is not acknowledged."""
+    """With flush.messages, an acknowledged record is durable; a record that may be lost is not acknowledged."""
     for topic in ("t", "u"):
         two_disks.configs.topics[topic] = {"flush.messages": "1"}
         two_disks.lead(topic)
@@ -265,7 +269,7 @@ def test_a_flush_that_fails_is_answered_and_lets_go_of_the_other_logs(two_disks:
 def test_a_disk_that_fails_while_offsets_are_listed_takes_its_directory_offline(
     two_disks: Harness, monkeypatch: pytest.MonkeyPatch, version: int, timestamp: int, in_helper: bool
 ) -> None:
-    """As at a fetch: everything that is asked of the directory's partitions is answered so from then on."""
+    """As with a fetch, every later request for the directory's partitions receives the same error."""
     two_disks.lead("t")
     count = AT_ONCE.record_count + 1 if in_helper else 1
     assert produced(two_disks, produce(batch(*[b"x"] * count))).error_code == 0
@@ -289,7 +293,7 @@ def test_a_disk_that_fails_while_offsets_are_listed_takes_its_directory_offline(
 def test_a_disk_that_fails_while_records_are_converted_takes_its_directory_offline(
     two_disks: Harness, monkeypatch: pytest.MonkeyPatch, in_helper: bool
 ) -> None:
-    """Fetch version 3, as any other."""
+    """The request is Fetch version 3."""
     two_disks.lead("t")
     count = AT_ONCE_RECORDS + 1 if in_helper else 1
     assert produced(two_disks, produce(batch(*[b"x"] * count))).error_code == 0
@@ -306,7 +310,7 @@ def test_a_disk_that_fails_while_records_are_converted_takes_its_directory_offli
 
 
 def test_a_segment_that_retention_removes_during_a_lookup_is_no_disk_failure(two_disks: Harness) -> None:
-    """It is looked through to its end, and the answer is that of before."""
+    """The lookup searches the removed segment to its end, and the response is the same as without the removal."""
     two_disks.configs.topics["t"] = {"segment.bytes": "20000", "file.delete.delay.ms": "0", "retention.ms": "1"}
     two_disks.lead("t")
     many = AT_ONCE.record_count + 1

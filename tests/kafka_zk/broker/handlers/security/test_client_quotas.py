@@ -22,7 +22,7 @@ def broker(harness: Callable[..., Harness]) -> Harness:
 def alter(
     broker: Harness, entity: Entity, validate_only: bool = False, **values: float | None
 ) -> tuple[int, str | None]:
-    """The code and the message of one entry; None removes a key."""
+    """The error code and message of one entry; a value of None removes the key."""
     request = codec.request(ApiKey.ALTER_CLIENT_QUOTAS)
     entry = request.EntryData
     wanted = entry(
@@ -36,7 +36,7 @@ def alter(
 
 
 def describe(broker: Harness, *components: tuple[str, int, str | None], strict: bool = False) -> list[Any]:
-    """Entity and values of each entry."""
+    """The entity and the values of each entry."""
     request = codec.request(ApiKey.DESCRIBE_CLIENT_QUOTAS)
     wanted = [
         request.ComponentData(entity_type=kind, match_type=match_type, match=match)
@@ -69,7 +69,7 @@ def test_a_password_beside_a_quota_is_neither_shown_nor_lost(broker: Harness) ->
 
 
 def test_who_may_change_quotas_removes_no_password(broker: Harness) -> None:
-    """That is another permission."""
+    """Passwords need another permission."""
     broker.configs.users["a"] = {"SCRAM-SHA-256": "secret"}
     removed: dict[str, Any] = {"SCRAM-SHA-256": None}
     code, message = alter(broker, {"user": "a"}, **removed)

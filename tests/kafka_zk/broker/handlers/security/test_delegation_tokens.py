@@ -1,4 +1,4 @@
-"""Requests for delegation tokens: who may ask, what is checked first, and what is shown."""
+"""Requests for delegation tokens: permissions, the order of checks, and what responses reveal."""
 
 from collections.abc import Callable
 from random import Random
@@ -25,7 +25,7 @@ CREATE, RENEW, EXPIRE, DESCRIBE = (
 
 
 class Rights(Authorizer):
-    """Nobody may do anything but what is listed."""
+    """An authorizer that allows only the listed operations."""
 
     def __init__(self, *allowed: tuple[Operation, Resource]) -> None:
         self.allowed = allowed
@@ -104,7 +104,7 @@ def test_a_client_with_a_certificate_may_have_tokens(broker: Broker) -> None:
 
 
 def test_without_a_secret_there_are_none(broker: Broker) -> None:
-    """That is said after what the client may not do anyhow."""
+    """Invalid principal types and missing permissions are reported first."""
     broker.services.delegation_tokens = None
     assert broker.create().error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     assert broker.create(renewers=("Group:g",)).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
@@ -161,7 +161,7 @@ def test_a_request_may_name_owners_or_renewers(broker: Broker) -> None:
 
 
 def test_no_token_is_for_an_owner_that_is_no_user(broker: Broker) -> None:
-    """Such a token would log in the user of that name, although permissions were checked for Group:bob."""
+    """Such a token would authenticate the user of that name, although permissions were checked for Group:bob."""
     broker.services.authorizer = NoAuthorizer([])
     made = broker.create(owner_principal_type="Group", owner_principal_name="bob")
     assert (made.error_code, list(broker.tokens.all())) == (ErrorCode.INVALID_PRINCIPAL_TYPE, [])

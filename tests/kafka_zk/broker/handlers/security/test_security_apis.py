@@ -1,6 +1,6 @@
-"""The APIs of ACLs, SASL, tokens, quotas and SCRAM on a broker that has none of these, and authorized operations.
+"""The APIs of ACLs, SASL, tokens, quotas and SCRAM on a broker without any of them, and authorized operations.
 
-What Apache Kafka 3.9.1 responds to the same requests: tests/peers/test_security_apis.py.
+Apache Kafka 3.9.1's responses to the same requests: tests/peers/test_security_apis.py.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def _acl_filter(cls: Any) -> Any:
 
 
 def test_acls_are_refused_without_an_authorizer(broker: Harness) -> None:
-    """Each ACL and each filter, as AclApis does."""
+    """Each ACL and each filter gets the error, as from AclApis."""
     describe, delete = codec.request(ApiKey.DESCRIBE_ACLS), codec.request(ApiKey.DELETE_ACLS)
     described = broker.ask(ApiKey.DESCRIBE_ACLS, 3, _acl_filter(describe))
     created = broker.ask(ApiKey.CREATE_ACLS, 3, codec.request(ApiKey.CREATE_ACLS)(creations=[_acl(), _acl()]))
@@ -77,7 +77,7 @@ def test_a_permission_of_the_cluster_is_needed(
 
 
 def test_sasl_on_a_connection_without_authentication_is_an_illegal_state(broker: Harness) -> None:
-    """Clients then see that the listener is a plain one."""
+    """The error shows clients that the listener is a plain one."""
     handshake = codec.request(ApiKey.SASL_HANDSHAKE)(mechanism="PLAIN")
     authenticate = codec.request(ApiKey.SASL_AUTHENTICATE)(auth_bytes=b"\0a\0b")
     for version in (0, 1):
@@ -123,7 +123,7 @@ def _metadata(version: int, **asked: bool) -> Any:
 
 @pytest.mark.parametrize("version", range(8, 13))
 def test_metadata_show_authorized_operations_if_asked(broker: Harness, version: int) -> None:
-    """Of the cluster up to version 10. The encoded topic that clients share stays as it was."""
+    """Versions up to 10 also have the cluster's operations. The encoded topic that clients share does not change."""
     for _ in range(2):
         asked = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
         answer = broker.ask(ApiKey.METADATA, version, _metadata(version, **asked))
@@ -143,7 +143,7 @@ def test_metadata_show_operations_of_a_topic_in_many_chunks(harness: Callable[..
 
 
 def test_operations_without_permission_are_left_out(broker: Harness) -> None:
-    """Without Describe of the cluster there are none of the cluster (KIP-430)."""
+    """Without Describe of the cluster the response has no cluster operations (KIP-430)."""
     both = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
     broker.services.authorizer = Without(Operation.WRITE)
     answer = broker.ask(ApiKey.METADATA, 10, _metadata(10, **both))
@@ -175,7 +175,7 @@ def test_describe_cluster_refuses_unknown_endpoint_types(broker: Harness) -> Non
 
 
 def test_the_owner_of_a_token_needs_a_type(broker: Harness) -> None:
-    """Both are nullable in the request, but not in the response: Kafka answers what it answers to any failure."""
+    """Type and name are nullable in the request, but not in the response, so Kafka responds as to any failure."""
     request = codec.request(ApiKey.CREATE_DELEGATION_TOKEN)
     owned = request(owner_principal_type=None, owner_principal_name="alice", renewers=[], max_lifetime_ms=-1)
     answer = broker.ask(ApiKey.CREATE_DELEGATION_TOKEN, 3, owned)

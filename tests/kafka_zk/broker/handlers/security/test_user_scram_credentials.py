@@ -1,4 +1,4 @@
-"""The users of SCRAM through a broker: what is kept, and each refusal of Kafka's."""
+"""SCRAM users through a broker: the stored credentials, and each of Kafka's refusals."""
 
 from collections.abc import Callable
 from functools import partial
@@ -78,7 +78,7 @@ def test_other_keys_of_the_user_and_other_mechanisms_stay(broker: Harness) -> No
 
 
 def test_nothing_is_left_of_a_user_without_configuration(broker: Harness) -> None:
-    """AdminZkClient.tryCleanQuotaNodes: else the znodes of users who are gone fill ZooKeeper."""
+    """AdminZkClient.tryCleanQuotaNodes does the same; otherwise, the znodes of removed users would fill ZooKeeper."""
     altered(broker, upsertion("a", SHA_256), upsertion("b", SHA_512))
     assert altered(broker, deletions=(deletion("a", SHA_256),)) == {"a": 0}
     assert list(_users(broker)) == ["b"]
@@ -133,7 +133,7 @@ def test_a_credential_that_cannot_be_understood_is_none(broker: Harness) -> None
 
 
 def test_a_request_with_many_users_takes_no_longer_than_their_number(broker: Harness) -> None:
-    """Any client can send it, even one that may not change a user."""
+    """Any client can send such a request, even one that may not change a user."""
     steps = [opcodes(partial(altered_by_nobody, broker, count)) for count in (100, 400)]
     assert steps[1] < 6 * steps[0]
 

@@ -1,4 +1,4 @@
-"""CreatePartitions: validation as Kafka's, assignment, waiting for the controller."""
+"""CreatePartitions: Kafka's validation, assignment, waiting for the controller."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ def test_the_answer_waits_until_every_partition_has_a_leader(harness: Make) -> N
 
 
 def test_who_does_not_wait_is_told_that_it_timed_out(harness: Make) -> None:
-    """As Kafka: the partitions are ordered all the same."""
+    """The partitions are still created, as in Kafka."""
     broker = with_topic(harness)
     assert result(broker, grow("t")).error_code == ErrorCode.REQUEST_TIMED_OUT
     assert len(broker.topics.assigned["t"].partitions) == 3
@@ -87,7 +87,7 @@ def test_a_topic_with_an_entry_that_cannot_be_understood_gets_no_partitions(
     ],
 )
 def test_what_cannot_be_added_gets_kafkas_error(harness: Make, request_: Any, code: ErrorCode, text: str) -> None:
-    """And nothing is written."""
+    """A refused request writes nothing."""
     broker = with_topic(harness)
     answer = result(broker, request_)
     assert answer.error_code == code
@@ -105,14 +105,14 @@ def test_a_topic_that_is_being_deleted_or_moved_stays_as_it_is(harness: Make) ->
 
 
 def test_only_the_controller_adds(harness: Make) -> None:
-    """Others answer NOT_CONTROLLER, so that the client looks for it."""
+    """The other brokers respond with NOT_CONTROLLER, so the client looks for the controller."""
     broker = with_topic(harness)
     broker.services.controller.is_active = False  # type: ignore[misc]
     assert result(broker, grow("t")).error_code == ErrorCode.NOT_CONTROLLER
 
 
 def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None:
-    """As one topic's are; what a topic has already does not count."""
+    """The bound is that of one topic; existing partitions do not count."""
     broker = harness()
     for name in ("a", "b", "c"):
         broker.lead(name)
@@ -126,7 +126,7 @@ def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None
 def test_the_controllers_broker_whose_session_ends_says_so(
     harness: Make, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    """NOT_CONTROLLER so that clients ask the next one."""
+    """The error is NOT_CONTROLLER, so clients ask the next controller."""
 
     async def refuse(*_: Any) -> None:
         raise SessionLost("/admin/delete_topics")

@@ -45,7 +45,7 @@ def result(harness: Harness, request: Any, version: int = 7) -> Any:
 
 
 def test_a_topic_is_written_with_its_assignment_and_config(harness: Make) -> None:
-    """A response that does not wait has the topic id, and says that it timed out, as Kafka's."""
+    """A response that does not wait has the topic id and REQUEST_TIMED_OUT, as in Kafka."""
     broker = harness()
     broker.lead("other")
     answer = result(broker, create("t", partitions=3, configs={"retention.ms": "5"}))
@@ -58,7 +58,7 @@ def test_a_topic_is_written_with_its_assignment_and_config(harness: Make) -> Non
 
 
 def test_the_answer_waits_until_every_partition_has_a_leader(harness: Make) -> None:
-    """UpdateMetadata from the controller completes it; the response has the counts and every config."""
+    """UpdateMetadata from the controller completes the request; the response has the counts and every config."""
     broker = harness()
     broker.lead("other")
     answers: list[Any] = []
@@ -72,7 +72,7 @@ def test_the_answer_waits_until_every_partition_has_a_leader(harness: Make) -> N
 
 
 def test_topics_of_one_request_do_not_collide(harness: Make) -> None:
-    """The first is created; with validate_only none is, so that both are valid."""
+    """The first topic is created, so the second collides; with validate_only none is created, so both are valid."""
     broker = harness()
     broker.lead("other")
     answer = broker.ask(ApiKey.CREATE_TOPICS, 7, create("a.b_c", "a_b.c", validate_only=True))
@@ -97,7 +97,7 @@ def test_topics_that_one_metadata_request_creates_do_not_collide(harness: Make) 
 
 
 def test_a_topic_named_twice_has_two_results(harness: Make) -> None:
-    """Kafka's clients look for each of theirs."""
+    """Kafka's clients expect a result for each entry."""
     broker = harness()
     broker.lead("other")
     answer = broker.ask(ApiKey.CREATE_TOPICS, 7, create("twice", "once", "twice"))
@@ -158,7 +158,7 @@ def test_defaults_come_from_the_broker(harness: Make) -> None:
     ],
 )
 def test_what_cannot_be_created_gets_kafkas_code(harness: Make, request_: Any, code: ErrorCode) -> None:
-    """And nothing is written."""
+    """A refused request writes nothing."""
     broker = harness()
     broker.lead("other")
     broker.lead("a_b")
@@ -176,7 +176,7 @@ def test_topics_may_be_compacted(harness: Make, name: str, policy: str) -> None:
 
 
 def test_only_the_controller_creates(harness: Make) -> None:
-    """Others answer NOT_CONTROLLER, so that the client looks for it."""
+    """The other brokers respond with NOT_CONTROLLER, so the client looks for the controller."""
     broker = harness()
     broker.lead("other")
     broker.services.controller.is_active = False  # type: ignore[misc]
@@ -184,7 +184,9 @@ def test_only_the_controller_creates(harness: Make) -> None:
 
 
 def test_a_broker_that_knows_nobody_yet_lets_the_client_ask_again(harness: Make) -> None:
-    """Just started or just elected: retriable codes, not a replication factor that is too large."""
+    """A broker that has just started, or has just been elected, responds with a retriable code instead of an invalid
+    replication factor.
+    """
     broker = harness()
     assert result(broker, create("t")).error_code == ErrorCode.NOT_CONTROLLER
     asked = broker.ask(ApiKey.METADATA, 9, metadata("new"))
@@ -193,7 +195,9 @@ def test_a_broker_that_knows_nobody_yet_lets_the_client_ask_again(harness: Make)
 
 
 def test_a_broker_that_knows_nobody_yet_says_of_no_topic_that_it_does_not_exist(harness: Make) -> None:
-    """librdkafka fails all that waits for a topic that does not exist; a broker that has just started cannot know."""
+    """librdkafka fails everything that waits for an unknown topic; a broker that has just started cannot know which
+    exist.
+    """
     broker = harness(auto_create_topics_enable="false")
     asked = broker.ask(ApiKey.METADATA, 9, metadata("t", "bad name", create_missing=False))
     codes = [topic.error_code for topic in asked.topics]
@@ -204,7 +208,7 @@ def test_a_broker_that_knows_nobody_yet_says_of_no_topic_that_it_does_not_exist(
 
 
 def test_validate_only_writes_nothing(harness: Make) -> None:
-    """A dry run answers as the real one."""
+    """A dry run gets the same response as the real request."""
     broker = harness()
     broker.lead("other")
     assert result(broker, create("t", validate_only=True)).error_code == 0
@@ -218,7 +222,7 @@ def metadata(*names: str | None, create_missing: bool = True) -> Any:
 
 
 def test_metadata_lists_all_topics_with_leaders(harness: Make) -> None:
-    """Null topics means all; brokers come with the address of the listener."""
+    """A null list of topics means all topics; brokers have their address on the client's listener."""
     broker = harness()
     broker.lead("b", partitions=2)
     broker.lead("a")
@@ -231,7 +235,7 @@ def test_metadata_lists_all_topics_with_leaders(harness: Make) -> None:
 
 @pytest.mark.parametrize("version", range(13))
 def test_every_version_of_metadata_is_answered(harness: Make, version: int) -> None:
-    """From 0.8's to 3.9's."""
+    """The versions range from 0 (Kafka 0.8) to that of Kafka 3.9."""
     broker = harness()
     broker.lead("t")
     answer = broker.ask(ApiKey.METADATA, version, metadata("t"))
@@ -239,7 +243,9 @@ def test_every_version_of_metadata_is_answered(harness: Make, version: int) -> N
 
 
 def test_an_unknown_topic_is_created_where_that_is_allowed(harness: Make) -> None:
-    """The answer sends the client to ask again; a bad name is never made, the topic of transactions as its keys say."""
+    """The response makes the client retry; an invalid name is never created; the transactions topic has its own
+    configuration.
+    """
     broker = harness()
     broker.lead("other")
     asked = broker.ask(ApiKey.METADATA, 9, metadata("new", "bad name", "__transaction_state"))
@@ -275,7 +281,7 @@ def delete(*names: str, timeout_ms: int = 0) -> Any:
 
 
 def test_deletion_is_ordered_and_awaited(harness: Make) -> None:
-    """The answer comes when the controller says that the topic is gone."""
+    """The response comes when the controller announces the deletion."""
     broker = harness()
     broker.lead("t")
     answers: list[Any] = []
@@ -288,7 +294,7 @@ def test_deletion_is_ordered_and_awaited(harness: Make) -> None:
 
 
 def test_what_cannot_be_deleted_gets_kafkas_code(harness: Make) -> None:
-    """Unknown topics, and every topic where deletion is switched off."""
+    """Unknown topics, and every topic if deletion is disabled."""
     broker = harness()
     broker.lead("t")
     assert broker.ask(ApiKey.DELETE_TOPICS, 5, delete("u")).responses[0].error_code == 3
@@ -299,14 +305,14 @@ def test_what_cannot_be_deleted_gets_kafkas_code(harness: Make) -> None:
 def test_where_nothing_may_be_deleted_old_clients_get_a_code_that_they_know(
     harness: Make, version: int, code: ErrorCode
 ) -> None:
-    """TOPIC_DELETION_DISABLED came with version 3."""
+    """TOPIC_DELETION_DISABLED exists since version 3."""
     broker = harness(delete_topic_enable="false")
     broker.lead("t")
     assert broker.ask(ApiKey.DELETE_TOPICS, version, delete("t")).responses[0].error_code == code
 
 
 def test_a_topic_deleted_by_id_is_answered_by_id(harness: Make) -> None:
-    """Even when it is gone before the answer is written: the client looks for its id there."""
+    """This holds even if the topic is gone before the response is written: the client expects the id."""
     broker = harness()
     topic_id = broker.lead("t")
 
@@ -335,7 +341,7 @@ def test_a_name_and_an_id_together_delete_nothing(harness: Make) -> None:
 
 
 def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None:
-    """As one topic's are: those topics that fit are planned, the others are INVALID_PARTITIONS."""
+    """The bound is that of one topic: the topics that fit are planned, the others get INVALID_PARTITIONS."""
     broker = harness()
     broker.lead("other")
     request = create("a", "b", "c", partitions=20_000, validate_only=True)
@@ -349,7 +355,9 @@ def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None
 
 
 def test_the_controllers_broker_whose_session_ends_says_so(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NOT_CONTROLLER, so that clients ask the next one; any other refusal of ZooKeeper is not worth a second try."""
+    """The error is NOT_CONTROLLER, so clients ask the next controller; other errors of ZooKeeper do not suggest a
+    retry.
+    """
     broker = harness()
     broker.lead("t")
     for error, code in (SessionLost("/brokers/topics/u"), 41), (NoAuth("/brokers/topics/u"), -1):

@@ -1,4 +1,4 @@
-"""UpdateFeatures: both versions, and who refuses it."""
+"""UpdateFeatures: both versions, and which brokers refuse it."""
 
 from collections.abc import Callable
 from typing import Any

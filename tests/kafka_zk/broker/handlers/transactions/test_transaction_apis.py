@@ -1,4 +1,4 @@
-"""The transaction APIs over the wire's bytes: every version, and Kafka's error codes."""
+"""The transaction APIs on the wire: every version, and Kafka's error codes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ Topic = AddRequest.AddPartitionsToTxnTopic
 
 @pytest.fixture
 def broker(harness: Make) -> Harness:
-    """Leads everything: two partitions of t, all transactional ids and groups."""
+    """The broker leads two partitions of t, and coordinates all transactional ids and groups."""
     made = harness(**{"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"})
     for topic, partitions in (("t", 2), (TRANSACTION_STATE_TOPIC, 1), (OFFSETS_TOPIC, 1)):
         made.lead(topic, partitions)
@@ -150,7 +150,7 @@ def test_the_next_producer_of_an_id_has_the_next_epoch(broker: Harness) -> None:
 
 
 def test_a_new_producer_aborts_the_open_transaction_of_the_old_one(broker: Harness) -> None:
-    """Who begins waits; who still has the old epoch is fenced, in the words of its version."""
+    """The new producer waits; the old epoch is fenced, with the error code of its version."""
     producer = begun(broker, T0)
     assert init(broker) == (CONCURRENT, -1, -1)
     assert broker.markers.written == [(5000, 1, 0, False, [T0])]
@@ -165,7 +165,7 @@ def test_a_new_producer_aborts_the_open_transaction_of_the_old_one(broker: Harne
 
 
 def test_a_producer_may_go_on_with_the_next_epoch(broker: Harness) -> None:
-    """KIP-360: and it may ask twice, if the answer was lost."""
+    """KIP-360. The producer may repeat the request if it lost the response."""
     init(broker)
     assert [init(broker, producer_id=5000, producer_epoch=0) for _ in range(2)] == [(NONE, 5000, 1)] * 2
     assert init(broker, producer_id=5000, producer_epoch=1) == (NONE, 5000, 2)
@@ -241,7 +241,8 @@ def test_who_may_not_is_told(broker: Harness, forbidden: str) -> None:
 
 
 def test_brokers_ask_whether_a_producer_may_write(broker: Harness) -> None:
-    """Several transactions at once; what is not part of the transaction has another code before version 5."""
+    """A request has several transactions; a partition outside the transaction has another error code before version 5.
+    """
     producer = begun(broker, T0)
     topics = [Topic(name="t", partitions=[0, 1])]
     asked = [("x", producer, True, topics), ("x", (5000, 7), True, topics), ("y", producer, True, topics)]
@@ -275,7 +276,7 @@ def test_transactions_are_listed_by_state_producer_and_duration(broker: Harness)
     assert ids(state_filters=["Ongoing"]) == ids(producer_id_filters=[5000]) == ["x"]
     assert ids(state_filters=["Dead"]) == []
     assert listed(broker, state_filters=["Ongoing", "odd"]).unknown_state_filters == ["odd"]
-    assert ids(duration_filter=60_000) == ["y"]  # as in Kafka: what never began lasts since 1970
+    assert ids(duration_filter=60_000) == ["y"]  # in Kafka, too, a transaction that never began has lasted since 1970
     assert ids(version=0) == ["x", "y"]
 
 
@@ -289,7 +290,9 @@ def test_a_transaction_is_described(broker: Harness) -> None:
 
 
 def test_the_coordinator_is_found_and_its_topic_made(harness: Make) -> None:
-    """Uncompressed, compacted, with the keys of ``transaction.state.log``; one broker makes do with one replica."""
+    """The topic is uncompressed and compacted and has the keys of ``transaction.state.log``; with one broker it has one
+    replica.
+    """
     broker = harness()
     broker.lead("t")
 
@@ -311,7 +314,7 @@ def test_the_coordinator_is_found_and_its_topic_made(harness: Make) -> None:
 
 @pytest.mark.parametrize("topic", [TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC])
 def test_clients_add_no_internal_topics(broker: Harness, topic: str) -> None:
-    """A marker among the records of a coordinator would keep Kafka's from loading them."""
+    """A client's marker among a coordinator's records would keep Kafka's coordinators from loading them."""
     _, producer_id, epoch = init(broker)
     codes = add(broker, (producer_id, epoch), TopicPartition(topic, 0), TopicPartition("t", 0))
     assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED]
