@@ -1,5 +1,6 @@
-"""Fresh environments as a fixture: one for each set of requirements; the wheel is built once for all workers. And a
-cluster whose broker writes its events."""
+"""Fixtures: fresh environments, one for each set of requirements, with a wheel that is built once for all workers; and
+clusters for tests of groups.
+"""
 
 import uuid
 from collections.abc import Iterable, Iterator
@@ -35,7 +36,7 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory, request: pytest.F
 def group_cluster(
     kafka_zk_backend: Backend, zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedCluster]:
-    """A broker whose groups do not wait for their first members; leave it as it was."""
+    """A broker whose groups do not wait for further members at first; tests must restore its state."""
     chroot = Chroot(zookeeper_server, "/group-cluster")
     keys = {"group.initial.rebalance.delay.ms": "0"}
     with kafka_zk_backend.cluster(tmp_path_factory.mktemp("cluster"), 1, chroot.connect_string, keys) as cluster:
@@ -46,7 +47,7 @@ def group_cluster(
 def traced_cluster(
     zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedCluster]:
-    """One broker, which writes its events into the folder ``trace``; groups begin without much delay."""
+    """One broker, which writes its events into the folder ``trace``; its groups begin after a short delay."""
     where = Chroot(zookeeper_server, f"/traced-{uuid.uuid4().hex[:8]}").connect_string
     properties = {"group.initial.rebalance.delay.ms": "500", "offsets.topic.num.partitions": "5"}
     folder, trace = tmp_path_factory.mktemp("cluster"), tmp_path_factory.mktemp("trace")

@@ -37,7 +37,7 @@ def kafka_zk_json(*arguments: str | Path) -> Any:
 
 
 def start(*arguments: str | Path, stdout: int | IO[str] = subprocess.PIPE) -> "subprocess.Popen[str]":
-    """Start a command that goes on."""
+    """Start a command that keeps running."""
     command = [*COMMAND, *map(str, arguments)]
     return subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=ENVIRON)
 

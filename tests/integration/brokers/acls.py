@@ -1,4 +1,4 @@
-"""Walk a ZooKeeper with a plain kazoo client, independently of the project's own clients, and say who may do what."""
+"""Lists the ACLs of all znodes with a plain kazoo client, independently of the project's own clients."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ OPEN: Acl = frozenset({("world", "anyone", ALL)})
 
 
 def znode_acls(connect_string: str, client_properties: Mapping[str, str]) -> dict[str, Acl]:
-    """Every znode but ZooKeeper's own, below the chroot, with its ACL."""
+    """Every znode below the chroot except ZooKeeper's own, with its ACL."""
     with_identity = _client(connect_string, client_properties)
     try:
         with_identity.start(20)

@@ -1,8 +1,8 @@
 """`python -m tests.integration.brokers.freezable_broker SERVER.PROPERTIES`: our broker, whose reactor can be frozen.
 
-A DescribeLogDirs request is answered only when the file ``thaw`` lies beside the properties file; until then the
-reactor's thread sleeps in the handler, and all other threads (kazoo's, the watchdog's) go on. SIGSTOP would stop those
-as well, and any session would be lost.
+A DescribeLogDirs request gets its response only when the file ``thaw`` lies beside the properties file. Until then, the
+reactor's thread sleeps in the handler, and all other threads (kazoo's, the watchdog's) continue. SIGSTOP would stop
+those as well, so that any broker would lose its session.
 
 While the file ``hang`` lies there, the disk hangs: every write to a file blocks.
 """

@@ -1,4 +1,4 @@
-"""Three brokers, each in a rack of its own, which tell their metrics."""
+"""Three brokers, each in a rack of its own, which serve their metrics."""
 
 import re
 import urllib.request
@@ -13,7 +13,7 @@ RACKS = ("a", "b", "c")
 
 
 class RackCluster(Cluster):
-    """Broker n lies in rack n of ``RACKS``, broker 3 in the first one again."""
+    """Broker n is in rack n of ``RACKS``, and broker 3 in the first one."""
 
     def __init__(self, data: Path, properties: dict[str, str]) -> None:
         self._metrics_ports: dict[int, int] = {}
@@ -21,14 +21,14 @@ class RackCluster(Cluster):
         super().__init__(len(RACKS), properties=properties, data=data)
 
     def metric(self, broker_id: int, name: str) -> float:
-        """A broker's value of a metric without labels, collected now: a broker collects once a second."""
+        """A broker's current value of a metric without labels, which the broker collects once a second."""
         text = wait_for(lambda: self._collected_anew(broker_id), f"metrics of broker {broker_id}")
         found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
         assert found is not None, name
         return float(found[1])
 
     def _collected_anew(self, broker_id: int) -> str | None:
-        """All metrics, None if they are those of the last time: the process has used CPU time since."""
+        """All metrics; None if they equal the previous ones, because a new collection always shows more CPU time."""
         with urllib.request.urlopen(f"http://{LOCALHOST}:{self._metrics_ports[broker_id]}/metrics", timeout=10) as told:
             text: str = told.read().decode()
         before, self._texts[broker_id] = self._texts.get(broker_id), text

@@ -1,4 +1,4 @@
-"""How a broker finds its id and its folders, and what it says when it cannot start."""
+"""How a broker finds its id and its folders, and what it logs when it cannot start."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ MakeBroker = Callable[[Mapping[str, str]], BrokerProcess]
 
 @pytest.fixture
 def make_broker(zookeeper: Chroot, tmp_path: Path) -> Iterator[MakeBroker]:
-    """A broker process of its own in the test's chroot; the first is configured as broker 0."""
+    """A broker process of its own in the test's chroot; the first broker has the id 0."""
     made: list[BrokerProcess] = []
 
     def make(properties: Mapping[str, str]) -> BrokerProcess:
@@ -40,7 +40,7 @@ def make_broker(zookeeper: Chroot, tmp_path: Path) -> Iterator[MakeBroker]:
 
 
 def serving(broker: BrokerProcess) -> set[int]:
-    """The brokers that it knows, once it serves."""
+    """Start a broker, and return the brokers in its metadata once it serves."""
     broker.start()
     view = wait_for(lambda: (seen := broker.view()) and seen.broker_ids and seen, "an answer")
     found: set[int] = view.broker_ids
@@ -48,7 +48,7 @@ def serving(broker: BrokerProcess) -> set[int]:
 
 
 def test_a_broker_without_an_id_takes_one_from_zookeeper_and_keeps_it(make_broker: MakeBroker) -> None:
-    """The first is reserved.broker.max.id + 1; meta.properties remembers it across restarts."""
+    """The first id is reserved.broker.max.id + 1, and meta.properties keeps it across restarts."""
     broker = make_broker({"broker.id": "-1"})
     assert serving(broker) == {1001}
     assert broker.stop() == 0
@@ -59,7 +59,7 @@ def test_a_broker_without_an_id_takes_one_from_zookeeper_and_keeps_it(make_broke
 
 
 def test_partitions_are_spread_over_the_log_directories(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """Each new partition goes where the fewest are; all are there after a restart."""
+    """Each new partition goes to the directory with the fewest; all are there after a restart."""
     folders = [tmp_path / "one", tmp_path / "two"]
     broker = make_broker({"log.dirs": ",".join(map(str, folders))})
     serving(broker)
@@ -72,7 +72,7 @@ def test_partitions_are_spread_over_the_log_directories(make_broker: MakeBroker,
 
 
 def test_a_log_directory_that_cannot_be_used_is_left_out(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """The others serve; without any the broker says why and ends."""
+    """The other directories stay in use; if none is left, the broker logs the reason and ends."""
     good, bad = tmp_path / "good", tmp_path / "bad"
     bad.write_text("a file where a folder should be")
     broker = make_broker({"log.dirs": f"{bad},{good}"})
@@ -99,7 +99,7 @@ def test_a_log_directory_that_cannot_be_used_is_left_out(make_broker: MakeBroker
 def test_what_keeps_a_broker_from_starting_is_said_in_one_sentence(
     make_broker: MakeBroker, properties: Mapping[str, str], said: str
 ) -> None:
-    """Exit code 1, no traceback, nothing left behind."""
+    """The exit code is 1, without a traceback, and nothing stays behind."""
     broker = make_broker(properties)
     broker.start()
     wait_for(lambda: not broker.alive, "the end")
@@ -130,7 +130,7 @@ def test_a_broker_says_whether_the_native_module_runs(
 
 @pytest.mark.parametrize("reached", ["", "logs opened", "started"])
 def test_a_broker_that_is_stopped_while_it_starts_ends_cleanly(make_broker: MakeBroker, reached: str) -> None:
-    """Whenever the signal comes; the first time Python itself may not be up yet."""
+    """The signal may come at any point of the start; in the first case, before Python itself runs."""
     broker = make_broker({})
     broker.start()
     log = broker.folder / "broker.log"
@@ -141,7 +141,7 @@ def test_a_broker_that_is_stopped_while_it_starts_ends_cleanly(make_broker: Make
 
 @pytest.mark.embedded
 def test_a_broker_whose_terminal_is_closed_ends_cleanly(make_broker: MakeBroker) -> None:
-    """SIGHUP is SIGTERM: the session is closed at once, the logs are flushed."""
+    """SIGHUP acts like SIGTERM: the broker closes its session at once and flushes the logs."""
     broker = make_broker({})
     serving(broker)
     os.kill(broker.pid, signal.SIGHUP)
@@ -165,7 +165,7 @@ def test_a_broker_under_nohup_outlives_the_terminal(make_broker: MakeBroker) -> 
 def test_metrics_are_served_where_the_listener_is_unless_asked(
     make_broker: MakeBroker, option: tuple[str, ...], refused: bool
 ) -> None:
-    """127.0.0.2 is this machine, too, and no address that the broker was told of."""
+    """127.0.0.2 belongs to this machine, too, but the broker's configuration does not name it."""
     broker, port = make_broker({}), free_ports(1)[0]
     broker.process.command += ["--metrics-port", str(port), *option]
     serving(broker)

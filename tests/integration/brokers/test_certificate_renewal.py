@@ -1,4 +1,5 @@
-"""A broker's certificate is renewed while it runs: through the API, for connections to come, and for other brokers."""
+"""A broker's certificate is renewed through the API while it runs, for new connections, including those to other
+brokers."""
 
 import hashlib
 import ssl
@@ -43,7 +44,7 @@ def authority(cluster: EmbeddedCluster) -> CertificateAuthority:
 
 
 def alter(cluster: EmbeddedCluster, **stores: str) -> None:
-    """``location=…`` and so on of broker 0. Raises: KafkaException."""
+    """Change ``location=…`` and other keys of broker 0's key store. Raises: KafkaException."""
     change = AlterConfigOpType.SET
     entries = [ConfigEntry(PREFIX + key, value, incremental_operation=change) for key, value in stores.items()]
     resource = ConfigResource(ResourceType.BROKER, "0", incremental_configs=entries)
@@ -57,7 +58,7 @@ def keys(cluster: EmbeddedCluster) -> dict[str, Any]:
 
 
 def shown(cluster: EmbeddedCluster) -> str:
-    """The digest of the certificate that broker 0 shows."""
+    """The digest of the certificate that broker 0 presents."""
     pem = ssl.get_server_certificate(("127.0.0.1", cluster.brokers[0].port), timeout=5)
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
 
@@ -99,7 +100,7 @@ def test_files_are_taken_or_refused_while_the_broker_runs(cluster: EmbeddedClust
 
 
 def test_a_password_outlives_a_restart_and_is_nowhere_plain(cluster: EmbeddedCluster) -> None:
-    """PKCS12, which Java's tools make."""
+    """The store is PKCS12, the type that Java's tools create."""
     pem = authority(cluster).write_keystore(folder(cluster) / "other.pem", "broker-0", HOSTS)
     own, *chain = x509.load_pem_x509_certificates(pem.read_bytes())
     key: Any = load_pem_private_key(pem.read_bytes(), None)

@@ -1,6 +1,6 @@
-"""Three brokers in three racks: replicas are spread over them, and consumers read from the one in theirs.
+"""Three brokers in three racks: replicas are spread over the racks, and consumers read from the replica in theirs.
 
-The consumers are librdkafka's. What a broker's metrics call ``bytesout`` are answers to clients, not to followers.
+The consumers are librdkafka's. ``bytesout`` in a broker's metrics counts responses to clients, not to followers.
 """
 
 import json
@@ -40,7 +40,7 @@ def produce(cluster: RackCluster, topic: str, count: int = COUNT) -> None:
 
 
 def consumer(cluster: RackCluster, topic: str, rack: str) -> Consumer:
-    """Reads partition 0 from its start, as one that lies in ``rack``."""
+    """A consumer in ``rack`` that reads partition 0 from its start."""
     made = Consumer(
         {**quiet(cluster.bootstrap), "group.id": f"in-{rack}", "client.rack": rack, "fetch.wait.max.ms": 100}
     )
@@ -62,14 +62,14 @@ def read(reader: Consumer, count: int) -> list[int]:
 
 @pytest.fixture
 def bytes_out(cluster: RackCluster) -> Callable[[], list[float]]:
-    """What every broker has sent to clients."""
+    """The bytes that each broker has sent to clients."""
     return lambda: [cluster.metric(broker_id, BYTES_OUT) for broker_id in range(len(RACKS))]
 
 
 def test_consumers_read_from_the_replica_in_their_rack(
     cluster: RackCluster, bytes_out: Callable[[], list[float]]
 ) -> None:
-    """From the leader without a rack, or in a rack without a broker."""
+    """A consumer in a rack without a broker reads from the leader."""
     create(cluster, "near")
     produce(cluster, "near")
     for rack in (*RACKS, "elsewhere"):
@@ -130,7 +130,9 @@ def test_a_consumer_goes_on_when_the_broker_in_its_rack_dies(cluster: RackCluste
 
 
 def test_two_replicas_lie_in_two_racks(cluster: RackCluster, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """A fourth broker, in the first one's rack, shares no partition with it: on creation, growth and in a plan."""
+    """The fourth broker is in the first one's rack and shares no partition with it, neither after creation and growth
+    nor in a plan.
+    """
 
     def command(*arguments: str) -> str:
         assert run([*arguments, "--bootstrap-server", cluster.bootstrap]) == 0

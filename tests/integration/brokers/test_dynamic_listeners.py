@@ -1,4 +1,4 @@
-"""A broker that has only PLAINTEXT gets a secured listener while it runs, and has it after a restart."""
+"""A broker that has only PLAINTEXT gets a secured listener while it runs, and keeps it after a restart."""
 
 from pathlib import Path
 from typing import Any

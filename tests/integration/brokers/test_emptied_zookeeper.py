@@ -1,5 +1,6 @@
-"""A ZooKeeper whose data were emptied under running brokers: nobody registers in what is another cluster, it is told
-again and again, and everything goes on when the data are back."""
+"""ZooKeeper loses its data under running brokers: a broker does not register in another, empty cluster, logs an error
+again and again, and registers again when the data are back.
+"""
 
 import shutil
 from pathlib import Path

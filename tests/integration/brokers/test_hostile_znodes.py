@@ -1,4 +1,4 @@
-"""Garbage in ZooKeeper under real brokers: what it says in the log, what is served, and what ``ready`` promises.
+"""Garbage in ZooKeeper under real brokers: what the brokers log, what they serve, and what ``ready`` promises.
 
 The campaign with many more mutations is ``tests/fuzz/test_znodes.py``.
 """
@@ -36,7 +36,7 @@ def run(work: Awaitable[Any]) -> Any:
 
 
 def can_write(cluster: EmbeddedCluster, topic: str, partitions: int = 1) -> None:
-    """Without a producer id: garbage in their znode keeps all of them back until it is mended, as in Kafka."""
+    """Write without a producer id: while their znode holds garbage, no producer gets an id, as in Kafka."""
     with BlockingProducer(bootstrap_servers=cluster.bootstrap, enable_idempotence=False) as producer:
         for sent in [producer.send(topic, b"x", partition=number) for number in range(partitions)]:
             sent.result(20)
@@ -47,7 +47,7 @@ def log_of(cluster: EmbeddedCluster) -> str:
 
 
 def restart(cluster: EmbeddedCluster) -> None:
-    """Restart everything, until the broker reports that it is ready."""
+    """Restart all brokers, and wait until the cluster is ready."""
     for broker in cluster.brokers:
         assert broker.stop() == 0
     for broker in cluster.brokers:
@@ -74,7 +74,7 @@ def test_a_partition_id_beyond_32_bits_harms_no_other_topic(
 def test_ready_after_a_restart_means_that_old_topics_are_served(
     make_cluster: MakeCluster, look: Callable[[EmbeddedCluster], RegistryClient]
 ) -> None:
-    """At once, whichever broker is asked."""
+    """Each broker reports all partitions as available at once."""
     cluster = make_cluster(2)
     create_topic(cluster.bootstrap, "old", 4, {})
     run(BIG.apply(look(cluster)))
@@ -89,7 +89,7 @@ def test_ready_after_a_restart_means_that_old_topics_are_served(
 def test_ready_waits_for_the_leaders(
     make_cluster: MakeCluster, look: Callable[[EmbeddedCluster], RegistryClient]
 ) -> None:
-    """While no controller can be elected no topic is served, and the cluster does not call itself ready."""
+    """While no controller can be elected, no topic is served, and the cluster is not ready."""
     cluster = make_cluster(1)
     create_topic(cluster.bootstrap, "old", 2, {})
     client = look(cluster)
@@ -136,7 +136,7 @@ def test_garbage_in_a_topics_config_is_told_once_and_the_topic_goes_on(
     restart(cluster)
     can_write(cluster, "t", 2)
     errors = [line for line in log_of(cluster).splitlines() if "ERROR" in line and "/config/topics/t" in line]
-    assert len(errors) == 2  # one by each of the two processes
+    assert len(errors) == 2  # each of the two processes logs one
 
 
 @pytest.mark.long
@@ -152,12 +152,12 @@ def test_real_brokers_under_hostile_znodes(
     applied = []
     for _ in range(MUTATIONS):
         mutation = source.next()
-        if not mutation.path.startswith("/brokers/ids/"):  # the brokers' own: they register at a restart only
+        if not mutation.path.startswith("/brokers/ids/"):  # brokers write these only when they register
             applied.append(mutation)
             run(mutation.apply(client))
     run(Mutation(CONTROLLER, delete=True).apply(client))
     run(Mutation(CONTROLLER_EPOCH, b"%d" % (int(epoch) + MUTATIONS)).apply(client))
-    run(Mutation("/cluster/id", cluster_id).apply(client))  # without it brokers refuse to start, as Kafka's do
+    run(Mutation("/cluster/id", cluster_id).apply(client))  # without this znode, brokers refuse to start, as in Kafka
     create_topic(cluster.bootstrap, "later", 2, {})
     can_write(cluster, "later", 2)
     restart(cluster)

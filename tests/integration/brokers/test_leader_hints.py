@@ -1,5 +1,6 @@
-"""A partition moves, and our producer and consumer follow it without asking for metadata: the broker that they asked
-names the new leader (KIP-951)."""
+"""A partition moves, and our producer and reader follow it without a metadata request, because the broker that gets
+their request names the new leader (KIP-951).
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,7 @@ _MOVE_TIMEOUT_S = 30
 
 @pytest.fixture
 def cluster(make_cluster: MakeCluster) -> EmbeddedCluster:
-    """Two brokers; the topic's only partition is led by broker 0 and followed by broker 1."""
+    """Two brokers: broker 0 leads the topic's only partition, and broker 1 follows."""
     made = make_cluster(2)
     with BlockingAdmin(bootstrap_servers=made.bootstrap) as admin:
         admin.create_topics([NewTopic(_TP.topic, assignment={0: [0, 1]})])
@@ -34,7 +35,7 @@ def cluster(make_cluster: MakeCluster) -> EmbeddedCluster:
 
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
-    """Grows by one with each fetch of metadata by a client in this process."""
+    """The metadata that clients in this process fetch, one entry for each fetch."""
     fetches: list[Cluster] = []
     fetch: Callable[[Cluster], Any] = Cluster._fetch
 
@@ -47,7 +48,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
 
 
 def _move(cluster: EmbeddedCluster) -> None:
-    """Make broker 1 the leader, and wait until both brokers know."""
+    """Make broker 1 the leader, and wait until both brokers have learned it."""
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
         admin.alter_reassignments({_TP: [1, 0]})
         wait_until(lambda: not admin.list_reassignments(), _MOVE_TIMEOUT_S, "the new order of the replicas")
@@ -56,13 +57,13 @@ def _move(cluster: EmbeddedCluster) -> None:
 
 
 def _leader(broker: BrokerProcess) -> int:
-    """As this broker knows it: the first question of a client goes there."""
+    """The leader in this broker's metadata, which decides where a client's first request goes."""
     with BlockingAdmin(bootstrap_servers=broker.bootstrap) as admin:
         return admin.describe_topics([_TP.topic])[_TP.topic].partitions[0].leader
 
 
 def test_a_producer_and_a_reader_follow(cluster: EmbeddedCluster, fetched: list[Cluster]) -> None:
-    """Neither asks anything during the move, when a broker could name a leader that does not lead yet."""
+    """Neither client sends a request during the move, when a broker could name a leader that does not lead yet."""
     with (
         BlockingProducer(bootstrap_servers=cluster.bootstrap) as producer,
         BlockingReader(bootstrap_servers=cluster.bootstrap) as reader,

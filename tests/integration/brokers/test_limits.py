@@ -1,4 +1,4 @@
-"""The limits of server.properties over real sockets, and a reader that never takes what it asked for."""
+"""The limits of server.properties over real sockets, and clients that never read their responses."""
 
 import contextlib
 import socket
@@ -35,7 +35,7 @@ def _frame(api_key: int, version: int, body: bytes) -> bytes:
 
 
 def _answer(peer: socket.socket) -> bytes:
-    """The next answer's frame; nothing when the broker has closed the connection."""
+    """The next response's frame; empty when the broker has closed the connection."""
     try:
         size = peer.recv(4, socket.MSG_WAITALL)
         return peer.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL) if len(size) == 4 else b""
@@ -65,7 +65,7 @@ def _resident_bytes(pid: int) -> int:
 def _socket_count(descriptors: Path) -> int:
     count = 0
     for descriptor in descriptors.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        with contextlib.suppress(FileNotFoundError):  # closed since the listing
             count += "socket" in str(descriptor.readlink())
     return count
 
@@ -84,7 +84,7 @@ def test_the_limits_hold(make_cluster, make_topic) -> None:  # type: ignore[no-u
             "socket.request.max.bytes": "100000",
             "message.max.bytes": "5000",
             "max.connections.per.ip": "1",
-            "max.connections.per.ip.overrides": "127.0.0.1:7",  # the controller's connection to its own broker is one
+            "max.connections.per.ip.overrides": "127.0.0.1:7",  # the controller's own connection is one
         },
     )
     (broker,) = cluster.brokers
@@ -92,7 +92,7 @@ def test_the_limits_hold(make_cluster, make_topic) -> None:  # type: ignore[no-u
     peer = _connect(broker)
     peer.sendall(_produce(topic, b"x" * 4000) + _produce(topic, b"x" * 6000))
     codes = [read_produce_response(3, memoryview(_answer(peer))[4:]).topics[0].partitions[0].error_code for _ in "12"]
-    assert codes == [0, 10]  # MESSAGE_TOO_LARGE; the connection goes on
+    assert codes == [0, 10]  # MESSAGE_TOO_LARGE; the connection stays open
     peer.sendall(_frame(18, 0, bytes(99_900)))
     assert _answer(peer)
     peer.sendall(struct.pack(">i", 100_001))
@@ -100,7 +100,7 @@ def test_the_limits_hold(make_cluster, make_topic) -> None:  # type: ignore[no-u
     open_now: list[socket.socket] = []
 
     def one_more() -> bool:
-        """Connections that are being closed still count for a moment."""
+        """A connection that is being closed still counts for a moment."""
         one = _connect(broker)
         if _works(one):
             open_now.append(one)
@@ -145,7 +145,7 @@ def test_a_full_broker_lets_the_next_one_wait(make_cluster) -> None:  # type: ig
 
 
 def test_readers_that_take_nothing_cost_no_memory(make_cluster, make_topic) -> None:  # type: ignore[no-untyped-def]
-    """Twenty of them ask twenty times for 20 MB: 8 GB of answers."""
+    """Twenty clients send twenty requests for 20 MB each: 8 GB of responses."""
     cluster = make_cluster(1)
     (broker,) = cluster.brokers
     topic = make_topic(cluster=cluster)
@@ -166,7 +166,7 @@ def test_readers_that_take_nothing_cost_no_memory(make_cluster, make_topic) -> N
     assert _resident_bytes(broker.pid) - before < 16 << 20
     half = readers.pop()
     half.shutdown(socket.SHUT_WR)
-    for reader in readers:  # reset
+    for reader in readers:  # closes with a reset
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         reader.close()
     descriptors = Path(f"/proc/{broker.pid}/fd")

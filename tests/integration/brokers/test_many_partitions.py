@@ -1,4 +1,6 @@
-"""A thousand partitions on one broker: made, listed, written to, restarted, killed, deleted, and few descriptors."""
+"""A thousand partitions on one broker are created, listed, written to and deleted, across a restart and a crash, with
+few descriptors.
+"""
 
 import time
 from collections.abc import Sequence
@@ -22,11 +24,13 @@ ALL = range(1000)
 WRITTEN = range(0, 1000, 50)
 TIMEOUT_S = 120
 OWN_DESCRIPTORS = 40
-"""A broker's without partitions: sockets, epoll, standard streams, the lock of its folder, and some to spare."""
+"""The descriptors of a broker without partitions: sockets, epoll, standard streams, the lock of its folder, and a
+reserve.
+"""
 
 
 def all_answer(cluster: EmbeddedCluster, partitions: Sequence[int] = ALL) -> dict[int, int]:
-    """The log end of every partition, as soon as all of them are led."""
+    """The log end of every partition, as soon as all have leaders."""
     with Wire(cluster.brokers[0].port, TIMEOUT_S) as wire:
         wait_for(lambda: not wire.unanswered(TOPIC, partitions), "an answer for every partition", TIMEOUT_S)
         return wire.end_offsets(TOPIC, partitions)
@@ -64,15 +68,15 @@ def test_a_thousand_partitions(make_cluster) -> None:  # type: ignore[no-untyped
         wait_for(lambda: TOPIC.encode() in wire.metadata(), "the topic in the broker's metadata", TIMEOUT_S)
         wire.delete(TOPIC, TIMEOUT_S * 1000)
         assert TOPIC.encode() not in wire.metadata()
-    left = f"{TOPIC}-*[0-9]"  # not yet renamed for their deletion
+    left = f"{TOPIC}-*[0-9]"  # folders that are not yet renamed for their deletion
     wait_for(lambda: not list(broker.log_dir.glob(left)), "the deletion of all folders", TIMEOUT_S)
 
 
 @pytest.mark.long
 def test_long_work_never_looks_like_a_freeze(make_cluster, make_zk_client) -> None:  # type: ignore[no-untyped-def]
-    """5,000 partitions: made, written to, stopped, started, killed, started again, deleted, in a session of 6 s.
+    """5,000 partitions are created, written to and deleted, across a restart and a kill, in a session of 6 s.
 
-    No turn of the reactor takes a second, so the watchdog has nothing to tell, and the session is never in danger.
+    No turn of the reactor takes a second, so the watchdog logs nothing, and the session is never in danger.
     """
     cluster: EmbeddedCluster = make_cluster(1, {"zookeeper.session.timeout.ms": "6000"})
     client: RegistryClient = make_zk_client(cluster.zookeeper_connect)

@@ -1,8 +1,8 @@
-"""A secured cluster's whole life, and then a search for every secret in all that it and its clients have left.
+"""The whole life of a secured cluster, followed by a search for every secret in all output of it and its clients.
 
-Searched are logs, traces, the recording, what commands print, exceptions, described configurations, and the processes'
-arguments. ZooKeeper, key stores and the files given to brokers and clients hold secrets, so they are not searched.
-What Spark leaves is searched by tests/peers/secured/test_security_spark.py.
+The search covers logs, traces, the recording, the output of commands, exceptions, described configurations, and the
+arguments of processes. ZooKeeper, key stores and the files given to brokers and clients hold secrets, so the search
+leaves them out. tests/peers/secured/test_security_spark.py searches the files of Spark.
 """
 
 import base64
@@ -51,7 +51,7 @@ SALT = b"a salt of the test"
 
 
 class Life:
-    """The cluster, and everything that it and its clients say. ``secrets``: all that may be said nowhere."""
+    """The cluster, and all output of it and its clients. ``secrets``: what no output may contain."""
 
     def __init__(self, folder: Path, zookeeper: Chroot) -> None:
         self.folder = folder
@@ -110,7 +110,7 @@ class Life:
         return path
 
     def run(self, *arguments: str | Path, user: str = "alice", password: str = "", stdin: str = "") -> int:
-        """A command of ours with a client's file, and all that it prints."""
+        """Run a command with a client's file, and keep its output."""
         module = f'{MODULES}.scram.ScramLoginModule required username="{user}" password="{password or SECRETS[user]}";'
         keys = {
             "security.protocol": "SASL_SSL", "ssl.truststore.type": "PEM",
@@ -125,7 +125,7 @@ class Life:
         return done.returncode
 
     def places(self) -> dict[str, bytes]:
-        """Logs, traces and the recording, and what was said."""
+        """The contents of logs, traces and the recording, and the output of clients."""
         files = [
             *self.folder.rglob("broker.log*"), *self.traces.rglob("*"), *self.folder.glob("recording*"),
         ]  # fmt: skip
@@ -163,7 +163,7 @@ def knows_all_brokers(life: Life) -> bool:
 
 
 def make_users(life: Life) -> None:
-    """Dora gets a password through a broker; the keys of all users are read from ZooKeeper."""
+    """A broker stores Dora's password; the keys of all users are read from ZooKeeper."""
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     upsertion = UserScramCredentialUpsertion("dora", info, SECRETS["dora"].encode())
     admin = AdminClient(life.keys())
@@ -177,7 +177,7 @@ def make_users(life: Life) -> None:
 
 
 def make_token(life: Life) -> None:
-    """A delegation token, renewed and used; its HMAC is a password."""
+    """Renew and use a delegation token, whose HMAC is a password."""
     with SaslProbe(life.ports[0]["SASL_PLAINTEXT"]) as probe:
         assert probe.handshake("PLAIN")[0] == 0
         assert probe.authenticate(f"\0bob\0{SECRETS['bob']}".encode())[0] == 0
@@ -198,7 +198,7 @@ def make_token(life: Life) -> None:
 
 
 def change_listeners(life: Life) -> None:
-    """A listener with a login module comes to a broker, and an unusable one is refused; both are described."""
+    """A broker gets a listener with a login module, and refuses unusable ones; its configuration is described."""
     admin = AdminClient(life.keys())
 
     def alter(changes: dict[str, str]) -> None:
@@ -225,14 +225,14 @@ def change_listeners(life: Life) -> None:
 
 
 def described(life: Life, admin: AdminClient) -> str:
-    """The configuration of broker 0."""
+    """The configuration of broker 0, as DescribeConfigs returns it."""
     (future,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "0")]).values()
     life.said["described"] = "\n".join(f"{entry.name}={entry.value}" for entry in future.result(30).values())
     return life.said["described"]
 
 
 def start_with_mistakes(life: Life) -> None:
-    """Brokers that refuse to start say why."""
+    """Brokers that refuse to start log the reason."""
     prefix = "listener.name.sasl_ssl.plain.sasl.jaas.config"
     mistakes: tuple[dict[str, str], ...] = (
         {"ssl.key.password": SECRETS["wrong"]},

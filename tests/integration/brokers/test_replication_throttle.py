@@ -1,4 +1,4 @@
-"""A throttled move copies at its rate; --verify removes the throttle. Three brokers, a partition that moves."""
+"""A throttled move copies at its rate, and --verify removes the throttle. Three brokers, one partition that moves."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from tests.integration.processes import wait_for
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 SIZE_BYTES = 2_000_000
-RATE = 250_000  # bytes a second
+RATE = 250_000  # bytes per second
 FETCH_BYTES = 65_536
 KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -34,7 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def reassign(cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
-    """Exit code and everything printed."""
+    """Returns the exit code and the whole output."""
 
     def ran(*arguments: str | Path) -> tuple[int, str]:
         code = run(["reassign", *map(str, arguments), "--bootstrap-server", cluster.bootstrap])
@@ -45,14 +45,14 @@ def reassign(cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes]) -> Com
 
 
 def configured(admin: AdminClient, kind: ResourceType, name: str, keys: tuple[str, ...]) -> list[str]:
-    """Those keys that have a value."""
+    """The keys that have a value."""
     [described] = admin.describe_configs([ConfigResource(kind, name)]).values()
     found = described.result(20)
     return [key for key in keys if key in found and found[key].value]
 
 
 def test_a_move_takes_the_time_that_its_throttle_says(cluster: Cluster, reassign: Command, tmp_path: Path) -> None:
-    """And is quick without one: the same move back."""
+    """The next move has no throttle and is fast."""
     admin = AdminClient(quiet(cluster.bootstrap))
     admin.create_topics([NewTopic("t", 1, replica_assignment=[[0]])])["t"].result(20)
     producer = Producer({**quiet(cluster.bootstrap), "linger.ms": 5})

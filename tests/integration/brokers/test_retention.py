@@ -1,4 +1,4 @@
-"""Old records go, offsets never come back, and deleted topics give their space back: on a real broker."""
+"""A real broker deletes old records, never reuses offsets, and frees the space of deleted topics."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +30,7 @@ def cluster(make_cluster: MakeCluster) -> EmbeddedCluster:
 
 
 def write(cluster: EmbeddedCluster, tp: TopicPartition, count: int, timestamp_ms: int | None = None) -> list[int]:
-    """Records that each make a batch; returns their offsets."""
+    """Write each record as a batch of its own; return their offsets."""
     with BlockingProducer(bootstrap_servers=cluster.bootstrap) as producer:
         return [
             producer.send(tp.topic, VALUE, partition=tp.partition, timestamp_ms=timestamp_ms).result(30).offset
@@ -45,14 +45,14 @@ def bounds(cluster: EmbeddedCluster, tp: TopicPartition) -> tuple[int, int]:
 
 
 def segments(cluster: EmbeddedCluster, tp: TopicPartition) -> list[Path]:
-    """Its ``.log`` files, those that wait for their removal included."""
+    """The ``.log`` files of a partition, including those that wait for their removal."""
     return sorted((cluster.brokers[0].log_dir / f"{tp.topic}-{tp.partition}").glob("*.log*"))
 
 
 def used_bytes(cluster: EmbeddedCluster, tp: TopicPartition) -> int:
     used = 0
     for path in segments(cluster, tp):
-        with suppress(FileNotFoundError):  # removed in between
+        with suppress(FileNotFoundError):  # removed since the listing
             used += path.stat().st_size
     return used
 

@@ -54,7 +54,7 @@ class RollingCluster:
         self._keystore = authority.write_keystore(folder / "broker.pem", "broker", ["127.0.0.1"])
         ports = free_ports(2 * len(BROKERS))
         self._ports = {"PLAINTEXT": ports[: len(BROKERS)], "SASL_SSL": ports[len(BROKERS) :]}
-        self._protocol = "PLAINTEXT"  # of clients
+        self._protocol = "PLAINTEXT"  # the listener of the clients
         plain = {"listeners": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"}
         self._brokers = [self._broker(broker_id, plain) for broker_id in BROKERS]
         for broker in self._brokers:
@@ -81,7 +81,7 @@ class RollingCluster:
         )
 
     def client_keys(self) -> dict[str, Any]:
-        """librdkafka tells of every broken connection, which are many here."""
+        """librdkafka would log every broken connection, of which these tests make many."""
         ports = self._ports[self._protocol]
         keys: dict[str, Any] = {
             "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports),
@@ -95,13 +95,14 @@ class RollingCluster:
         return keys
 
     def move_clients(self) -> None:
-        """From now on, ``client_keys`` are those of SASL_SSL."""
+        """From now on, ``client_keys`` returns the keys of SASL_SSL."""
         self._protocol = "SASL_SSL"
 
     def roll(self, keys: dict[str, str], *, keep_in_sync: bool = True) -> None:
         """Restart each broker with these keys.
 
-        ``keep_in_sync``: wait after each one until all replicas are in sync; otherwise only after the last.
+        ``keep_in_sync``: wait after each restart until all replicas are in sync; otherwise, wait only after the last
+        one.
         """
         for broker_id in BROKERS:
             assert self._brokers[broker_id].stop() == 0
@@ -178,7 +179,7 @@ class Traffic:
         consumer.close()
 
     def _is_behind(self) -> bool:
-        """While the producer still flushes, too."""
+        """Also true while the producer is still flushing."""
         return self._threads[0].is_alive() or not self.acknowledged <= set(self.consumed)
 
     def wait_for_more(self) -> None:
@@ -188,7 +189,7 @@ class Traffic:
         )
 
     def stop(self) -> None:
-        """Everything that was acknowledged has been consumed, or it fails."""
+        """Wait until all acknowledged records have been consumed; fail if that takes too long."""
         self._ends.set()
         for thread in self._threads:
             thread.join(60)

@@ -1,4 +1,6 @@
-"""Three brokers that trust nobody: SASL_SSL between them and for clients, mutual TLS beside it, users in ZooKeeper."""
+"""Three brokers that require a login or a certificate: SASL_SSL between them and for clients, another listener with
+mutual TLS, users in ZooKeeper.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +39,7 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required
 
 
 class SecuredCluster:
-    """``bootstrap``: by the name of a listener."""
+    """``bootstrap``: the addresses by the name of a listener."""
 
     def __init__(self, folder: Path, zookeeper: Chroot) -> None:
         self.folder = folder
@@ -79,7 +81,7 @@ class SecuredCluster:
         }  # fmt: skip
 
     def keys(self, mechanism: str = "SCRAM-SHA-512", user: str = "alice") -> dict[str, Any]:
-        """librdkafka's, which our clients take, too."""
+        """Keys of librdkafka, which our clients accept, too."""
         return {
             "bootstrap.servers": self.bootstrap["SASL_SSL"], "security.protocol": "SASL_SSL",
             "ssl.ca.location": str(self.authority), "sasl.mechanism": mechanism,
@@ -172,7 +174,7 @@ def test_records_survive_the_death_of_a_broker_and_foreign_clients_read_them(clu
 
 
 def test_clients_and_brokers_log_in_again_and_nothing_is_late(cluster: SecuredCluster) -> None:
-    """For three sessions, through leaders and followers on all brokers."""
+    """The test lasts three sessions and writes through leaders and followers on all brokers."""
     create_topic(cluster, "renewed")
     problems: list[str] = []
     foreign = Producer({**cluster.keys(), "acks": "all", "error_cb": lambda error: problems.append(str(error))})
@@ -231,7 +233,7 @@ def logs_in(keys: dict[str, Any]) -> bool:
 )
 def test_strangers_stay_outside(cluster: SecuredCluster, changed: dict[str, str]) -> None:
     keys = cluster.keys() | changed
-    if changed.get("security.protocol") == "SSL":  # no certificate
+    if changed.get("security.protocol") == "SSL":  # a client without a certificate
         keys = {**cluster.mutual_tls()}
         del keys["ssl.certificate.location"], keys["ssl.key.location"]
     assert not logs_in(keys)

@@ -1,7 +1,9 @@
-"""Brokers and group members that die under a supervisor: nobody waits for their sessions, and the dead do no harm.
+"""Brokers and group members that die under a supervisor: no one waits for their sessions, and their late requests do no
+harm.
 
-What a dead process has sent may still arrive after its session was closed. It is refused as it always was: by broker
-epoch, leader epoch and controller epoch. Who is paused is not dead, and who is not supervised is waited for.
+Requests of a dead process may still arrive after its session was closed. They are refused because of their broker
+epoch, leader epoch or controller epoch. A paused process is not dead, and the cluster waits for the session of a
+process without a supervisor.
 """
 
 import os
@@ -38,13 +40,13 @@ from tests.integration.processes import wait_for
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 SOON_S = 2.0
-"""Half of the session: most of it is for a busy machine."""
-FETCH_VERSION, ALTER_PARTITION_VERSION = 11, 1  # both name topics
+"""Half of the session; most of this is reserve for a busy machine."""
+FETCH_VERSION, ALTER_PARTITION_VERSION = 11, 1  # both versions name topics
 TOPIC, PARTITIONS = "t", 6
 
 
 class Watched(NamedTuple):
-    """A cluster of three and a look at its ZooKeeper."""
+    """A cluster of three brokers, and a client of its ZooKeeper."""
 
     cluster: EmbeddedCluster
     client: KazooBlockingClient
@@ -92,7 +94,7 @@ class Watched(NamedTuple):
 
 @pytest.fixture(scope="module")
 def three(zookeeper_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """Every test leaves it with three brokers."""
+    """Every test leaves three running brokers."""
     where = Chroot(zookeeper_server, "/supervised").connect_string
     properties = {"replica.fetch.backoff.ms": "200"}
     with (
@@ -109,7 +111,7 @@ def three(zookeeper_server: Any, tmp_path_factory: pytest.TempPathFactory) -> It
 def late_alter_partition(
     three: Watched, to: int, sender: int, broker_epoch: int, tp: TopicPartition, old: LeaderIsrAndControllerEpoch
 ) -> ErrorCode:
-    """The dead broker would be alone in the ISR."""
+    """Send the request that would make the dead broker the only member of the ISR."""
     cls = codec.request(ApiKey.ALTER_PARTITION)
     partition = cls.TopicData.PartitionData(
         partition_index=tp.partition, leader_epoch=old.leader_epoch, new_isr=[sender], leader_recovery_state=0,
@@ -140,7 +142,8 @@ def late_fetch(three: Watched, to: int, sender: int, tp: TopicPartition, leader_
 
 
 def test_what_the_dead_have_sent_is_refused_after_their_session_was_closed(three: Watched) -> None:
-    """Of a broker that was controller, leader and follower; also once it is back under its id."""
+    """The dead broker was controller, leader and follower. Its requests are refused also after it restarts with its id.
+    """
     cluster, client = three.cluster, three.client
     victim = cluster.controller_id()
     old_epoch, old_controller_epoch = three.broker_epoch(victim), three.controller_epoch()
@@ -178,7 +181,7 @@ def test_what_the_dead_have_sent_is_refused_after_their_session_was_closed(three
 
 
 def test_a_restart_under_the_same_id_does_not_wait_for_the_session(three: Watched) -> None:
-    """Nor is the new session touched by the end of the old one."""
+    """The end of the old session does not affect the new one either."""
     cluster = three.cluster
     victim = (cluster.controller_id() + 1) % 3
     before = three.broker_epoch(victim) or 0
@@ -190,7 +193,7 @@ def test_a_restart_under_the_same_id_does_not_wait_for_the_session(three: Watche
 
 
 def test_a_broker_that_is_paused_is_waited_for(three: Watched) -> None:
-    """It may resume at any moment: only the end of its session proves that it cannot act."""
+    """A paused broker may resume at any moment: only the end of its session proves that it cannot act."""
     cluster = three.cluster
     paused = (cluster.controller_id() + 1) % 3
     begun_s = time.monotonic()

@@ -1,6 +1,7 @@
-"""The controller's machine loses power, and the broker is back before its session is over: no controller saw it go.
+"""The controller's machine loses power, and the broker is back before its session ends, so that no controller sees it
+leave.
 
-A copy of its data directory from before the last records stands for what a power loss leaves.
+A copy of its data directory from before the last records represents the state after the power loss.
 """
 
 import shutil
@@ -38,7 +39,7 @@ RECORDS = 100
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
-    """Three brokers whose sessions do not run out by themselves."""
+    """Three brokers whose sessions do not expire by themselves."""
     properties = {
         "zookeeper.session.timeout.ms": "40000",
         "min.insync.replicas": "2",
@@ -73,7 +74,7 @@ def controller_id(client: KazooBlockingClient) -> int:
 
 
 def send(cluster: EmbeddedCluster, first: int) -> dict[int, bytes]:
-    """Send numbered records with acks=all; what was acknowledged, by offset."""
+    """Send numbered records with acks=all; return the acknowledged ones by offset."""
     acknowledged: dict[int, bytes] = {}
 
     def delivered(error: object, message: Any) -> None:
@@ -90,7 +91,7 @@ def send(cluster: EmbeddedCluster, first: int) -> dict[int, bytes]:
 
 
 def wait_until_it_listens(broker: BrokerProcess) -> None:
-    """Its logs are open, and it is about to register."""
+    """Once the broker listens, its logs are open, and it is about to register."""
 
     def listens() -> bool:
         with socket.socket() as probe:
@@ -121,7 +122,7 @@ def test_a_leader_that_lost_its_page_cache_unnoticed_leads_no_more(
     copy.rename(broker.log_dir)
     broker.start()
     wait_until_it_listens(broker)
-    assert registration(client, victim) == ghost  # no controller has seen it go
+    assert registration(client, victim) == ghost  # no controller has seen it leave
 
     def is_back() -> bool:
         stat = registration(client, victim)

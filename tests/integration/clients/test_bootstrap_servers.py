@@ -1,5 +1,6 @@
-"""Bootstrap lists with a listener name in front, spaces and a comma at the end: the command line, our clients and what
-Spark's executors use all reach the cluster."""
+"""Bootstrap lists with a listener name in front, spaces, and a comma at the end: the command line, our clients and the
+client of Spark's executors reach the cluster with them.
+"""
 
 import os
 import subprocess
@@ -20,7 +21,7 @@ _TOPIC = "prefixed"
 
 @pytest.fixture(scope="module")
 def servers(group_cluster: EmbeddedCluster) -> str:
-    """The cluster's address as listeners and Terraform providers give it; the topic is there, with a record."""
+    """The cluster's address as listeners and Terraform providers write it; the topic exists and has one record."""
     given = f" PLAINTEXT://{group_cluster.bootstrap} ,"
     with BlockingAdmin(bootstrap_servers=given) as admin:
         admin.create_topic(_TOPIC, 2, 1)

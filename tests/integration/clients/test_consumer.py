@@ -1,4 +1,4 @@
-"""``BlockingConsumer`` with a broker that is a process: what goes beyond sharing a topic."""
+"""``BlockingConsumer`` with a broker process: everything beyond sharing a topic."""
 
 import threading
 import uuid
@@ -41,7 +41,7 @@ def topic(cluster: EmbeddedCluster, make_topic: MakeTopic) -> str:
 
 
 class Joined(BlockingConsumer):
-    """A member of the topic's own group."""
+    """A member of a group that is named after the topic."""
 
     def __init__(self, cluster: EmbeddedCluster, topic: str, listener: Any = None, **options: Any) -> None:
         defaults: dict[str, Any] = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
@@ -52,7 +52,7 @@ class Joined(BlockingConsumer):
         )  # fmt: skip
 
     def numbers(self) -> set[int]:
-        """The partitions it owns, after a poll."""
+        """The partitions that the member owns after a poll."""
         self.poll(20)
         return {tp.partition for tp in self.assignment()}
 
@@ -99,7 +99,9 @@ def test_an_eager_member_gives_back_everything_a_cooperative_one_what_moves(
 def test_who_does_not_come_back_for_records_loses_them_to_others_until_they_do(
     cluster: EmbeddedCluster, topic: str, stack: ExitStack
 ) -> None:
-    """max.poll.interval.ms; what the slow one holds is read again, its commit is refused."""
+    """max.poll.interval.ms ends the slow member's ownership. Another member then reads the records again, and the slow
+    member's commit is refused.
+    """
     write(cluster, topic, 1, 3)
     slow = stack.enter_context(Joined(cluster, topic, max_poll_interval_ms=1500, enable_auto_commit=False))
     held = wait_for(lambda: slow.poll(20), "records")

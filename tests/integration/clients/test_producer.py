@@ -1,4 +1,4 @@
-"""Our producer against real brokers: delivery, order, speed of giving up, faults."""
+"""Our producer against real brokers: delivery, order, fast failure, faults."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ def producer(kafka_zk_cluster: EmbeddedCluster) -> Iterator[BlockingProducer]:
 
 
 def read_all(bootstrap: str, topic: str) -> dict[int, list[ConsumerRecord]]:
-    """Every record of a topic as it is now, by partition."""
+    """Every record of a topic up to its current end, by partition."""
     found: dict[int, list[ConsumerRecord]] = {}
     with BlockingReader(bootstrap_servers=bootstrap) as reader:
         partitions = [TopicPartition(topic, each.partition) for each in reader.partitions_for(topic).partitions]
@@ -48,7 +48,7 @@ def test_records_arrive_as_they_were_sent(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, compression: str
 ) -> None:
     """Keys, values, nulls, headers and timestamps, in every codec; the key's hash decides the partition."""
-    topic = make_topic(partitions=4, config={"retention.ms": "-1"})  # the records are from 1970
+    topic = make_topic(partitions=4, config={"retention.ms": "-1"})  # the records have timestamps of 1970
     headers = [("trace", b"\x00\xff"), ("empty", b""), ("none", None)]
     with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap, compression_type=compression) as producer:
         for index in range(300):
@@ -67,7 +67,7 @@ def test_records_arrive_as_they_were_sent(
 def test_keyless_records_spread_evenly(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, producer: BlockingProducer
 ) -> None:
-    """Round-robin without a key."""
+    """Records without a key are spread round-robin."""
     topic = make_topic(partitions=4)
     for _ in range(40):
         producer.send(topic, b"v")
@@ -80,7 +80,7 @@ def test_keyless_records_spread_evenly(
 def test_threads_may_share_a_producer(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, producer: BlockingProducer
 ) -> None:
-    """Each thread's records keep their order in a partition, none is lost."""
+    """Each thread's records keep their order in a partition, and none is lost."""
     topic = make_topic(partitions=2)
 
     def send(number: int) -> None:
@@ -101,7 +101,7 @@ def test_threads_may_share_a_producer(
 
 
 def test_small_buffer_holds_back_the_caller(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
-    """buffer.memory of four batches is enough for any number of records."""
+    """A buffer.memory of four batches is enough for any number of records."""
     topic = make_topic(partitions=3)
     with BlockingProducer(
         bootstrap_servers=kafka_zk_cluster.bootstrap, batch_size=2_000, buffer_memory=8_000, linger_ms=5
@@ -113,7 +113,7 @@ def test_small_buffer_holds_back_the_caller(kafka_zk_cluster: EmbeddedCluster, m
 
 
 def test_twisted_producer_sends_an_iterable(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
-    """send_all answers once for all; send answers each."""
+    """send_all returns one result for all records, and send returns one for each record."""
     topic = make_topic(partitions=2)
     thread = reactor_thread()
 
@@ -130,7 +130,7 @@ def test_twisted_producer_sends_an_iterable(kafka_zk_cluster: EmbeddedCluster, m
 def test_broker_that_dies_and_returns_loses_and_doubles_nothing(
     make_cluster: MakeCluster, make_topic: MakeTopic
 ) -> None:
-    """Killed in the middle of sending and started again: every record once, in order."""
+    """The broker is killed while records are sent, and restarts: every record is there once, in order."""
     cluster = make_cluster()
     topic = make_topic(partitions=2, cluster=cluster)
     with BlockingProducer(bootstrap_servers=cluster.bootstrap, batch_size=1_000) as producer:
@@ -151,7 +151,7 @@ def test_broker_that_dies_and_returns_loses_and_doubles_nothing(
 
 
 def test_unreachable_cluster_is_one_sentence_in_bounded_time() -> None:
-    """max.block.ms bounds the first send; flush of nothing is instant; the message names the address."""
+    """max.block.ms bounds the first send; flush without records returns at once; the message names the address."""
     with BlockingProducer(bootstrap_servers="127.0.0.1:1", max_block_ms=500) as producer:
         started_s = time.monotonic()
         with pytest.raises((KafkaTimeoutError, NoBrokersAvailable), match=r"cannot reach any of 127\.0\.0\.1:1"):
@@ -161,7 +161,7 @@ def test_unreachable_cluster_is_one_sentence_in_bounded_time() -> None:
 
 
 def test_a_partition_is_sent_to_once_it_is_added(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
-    """By both producers, whose metadata are from before."""
+    """Both producers, whose metadata are older, send to the new partition."""
     topic = make_topic(partitions=2)
     thread = reactor_thread()
     with (
@@ -214,7 +214,7 @@ def test_a_thread_that_waits_for_a_wrong_partition_holds_up_no_other(
 
 
 def test_paused_broker_exhausts_the_buffer_then_delivers(make_cluster: MakeCluster, make_topic: MakeTopic) -> None:
-    """While the broker hangs, the caller is held back and told after max.block.ms; afterwards nothing is missing."""
+    """While the broker hangs, send blocks the caller and fails after max.block.ms; afterwards, no record is missing."""
     cluster = make_cluster()
     topic = make_topic(cluster=cluster)
     options: dict[str, Any] = {"batch_size": 1_000, "buffer_memory": 4_000, "max_block_ms": 300}
@@ -230,7 +230,7 @@ def test_paused_broker_exhausts_the_buffer_then_delivers(make_cluster: MakeClust
 def test_record_above_the_topics_limit_is_refused_with_kafkas_code(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, producer: BlockingProducer
 ) -> None:
-    """max.message.bytes of the topic, met by a single record; batches of small ones are split instead."""
+    """A single record above the topic's max.message.bytes is refused; batches of small records are split instead."""
     topic = make_topic(config={"max.message.bytes": "1000"})
     with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
         producer.send(topic, b"x" * 2_000).result(10)

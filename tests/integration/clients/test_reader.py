@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def filled(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> list[TopicPartition]:
     """Two partitions of 1,000 records in small batches; the record at offset n has timestamp 1,000 + n."""
-    topic = make_topic(partitions=2, config={"retention.ms": "-1"})  # they are from 1970
+    topic = make_topic(partitions=2, config={"retention.ms": "-1"})  # the timestamps are of 1970
     with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap, batch_size=1_000) as producer:
         for index in range(2_000):
             producer.send(topic, b"%d" % index, partition=index % 2, timestamp_ms=1_000 + index // 2)
@@ -27,7 +27,7 @@ def filled(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> list[Top
 
 
 def test_starts_at_offsets_times_and_ends(kafka_zk_cluster: EmbeddedCluster, filled: list[TopicPartition]) -> None:
-    """An offset within a batch, a time, earliest and latest."""
+    """The reader starts at an offset within a batch, at a time, at the earliest and at the latest offset."""
     first, second = filled
     with BlockingReader(bootstrap_servers=kafka_zk_cluster.bootstrap) as reader:
         reader.assign({first: 123, second: Timestamp(1_500)})
@@ -48,7 +48,7 @@ def test_starts_at_offsets_times_and_ends(kafka_zk_cluster: EmbeddedCluster, fil
 def test_every_record_once_in_order(
     kafka_zk_cluster: EmbeddedCluster, filled: list[TopicPartition], limit_bytes: int
 ) -> None:
-    """Whatever max.partition.fetch.bytes: also when it is below a batch."""
+    """Every max.partition.fetch.bytes works, also one below the size of a batch."""
     with BlockingReader(
         bootstrap_servers=kafka_zk_cluster.bootstrap, max_partition_fetch_bytes=limit_bytes, max_poll_records=77
     ) as reader:
@@ -74,7 +74,7 @@ def test_long_poll_answers_when_a_record_comes(kafka_zk_cluster: EmbeddedCluster
 
 
 def test_offset_outside_the_log(kafka_zk_cluster: EmbeddedCluster, filled: list[TopicPartition]) -> None:
-    """auto.offset.reset: none raises Kafka's code, earliest goes to the beginning."""
+    """auto.offset.reset=none raises Kafka's error code, and earliest moves to the beginning."""
     with BlockingReader(bootstrap_servers=kafka_zk_cluster.bootstrap, auto_offset_reset="none") as reader:
         reader.assign({filled[0]: 5_000})
         with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE"):
@@ -85,7 +85,7 @@ def test_offset_outside_the_log(kafka_zk_cluster: EmbeddedCluster, filled: list[
 
 
 def test_broker_that_dies_and_returns_is_read_on(make_cluster: MakeCluster, make_topic: MakeTopic) -> None:
-    """Killed while it is read: after its return the reader goes on where it was."""
+    """The broker is killed while it is read; after its return, the reader continues at its position."""
     cluster = make_cluster()
     topic = make_topic(cluster=cluster)
     tp = TopicPartition(topic, 0)

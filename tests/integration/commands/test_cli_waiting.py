@@ -1,4 +1,4 @@
-"""No command waits silently, and what is not there is told at once."""
+"""No command waits silently, and a missing topic or partition is reported at once."""
 
 import socket
 import subprocess
@@ -23,14 +23,14 @@ Told = Callable[..., str]
 
 @pytest.fixture
 def black_hole() -> Iterator[str]:
-    """An address where connections are accepted and nothing is ever answered."""
+    """An address where connections are accepted and no request ever gets a response."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.fixture
 def told(capfd: pytest.CaptureFixture[str]) -> Told:
-    """Run a command that must fail; returns its sentence, without notices: whether one comes depends on the machine."""
+    """Run a command that must fail; returns its sentence without notices, which appear only on some machines."""
 
     def command(*words: str) -> str:
         assert run(list(words)) == 1
@@ -41,7 +41,7 @@ def told(capfd: pytest.CaptureFixture[str]) -> Told:
 
 
 def test_no_command_waits_in_silence(black_hole: str) -> None:
-    """After a second stderr, here a pipe, has a line that says what is waited for, and for how long at most."""
+    """After one second, stderr, here a pipe, has a line that names what the command waits for, and the longest wait."""
     at_brokers: list[Words] = [
         ("topics", "list"), ("topics", "describe"), ("topics", "create", "--topic", "t"),
         ("topics", "delete", "--topic", "t"), ("offsets",), ("consume", "--topic", "t"), ("produce", "--topic", "t"),
@@ -64,7 +64,7 @@ def _first_line(words: Words) -> str:
         assert process.stderr
         return process.stderr.readline()
     finally:
-        process.terminate()  # so that up removes its folder
+        process.terminate()  # ``up`` then removes its folder
         process.communicate(timeout=60)
 
 
@@ -98,7 +98,7 @@ def test_an_unknown_topic_is_told_at_once_with_the_nearest_one(
 def test_records_for_a_partition_that_is_not_there_are_refused_at_once(
     capfd: pytest.CaptureFixture[str], kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """The producer itself would wait for it as long as for metadata."""
+    """The producer itself would wait for the partition as long as for metadata."""
     topic = make_topic("waited-for-partitions")
     lines = tmp_path / "lines"
     lines.write_text("v\n")
@@ -134,7 +134,7 @@ def test_a_new_topic_is_told_where_brokers_create_topics_and_refused_where_they_
 
 
 def without_waiting(said: str) -> str:
-    """Without the line about brokers that respond late: it comes on a busy machine, and only there."""
+    """The output without the line about brokers that respond late, which appears only on a busy machine."""
     first, newline, rest = said.partition("\n")
     return rest if newline and first.startswith("waiting for the brokers at ") else said
 

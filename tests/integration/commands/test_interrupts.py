@@ -1,6 +1,6 @@
-"""Ctrl-C at every moment of a start: exit code 130, nothing runs on, nothing lies about.
+"""Ctrl-C at every moment of a start: the exit code is 130, no process keeps running, and no file stays behind.
 
-A round interrupts every 400 ms (of the demo every 800 ms), the next ones (``make soak``) at the moments between.
+One round interrupts every 400 ms (the demo every 800 ms); further rounds (``make soak``) take the moments between.
 """
 
 import os
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 STEP_S = 0.1
 LAST_S = 4.0
 INTERPRETER_S = 0.3
-"""So long Python itself may answer Ctrl-C, in its own way, before it has come to any code of ours."""
+"""In this time after a start, Python may handle Ctrl-C in its own way, because none of our code has run yet."""
 
 
 class Ended(NamedTuple):
@@ -66,7 +66,7 @@ def processes_with(mark: str) -> list[int]:
             if mark.encode() in environ.read_bytes():
                 found.append(int(environ.parent.name))
         except OSError:
-            continue  # it has ended, or is another user's
+            continue  # the process has ended, or belongs to another user
     return found
 
 
@@ -84,7 +84,7 @@ def check(ended: Ended) -> None:
     ("words", "stride", "at_once"),
     [
         pytest.param(("up", "--brokers", "1", "--port", "0"), 4, 2, id="up"),
-        pytest.param(("demo", "--json"), 8, 1, id="demo", marks=pytest.mark.long),  # demos want the same ports
+        pytest.param(("demo", "--json"), 8, 1, id="demo", marks=pytest.mark.long),  # demos need the same ports
     ],
 )
 def test_an_interrupted_start_leaves_nothing(
@@ -100,7 +100,7 @@ def test_an_interrupted_start_leaves_nothing(
 
 @pytest.mark.soak
 def test_a_second_interrupt_is_the_end_of_patience(tmp_path: Path) -> None:
-    """The brokers are paused and cannot end; the first Ctrl-C waits for them."""
+    """ZooKeeper is paused, so the broker cannot end; the first Ctrl-C waits for it."""
     process = subprocess.Popen(
         [*COMMAND, "up", "--brokers", "1", "--port", "0"],
         stdout=subprocess.PIPE,
@@ -122,6 +122,6 @@ def test_a_second_interrupt_is_the_end_of_patience(tmp_path: Path) -> None:
 
 
 def _again(process: "subprocess.Popen[str]") -> bool:
-    """Interrupt it until it ends: what comes within two seconds is the same request."""
+    """Interrupt the process, and return whether it has ended. Interrupts within two seconds count as one."""
     process.send_signal(signal.SIGINT)
     return process.poll() is not None

@@ -18,7 +18,7 @@ MARK = "quota commands"
 
 @pytest.fixture
 def bootstrap(kafka_zk_cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Of a cluster that has no quotas before and after."""
+    """The address of a cluster that has no quotas before and after the test."""
     monkeypatch.setenv("KAFKA_ZK_BOOTSTRAP", kafka_zk_cluster.bootstrap)
     yield kafka_zk_cluster.bootstrap
     for entity in ("--user alice", "--user alice --client-id app", "--default-client", "--default-ip"):

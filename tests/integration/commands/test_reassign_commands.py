@@ -17,7 +17,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def command(capfdbinary: pytest.CaptureFixture[bytes], kafka_zk_cluster: EmbeddedCluster) -> Run:
-    """Exit code, stdout and stderr of a command."""
+    """Run a command; returns its exit code, stdout and stderr."""
 
     def ran(*arguments: str | Path) -> tuple[int, str, str]:
         code = run([*(str(argument) for argument in arguments), "--bootstrap-server", kafka_zk_cluster.bootstrap])

@@ -1,6 +1,6 @@
-"""What commands print, to the letter, on a terminal of 80 columns and in a pipe: the transcripts of tests/scenarios.
+"""The output of commands, to the letter, on a terminal of 80 columns and in a pipe: the transcripts of tests/scenarios.
 
-With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment they are rewritten. Commit that only if you understand the
+KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment rewrites them. Commit the new ones only if you understand the
 difference.
 """
 
@@ -26,7 +26,7 @@ SCENARIOS = sorted((ROOT / "tests" / "scenarios").glob("*.txt"))
 
 @pytest.fixture
 def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Where ``kafka-zk`` is this code, and BLACK_HOLE an address that never answers."""
+    """An environment in which ``kafka-zk`` is this code, and BLACK_HOLE is an address that never responds."""
     shim = tmp_path / "bin" / "kafka-zk"
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafka_zk "$@"\n')
@@ -44,7 +44,7 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def in_cluster(make_cluster: MakeCluster, make_zookeeper: MakeZooKeeper, environ: dict[str, str]) -> dict[str, str]:
-    """Three brokers and a ZooKeeper of their own, found through the two variables."""
+    """An environment whose two variables name a ZooKeeper and three brokers for this test only."""
     made = make_cluster(3, {"auto.create.topics.enable": "false"}, make_zookeeper())
     return {**environ, "KAFKA_ZK_BOOTSTRAP": made.bootstrap, "KAFKA_ZK_ZOOKEEPER": made.zookeeper_connect}
 

@@ -1,4 +1,4 @@
-"""``kafka-zk up --secure``: who has its files is let in, and nobody else; a later start goes on with them."""
+"""``kafka-zk up --secure`` accepts only clients that have its files; a later start reuses them."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secured(data: Path) -> Iterator[Secured]:
-    """Three brokers, behind proxies: so they have a listener of their own."""
+    """Three brokers behind proxies, and therefore with a listener of their own."""
     made = up("--data", data, "--proxies", "-o", "offsets.topic.num.partitions=3")
     yield made
     made.end()
@@ -80,7 +80,7 @@ def test_commands_with_the_file_are_let_in(secured: Secured) -> None:
 
 
 def test_what_is_shown_to_a_developer_works(secured: Secured, data: Path) -> None:
-    """The block of docs/how-to/security.md, beside the data directory."""
+    """Run the block of docs/how-to/security.md beside the data directory."""
     [shown] = [block for block in blocks("docs/how-to/security.md") if block.mark == "secured commands"]
     script = "\n".join([f'kafka-zk() {{ {shlex.join(COMMAND)} "$@"; }}', "set -e -o pipefail", *shown.commands])
     (data.parent / "cluster").symlink_to(data)
@@ -115,7 +115,7 @@ def test_no_password_is_shown_anywhere_but_in_private_files(secured: Secured, da
 
 
 def test_a_person_breaks_a_secured_cluster_as_any_other(secured: Secured, data: Path) -> None:
-    """What up starts itself logs in, too."""
+    """The producers and members that ``up`` starts log in, too."""
     ok("break", "produce", "orders", "--rate", "50", "--data", data)
     ok("break", "join", "board", "--topic", "orders", "--type", "broker", "--data", data)
     described = ("groups", "describe", "--group", "board", "--json", *secured.options)

@@ -23,7 +23,7 @@ SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 
 
 class Cluster:
-    """Administrators use PLAINTEXT, as super users, and users of SCRAM ``clients``."""
+    """Administrators use PLAINTEXT and are super users; SCRAM users use ``clients``."""
 
     def __init__(self, folder: Path, zookeeper: Chroot) -> None:
         port, clients_port = free_ports(2)
@@ -71,7 +71,7 @@ def cluster(zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPa
 
 @pytest.mark.parametrize("way", ["broker", "ZooKeeper"])
 def test_users_log_in_from_add_to_remove(cluster: Cluster, way: str, tmp_path: Path) -> None:
-    """The broker follows both ways; what is written in one way is listed in both."""
+    """The broker applies changes made through it and in ZooKeeper, and both ways list the same users."""
     where, user = cluster.ways[way], f"alice-{way}"
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\n")

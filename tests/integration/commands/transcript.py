@@ -1,16 +1,16 @@
-"""Transcripts: a text file of commands and of what a person reads after each, on a terminal or in a pipe.
+"""Transcripts: a text file of commands and the output that a person reads after each, on a terminal or in a pipe.
 
     # a comment
     == terminal            from here on in a pseudoterminal of 80 columns
     == pipe                from here on with stdout and stderr in one pipe
     $ kafka-zk topics list
     greetings
-    ^C(waiting for) kafka-zk topics list      interrupted as soon as the text in brackets was shown
-    ? broker 0 started                        a line that may be missing: Ctrl-C comes a moment after what triggers it
+    ^C(waiting for) kafka-zk topics list      interrupted as soon as the text in brackets appears
+    ? broker 0 started                        a line that may be missing: Ctrl-C comes shortly after its trigger
     [130]                                     the exit code, if it is not 0
 
-What differs from run to run is replaced. Notices of waits are left out where the command is not interrupted: whether
-one comes depends on the machine.
+Parts that differ from run to run are replaced. Notices of waits, which appear only on some machines, are left out where
+the command is not interrupted.
 """
 
 import itertools
@@ -49,7 +49,7 @@ Execute = Callable[[str, str | None, Mapping[str, str]], Run]
 
 
 def in_terminal(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
-    """Run a shell's command line in a pseudoterminal; ``trigger``: the text after which Ctrl-C is typed.
+    """Run a shell's command line in a pseudoterminal; ``trigger``: the output after which Ctrl-C is typed.
 
     A command that is not interrupted runs in a shell that outlives it: when the leader of a terminal's session ends,
     the kernel discards output that was not read yet.
@@ -67,7 +67,7 @@ def in_terminal(command: str, trigger: str | None, environ: Mapping[str, str]) -
 
 
 def in_pipe(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
-    """The same with stdout and stderr in one pipe."""
+    """Like ``in_terminal``, with stdout and stderr in one pipe."""
     reading, writing = os.pipe()
     process = subprocess.Popen(
         ["/bin/sh", "-c", command], stdout=writing, stderr=writing, stdin=subprocess.DEVNULL, env=dict(environ),
@@ -88,7 +88,7 @@ EXECUTE: Mapping[str, Execute] = {"terminal": in_terminal, "pipe": in_pipe}
 
 
 def played(text: str, environ: Mapping[str, str]) -> str:
-    """The transcript as it is now: the commands of ``text`` with the output that they have."""
+    """The current transcript: the commands of ``text``, each with its output."""
     lines = []
     execute: Execute = in_pipe
     written = text.splitlines()
@@ -115,7 +115,9 @@ def _begins_another(line: str) -> bool:
 
 
 def with_optional(seen: list[str], written: Iterable[str]) -> list[str]:
-    """The lines seen, and the optional ones of ``written`` in their places, whether they were seen or not."""
+    """The lines of ``seen``, and the optional lines of ``written`` in their places, even if ``seen`` does not contain
+    them.
+    """
     rest = list(seen)
     lines = []
     for line in written:
@@ -128,7 +130,7 @@ def with_optional(seen: list[str], written: Iterable[str]) -> list[str]:
 
 
 def shown(output: str, trigger: str | None) -> list[str]:
-    """The lines that a person reads, one after the other, also those that are overwritten; blank ones are left out."""
+    """The lines that a person reads in sequence, including those that are overwritten, without blank ones."""
     for pattern, replacement in _VOLATILE:
         output = pattern.sub(replacement, output)
     lines: list[str] = []

@@ -1,6 +1,8 @@
-"""What commands print, kept under tests/scenarios and compared: what differs from run to run is replaced first.
+"""The output of commands, compared with the files in tests/scenarios after everything that differs from run to run is
+replaced.
 
-``pytest`` with the environment variable ``KAFKA_ZK_REWRITE_SCENARIOS=1`` rewrites them; commit only intended changes.
+``pytest`` with the environment variable ``KAFKA_ZK_REWRITE_SCENARIOS=1`` rewrites the files; commit only intended
+changes.
 """
 
 import os
@@ -22,14 +24,15 @@ _REPLACED = (
 
 
 def normalized(text: str, *more: tuple[str, str]) -> str:
-    """Without times, ports, counts of requests, and what ``more`` (patterns and replacements) says."""
+    """The output without times, ports, counts of requests, and what matches the patterns of ``more``, each with its
+    replacement."""
     for pattern, replacement in (*_REPLACED, *((re.compile(each, re.MULTILINE), with_) for each, with_ in more)):
         text = pattern.sub(replacement, text)
     return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"
 
 
 def compare(name: str, text: str) -> None:
-    """The normalized text is that of ``tests/scenarios/rebalances/NAME.txt``."""
+    """Check that the normalized text is that of ``tests/scenarios/rebalances/NAME.txt``."""
     path: Path = SCENARIOS / f"{name}.txt"
     if os.environ.get("KAFKA_ZK_REWRITE_SCENARIOS"):
         path.parent.mkdir(exist_ok=True)

@@ -1,9 +1,9 @@
-"""One member of a broker's group as a process of its own, with a client of other people's.
+"""One member of a broker's group, as a process with another project's client.
 
 python -m tests.integration.groups.broker_group_member CLIENT BOOTSTRAP GROUP TOPIC NAME STRATEGY
 
-CLIENT is confluent-kafka or kafka-python, STRATEGY range or cooperative-sticky (confluent-kafka only). SIGTERM: it
-leaves.
+CLIENT is confluent-kafka or kafka-python, STRATEGY range or cooperative-sticky (confluent-kafka only). On SIGTERM, the
+member leaves.
 """
 
 import signal
@@ -17,7 +17,7 @@ HEARTBEAT_MS = 300
 def confluent_kafka(
     bootstrap: str, group: str, topic: str, name: str, strategy: str
 ) -> tuple[Callable[[], object], Callable[[], object]]:
-    """How to poll and how to leave."""
+    """Returns a function that polls and one that leaves."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(
@@ -34,7 +34,7 @@ def confluent_kafka(
 def kafka_python(
     bootstrap: str, group: str, topic: str, name: str, strategy: str
 ) -> tuple[Callable[[], object], Callable[[], object]]:
-    """The same; ``strategy`` is its own default, which begins with range."""
+    """The same; it ignores ``strategy`` for the client's default, which begins with range."""
     from kafka import KafkaConsumer
 
     consumer = KafkaConsumer(

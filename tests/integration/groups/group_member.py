@@ -1,10 +1,11 @@
-"""One member of a group as a process of its own, which writes down what it does: ``test_group_faults`` reads it.
+"""One member of a group, as a process that logs its actions for ``test_group_faults``.
 
     python -m tests.integration.groups.group_member FILE TOPIC GROUP STRATEGY ZOOKEEPER NAME
 
-Each line of FILE is a fact of ``kafka_zk.sim.judges.zookeeper_group`` as JSON, written before anything follows from it,
-so that nothing is missing when the process is killed. A record counts as handed out at the time at which the driver was
-asked whether it may be (a process may be stopped right after that, which no lease can help). SIGTERM ends it in order.
+Each line of FILE is a fact of ``kafka_zk.sim.judges.zookeeper_group`` as JSON. The process writes it before the fact
+has any effect, so that nothing is missing when the process is killed. A record counts as handed out when the lease
+granted it (a process may be stopped right after that, which no lease can prevent). On SIGTERM, the process closes its
+consumer and ends.
 """
 
 import json
@@ -24,11 +25,11 @@ from kafka_zk.sim.judges.zookeeper_group import Fact, Kind, facts_of
 
 SESSION_TIMEOUT_MS = 4000
 WORK_S = 0.005
-"""What a record costs its user: so that there is a backlog in the process when a fault strikes."""
+"""The processing time of a record, so that the process has a backlog when a fault strikes."""
 
 
 class TimedLease(Lease):
-    """Remembers when it last said yes."""
+    """Remembers the time of its last grant."""
 
     asked_ms = 0.0
 
@@ -41,7 +42,7 @@ class TimedLease(Lease):
 
 
 class TimedDriver(GroupDriver):
-    """Has such a lease."""
+    """A driver with a ``TimedLease``."""
 
     def __init__(self, client: RegistryClient, clock: Clock, *arguments: Any, **keywords: Any) -> None:
         super().__init__(client, clock, *arguments, **keywords)

@@ -1,4 +1,4 @@
-"""Members of a group for tests: each reads in a thread of its own and remembers what it was given."""
+"""Members of a group for tests: each reads in a thread of its own and remembers its records."""
 
 import threading
 from collections import defaultdict
@@ -48,7 +48,7 @@ class Member:
             for record in self.consumer:
                 self.offsets[record.tp].append(record.offset)
         except Exception as error:
-            self.error = error  # for the test's thread
+            self.error = error  # for ``close``, which the test's thread calls
 
     @property
     def count(self) -> int:
@@ -86,7 +86,7 @@ def make_member(kafka_zk_cluster: EmbeddedCluster) -> Iterator[MakeMember]:
 
 
 def write(cluster: EmbeddedCluster, topic: str, partitions: int, count: int) -> None:
-    """``count`` records to each partition, acknowledged."""
+    """Write ``count`` records to each partition, and wait for the acknowledgements."""
     with BlockingProducer(bootstrap_servers=cluster.bootstrap, linger_ms=5) as producer:
         for number in range(count):
             for partition in range(partitions):

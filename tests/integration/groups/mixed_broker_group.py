@@ -2,8 +2,8 @@
 
     python -m tests.integration.groups.mixed_broker_group KIND FILE BOOTSTRAP GROUP TOPIC
 
-A member writes each record that it gets as a line ``partition offset`` to FILE, through at once, so that a kill loses
-nothing. SIGTERM ends it in order.
+A member writes each record that it gets as a line ``partition offset`` to FILE without a buffer, so that a kill loses
+nothing. On SIGTERM, it closes its consumer and ends.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Today's clients subscribe: groups that the broker coordinates, with a broker that is a process."""
+"""Members that subscribe, in groups that a broker process coordinates."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -36,7 +36,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 class Librdkafka:
-    """A member; ``look`` polls and says which partitions it has."""
+    """A member; ``look`` polls and returns its partitions."""
 
     def __init__(self, cluster: EmbeddedCluster, group: str, topic: str, **options: Any) -> None:
         self.values: list[bytes] = []
@@ -59,7 +59,7 @@ class Librdkafka:
 
 
 class KafkaPython:
-    """The same with another client."""
+    """The same member with kafka-python."""
 
     def __init__(self, cluster: EmbeddedCluster, group: str, topic: str, **options: Any) -> None:
         self.values: list[bytes] = []
@@ -78,7 +78,7 @@ class KafkaPython:
 
 
 class Ours:
-    """The same with ours."""
+    """The same member with our consumer."""
 
     def __init__(self, cluster: EmbeddedCluster, group: str, topic: str, **options: Any) -> None:
         self.values: list[bytes] = []
@@ -92,7 +92,7 @@ class Ours:
         return {tp.partition for tp in self._consumer.assignment()}
 
     def close(self) -> None:
-        with self._consumer:  # which says that all records are processed
+        with self._consumer:  # leaving the block marks all records as processed
             pass
 
 
@@ -113,7 +113,7 @@ def produce(cluster: EmbeddedCluster, topic: str, *values: bytes) -> None:
 def test_members_share_a_topic_and_take_over_from_each_other(
     cluster: EmbeddedCluster, topic: str, stack: ExitStack, kind: Any
 ) -> None:
-    """Everything is read once; nobody has a partition that another one has."""
+    """Everything is read once, and no partition has two owners."""
     produce(cluster, topic, *(b"%d" % number for number in range(40)))
     first = kind(cluster, topic, topic)
     stack.callback(first.close)
@@ -148,5 +148,5 @@ def test_offsets_and_members_outlive_a_restart_of_the_broker(
     cluster.restart_broker(0)
     produce(cluster, topic, b"after the stop")
     wait_for(lambda: second.look() and b"after the stop" in second.values, "what came after the stop")
-    seen = list(dict.fromkeys(second.values))  # a member that had to join again may get the uncommitted one twice
+    seen = list(dict.fromkeys(second.values))  # a member that had to join again may get the uncommitted record twice
     assert seen == [b"after the crash", b"after the stop"]

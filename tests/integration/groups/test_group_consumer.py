@@ -1,4 +1,4 @@
-"""Groups through ZooKeeper, on a real ZooKeeper and real brokers: what the consumer promises, and old complaints.
+"""Groups through ZooKeeper, on a real ZooKeeper and real brokers: the consumer's promises, and old complaints.
 
 The numbers are those of the collected complaints about consumers that coordinated through ZooKeeper.
 """
@@ -54,7 +54,7 @@ def all_delivered(count: int, partitions: int, *members: Member) -> bool:
 def test_first_consumer_goes_on_when_the_second_joins_and_takes_all_when_it_goes(
     strategy: str, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """Complaint 10: A has 6, then A and B have 3 each, then A has 6 again; records flow all the time."""
+    """Complaint 10: A has 6 partitions, then A and B have 3 each, then A has 6 again; records flow all the time."""
     topic = make_topic(partitions=6)
     write(kafka_zk_cluster, topic, 6, 10)
     first = make_member([topic], group_id=group, partition_assignment_strategy=strategy)
@@ -73,7 +73,9 @@ def test_first_consumer_goes_on_when_the_second_joins_and_takes_all_when_it_goes
 def test_a_member_that_waits_for_records_without_a_timeout_hands_over(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """Complaint 7: a blocked read holds no lock that a rebalance needs. The backoff could not be waited for here."""
+    """Complaint 7: a blocked read holds no lock that a rebalance needs. The backoff of ten minutes exceeds the test's
+    time.
+    """
     topic = make_topic(partitions=4)
     options = {"group_id": group, "rebalance_backoff_ms": 600_000}
     first = make_member([topic], **options)
@@ -89,7 +91,7 @@ def test_an_expired_member_joins_again_and_its_old_commits_are_refused(
     group: str,
     expire_session: Callable[[int], None],
 ) -> None:
-    """What was handed out before the session ended must not be committed after it: it is delivered again."""
+    """Records handed out before the session ended must not be committed afterwards: they are delivered again."""
     topic = make_topic(partitions=1)
     write(kafka_zk_cluster, topic, 1, 10)
     member = make_member([topic], reading=False, group_id=group, auto_commit_enable=False)
@@ -114,7 +116,7 @@ def poll_some(consumer: BlockingZookeeperConsumer) -> list[int]:
 def test_offsets_are_resumed_by_the_next_consumer(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """Leaving the block without an exception commits all that was given; the next one gets the rest, once."""
+    """Leaving the block without an exception commits all returned records; the next consumer gets the others, once."""
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, 2, 50)
     seen: list[tuple[int, int]] = []
@@ -136,7 +138,7 @@ def test_offsets_are_resumed_by_the_next_consumer(
 def test_streams_feed_threads_and_end_with_the_consumer(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
 ) -> None:
-    """Each thread has partitions of its own; closing ends all iterators and commits what each is done with."""
+    """Each thread has its own partitions; closing ends all iterators and commits the processed records of each."""
     topic = make_topic(partitions=4)
     write(kafka_zk_cluster, topic, 4, 25)
     consumer = BlockingZookeeperConsumer(
@@ -169,7 +171,7 @@ def test_streams_feed_threads_and_end_with_the_consumer(
 def test_a_new_topic_of_the_pattern_is_consumed(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """A white list; what matches later joins by itself."""
+    """Later topics that match the white list join the subscription."""
     prefix = f"orders-{uuid.uuid4().hex[:8]}"
     make_topic(f"{prefix}.eu")
     member = make_member([], white_list=rf"{prefix}\..*", group_id=group)
@@ -191,7 +193,9 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(
     make_zk_client: MakeZkClient,
     group: str,
 ) -> None:
-    """Its log has outgrown the old offset when the consumer gets there, or while nobody of the group was there."""
+    """The new log outgrows the old offset before the consumer reads it, with or without a live member during the
+    change.
+    """
     topic = make_topic(partitions=2)
     options = {"group_id": group, "partition_assignment_strategy": strategy}
     write(kafka_zk_cluster, topic, 2, 10)
@@ -260,7 +264,7 @@ def test_an_owner_znode_that_is_removed_by_hand_is_claimed_again(
 def test_a_broker_restart_is_outlived(
     make_cluster: MakeCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """The only broker comes back on its port; its records go on without a new consumer."""
+    """The only broker comes back on its port, and the same consumer reads the new records."""
     cluster = make_cluster(broker_count=1)
     topic = make_topic(partitions=2, cluster=cluster)
     write(cluster, topic, 2, 5)
@@ -275,7 +279,7 @@ def test_a_broker_restart_is_outlived(
 def test_a_listener_may_commit_before_partitions_go(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """In its own thread, with the consumer's blocking methods."""
+    """The listener runs in a thread of its own and uses the consumer's blocking methods."""
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, 2, 10)
     released: list[TopicPartition] = []
@@ -298,7 +302,7 @@ def test_a_listener_may_commit_before_partitions_go(
 def test_a_static_member_is_unique_and_returns_to_its_partitions(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """A second live holder of the instance id is refused in one sentence; the first one is not disturbed."""
+    """A second live holder of the instance id is refused with one sentence, and the first one stays undisturbed."""
     topic = make_topic(partitions=4)
     options = {"group_id": group, "partition_assignment_strategy": "cooperative", "session_timeout_ms": 60_000}
     first = make_member([topic], group_instance_id="a", **options)
@@ -331,7 +335,7 @@ def test_a_chroot_that_is_not_there_yet_is_made_and_a_bare_slash_is_none(
 def test_a_join_costs_each_member_the_same_however_many_there_are(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """Complaint 21, the herd: reads of a member per join stay constant while the group grows."""
+    """Complaint 21, the herd: the reads of a member per join stay constant while the group grows."""
     topic = make_topic(partitions=12)
     members: list[Member] = []
     reads: list[int] = []
@@ -354,7 +358,7 @@ def test_the_group_leaves_nothing_but_its_offsets(
     make_zk_client: MakeZkClient,
     group: str,
 ) -> None:
-    """Complaint 23: no member, no owner stays behind; and what was committed is the one store that there is (22)."""
+    """Complaint 23: no member and no owner stays behind; the offsets are the only data that stay (22)."""
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, 2, 5)
     member = make_member([topic], group_id=group)

@@ -1,8 +1,9 @@
-"""Groups of processes on a real ZooKeeper under faults: whatever happens, one at a time, no way back, at least once.
+"""Groups of processes on a real ZooKeeper under faults keep their promises: one owner at a time, no offset goes back,
+every record at least once.
 
-Members are killed, stopped for longer than their session and woken up, cut off for less and for more than their
-session, and ZooKeeper is restarted: each once per round, in an order and under a strategy that the seed chooses. The
-checker of the simulator's campaigns reads what the members wrote and what stood in ZooKeeper meanwhile.
+Members are killed, stopped for longer than their session and resumed, cut off for less and for more than their session,
+and ZooKeeper is restarted: each fault once per round, in an order and under a strategy that the seed chooses. The
+checker of the simulator's campaigns reads the members' facts and the state of ZooKeeper during the run.
 """
 
 import json
@@ -41,7 +42,7 @@ STRATEGIES = ("range", "roundrobin", "sticky", "cooperative")
 
 
 class Lab:
-    """A topic, members that come to ZooKeeper through proxies of their own, and what is seen in ZooKeeper."""
+    """A topic, members that reach ZooKeeper through proxies of their own, and the observed state of ZooKeeper."""
 
     def __init__(self, cluster: object, topic: str, strategy: str, client: RegistryClient, folder: Path) -> None:
         self.cluster = cluster
@@ -56,7 +57,7 @@ class Lab:
         self._started = 0
 
     def start_member(self, proxy: TcpProxy, chroot: str, servers: str = "") -> str:
-        """A new process; returns its consumer id. ``servers``: more of them, before the proxy."""
+        """Start a process; returns its consumer id. ``servers``: further servers, before the proxy."""
         self._started += 1
         name = f"m{self._started}"
         journal = str(self.folder / f"{name}.jsonl")
@@ -76,7 +77,7 @@ class Lab:
         self.written += count
 
     def consumed(self) -> bool:
-        """Whether everything is committed. Looking at ZooKeeper adds to what was seen."""
+        """Whether everything is committed. Each look at ZooKeeper adds to the observed state."""
         try:
             stored = run_blocking(OffsetRegistry(self._client, GROUP).fetch(self.partitions))
         except RegistryError:
@@ -86,7 +87,7 @@ class Lab:
         return all(tp in stored and stored[tp].offset == self.written for tp in self.partitions)
 
     def owners(self) -> set[str]:
-        """The consumer ids that own something."""
+        """The consumer ids that own a partition."""
         try:
             owners = run_blocking(OwnerRegistry(self._client, GROUP).owners([self.topic]))
         except RegistryError:
@@ -98,7 +99,7 @@ class Lab:
         wait_for(self.consumed, f"all records delivered and committed under {self.strategy}")
 
     def facts(self) -> list[Fact]:
-        """All, in the order in which they happened; a line that a killed process did not finish is none."""
+        """All facts in the order in which they happened, without the unfinished line of a killed process."""
         facts = list(self.seen)
         for file in self.folder.glob("*.jsonl"):
             for line in file.read_text().splitlines(keepends=True):
@@ -168,7 +169,7 @@ def kill(lab: Lab, member: str, zookeeper: EmbeddedZooKeeper) -> None:
 
 
 def stop_for_longer_than_the_session(lab: Lab, member: str, zookeeper: EmbeddedZooKeeper) -> None:
-    """SIGSTOP, until the others have taken everything over, and SIGCONT."""
+    """Pause the member with SIGSTOP until the others have taken everything over, then resume it."""
     process, _ = lab.members[member]
     wait_for(lambda: member in lab.owners(), f"partitions of {member}")
     lab.produce(BACKLOG)
@@ -187,7 +188,7 @@ def cut_off_for_less(lab: Lab, member: str, zookeeper: EmbeddedZooKeeper) -> Non
 
 
 def cut_off_for_more(lab: Lab, member: str, zookeeper: EmbeddedZooKeeper) -> None:
-    """As a network that drops packets, which both sides have to find out."""
+    """The proxy drops the data like a network that drops packets, so that both sides have to detect the loss."""
     _, proxy = lab.members[member]
     wait_for(lambda: member in lab.owners(), f"partitions of {member}")
     lab.produce(BACKLOG)

@@ -1,4 +1,4 @@
-"""Today's clients with a ``group.id`` that assign partitions themselves find that nothing is stored, and read."""
+"""Clients with a ``group.id`` that assign partitions themselves find no stored offsets, but can still read."""
 
 import confluent_kafka
 import pytest
@@ -15,7 +15,7 @@ LIMIT_S = 60
 
 @pytest.fixture
 def topic(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> str:
-    """One partition with one record."""
+    """A topic of one partition with one record."""
     name = make_topic()
     with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
         producer.send(name, b"value").result()

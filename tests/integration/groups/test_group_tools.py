@@ -52,20 +52,22 @@ def live(cluster: EmbeddedCluster, group: str, make_zk_client: MakeZkClient) -> 
 
 
 def traced(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """What the members' traces tell so far, of one kind of event."""
+    """The events of one kind in the members' traces so far."""
     lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().split("\n")[:-1]]
     return [event for event in map(json.loads, lines) if event["event"] == kind]
 
 
 def finished_members(folder: Path) -> set[str]:
-    """Who has finished a rebalance: killed before its trace says so, a member takes the summary with it."""
+    """The members that have finished a rebalance. A member that is killed before its trace shows this loses the
+    summary.
+    """
     return {event["actor"] for event in traced(folder, "RebalanceFinished")}
 
 
 def test_a_member_resumes_where_the_former_one_stopped(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
 ) -> None:
-    """--max-messages counts exactly what is committed; with a limit of time it ends by itself."""
+    """With --max-messages, exactly the printed records are committed; with --timeout-ms, the command ends by itself."""
     topic = make_topic()
     write(kafka_zk_cluster, topic, 1, 10)
     where = ("--zookeeper", kafka_zk_cluster.zookeeper_connect)
@@ -85,7 +87,7 @@ def test_sigterm_leaves_the_group_at_once(
     consume: Consume,
     tmp_path: Path,
 ) -> None:
-    """Its partitions are free before the session could have timed out, and its offsets are committed."""
+    """Its partitions are free long before its session could expire, and its offsets are committed."""
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, 2, 5)
     members = live(kafka_zk_cluster, group, make_zk_client)
@@ -101,7 +103,9 @@ def test_sigterm_leaves_the_group_at_once(
 def test_watch_tells_joins_and_deaths_with_their_rebalances(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str, consume: Consume, tmp_path: Path
 ) -> None:
-    """A joins, B joins, B is killed: three rebalances; what moved, who was silent, what ZooKeeper was asked."""
+    """A joins, B joins, and B is killed: the output has three rebalances with the moved partitions, the silences, and
+    the requests to ZooKeeper.
+    """
     topic = make_topic(partitions=4)
     where = ("--zookeeper", kafka_zk_cluster.zookeeper_connect)
     with ExitStack() as cleanup:
@@ -136,7 +140,7 @@ def test_watch_tells_joins_and_deaths_with_their_rebalances(
 def test_watch_without_traces_tells_what_can_be_seen_from_outside(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str, consume: Consume, tmp_path: Path
 ) -> None:
-    """Members, owners and their own watches; every step in words."""
+    """It shows members, owners and its own watches, with every step in words."""
     topic = make_topic()
     consume(topic, "a")
     wait_for(lambda: traced(tmp_path, "DeliveryStarted"), "its partition")
@@ -161,6 +165,6 @@ def test_watch_without_traces_tells_what_can_be_seen_from_outside(
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_sentence(arguments: tuple[str, ...], sentence: str, group: str) -> None:
-    """No traceback, and an exit code that is not 0."""
+    """There is no traceback, and the exit code is not 0."""
     done = kafka_zk("consume", "--group", group, *arguments)
     assert done.returncode in (1, 2) and sentence in done.stderr and "Traceback" not in done.stderr, done.stderr

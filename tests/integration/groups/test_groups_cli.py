@@ -1,4 +1,4 @@
-"""``kafka-zk groups`` on a running cluster, with a member that is live and then gone."""
+"""``kafka-zk groups`` on a running cluster, with a live member and without one."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class Commands:
         self._output = output
 
     def __call__(self, *arguments: str | Path, code: int = 0) -> str:
-        """stdout; of a command that fails its one sentence."""
+        """Returns stdout, or stderr of a command that must fail."""
         self._output.readouterr()
         words = ["groups", *map(str, arguments), "--zookeeper", self._zookeeper]
         assert run(words) == code, self._output.readouterr().err
@@ -80,7 +80,7 @@ async def join(client: RegistryClient, group: str, topic: str) -> None:
 def test_a_description_names_offset_lag_and_owner(
     groups: Commands, group: str, kafka_zk_cluster: EmbeddedCluster, make_zk_client: MakeZkClient
 ) -> None:
-    """And the member that owns nothing."""
+    """The table also contains the member that owns nothing."""
     run_blocking(join(make_zk_client(kafka_zk_cluster.zookeeper_connect), group, group))
     lines = groups("describe", "--group", group).splitlines()
     columns = ["GROUP", "TYPE", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "OWNER"]
@@ -107,7 +107,7 @@ def test_a_live_group_is_left_alone(
 
 
 def test_a_dry_run_shows_what_execute_does(groups: Commands, group: str) -> None:
-    """Without either it is a dry run, as with Kafka's tool."""
+    """Without --dry-run and --execute, the command makes a dry run, as Kafka's tool does."""
     for arguments, expected in (
         (("--shift-by", "-1", "--all-topics"), [3]),
         (("--to-offset", "99", "--topic", f"{group}:0"), [10]),
@@ -126,7 +126,7 @@ def test_a_dry_run_shows_what_execute_does(groups: Commands, group: str) -> None
 
 
 def test_export_delete_import(groups: Commands, group: str, tmp_path: Path) -> None:
-    """A dead group goes, and its offsets come back from the file."""
+    """A dead group is deleted, and the file restores its offsets."""
     exported = tmp_path / "offsets"
     groups("export", "--group", group, "--output-file", exported)
     assert {"group": group, "type": "zookeeper", "state": "Empty", "members": 0} in groups.documents("list")

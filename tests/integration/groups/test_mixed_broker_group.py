@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 PARTITIONS = 6
 CHANGES = 6
 ASKED_S = 3
-"""librdkafka may wait for a coordinator that is just being made, and not look again."""
+"""Timeout of a request: librdkafka may wait for a coordinator that does not exist yet, without trying again."""
 Position = tuple[int, int]
 
 
@@ -48,7 +48,7 @@ class Member:
 
 
 class Watch:
-    """Looks at the group's committed offsets all the time: ``went_back`` says which have gone back."""
+    """Polls the group's committed offsets; ``went_back`` lists those that went back."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self.went_back: list[str] = []
@@ -78,7 +78,9 @@ def cluster(make_cluster: MakeCluster) -> Iterator[EmbeddedCluster]:
 
 
 def is_settled(admin: AdminClient, group: str, count: int) -> bool:
-    """True if the group has ``count`` members, which own each partition once. Repeats a request without a response."""
+    """True if the group has ``count`` members that together own each partition once. Repeats a request without a
+    response.
+    """
     try:
         asked = admin.describe_consumer_groups([group], request_timeout=ASKED_S)
         found = asked[group].result(TIMEOUT_S)
@@ -92,7 +94,7 @@ def is_settled(admin: AdminClient, group: str, count: int) -> bool:
 def test_everything_is_read_and_no_offset_goes_back(
     cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path, process_campaign_seed: int
 ) -> None:
-    """After each change each partition has one owner; at the end every record was read at least once."""
+    """After each change, each partition has one owner; at the end, every record was read at least once."""
     rng = random.Random(process_campaign_seed)
     topic, group = make_topic(partitions=PARTITIONS, cluster=cluster), f"mixed-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 3})
@@ -120,7 +122,7 @@ def test_everything_is_read_and_no_offset_goes_back(
                     producer.send(topic, b"%d" % number, partition=partition).result()
                     ends[partition] += 1
             absent = [kind for kind in KINDS if kind not in live]
-            kind = KINDS[0] if number == 0 else rng.choice(KINDS)  # ours leaves or is killed at least once
+            kind = KINDS[0] if number == 0 else rng.choice(KINDS)  # our consumer leaves or is killed at least once
             if absent and (len(live) == 1 or rng.random() < 0.5):
                 join(rng.choice(absent))
             else:

@@ -1,4 +1,5 @@
-"""The programs of docs/tutorials/clients.md work: each runs alone, in an environment with what its first line installs.
+"""Each program of docs/tutorials/clients.md runs alone, in an environment with the packages that its first line
+installs.
 
 The blocks of the Java tools, Go and Node.js are run by tests/peers/test_client_programs.py.
 """
@@ -22,7 +23,7 @@ TIMEOUT_S = 60
 
 
 def run_alone(program: Block, command: list[str | Path], cluster: EmbeddedCluster, path: Path | None) -> str:
-    """Run it where nothing was written before: the topic's name is this test's own."""
+    """Run the program with a topic that no other program has written to."""
     program = program.elsewhere(cluster.bootstrap.partition(",")[0], cluster.zookeeper_connect)
     text = program.text.replace("greetings", f"greetings-{abs(hash(program.text))}")
     done = subprocess.run(

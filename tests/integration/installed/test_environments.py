@@ -1,6 +1,6 @@
 """A cluster starts, stores a record and leaves nothing behind wherever a project runs its tests.
 
-Each row is an environment that public reports named when a broker for tests failed in it.
+Each row is an environment in which, according to a public bug report, a test broker failed.
 """
 
 import os
@@ -35,8 +35,9 @@ if __name__ == "__main__":
 
 
 class Environment(NamedTuple):
-    """``variables``: of the environment; None removes one, and TMP stands for a new folder. ``folder``: the name of the
-    temporary folder. ``before``: Python that runs first. ``call``: how the program uses the cluster."""
+    """``variables``: environment variables to set; None removes one. ``folder``: the name of the temporary folder.
+    ``before``: Python code that runs first. ``call``: Python code that calls ``use``.
+    """
 
     variables: Mapping[str, str | None] = {}
     folder: str = "tmp"
@@ -55,7 +56,7 @@ EVERYTHING = Environment(
     _UMASK,
     _THREAD,
 )
-"""What can go together, in one start."""
+"""All settings that can be combined, in one start."""
 
 ENVIRONMENTS = {
     # folders: KAFKA-4860, testcontainers-java#8637, karapace#161

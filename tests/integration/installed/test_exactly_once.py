@@ -19,7 +19,7 @@ from tests.integration.installed import exactly_once
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 COUNT = 50
-PORTION = 10  # what examples/delivery.py works on at a time
+PORTION = 10  # the number of records per step of examples/delivery.py
 TIMEOUT_S = 120
 
 
@@ -43,7 +43,7 @@ def deliver(mode: str, bootstrap: str, names: tuple[str, str, str], *die: str) -
 def test_a_program_that_dies_at_the_worst_moment(
     kafka_zk_cluster: EmbeddedCluster, names: tuple[str, str, str], mode: str, lost: int, twice: int
 ) -> None:
-    """At most once loses a portion, at least once has it twice, exactly once has everything once."""
+    """At most once loses a portion, at least once writes it twice, and exactly once writes each record once."""
     bootstrap, (source, target, _) = kafka_zk_cluster.bootstrap, names
     with BlockingProducer(bootstrap_servers=bootstrap) as producer:
         for number in range(COUNT):
@@ -60,7 +60,7 @@ def test_a_program_that_dies_at_the_worst_moment(
 def test_exactly_once_under_kills(
     kafka_zk_cluster: EmbeddedCluster, names: tuple[str, str, str], tmp_path: Path, example: str
 ) -> None:
-    """Two members, killed in the middle; one sleeps until it is taken for dead, and wakes up."""
+    """Two members are killed while they work; one is paused until the other considers it dead, and resumes."""
     bootstrap, (source, target, group) = kafka_zk_cluster.bootstrap, names
     command_of = exactly_once.command_of(example, bootstrap, kafka_zk_cluster.zookeeper_connect, source, target, group)
     exactly_once.run_under_kills(

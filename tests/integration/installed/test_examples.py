@@ -1,4 +1,4 @@
-"""Every example runs, in an environment with what examples/README.md says they need."""
+"""Every example runs, in an environment with the packages that examples/README.md names."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ RunExample = Callable[..., str]
 
 @pytest.fixture
 def run_example(make_environment: MakeEnvironment) -> RunExample:
-    """``run_example(name, *arguments)`` runs it to its end and returns what it printed."""
+    """``run_example(name, *arguments)`` runs the example to its end and returns its output."""
     path = make_environment(NEEDED)
 
     def run(name: str, *arguments: str) -> str:
@@ -52,7 +52,7 @@ def test_every_example_is_in_the_list_and_tested() -> None:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_an_example_is_short(path: Path) -> None:
-    """A reader starts from it."""
+    """Readers use it as a starting point."""
     assert len(path.read_text().splitlines()) <= MOST_LINES
 
 
@@ -71,7 +71,7 @@ def test_twisted_producer(run_example: RunExample, kafka_zk_cluster: EmbeddedClu
 def test_delivery_semantics(
     name: str, run_example: RunExample, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic
 ) -> None:
-    """Each record is worked on once here, also over two runs: the second one goes on where the first one stopped."""
+    """Here, each record is processed once over two runs: the second run continues where the first one stopped."""
     topic = make_topic(partitions=2)
     seen: list[str] = []
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_watch_brokers_sees_a_broker_leave_and_come_back(
 
 
 def test_avro_with_a_schema_registry(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
-    """In the tests' own environment, which has Confluent's client."""
+    """The example runs in the tests' own environment, which has Confluent's client."""
     with schema_registry() as registry:
         where = (kafka_zk_cluster.bootstrap, registry.url, make_topic())
         program = [sys.executable, str(EXAMPLES / "schema_registry.py"), *where]

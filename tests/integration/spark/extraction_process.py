@@ -3,7 +3,7 @@
     python -m tests.integration.spark.extraction_process \\
         '{"step": "COMMIT", "phase": "end", "victim": "driver"}' ARGUMENTS
 
-``{}`` kills nobody. ARGUMENTS are those of ``kafka-zk extract``. Its sessions are those of the test ZooKeepers, short.
+``{}`` kills no process. ARGUMENTS are those of ``kafka-zk extract``. ZooKeeper sessions are as short as in other tests.
 """
 
 import json
@@ -30,15 +30,16 @@ from tests.integration.processes import wait_for
 from tests.integration.spark.shared_java import attach, is_shared
 
 DRIVER, JAVA, WORKER, EXECUTOR = "driver", "java", "worker", "executor"
-"""The Python of the driver, its Java, a Python that reads, the Java of an executor of a cluster."""
+"""The driver's Python, the driver's Java, a Python that reads records, and the Java of a cluster's executor."""
 MIDDLE = "middle"
-"""A phase beside the protocol's own: of STAGE, a task has handed over a part of its records; of PUBLISH into an object
-store, the first file is in its place."""
+"""A phase in addition to the protocol's. In STAGE, a task has passed some of its records to Spark; in PUBLISH into an
+object store, the first file is in its final place.
+"""
 _ROWS = 2
 
 
 class Kill(NamedTuple):
-    """Who dies, and where; done once, which the file ``once`` remembers."""
+    """The process to kill, and the point. The file ``once`` exists after the kill, so that it is not repeated."""
 
     step: str
     phase: str
@@ -46,7 +47,7 @@ class Kill(NamedTuple):
     once: str
 
     def claim(self) -> bool:
-        """Whether it has still to be done; of several who ask one does it."""
+        """True for the first caller, which then kills."""
         try:
             os.close(os.open(self.once, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
@@ -55,7 +56,7 @@ class Kill(NamedTuple):
 
 
 def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
-    """The data source whose first task dies, or kills, when two of its records are with Spark."""
+    """A data source whose first task kills itself, or another process, after two of its records."""
 
     class Reader(RangeReader):
         def read(self, partition: Any) -> Iterator[Any]:
@@ -69,18 +70,18 @@ def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
 
 
 def killing_read(kill: Kill, pids: dict[str, int], partition: Any) -> Iterator[Any]:
-    """Like ``read_range``, but dies, or kills, after two records; once."""
+    """Like ``read_range``, but kills the victim after two records, once."""
     parts = _parts(read_range(partition))
     yield next(parts)
     if kill.claim():
         _kill(_seen_from_worker(kill.victim, pids))
-        if kill.victim != DRIVER or JAVA in pids:  # else its Java lives, and so does its job
+        if kill.victim != DRIVER or JAVA in pids:  # otherwise, the driver's Java and its job continue
             threading.Event().wait()  # a surviving process must not continue; Spark ends it with its executor
     yield from parts
 
 
 def kill_while_reading(session: Any, kill: Kill, pids: dict[str, int]) -> None:
-    """Whichever writer runs: Spark's reads from the data source, the executors' read the ranges."""
+    """Cover both writers: Spark's reads from the data source, and that of the executors reads the ranges."""
     session.dataSource.register(killing_source(kill, pids))
     parquet_job.read_range = partial(killing_read, kill, pids)  # type: ignore[attr-defined]
 
@@ -92,7 +93,7 @@ def _parts(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _seen_from_worker(victim: str, pids: dict[str, int]) -> int:
-    """A Python worker's parent is a daemon, whose parent is the executor's Java."""
+    """The pid of the victim. A Python worker's parent is a daemon, whose parent is the executor's Java."""
     own = os.getpid()
     return {WORKER: own, EXECUTOR: _parent(os.getppid()), **pids}[victim]
 
@@ -106,7 +107,7 @@ def _kill(pid: int) -> None:
 
 
 def kill_between_files(kill: Kill, pids: dict[str, int]) -> None:
-    """The publication into an object store ends after its first file."""
+    """Kill the victim when the publication into an object store has copied its first file."""
     original = RangeFolders._copy_file
 
     def copy_file(self: RangeFolders, source: str, target: str, size: int) -> None:
@@ -118,7 +119,7 @@ def kill_between_files(kill: Kill, pids: dict[str, int]) -> None:
 
 
 def _processes(*words: str) -> list[int]:
-    """Processes whose command line has all the words as arguments."""
+    """The ids of processes whose command lines contain all these arguments."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -131,12 +132,12 @@ def _processes(*words: str) -> list[int]:
 
 
 def executors(application_id: str) -> list[int]:
-    """The executors' Javas of an application on a standalone cluster of this machine."""
+    """The Java processes of an application's executors on a standalone cluster on this machine."""
     return _processes("--app-id", application_id)
 
 
 def driver_processes() -> dict[str, int]:
-    """A Java that is shared is nobody's."""
+    """The ids of the driver's processes, by victim. A shared Java belongs to no driver."""
     if is_shared():
         return {DRIVER: os.getpid()}
     submitted = [pid for pid in _processes("org.apache.spark.deploy.SparkSubmit") if _parent(pid) == os.getpid()]

@@ -1,4 +1,4 @@
-"""An extraction on a real ZooKeeper, with records and files in memory, that dies wherever the test wants."""
+"""An extraction on a real ZooKeeper, with records and files in memory, which a test can kill at any point."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,11 +26,11 @@ Point = tuple[Step, Phase]
 
 
 class Killed(BaseException):
-    """The process ended here: nothing after it is done, no clean-up either."""
+    """The process was killed at this point, so nothing after it happens, not even clean-up."""
 
 
 class Log:
-    """Brokers: the end of each partition. The timestamp of a record is its offset."""
+    """Stands for brokers: the end offset of each partition. The timestamp of a record is its offset."""
 
     bootstrap_servers = "h:1"
 
@@ -58,7 +58,7 @@ class Log:
 
 
 class Disk:
-    """The target: a folder, names to records, staging folders among them; and a table, plans to records or a fence."""
+    """The target. ``folders``: name -> records, also of staging folders. ``table``: plan -> records; None: fenced."""
 
     cores = 2
 
@@ -119,7 +119,7 @@ class Disk:
 
 
 class World:
-    """One group, one topic, one target; runs that end well, or are killed."""
+    """One group, one topic and one target for complete and killed runs."""
 
     def __init__(self, make_zk_client: MakeZkClient, format: str = "parquet") -> None:
         self.format = format
@@ -136,7 +136,7 @@ class World:
     def run(
         self, observe: Callable[[Step, Phase], None] = lambda *_: None, note: Note = lambda _: None, **options: Any
     ) -> Report:
-        """Raises what the run raises. Its session ends with it, as that of a killed process does after a while."""
+        """Run once. Raises the run's errors. The session ends with the run; that of a killed process ends later."""
         client = self.new_client()
         asked = {"format": self.format, **options}
         extraction = Extraction(zookeeper="z", group=self.group, topics=("t",), target="/lake", **asked)
@@ -146,7 +146,7 @@ class World:
             client.close()
 
     def killed_at(self, point: Point, **options: Any) -> None:
-        """A run that ends at ``point``. What it would do after that is not done: each later point is death again."""
+        """Kill a run at ``point``. Each later point kills it again, so that its clean-up has no effect."""
         dead = False
 
         def observe(step: Step, phase: Phase) -> None:
@@ -163,7 +163,7 @@ class World:
         return {tp: each.offset for tp, each in stored.items()}
 
     def check(self, *, complete: bool = True) -> None:
-        """Each record exactly once, and as far as the registry says."""
+        """Check that the target has each record once, up to the committed offsets."""
         offsets = self.offsets()
         assert self.disk.records() == [(tp, offset) for tp in (T0, T1) for offset in range(max(0, offsets.get(tp, 0)))]
         if complete:

@@ -1,4 +1,4 @@
-"""Real runs of the extraction, killed and recovered, and the check that each record is there exactly once."""
+"""Real runs of the extraction that are killed and recovered, and a check that the target has each record once."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ TIMEOUT_S = 600
 RUNS = 5
 """Number of consecutive runs that may lose ZooKeeper."""
 ONE_ATTEMPT, THREE_ATTEMPTS = "local[1]", "local[1,3]"
-"""Masters by how often Spark tries a task."""
+"""Spark masters with one and with three attempts per task."""
 ZOOKEEPER_LOST = "Error: the connection to ZooKeeper broke"
 WORKER_DIED = "Error: the Spark job failed: Python worker exited unexpectedly (crashed); run it again, it continues"
 JAVA_DIED = "Error: the Java process of Spark's driver has ended (killed, or out of memory); run it again, it continues"
@@ -53,16 +53,16 @@ KILL_POINTS = (*(Point(step, phase.value) for step, phase in POINTS), READING)
 
 
 def java_needed_until(last: Point) -> frozenset[Point]:
-    """The points before this one: a run whose Java has died there cannot end well."""
+    """The points before this one, at which the death of the driver's Java makes a run fail."""
     return frozenset({*KILL_POINTS[: KILL_POINTS.index(last)], READING, Point(Step.PUBLISH, MIDDLE)})
 
 
 class KilledExtraction:
-    """One topic, one group, one target folder. ``master`` is Spark's, ``conf`` what it needs besides."""
+    """One topic, one group and one target folder. ``master``, ``conf``: Spark's master and further properties."""
 
     format = "json"
     environ: Mapping[str, str] = {}
-    """Of the processes, beside this one's."""
+    """Environment variables of the runs, in addition to those of this process."""
     java_is_needed = java_needed_until(Point(Step.PUBLISH, Phase.END.value))
 
     def __init__(
@@ -81,7 +81,7 @@ class KilledExtraction:
 
     @contextmanager
     def java_is_shared(self) -> Iterator[None]:
-        """In the block drivers do not bring a Java of their own, so only they can be killed, and executors."""
+        """In the block, drivers share a Java, so that only drivers and executors can be killed."""
         before = self.environ
         with SharedJava(self._master, self._conf, before) as java:
             self.environ = {**before, **java.environ}
@@ -98,7 +98,7 @@ class KilledExtraction:
         self._written += count
 
     def start(self, kill: Kill | None = None, *more: str) -> "subprocess.Popen[str]":
-        """Its pipes are closed only when every process that it has started on this machine has ended."""
+        """Start a run. Its pipes are closed when all processes that it started on this machine have ended."""
         arguments = [
             "--zookeeper", self._cluster.zookeeper_connect, "--group", f"group-{self._topic}", "--topic", self._topic,
             "--to", self._target, "--format", self.format, "--decode", "string", "--json", "--master", self._master,
@@ -110,9 +110,9 @@ class KilledExtraction:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 
     def run(self, kill: Kill | None = None, *more: str) -> "subprocess.CompletedProcess[str]":
-        """A run to its end, whichever that is, and that of all its processes.
+        """Run until the run and all its processes have ended, successfully or not.
 
-        The test ZooKeepers' short sessions may end on a machine that is busier still; such a run is repeated.
+        A run that loses its ZooKeeper session, which is short in tests, on a busy machine is repeated.
         """
         for _ in range(RUNS):
             done = ended(self.start(kill, *more))
@@ -121,7 +121,7 @@ class KilledExtraction:
         raise AssertionError(f"{RUNS} runs in a row have lost ZooKeeper, the last so: {done.stderr[-4000:]}")
 
     def kill(self, point: Point, victim: str) -> None:
-        """A run that loses a process at a point; there must be something to extract."""
+        """Run, and kill a process of the run at a point. There must be records to extract."""
         once = self._folder / f"killed-{next(self._kills)}"
         done = self.run(Kill(point.step.name, point.phase, victim, str(once)))
         assert once.exists(), f"the run did not come to {point}: {done.stderr[-4000:]}"
@@ -138,16 +138,16 @@ class KilledExtraction:
             assert done.returncode == 0, done.stderr[-4000:]
 
     def recover(self) -> list[str]:
-        """Runs until nothing is left; returns how each recovered."""
+        """Run until no records are left; returns what each run recovered."""
         told = []
-        for _ in range(2):  # one may only repeat what was begun
+        for _ in range(2):  # the first one may only finish a range
             done = self.run()
             assert done.returncode == 0, done.stderr[-4000:]
             told.append(json.loads(done.stdout.splitlines()[-1])["recovered"])
         return told
 
     def check(self) -> None:
-        """Target, registry and what was written agree."""
+        """Check that the target and the committed offsets match the written records."""
         assert self.records() == self._expected
         assert sum(self.stored().values()) == self._written
 
@@ -159,11 +159,11 @@ class KilledExtraction:
         return {tp: each.offset for tp, each in stored.items()}
 
     def records(self) -> list[tuple[int, int, str]]:
-        """What the target has: (partition, offset, value), in order."""
+        """The target's records in order: (partition, offset, value)."""
         return sorted(self._records())
 
     def check_nothing_twice(self) -> None:
-        """What holds at any moment."""
+        """Check what must hold at any moment: no record is in the target twice."""
         found = list(self._records())
         assert len(set(found)) == len(found) and set(found) <= set(self._expected)
 
@@ -188,7 +188,7 @@ class IntoParquet(KilledExtraction):
 
 
 class Deck:
-    """Every point in an order of chance, then again in another."""
+    """Draws every point in a random order, then again in another order."""
 
     def __init__(self, points: Sequence[Point], chance: random.Random) -> None:
         self._points = points

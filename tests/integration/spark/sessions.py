@@ -1,4 +1,4 @@
-"""Spark for the tests: one small session a process, on 127.0.0.1, and programs that run in a Spark of their own."""
+"""Spark for the tests: one small session per process, on 127.0.0.1, and settings for programs with their own Spark."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""A Java that lives for seconds and shares its processors gains nothing by optimizing or by collecting in parallel."""
+"""Options for a Java that runs for seconds: optimization and parallel garbage collection do not pay."""
 LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": QUICK_JAVA, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
 SMALL = {
     "spark.sql.shuffle.partitions": "2",
@@ -23,8 +23,9 @@ _SHARED: list[Any] = []
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A session of local[2] with the source registered. Modules import this, and share the session: a start of Spark
-    takes seconds. It ends with the tests of the process, or by ``stop_shared``."""
+    """A session of local[2] with the source registered. Modules import and share it, because Spark takes seconds to
+    start. It ends after the process's tests, or with ``stop_shared``.
+    """
     from kafka_zk.spark_jobs.session import spark_session
 
     os.environ.update(LOCAL)
@@ -36,7 +37,7 @@ def spark() -> Iterator[Any]:
 
 
 def stop_shared() -> None:
-    """For modules that start a session of another kind: a process has one."""
+    """Stop the shared session, for modules that need a different session, because a process has only one."""
     from kafka_zk.spark_jobs.session import stop
 
     while _SHARED:
@@ -44,7 +45,7 @@ def stop_shared() -> None:
 
 
 def end_java() -> None:
-    """End the Java that this process's earlier sessions ran in: ``spark.jars`` reach the driver of a new one only."""
+    """End the Java of this process's earlier sessions, because ``spark.jars`` affects only the driver of a new Java."""
     from pyspark import SparkContext
 
     stop_shared()

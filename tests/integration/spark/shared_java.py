@@ -1,10 +1,10 @@
-"""A Java of Spark's that outlives its drivers: each driver is a Python of its own, which can be killed alone.
+"""A Java for Spark that outlives its drivers: each driver is a Python process, which can be killed alone.
 
-A round of kills costs seconds less when no Java has to start, and what a dead driver has begun in this one goes on.
+A round of kills takes seconds less if no Java has to start. Jobs of a dead driver continue in the shared Java.
 
     python -m tests.integration.spark.shared_java local[1] '{"spark.jars": "..."}'
 
-starts a session, prints the variables by which drivers find it, and ends with its stdin.
+starts a session, prints the environment variables for drivers, and exits at the end of its stdin.
 """
 
 import json
@@ -20,12 +20,12 @@ from tests.integration.processes import ENVIRON
 from tests.integration.spark.sessions import LOCAL, SMALL
 
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
-"""Where PySpark finds a Java that runs."""
+"""The environment variables in which PySpark finds a running Java."""
 _STOP_S = 60
 
 
 class SharedJava:
-    """A context manager; ``environ`` is for drivers once it has been entered, and can choose a PySpark before."""
+    """A context manager. The attribute ``environ``, set on entry, is for drivers; the argument can choose a PySpark."""
 
     def __init__(self, master: str, conf: Mapping[str, str], environ: Mapping[str, str]) -> None:
         self._command = [sys.executable, "-m", __name__, master, json.dumps({**SMALL, **conf})]
@@ -65,7 +65,7 @@ def is_shared() -> bool:
 
 
 def attach() -> None:
-    """Make a new session of the shared Java that which this process gets; its end leaves the Java alone."""
+    """Give this process a new session of the shared Java. Stopping the session does not stop the Java."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession

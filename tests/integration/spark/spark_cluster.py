@@ -1,6 +1,6 @@
 """A standalone Spark cluster from the pyspark package: a master and two workers of one core each, on free ports.
 
-The workers may be on other machines, and of another PySpark.
+The workers may be on other machines, and the daemons may be those of another Spark.
 """
 
 import os
@@ -22,7 +22,7 @@ from tests.integration.spark.sessions import LOCAL, QUICK_JAVA
 WORKERS = 2
 START_TIMEOUT_S = 300
 SMALL_EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": QUICK_JAVA}
-"""What a session on this cluster needs beside ``spark.SMALL``."""
+"""Properties for a session on this cluster, in addition to ``sessions.SMALL``."""
 _SMALL_DAEMONS = {
     "SPARK_DAEMON_MEMORY": "256m",
     "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} -Dspark.master.rest.enabled=false",
@@ -31,7 +31,7 @@ _DEPLOY = "org.apache.spark.deploy"
 
 
 class Place(NamedTuple):
-    """Where a daemon runs: its address, and what stands before its command."""
+    """Where a daemon runs: its address, and the words before its command."""
 
     host: str = LOCALHOST
     before: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ HERE = Place()
 
 
 class StandaloneCluster:
-    """A context manager; ``master`` is its address once it has been entered. ``environ`` can choose a SPARK_HOME."""
+    """A context manager. ``master``: its address, set on entry. ``environ`` can choose a SPARK_HOME."""
 
     def __init__(
         self, folder: Path, host: str = LOCALHOST, workers: Sequence[Place] = (HERE,) * WORKERS,
@@ -86,7 +86,7 @@ class StandaloneCluster:
 
 
 def _said(process: ChildProcess, pattern: str) -> str:
-    """Wait for a line of the log, and return what the pattern's group has found."""
+    """Wait until the log matches the pattern, and return the match of its group."""
     process.wait_until(lambda: re.search(pattern, process.output()) is not None, START_TIMEOUT_S, f"say {pattern}")
     found = re.search(pattern, process.output())
     assert found is not None
@@ -95,7 +95,7 @@ def _said(process: ChildProcess, pattern: str) -> str:
 
 @pytest.fixture(scope="module")
 def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """It ends with the module, so that its three JVMs do not stay."""
+    """A cluster for one module, so that its three JVMs end with the module."""
     os.environ.update(LOCAL)
     with StandaloneCluster(tmp_path_factory.mktemp("spark")) as cluster:
         yield cluster

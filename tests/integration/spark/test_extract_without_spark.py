@@ -1,4 +1,4 @@
-"""``kafka-zk extract`` where Spark is not needed: nothing new, a plan, and what is waited for before it starts."""
+"""``kafka-zk extract`` where Spark is not needed: without new records, for a plan, and in waits before its start."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ EMPTY_RUN_S = 10
 
 @pytest.fixture
 def no_java(tmp_path: Path) -> Mapping[str, str]:
-    """An environment whose Java tells its version and nothing else: a run that needs Spark fails."""
+    """An environment whose Java only reports its version, so that a run that needs Spark fails."""
     java = tmp_path / "java-home" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text('#!/bin/sh\ncase "$*" in *-version) echo \'openjdk version "21.0.1"\' >&2 ;; *) exit 1 ;; esac\n')
@@ -44,7 +44,7 @@ def extract(
 def test_nothing_new_needs_no_java_and_its_time_is_told(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, no_java: Mapping[str, str]
 ) -> None:
-    """First an empty topic, then one whose records the group has."""
+    """The topic is first empty, and then has only records that the group has already extracted."""
     topic = make_topic(partitions=2)
     for _ in range(2):
         started_s = time.monotonic()
@@ -64,7 +64,7 @@ def test_nothing_new_needs_no_java_and_its_time_is_told(
 def test_the_status_needs_none_either(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, no_java: Mapping[str, str]
 ) -> None:
-    """The group has one of two records."""
+    """The group has extracted one of two records."""
     topic = make_topic(partitions=2)
     with BlockingProducer(None, bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
         for _ in range(2):

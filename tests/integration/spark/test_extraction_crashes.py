@@ -18,7 +18,7 @@ EXTRACTED, GROUP_IS_BUSY = 0, 3
 def test_driver_java_and_worker_are_killed_one_run_after_the_other(
     kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, process_campaign_seed: int
 ) -> None:
-    """The driver anywhere, then its Java in the middle of reading; a worker that dies there is replaced by Spark."""
+    """The driver is killed at a random point, then its Java while it reads. Spark replaces a worker that dies there."""
     rng = random.Random(process_campaign_seed)
     topic = f"crashes-{process_campaign_seed}"
     extraction = KilledExtraction(kafka_zk_cluster, tmp_path, topic, THREE_ATTEMPTS)

@@ -1,4 +1,5 @@
-"""Exactly once, on a real ZooKeeper: runs killed at every point that the protocol lists, rivals, foreign commits.
+"""Exactly once on a real ZooKeeper: runs are killed at every point of the protocol, run concurrently, and meet commits
+of other clients.
 
 Brokers and Spark are replaced by a log and a disk in memory, so that every point can be tried many times;
 tests/soak/test_extraction_kill.py kills real ones.
@@ -56,7 +57,7 @@ def test_killed_three_times_at_any_point_nothing_is_lost_and_nothing_twice(world
     for _ in range(3):
         world.killed_at(point)
         world.log.ends[T0] += 7
-    world.run()  # repeats the range that was begun, if one was
+    world.run()  # repeats the range that was begun, if any
     world.run()
     world.check()
     assert not [name for name in world.disk.folders if name.startswith("_")], "no staging folder is left"
@@ -84,14 +85,14 @@ def test_a_backfill_that_is_killed_anywhere_is_complete_once_and_leaves_the_grou
 def test_a_backfill_keeps_its_target(world: World) -> None:
     backfill: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
     world.killed_at((Step.STAGE, Phase.BEGIN), format=DELTA, **backfill)
-    world.run(max_records=4, **backfill)  # nothing was visible yet
+    world.run(max_records=4, **backfill)  # allowed: the first target has nothing yet
     with pytest.raises(WronglyAsked, match=r"^this backfill was begun into file:/lake \(parquet\): repeat"):
         world.run(format=DELTA, **backfill)
     assert world.run(**backfill).records == 16
 
 
 def test_a_backfill_that_its_target_refuses_may_have_another(world: World) -> None:
-    """It is refused before its plan is written, so it has not begun."""
+    """The target refuses the backfill before its plan is written, so the backfill has not begun."""
     backfill: dict[str, Any] = {"from_ms": 5, "until_ms": 15}
 
     def refuse(_: Manifest) -> None:
@@ -180,7 +181,7 @@ def test_what_was_committed_is_published_whatever_is_asked_for_now(world: World)
 
 
 def test_any_sequence_of_deaths_appends_and_foreign_commits(world: World, campaign_seed: int) -> None:
-    """After whatever happened, target and registry agree; a foreign commit only skips or repeats what it says."""
+    """At the end, the target contains each record once, up to the committed offsets."""
     rnd = random.Random(campaign_seed)
     for _ in range(6):
         world.log.ends[rnd.choice((T0, T1))] += rnd.randrange(4)
@@ -214,7 +215,7 @@ def _killing(point: Point, reached: list[Point]) -> Callable[[Step, Phase], None
 
 
 def test_a_foreign_commit_while_records_are_written_publishes_nothing(world: World) -> None:
-    """As a Scala consumer commits: without a version."""
+    """The other client commits like a Scala consumer, without a version."""
     world.disk.while_staging = lambda: run_blocking(OffsetRegistry(world.client, world.group).store({T1: 4}))
     with pytest.raises(ForeignCommit, match=f"/consumers/{world.group}/offsets/t/1 meanwhile; nothing was published"):
         world.run()
@@ -228,7 +229,7 @@ def test_a_foreign_commit_while_records_are_written_publishes_nothing(world: Wor
 @pytest.mark.parametrize("point", [(Step.CLAIM, Phase.END), (Step.PLAN, Phase.END), (Step.COMMIT, Phase.BEGIN)],
                          ids=lambda point: f"{point[0].name}-{point[1].value}")  # fmt: skip
 def test_a_paused_run_that_lost_its_session_is_overtaken_and_publishes_nothing(world: World, point: Point) -> None:
-    """It wakes up after its ephemerals went and another run has claimed, extracted and published."""
+    """The run resumes after its ephemeral znodes were deleted and another run has claimed, extracted and published."""
 
     def overtaken(step: Step, phase: Phase) -> None:
         if (step, phase) == point:
@@ -304,7 +305,7 @@ def test_a_partition_that_somebody_owns_stops_the_run(world: World) -> None:
 
 
 def test_of_two_runs_at_once_one_waits_for_the_other(world: World) -> None:
-    """The second starts at every point of the first, which holds the group: it is refused, then nothing is new."""
+    """The second run starts at several points of the first, which holds the group, and is refused."""
     refused: list[Point] = []
 
     def rival(step: Step, phase: Phase) -> None:
@@ -327,7 +328,7 @@ def test_of_two_runs_at_once_one_waits_for_the_other(world: World) -> None:
 
 
 def test_it_goes_on_where_a_scala_consumer_stopped(world: World) -> None:
-    """The old consumer leaves plain decimal text."""
+    """The old consumer stores offsets as decimal text."""
     run_blocking(create_with_parents(world.client, Create(consumers.offset_path(world.group, *T0), b"12")))
     report = world.run()
     assert [(each.from_offset, each.until_offset) for each in report.partitions] == [(12, 30), (0, 20)]
@@ -335,7 +336,7 @@ def test_it_goes_on_where_a_scala_consumer_stopped(world: World) -> None:
 
 
 def test_a_topic_that_was_made_again_is_not_read_from_the_old_offset(world: World) -> None:
-    """Its log has outgrown it. What the run missed of the old topic is gone, so it asks before it goes on."""
+    """The new log reaches beyond the old offset. Old records may be lost, so the run fails unless that is allowed."""
     topic = topic_path("t")
     run_blocking(create_with_parents(world.client, Create(topic, b'{"version":1,"partitions":{"0":[0],"1":[0]}}')))
     world.run()
@@ -384,7 +385,7 @@ def test_values_that_cannot_be_decoded_publish_nothing_until_that_is_allowed(wor
 
 
 def test_an_attempt_for_another_target_is_forgotten_once(world: World) -> None:
-    """What the manifest says then leaves the next run nothing to do about it."""
+    """The manifest shows then that the attempt is finished, so the next run ignores it."""
     world.killed_at((Step.STAGE, Phase.END))
     extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/other", max_records=1)
     world.log.ends = {T0: 0, T1: 0}

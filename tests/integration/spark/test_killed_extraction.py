@@ -10,7 +10,7 @@ from tests.integration.spark.killed_extraction import RUNS, ZOOKEEPER_LOST, Kill
 
 
 class Runs(KilledExtraction):
-    """Runs that say the texts in turn, the last again and again, and end with exit code 1."""
+    """Runs that print the next text each, the last one repeatedly, and end with exit code 1."""
 
     def __init__(self, *texts: str) -> None:
         self._texts = texts

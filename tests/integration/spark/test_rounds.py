@@ -1,4 +1,4 @@
-"""Extractions one after the other: what an idle round costs, what a small one takes, how SIGTERM ends them."""
+"""Repeated extractions: the cost of an idle round, the time of a small one, and their end by SIGTERM."""
 
 import os
 import signal
@@ -74,7 +74,7 @@ def outcomes(world: World) -> list[tuple[int, int]]:
 def test_rounds_go_on_where_the_last_one_was(
     spark: Any, world: World, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:
-    """What is written meanwhile is extracted once; an idle round only reads; brokers that are away are waited for."""
+    """New records are extracted once; an idle round only reads; a round waits for unreachable brokers."""
     asked: Counter[str] = Counter()
     request, run = BrokerConnection.request, job.run
 

@@ -30,7 +30,7 @@ spark.stop()
 
 
 def everything_but_java(folder: Path) -> Path:
-    """A folder for PATH: what is on ours, without ``java``."""
+    """A folder for PATH with all programs of this process's PATH except ``java``."""
     folder.mkdir()
     for each in os.environ["PATH"].split(os.pathsep):
         for tool in Path(each).glob("*"):

@@ -1,4 +1,4 @@
-"""Writes of DataFrames to topics with a real Spark: columns, streams, what is visible when a job or a commit fails."""
+"""Writes of DataFrames to topics with a real Spark: columns, streams, and which records are visible after failures."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ HEADERS = "headers array<struct<key:string,value:binary>>"
 
 
 def read(cluster: EmbeddedCluster, topic: str, isolation: str = "read_committed") -> list[Any]:
-    """What a consumer sees of both partitions."""
+    """The records of both partitions that a consumer sees."""
     with BlockingReader(bootstrap_servers=cluster.bootstrap, isolation_level=isolation) as reader:
         tps = [TopicPartition(topic, number) for number in range(2)]
         reader.assign(dict.fromkeys(tps, 0))
@@ -36,7 +36,7 @@ def ends(cluster: EmbeddedCluster, topic: str, isolation: str) -> dict[TopicPart
 
 
 def transactional_ids(cluster: EmbeddedCluster, prefix: str) -> set[bytes]:
-    """Those that the coordinators have ever known."""
+    """All ids with this prefix in the coordinators' log."""
     topic = "__transaction_state"
     with BlockingReader(bootstrap_servers=cluster.bootstrap) as reader:
         tps = [TopicPartition(topic, number) for number in range(len(reader.partitions_for(topic).partitions))]
@@ -87,7 +87,7 @@ def test_the_columns_of_sparks_sink(
 def test_any_mode_but_append_is_refused(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, mode: str | None, told: str  # noqa: F811
 ) -> None:
-    """Whether it is given before the format or after it; the second is what Spark says of every source in Python."""
+    """This holds whether the mode comes before or after the format; in the second case the error is Spark's own."""
     topic = make_topic(partitions=2)
     frame = spark.createDataFrame([("x",)], "value string")
     for writer in (frame.write.mode(mode).format("kafka_zk"), frame.write.format("kafka_zk").mode(mode)):
@@ -120,7 +120,7 @@ def test_a_stream(
 def test_in_a_transaction_nothing_is_visible_of_a_job_that_fails(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic  # noqa: F811
 ) -> None:
-    """A task has written most of its records when one of them cannot be."""
+    """A task has written most of its records when one of them is invalid."""
     topic = make_topic(partitions=2)
     options = {"kafka.bootstrap.servers": kafka_zk_cluster.bootstrap, "transactionalIdPrefix": topic}
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
@@ -140,7 +140,7 @@ def test_in_a_transaction_nothing_is_visible_of_a_job_that_fails(
 
 
 class Batch:
-    """A record batch of one column, as far as a writer looks at it."""
+    """A record batch of one column, with the interface that a writer uses."""
 
     def __init__(self, *values: str) -> None:
         import pyarrow
@@ -180,14 +180,16 @@ def written(writer: TopicWriter, task: int, *values: str) -> Written:
 def test_a_commit_that_fails_in_the_middle_leaves_what_it_committed(
     writer: TopicWriter, kafka_zk_cluster: EmbeddedCluster
 ) -> None:
-    """Each task is whole or not there; the job may be there in part: no commit spans transactions."""
+    """A task's records are visible together or not at all. A job may be visible in part, because a commit cannot span
+    transactions.
+    """
     topic = writer._options.topic
     assert topic is not None
     messages = [written(writer, 0, "a", "b"), written(writer, 1, "c"), written(writer, 2, "d")]
     again = written(writer, 1, "c2")
     assert values(kafka_zk_cluster, topic) == [], "nothing before the commit"
     with pytest.raises(WriteFailed, match=r"committing the transaction of .*-1"):
-        writer.commit(messages)  # the message of an attempt that another one has fenced
+        writer.commit(messages)  # the second message is of a fenced attempt
     assert values(kafka_zk_cluster, topic) in ([], [b"a", b"b"])
     writer.commit([messages[0], again])
     writer.abort([messages[2], None])
@@ -197,10 +199,10 @@ def test_a_commit_that_fails_in_the_middle_leaves_what_it_committed(
 
 
 def test_a_task_that_fails_aborts_what_it_wrote(writer: TopicWriter, kafka_zk_cluster: EmbeddedCluster) -> None:
-    """Readers need not wait until the transaction has lasted too long."""
+    """Readers do not have to wait for the transaction's timeout."""
 
     def batches() -> Iterator[Any]:
-        for value in "abc":  # it waits for the one before the last
+        for value in "abc":  # the writer waits for the one before the last
             yield from Batch(value)
         raise ValueError("a bad row")
 
@@ -210,7 +212,7 @@ def test_a_task_that_fails_aborts_what_it_wrote(writer: TopicWriter, kafka_zk_cl
     with pytest.raises(ValueError, match="a bad row"):
         writer.write(batches())
 
-    def is_over() -> bool:  # the coordinator writes its markers after it has answered
+    def is_over() -> bool:  # the coordinator writes the markers after its response
         return ends(kafka_zk_cluster, topic, "read_committed") == ends(kafka_zk_cluster, topic, "read_uncommitted")
 
     wait_for(is_over, "the markers of the aborted transaction", 30)

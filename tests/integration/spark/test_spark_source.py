@@ -139,13 +139,13 @@ class Stream:
         return writer.option("checkpointLocation", str(self._folder / "checkpoint")).trigger(**trigger).start()
 
     def run(self) -> list[int]:
-        """All that is available; returns how many rows each batch had."""
+        """Process all available records; returns the number of rows in each batch."""
         query = self.start(availableNow=True)
         assert query.awaitTermination(STREAM_TIMEOUT_S)
         return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
     def rows_and_offsets(self) -> tuple[int, int]:
-        """How many rows there are, and how many different offsets."""
+        """The number of rows, and of different offsets."""
         out = self._spark.read.parquet(str(self._folder / "out"))
         return out.count(), out.select("partition", "offset").distinct().count()
 
@@ -163,7 +163,7 @@ class Stream:
 def test_a_stream_reads_what_is_available_and_goes_on_from_its_checkpoint(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path  # noqa: F811
 ) -> None:
-    """In portions, twice. The group's offsets in ZooKeeper follow; whatever they say, the checkpoint is the truth."""
+    """It reads in portions, in two runs. The group's offsets in ZooKeeper follow, but only the checkpoint counts."""
     stream = Stream(spark, kafka_zk_cluster, topic, tmp_path)
     assert stream.run() == [60, 40]
     assert stream.mirrored() == [50, 50]
@@ -185,7 +185,7 @@ def create_again(cluster: EmbeddedCluster, topic: str) -> None:
 def test_a_stream_whose_topic_was_created_again_fails_or_starts_at_its_beginning(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path  # noqa: F811
 ) -> None:
-    """The new topic is longer, so that the stream's offsets are inside it."""
+    """The new topic is longer, so that the stream's offsets are in its range."""
     stream = Stream(spark, kafka_zk_cluster, topic, tmp_path)
     assert sum(stream.run()) == 100
     create_again(kafka_zk_cluster, topic)
@@ -201,7 +201,9 @@ def test_a_stream_whose_topic_was_created_again_fails_or_starts_at_its_beginning
 def test_where_brokers_have_no_ids_the_creation_of_the_znode_counts(
     kafka_zk_cluster: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As before 2.8; ZooKeeper is connected to for it, although the brokers' addresses are given."""
+    """Brokers before 2.8 have no topic ids. The source then connects to ZooKeeper, even if brokers' addresses are
+    given.
+    """
     monkeypatch.setattr(ClusterClient, "topic_ids", lambda client, topics: {})
     given = {"subscribe": topic, "kafka.bootstrap.servers": kafka_zk_cluster.bootstrap}
     with Driver(parse(given, streaming=True)) as driver:
@@ -219,7 +221,7 @@ def test_a_stream_by_processing_time_follows_the_topic_and_is_started_anew(
     stream = Stream(spark, kafka_zk_cluster, topic, tmp_path)
 
     def follow(count: int) -> None:
-        """Wait until the group's offsets in ZooKeeper, which come after the data, say that all is read."""
+        """Wait until the group's offsets in ZooKeeper, which are written after the data, show that all is read."""
         wait_for(lambda: stream.mirrored() == [count // 2] * 2 or query.exception(), "the mirror", STREAM_TIMEOUT_S)
         assert query.exception() is None
 

@@ -44,7 +44,7 @@ UNKNOWN_ID = b"\0\0\0\x27\x0f..."
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the death of the process."""
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ class Orders:
                 producer.send(self.topic, value, key=b"k", partition=0, headers=headers)
 
     def dead_letters(self, topic: str) -> list[Any]:
-        """As consumers with read_committed see them."""
+        """The dead letters that read_committed consumers see."""
         with BlockingReader(bootstrap_servers=self._bootstrap, isolation_level="read_committed") as reader:
             home = TopicPartition(topic, 0)
             reader.assign({home: 0})
@@ -116,7 +116,9 @@ def test_each_record_by_its_own_schema_in_the_columns_of_the_newest(spark: Any, 
 def test_avro_whose_logical_types_changed(
     spark: Any, orders: Orders, arrow: str, where: str | None  # noqa: F811
 ) -> None:
-    """Both ways in one batch. Runs used to fail, or published numbers times 1,000, and nulls without Arrow."""
+    """The types change in both directions in one batch. Earlier versions failed, or published numbers times 1,000, or
+    nulls without Arrow.
+    """
     logical = {
         "at": {"type": "long", "logicalType": "timestamp-millis"},
         "price": {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2},
@@ -170,7 +172,7 @@ def test_protobuf_and_json_schema(spark: Any, orders: Orders, tmp_path: Path) ->
 
 
 def test_dead_letters_are_sent_once_whatever_dies(spark: Any, orders: Orders) -> None:  # noqa: F811
-    """A run is killed when its letters are sent and its offsets have not moved; then the group is set back."""
+    """A run is killed after its dead letters are sent and before its offsets move."""
     good = orders.avro(FIRST_AVRO, {"id": 1, "was": ""})
     letters = f"{orders.topic}-dead"
     wanted = replace(orders.extraction, dead_letter_topic=letters)
@@ -230,7 +232,7 @@ def test_other_columns_and_rows_by_sql(spark: Any, orders: Orders) -> None:  # n
 def test_what_is_written_is_counted_whatever_sql_makes_of_it(
     spark: Any, orders: Orders, make_topic: MakeTopic, how: dict[str, Any], counts: tuple[int, int]  # noqa: F811
 ) -> None:
-    """Spark leaves out what it can prove to be empty, also what counts the records there."""
+    """Spark skips work on data that it can prove to be empty, including the code that counts the records."""
     orders.write(*(json.dumps({"a": number}).encode() for number in range(3)))
     if counts[1]:
         orders.write(b"no json")

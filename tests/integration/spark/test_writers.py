@@ -1,4 +1,6 @@
-"""The executors and Spark write the same: schemas, rows and folders, and a retried task's records once."""
+"""Both writers, the executors' and Spark's, write the same schemas, rows and folders, and a retried task's records
+once.
+"""
 
 import io
 import json
@@ -68,7 +70,7 @@ def record(number: int) -> bytes:
 
 @pytest.fixture
 def topic(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> str:
-    """Of two partitions: Avro, values that are not, and tombstones; keys that are text, and others."""
+    """A topic of two partitions with Avro values, other values and tombstones; keys are text or other bytes."""
     name = make_topic(partitions=2)
     values = [*map(record, range(12)), b"text", b"\xff\xfe", b"", *[None] * 4]
     with BlockingProducer(None, bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
@@ -94,13 +96,13 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def files(target: str) -> dict[str, Any]:
-    """The Parquet files' columns and rows by their folders."""
+    """The columns and rows of the Parquet files, by folder."""
     found: dict[str, Any] = {}
     for path in sorted(Path(target).glob("range=*/**/*.parquet")):
         folder = "/".join(path.relative_to(target).parts[1:-1])
         file = pq.ParquetFile(path)
         metadata = file.metadata.metadata[b"org.apache.spark.sql.parquet.row.metadata"]
-        columns = str(file.schema).splitlines()[2:], json.loads(metadata)  # without an address and the root's name
+        columns = str(file.schema).splitlines()[2:], json.loads(metadata)  # no address, no root name
         schema, rows = found.setdefault(folder, (columns, []))
         assert schema == columns
         rows.extend(file.read().to_pylist())
@@ -114,7 +116,7 @@ def spark_rows(spark: Any, target: str) -> tuple[str, Sequence[str]]:  # noqa: F
 
 @pytest.fixture
 def staged(monkeypatch: pytest.MonkeyPatch) -> list[Staged]:
-    """What each extraction of the test staged."""
+    """The ``Staged`` of each extraction in the test."""
     found: list[Staged] = []
     stage = FileLake.stage
 
