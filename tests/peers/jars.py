@@ -71,7 +71,7 @@ def jars(version: str) -> Path:
 
 
 def alone_with_maven() -> AbstractContextManager[None]:
-    """Maven's local repository takes one process at a time."""
+    """Maven's local repository allows only one process at a time."""
     return alone(CACHE / "maven")
 
 

@@ -24,12 +24,12 @@ _TOOL_TIMEOUT_S = 120
 
 
 class JavaFailed(Exception):
-    """A tool or the compiler ended with an exit code other than 0, or too late; carries its output."""
+    """A tool or the compiler failed or took too long; contains its output."""
 
 
 @dataclass(frozen=True)
 class ToolRun:
-    """What a tool printed."""
+    """The output of a tool."""
 
     stdout: bytes
     stderr: str
@@ -65,7 +65,7 @@ def run_tool(
 ) -> ToolRun:
     """Run a command-line tool to its end. The first tool of a version writes the archive of its classes.
 
-    Raises: JavaFailed with the whole output if it ends with another code than 0 or runs too long.
+    Raises: JavaFailed with the whole output if it ends with a code other than 0 or runs too long.
     """
     classes = use_or_write(archive(version))
     ended_well = False
@@ -79,7 +79,7 @@ def run_tool(
 
 
 def run_to_its_end(command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _TOOL_TIMEOUT_S) -> ToolRun:
-    """Run a command line, as ``tool_command`` and ``driver_command`` make them. Raises: JavaFailed, as ``run_tool``."""
+    """Run a command line of ``tool_command`` or ``driver_command``. Raises: JavaFailed, as ``run_tool``."""
     try:
         done = subprocess.run(tied(command), input=stdin, capture_output=True, check=False, timeout=timeout_s)
     except subprocess.TimeoutExpired as late:

@@ -1,6 +1,6 @@
 """Every producer client writes its data set once into a shared partition; every consumer reads that partition once.
 
-The cell (producer, consumer) is then a comparison in memory, so the matrix costs one run per client, not per pair.
+A cell (producer, consumer) is then a comparison in memory, so the matrix needs one run per client, not per pair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CLOCK_TOLERANCE_MS = 5
 
 @dataclass(frozen=True)
 class Written:
-    """One producer's slice of the partition, or why there is none."""
+    """One producer's slice of the partition."""
 
     producer: str
     first_offset: int
@@ -44,7 +44,7 @@ class Matrix:
     def write_all(self) -> None:
         """Create the topic and let every producer write; a producer that fails does not stop the others.
 
-        Small segments, so that readers cross segment borders.
+        The segments are small, so that readers cross segment borders.
         """
         self.target.create_topic(self.topic, config={"segment.bytes": "600000"})
         for producer in self.producers:
@@ -62,7 +62,7 @@ class Matrix:
             self.record_count += len(records)
 
     def read_by(self, consumer: Consumer) -> list[Record]:
-        """The whole partition as one consumer sees it, read once. Raises: ClientFailed."""
+        """All records as one consumer returns them, read once. Raises: ClientFailed."""
         if consumer.name not in self.read:
             try:
                 self.read[consumer.name] = consumer.read(
@@ -76,7 +76,7 @@ class Matrix:
         return found
 
     def slice_of(self, producer: str) -> Written:
-        """Where one producer's records lie. Raises: ClientFailed."""
+        """The offsets of one producer's records. Raises: ClientFailed."""
         written = self.written[producer]
         if isinstance(written, Exception):
             raise ClientFailed(f"{producer} could not write: {written!r}") from None
@@ -86,8 +86,8 @@ class Matrix:
 def expected_view(written: Written, consumer: Consumer, found: list[Record]) -> list[Record]:
     """The records that `consumer` must show for one producer's slice.
 
-    A timestamp that the producer left to the client library must lie in the time in which it wrote; it is then taken
-    from `found`, since nobody else knows it.
+    A timestamp that the producer left to the client library must lie within the time of its writes; it is then taken
+    from `found`, because no other source has it.
     """
     expected = []
     for number, record in enumerate(written.records):
@@ -105,7 +105,7 @@ def expected_view(written: Written, consumer: Consumer, found: list[Record]) -> 
 
 
 def _shows_timestamps(consumer: Consumer) -> bool:
-    """Readers of magic 0 do not."""
+    """False for readers of magic 0."""
     return consumer.view(Record(None, None, timestamp_ms=1)).timestamp_ms == 1
 
 

@@ -35,7 +35,7 @@ def arguments(
     config: Mapping[str, str] | None = None,
     rate: int = FULL_SPEED,
 ) -> list[str]:
-    """Command-line arguments that 3.9.1 and 4.3.0 both take; `payload` is --record-size N or --payload-monotonic,
+    """Command-line arguments that 3.9.1 and 4.3.0 both accept; `payload` is --record-size N or --payload-monotonic,
     `rate` records per second."""
     properties = [f"{key}={value}" for key, value in {"bootstrap.servers": bootstrap, **(config or {})}.items()]
     what = ["--topic", topic, "--num-records", str(records), "--throughput", str(rate), *payload]

@@ -1,5 +1,5 @@
-"""Child processes of the tests: started in a session of their own, waited for by condition, never left behind: they die
-with the process that started them, even when that is killed."""
+"""Child processes of the tests. Each has its own session, tests wait for conditions, and none is left behind: they die
+with the process that started them, even if that is killed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LOG_TAIL_BYTES = 4000
 
 
 class ProcessFailed(Exception):
-    """A child ended, or did not get ready in time; carries the tail of its output."""
+    """A child ended, or was not ready in time; contains the tail of its output."""
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    """A free TCP port of 127.0.0.1."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
@@ -41,7 +41,7 @@ def wait_until(
 
 
 def pinned(command: Sequence[str], cores: str | None) -> list[str]:
-    """`command` held to the CPU cores of a taskset list such as "0,1"; unchanged if `cores` is None."""
+    """`command`, pinned to the CPU cores of a taskset list such as "0,1"; unchanged if `cores` is None."""
     return ["taskset", "-c", cores, *command] if cores else list(command)
 
 
@@ -81,7 +81,7 @@ class ServerProcess:
         return self.output.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
 
     def wait_ready(self, ready: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until `ready()`. Raises: ProcessFailed if the process ends first or the time is over."""
+        """Wait until `ready()`. Raises: ProcessFailed if the process ends first, or after the timeout."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             if not self.running:
@@ -92,7 +92,7 @@ class ServerProcess:
             time.sleep(_POLL_INTERVAL_S)
 
     def stop(self, timeout_s: float = 30) -> int:
-        """SIGTERM, and SIGKILL after `timeout_s`; returns the exit code (negative: the signal)."""
+        """Send SIGTERM, and SIGKILL after `timeout_s`; returns the exit code (negative: the signal)."""
         if self.running:
             self._process.terminate()
             try:
@@ -102,7 +102,7 @@ class ServerProcess:
         return self._process.wait()
 
     def kill(self) -> None:
-        """SIGKILL to the whole session, and reap."""
+        """Send SIGKILL to the whole session, and reap the process."""
         if self.running:
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()

@@ -1,4 +1,4 @@
-"""Environments with other versions of Python packages than the tests' own, made on first use into `target/peers`."""
+"""Environments with versions of Python packages other than the tests' own, created in `target/peers` on first use."""
 
 import hashlib
 import shutil
@@ -14,7 +14,7 @@ _BUILD_TIMEOUT_S = 300
 
 
 def python_with(*requirements: str) -> Path:
-    """The Python of an environment that has these packages, as pip names them, and what they need. Raises: NotBuilt."""
+    """The Python of an environment with these packages, in pip's notation, and their dependencies. Raises: NotBuilt."""
     stamp = hashlib.sha256("\n".join(requirements).encode()).hexdigest()[:16]
     folder = CACHE / "python" / stamp
     with alone(folder):

@@ -1,7 +1,7 @@
-"""The data sets that every producer client writes and every consumer client has to read back, byte for byte.
+"""The data sets that every producer client writes and every consumer client must read back, byte for byte.
 
 API clients can write anything. Line-based tools cannot write a line break or choose a timestamp, and kcat puts the
-same headers on all records of one run; each gets the hardest data that it can carry.
+same headers on all records of one run; each gets the most difficult data that it supports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 
 class Record(NamedTuple):
-    """One record as a client sees it. `offset` -1 and `timestamp_ms` None: not chosen by the producer."""
+    """One record as a client sees it. `offset` -1 and `timestamp_ms` None: the producer does not choose them."""
 
     key: bytes | None
     value: bytes | None
@@ -61,7 +61,9 @@ def anything() -> list[Record]:
 
 
 def anything_for_python() -> list[Record]:
-    """`anything` without what pure Python clients refuse to send: neither key nor value, or a null header value."""
+    """`anything` without the records that pure Python clients refuse: without key and value, or with a null header
+    value.
+    """
     return [
         record._replace(headers=tuple((name, value) for name, value in record.headers if value is not None))
         for record in anything()
@@ -75,12 +77,12 @@ def without_headers(records: Iterable[Record]) -> list[Record]:
 
 
 def without_timestamps(records: Iterable[Record]) -> list[Record]:
-    """The same records for clients that take the time themselves."""
+    """The same records for clients that set timestamps themselves."""
     return [record._replace(timestamp_ms=None) for record in records]
 
 
 def lines() -> list[Record]:
-    """What fits on a line of kafka-console-producer with parse.key, parse.headers and null.marker."""
+    """Records that fit on a line of kafka-console-producer with parse.key, parse.headers and null.marker."""
     special = [
         Record(None, b"null key"),
         Record(b"", b"empty key"),
@@ -95,7 +97,7 @@ def lines() -> list[Record]:
 
 
 def common_headers_lines() -> list[Record]:
-    """What fits on a line of kcat: one set of headers for all, an empty field is null."""
+    """Records that fit on a line of kcat: all have the same headers, and an empty field is null."""
     special = [
         Record(None, b"null key"),
         Record(b"tombstone", None),
@@ -107,7 +109,7 @@ def common_headers_lines() -> list[Record]:
 
 
 def differences(expected: Iterable[object], found: Iterable[object]) -> str:
-    """Empty if both sequences are equal, else the first difference, shortened for people."""
+    """Empty if both sequences are equal, else the first difference, shortened for readers."""
     left, right = list(expected), list(found)
     for number, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:

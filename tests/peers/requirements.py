@@ -1,6 +1,6 @@
-"""What `make test-peers` and `make bench` need on the machine, and one clear sentence about what is missing.
+"""The programs that `make test-peers` and `make bench` need, and one clear sentence about missing ones.
 
-A peer test that is skipped proves nothing, so a missing program is a failure that names it.
+A skipped peer test proves nothing, so a missing program is a failure that names it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MINIMUM_JAVA = 17
 
 
 class MissingPeerTools(Exception):
-    """One or more programs are not there; the message names each and what it is for."""
+    """One or more programs are missing; the message names each and its purpose."""
 
 
 def java_version() -> int | None:
@@ -29,7 +29,7 @@ def java_version() -> int | None:
 
 
 def missing_tools(*, kcat: bool, foreign: bool = False) -> list[str]:
-    """One line for each program that is needed and absent (`kcat`: whether it is needed; `foreign`: Go and Node.js)."""
+    """One line for each missing program. `kcat`: whether it is needed; `foreign`: whether Go and Node.js are."""
     missing = []
     version = java_version()
     if version is None:
@@ -61,7 +61,7 @@ def _missing_for_foreign_programs() -> list[str]:
 
 
 def require(*, kcat: bool, foreign: bool = False) -> None:
-    """Raises: MissingPeerTools naming everything that is absent."""
+    """Raises: MissingPeerTools, which names all missing programs."""
     missing = missing_tools(kcat=kcat, foreign=foreign)
     if missing:
         raise MissingPeerTools("missing on this machine: " + "; ".join(missing))

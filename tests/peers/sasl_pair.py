@@ -1,8 +1,8 @@
 """One cluster of two brokers behind SASL: broker 0 is Apache Kafka 3.9.1, broker 1 ours, with the same configuration.
 
-The login modules are those of one JAAS file, which a JVM gets as its option and ours by ``KAFKA_OPTS``. The listener
-SASL has PLAIN with sessions of three seconds, SCRAM and unsecured tokens; SIGNED takes tokens of a provider, whose keys
-are in a file; the brokers log in to each other at INSIDE; TLS asks for certificates.
+The login modules are those of one JAAS file, which a JVM gets as an option, and our broker in ``KAFKA_OPTS``. The
+listener SASL has PLAIN with sessions of three seconds, SCRAM and unsecured tokens; SIGNED accepts tokens of a provider,
+whose keys are in a file; the brokers log in to each other at INSIDE; TLS requires certificates.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SaslPair:
     signer: Any
 
     def client_file(self, user: str, *, name: str = "", **changed: str) -> Path:
-        """A client.properties for SCRAM-SHA-256; ``_`` stands for ``.`` in the names changed."""
+        """A client.properties for SCRAM-SHA-256; ``_`` represents ``.`` in the names of ``changed``."""
         module = f'{_MODULES}scram.ScramLoginModule required username="{user}" password="{USERS.get(user, "")}";'
         keys = {
             "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": module,

@@ -1,4 +1,4 @@
-"""Talks SASL to a broker frame by frame, and tells what it answers and when it hangs up."""
+"""Sends SASL frames to a broker one by one, and reports the responses and the end of the connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CORRELATION_ID = 7
 
 
 class SaslProbe:
-    """One connection. What it sends is answered with a value that can be compared, or with ``CLOSED``."""
+    """One connection. Each method returns a comparable value, or ``CLOSED``."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
@@ -33,7 +33,7 @@ class SaslProbe:
         self._socket.close()
 
     def frame(self, data: bytes) -> bytes | str:
-        """Send a frame as it is; the frame that comes back."""
+        """Send a frame unchanged; returns the response's frame."""
         try:
             self._socket.sendall(struct.pack(">i", len(data)) + data)
             (size,) = struct.unpack(">i", self._read(4))
@@ -42,7 +42,7 @@ class SaslProbe:
             return CLOSED
 
     def raw(self, data: bytes) -> bytes | str:
-        """Send bytes as they are; what comes back until the broker stops sending, if it does."""
+        """Send bytes unchanged; returns the response, up to the end if the broker stops sending."""
         try:
             self._socket.sendall(data)
             received = self._socket.recv(4096)
@@ -64,7 +64,7 @@ class SaslProbe:
         return data
 
     def ask(self, api_key: ApiKey, version: int, **fields: Any) -> Any:
-        """The answer's message."""
+        """Send a request; returns the response's message."""
         body = codec.encode_body(codec.request(api_key)(**fields), api_key, version)
         data = self.frame(request_header(api_key, version, _CORRELATION_ID, "probe") + bytes(body))
         if isinstance(data, str):
@@ -87,7 +87,7 @@ class SaslProbe:
         return answer if answer == CLOSED else as_dict(answer)
 
     def groups(self) -> Any:
-        """A request that is none of a login."""
+        """Send a request that does not belong to a login."""
         answer = self.ask(ApiKey.LIST_GROUPS, 0)
         return answer if answer == CLOSED else answer.error_code
 
@@ -96,8 +96,9 @@ class SaslProbe:
         return answer if answer == CLOSED else (answer.error_code, list(answer.mechanisms))
 
     def authenticate(self, message: bytes, version: int = 2) -> Any:
-        """Code, text, bytes and the session's lifetime in seconds; that of a token, which is never the same, in
-        minutes."""
+        """Returns code, text, bytes and the session's lifetime in seconds; a token's lifetime, which always differs, is
+        in minutes.
+        """
         answer = self.ask(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=message)
         if answer == CLOSED:
             return CLOSED
@@ -107,7 +108,7 @@ class SaslProbe:
         return answer.error_code, answer.error_message, bytes(answer.auth_bytes), lifetime_s
 
     def exchange(self, mechanism: str, client: Generator[bytes, bytes, None]) -> Any:
-        """A handshake and all messages of a client; the last answer, without its bytes."""
+        """Carry out a handshake and all messages of a client; returns the last response, without its bytes."""
         agreed = self.handshake(mechanism)
         if agreed == CLOSED or agreed[0]:
             return agreed

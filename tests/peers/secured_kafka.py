@@ -54,7 +54,7 @@ _LOGINS = {
 
 @dataclass(frozen=True)
 class SecuredKafka:
-    """A running broker. ``ports`` are by listener name. ``zookeeper`` is empty without one."""
+    """A running broker. ``ports`` are by listener name. ``zookeeper`` is empty if there is none."""
 
     folder: Path
     zookeeper: str
@@ -65,7 +65,7 @@ class SecuredKafka:
         return f"127.0.0.1:{self.ports['SSL' if way == MUTUAL_TLS else 'SASL_SSL']}"
 
     def client_file(self, way: str, **changed: str) -> Path:
-        """A ``client.properties`` that Kafka's tools and ours take; ``_`` stands for ``.`` in the names changed."""
+        """A ``client.properties`` for Kafka's tools and ours; ``_`` represents ``.`` in the names of ``changed``."""
         path = self.folder / f"{way.replace(' ', '-')}{abs(hash(tuple(changed.items()))) if changed else ''}.properties"
         keys = {**self.client_keys(way), **{name.replace("_", "."): value for name, value in changed.items()}}
         return apache_kafka.write_properties(path, keys)

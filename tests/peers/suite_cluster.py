@@ -51,7 +51,7 @@ _SCRAM = "SCRAM-SHA-256=[password=admin-secret-256],SCRAM-SHA-512=[password=admi
 
 
 def sarama(zookeeper: str) -> dict[int, dict[str, str]]:
-    """As in docker-compose.yml of sarama 1.61.1: five brokers, to which clients connect through Toxiproxy."""
+    """Like docker-compose.yml of sarama 1.61.1: five brokers, to which clients connect through Toxiproxy."""
     return {
         number: {
             "listeners": f"LISTENER_INTERNAL://127.0.0.1:{9100 + number},LISTENER_LOCAL://127.0.0.1:{39090 + number}",
@@ -72,7 +72,7 @@ def sarama(zookeeper: str) -> dict[int, dict[str, str]]:
 
 
 def kafka_go(zookeeper: str) -> dict[int, dict[str, str]]:
-    """As in docker-compose.yml of kafka-go 0.4.51, which creates SCRAM users before the broker's first start."""
+    """Like docker-compose.yml of kafka-go 0.4.51, which creates SCRAM users before the broker's first start."""
     arguments = ["--zookeeper", zookeeper, "--alter", "--add-config", _SCRAM, "--entity-type", "users"]
     java.run_tool(jars.ORACLE_VERSION, "kafka.admin.ConfigCommand", [*arguments, "--entity-name", "adminscram"])
     listeners = "PLAINTEXT://localhost:9092,SASL_PLAINTEXT://localhost:9093"

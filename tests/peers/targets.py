@@ -20,7 +20,7 @@ APACHE_KAFKA = "apache-kafka"
 KAFKA_ZK = "kafka-zk"
 NAMES = (KAFKA_ZK, APACHE_KAFKA)
 
-#: A JVM that was asked to stop by SIGTERM says 143.
+#: A JVM that is stopped by SIGTERM has the exit code 143.
 _CLEAN_EXIT_CODES = {APACHE_KAFKA: (0, 143), KAFKA_ZK: (0,)}
 _START_TIMEOUT_S = 60
 _ADMIN_TIMEOUT_S = 30
@@ -28,7 +28,7 @@ _ADMIN_TIMEOUT_S = 30
 
 @dataclass
 class Target:
-    """A running cluster: where it listens, its processes and its log folders, all by broker id."""
+    """A running cluster: its addresses, processes and log folders, by broker id."""
 
     name: str
     zookeeper: str
@@ -57,13 +57,14 @@ class Target:
         self._wait_for_leaders(topic, partitions)
 
     def create_assigned_topic(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """As ``create_topic``, with the brokers of each partition, the leader first."""
+        """Like ``create_topic``, with the brokers of each partition, the leader first."""
         assignment = [list(each) for each in replicas]
         self._create([NewTopic(topic, len(assignment), replica_assignment=assignment)])
         self._wait_for_leaders(topic, len(assignment))
 
     def create_topics(self, topics: Sequence[str]) -> None:
-        """Create topics of one partition in one request; their leaders may not know yet that they lead.
+        """Create topics of one partition in one request; when this returns, their leaders may not know yet that they
+        lead.
 
         Raises: KafkaException.
         """
@@ -75,8 +76,9 @@ class Target:
             created.result(3 * timeout_s)
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        """CreateTopics returns when the controller's broker knows the leaders. A broker that is told of them leads:
-        LeaderAndIsr comes before UpdateMetadata."""
+        """CreateTopics returns when the controller's broker knows the leaders. A broker whose metadata contain the
+        leaders also leads: LeaderAndIsr comes before UpdateMetadata.
+        """
         created = {TopicPartition(topic, number) for number in range(partitions)}
         for port in self.ports:
             wait_until(
@@ -101,11 +103,11 @@ class Target:
             consumer.close()
 
     def _librdkafka_config(self) -> dict[str, str | int | float | bool]:
-        """Errors only: librdkafka writes its log to stderr."""
+        """librdkafka logs to stderr; only errors are enabled."""
         return {"bootstrap.servers": self.bootstrap, "log_level": 3}
 
     def partition_dir(self, topic: str, partition: int) -> Path:
-        """The folder of a partition on whichever broker holds it. Raises: FileNotFoundError."""
+        """The folder of a partition, on the broker that has it. Raises: FileNotFoundError."""
         for log_dir in self.log_dirs:
             folder = log_dir / f"{topic}-{partition}"
             if folder.is_dir():
@@ -127,19 +129,18 @@ class Target:
         started.wait_ready(lambda: wire_probe.is_ready(port), _START_TIMEOUT_S)
 
     def stop_broker(self, broker_id: int) -> None:
-        """Stop one broker by SIGTERM; the others go on."""
+        """Stop one broker by SIGTERM; the others stay running."""
         self.brokers[broker_id].stop()
 
     def start_broker(self, broker_id: int, cores: str | None = None) -> None:
-        """Start a broker that was stopped, on its port and folders; it answers when this returns. Raises:
-        ProcessFailed."""
+        """Start a stopped broker, with its port and folders; it serves when this returns. Raises: ProcessFailed."""
         path = self.log_dirs[broker_id].parent / "server.properties"
         started = self.brokers[broker_id] = launch(self.name, path, cores)
         port = self.ports[broker_id]
         started.wait_ready(lambda: wire_probe.is_ready(port, len(self.brokers)), _START_TIMEOUT_S)
 
     def stop(self) -> list[str]:
-        """Stop all brokers by SIGTERM; returns what was not clean: an exit code, or a traceback in a log of ours."""
+        """Stop all brokers by SIGTERM. Returns faults: unexpected exit codes, and tracebacks in our brokers' logs."""
         complaints = []
         for broker in self.brokers:
             code = broker.stop()
@@ -153,7 +154,7 @@ class Target:
         return complaints
 
     def kill(self) -> None:
-        """SIGKILL to all brokers: for files that nobody looks at any more."""
+        """Send SIGKILL to all brokers, if their files are not needed any more."""
         for broker in self.brokers:
             broker.kill()
 
@@ -173,10 +174,9 @@ def start(
 ) -> Target:
     """Start a cluster of `broker_count` brokers in its own chroot of ZooKeeper, its files under `folder`.
 
-    `chroot` (the target's name by default) and `folder` of a cluster that has ended give the new one its topics.
-    `racks` are those of the brokers, in the order of their ids, and so are `ports`, those of their plain listeners
-    (free ones by default).
-    Every broker answers Metadata and sees all others when this returns. Raises: ProcessFailed, also after `timeout_s`.
+    With the `chroot` (default: the target's name) and `folder` of an ended cluster, the new one has its topics. `racks`
+    and `ports` (of the plain listeners; default: free ones) are in the order of broker ids. Every broker responds to
+    Metadata and sees all others when this returns. Raises: ProcessFailed, also after `timeout_s`.
     """
     zookeeper = f"{zookeeper}/{chroot or name}"
     ports = list(ports) or [free_port() for _ in range(broker_count)]

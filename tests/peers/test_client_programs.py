@@ -1,4 +1,5 @@
-"""The blocks of docs/tutorials/clients.md for Go, Node.js and Kafka's console tools, the oldest and the newest here."""
+"""The blocks of docs/tutorials/clients.md for Go, Node.js and Kafka's console tools, of the oldest and the newest
+version here."""
 
 from __future__ import annotations
 
@@ -64,13 +65,13 @@ def test_a_node_program_writes_and_reads_a_record(target: Target, tmp_path: Path
 
 
 def _program(mark: str, target: Target) -> str:
-    """With a topic of its own."""
+    """The program with a topic of its own."""
     text = block(mark).elsewhere(target.bootstrap.partition(",")[0], target.zookeeper).text
     return text.replace('"greetings"', f'"greetings-{uuid.uuid4().hex[:8]}"')
 
 
 def _run(command: list[str], folder: Path, environ: dict[str, str]) -> list[str]:
-    """What a program prints that must succeed."""
+    """The output of a program that must succeed."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, env=os.environ | environ, timeout=_TIMEOUT_S, check=False
     )

@@ -40,7 +40,9 @@ def runner(peer_tools: None) -> Iterator[ToolRunner]:
 def test_a_java_consumer_reads_from_the_replica_in_its_rack(
     cluster: RackCluster, runner: ToolRunner, distance: int
 ) -> None:
-    """In the leader's own rack from the leader; else a few answers of the leader only, which send it away."""
+    """In the leader's own rack, it reads from the leader. Otherwise, the leader sends only a few responses, which
+    redirect it.
+    """
     topic = f"near-{distance}"
     create(cluster, topic)
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 3})

@@ -1,5 +1,5 @@
-"""CreateTopics, and Metadata that creates: names that collide or are reserved, topics named twice, versions of the
-message format. Ours responds as Apache Kafka 3.9.1 does."""
+"""CreateTopics, and Metadata requests that create topics: names that collide or are reserved, topics named twice,
+versions of the message format. Our broker responds as Apache Kafka 3.9.1 does."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def _results(port: int, version: int, message: Any) -> list[dict[str, Any]]:
 
 
 def test_creations_end_as_with_apache_kafka(ports: dict[str, int]) -> None:
-    """One after the other, on both."""
+    """The creations run one after the other on both."""
     for what, message in _CREATIONS.items():
         ours, theirs = (_results(ports[name], 7, message) for name in targets.NAMES)
         assert ours == theirs, what
 
 
 def test_of_two_that_collide_in_one_request_one_is_created(ports: dict[str, int]) -> None:
-    """Which of them is a matter of a hash table with Kafka; the first one with ours."""
+    """With Kafka, a hash table decides which one; with ours, it is the first one."""
     for name in targets.NAMES:
         results = _results(ports[name], 7, _create("x.y_z", "x_y.z"))
         assert sorted(each["error_code"] for each in results) == [0, 17], name

@@ -19,7 +19,7 @@ from tests.peers.targets import Target
 pytestmark = pytest.mark.peers
 
 _MAX_MESSAGE_BYTES = 1_048_588
-#: Far above any answer of a broker that wakes the waiting fetch, far below the fetch's own maximum wait.
+#: Far above the response time of a broker that wakes the waiting fetch, and far below the fetch's own maximum wait.
 _PROMPT_S = 3.0
 _LONG_POLL_MS = 20_000
 
@@ -32,7 +32,7 @@ def _topic(target: Target, *, partitions: int = 1) -> str:
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_records_arrive_with_every_kind_of_acknowledgement(target: Target, java_driver: JavaDriver, acks: str) -> None:
-    """acks=0 has no answer at all, and the connection must still be usable for what follows."""
+    """acks=0 has no response at all, and the connection must stay usable afterwards."""
     topic = _topic(target)
     record: dict[str, Any] = {"partition": 0, "timestamp_ms": None, "key": None, "value": "YQ==", "headers": []}
     config = {"acks": acks, "enable.idempotence": "false", "batch.size": "0"}
@@ -43,7 +43,7 @@ def test_records_arrive_with_every_kind_of_acknowledgement(target: Target, java_
 
 
 def test_waiting_fetch_is_answered_when_a_record_arrives(target: Target) -> None:
-    """A consumer at the end of the log, in a 20 s long poll, gets the record at once."""
+    """A consumer that waits at the end of the log, in a long poll of 20 s, gets the record immediately."""
     topic = _topic(target)
     consumer = confluent_kafka.Consumer(
         {
@@ -91,7 +91,7 @@ def test_record_of_the_maximum_size_passes_and_a_bigger_one_is_refused(target: T
 
 
 def _is_only(found: list[Record], value: bytes | None) -> bool:
-    """Whether exactly one record with `value` was found (a megabyte is no good assertion message)."""
+    """True if exactly one record with `value` was found; a comparison in the assertion would print a megabyte."""
     return [record.value for record in found] == [value]
 
 
@@ -103,7 +103,7 @@ def test_unknown_partition_is_refused(target: Target) -> None:
 
 
 def test_records_of_all_partitions_come_back(target: Target, java_driver: JavaDriver) -> None:
-    """Partitions on several brokers: each client finds each leader."""
+    """The partitions are on several brokers; each client finds each leader."""
     topic = _topic(target, partitions=4)
     records: list[dict[str, Any]] = [
         {"partition": number % 4, "timestamp_ms": number + 1, "key": None, "value": "YQ==", "headers": []}

@@ -1,4 +1,4 @@
-"""The examples of faults in other languages, against a broker that is a process: what they do, without containers."""
+"""The examples of faults in other languages, against a broker process, without containers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def _said(cluster: Cluster, command: list[str], folder: Path, **environ: str) -> list[str]:
-    """What the example prints with the broker, the API and its token, and a topic as its arguments."""
+    """The output of the example with the broker, the API and its token, and a topic as its arguments."""
     [broker] = cluster.brokers
     topic = f"orders-{folder.name}"
     arguments = [broker.bootstrap, f"http://127.0.0.1:{broker.faults_port}", broker.faults_token, topic]
@@ -52,7 +52,7 @@ def test_the_java_example_stores_its_record_once(cluster: Cluster) -> None:
 
 
 def test_the_go_example_stores_its_record_once(cluster: Cluster, tmp_path: Path) -> None:
-    """With the modules of the other Go programs: testcontainers would bring a hundred more."""
+    """The example uses the modules of the other Go programs: testcontainers would need a hundred more."""
     folder = tmp_path / "go"
     folder.mkdir()
     for path in (EXAMPLES / "go" / "main.go", EXAMPLES / "go" / "lost_answer.go"):

@@ -19,7 +19,7 @@ _PERF_OUTPUT = """\
 
 
 def test_perf_summary_is_the_line_with_percentiles() -> None:
-    """Progress lines are no summary."""
+    """Progress lines are not a summary."""
     assert perf.summary(_PERF_OUTPUT) == perf.Summary(2000, 7215.007215, 41.07, 5, 233, 257)
 
 
@@ -30,7 +30,7 @@ def test_perf_output_without_summary_is_an_error() -> None:
 
 
 def test_kcat_output_is_read_by_length() -> None:
-    """Keys and values may hold any byte, also the separators; -1 is null."""
+    """Keys and values may contain any byte, including the separators; -1 is null."""
     end = b"\x1e--end of record--\x1e"
     output = b"7 1000 -1 3 a \nh=1" + end + b"8 1001 0 -1 " + end
     assert KcatConsumer._parse(output) == [
@@ -40,7 +40,7 @@ def test_kcat_output_is_read_by_length() -> None:
 
 
 def test_missing_programs_are_all_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One sentence names everything that is absent, so that it is installed once."""
+    """One sentence names all missing programs, so that the user can install them together."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(foreign_programs, "go", lambda: "go")
     assert shutil.which("java") is None

@@ -95,7 +95,7 @@ def test_admin_client_sees_brokers_controller_leaders_and_topic_id(target: Targe
 
 
 def test_kcat_lists_the_same_leaders_as_java(target: Target, java_driver: JavaDriver) -> None:
-    """`kcat -L` (Metadata v4) and Java's Admin agree."""
+    """`kcat -L` (Metadata v4) and Java's Admin show the same leaders."""
     topic = _name("listed")
     target.create_topic(topic, partitions=4)
     shown = json.loads(listing(target.bootstrap, topic))

@@ -1,4 +1,6 @@
-"""KIP-951: what a broker that does not lead a partition responds to Produce and Fetch, ours as Apache Kafka 3.9.1."""
+"""KIP-951: our responses to Produce and Fetch, from a broker that does not lead the partition, equal those of Apache
+Kafka 3.9.1.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from tests.peers.targets import Target
 pytestmark = pytest.mark.peers
 
 _FOLLOWED, _ELSEWHERE = "followed", "elsewhere"
-"""Topics that broker 0 leads: broker 1 follows one and has nothing of the other."""
+"""Topics that broker 0 leads: broker 1 follows one and has no replica of the other."""
 
 _LEADERS, _SENT_AWAY = 0, 1
 """Broker ids."""
@@ -36,7 +38,7 @@ class Running(NamedTuple):
 
 
 def _topic_ids(cluster: Target) -> dict[str, uuid.UUID]:
-    """Of both topics, as soon as the second broker knows them."""
+    """The ids of both topics, as soon as the second broker knows them."""
     wait_until(lambda: len(_known_topic_ids(cluster)) == 2, _METADATA_TIMEOUT_S, "both topics at the second broker")
     return _known_topic_ids(cluster)
 
@@ -122,7 +124,7 @@ def test_produce_names_the_leader_as_apache_kafka_does(running: dict[str, Runnin
 def test_fetch_names_the_leader_as_apache_kafka_does(
     running: dict[str, Running], version: int, epoch: int, topic: str
 ) -> None:
-    """From a follower that it may read from, too: no hint then."""
+    """A follower that the client may read from gives no hint."""
     hints = []
     for each in running.values():
         answer = _fetched(each, version, topic, epoch)

@@ -57,7 +57,7 @@ _OLD_CONSUMERS = (
     *(f"simple-0.10.2.2-fetch-{version}" for version in range(4)),
     "kcat-as-0.9.0",
 )
-#: Who takes part with each codec. zstd came with magic 2 (test_old_clients.py has what old clients are told);
+#: The participants for each codec. zstd came with magic 2 (test_old_clients.py has the errors of old clients);
 #: the console tools are the Java clients of the same version in a JVM of their own, so two codecs are enough.
 _NAMES = {
     "none": ((*_TODAY, *_CONSOLES, *_OLD_PRODUCERS), (*_TODAY, *_CONSOLES, *_OLD_CONSUMERS)),
@@ -108,7 +108,7 @@ def consumers(java_drivers: dict[str, JavaDriver], old_drivers: dict[str, OldDri
 
 @pytest.fixture(scope="module")
 def matrices(target: Target, producers: dict[str, Producer]) -> Callable[[str], Matrix]:
-    """By codec: all producers that know it have written into one partition with it, once."""
+    """Codec -> a partition to which all producers that support the codec have written once."""
 
     @functools.cache
     def written(compression: str) -> Matrix:
@@ -140,7 +140,7 @@ def test_what_one_client_writes_another_reads_byte_for_byte(
 
 
 def _middle(matrix: Matrix) -> int:
-    """An offset inside somebody's batch, with many records behind it."""
+    """An offset inside a batch, followed by many records."""
     return matrix.record_count // 2 + 3
 
 
@@ -161,7 +161,7 @@ def test_reading_starts_exactly_at_the_offset_asked_for(
     consumer: str,
     start: Callable[[Matrix], int],
 ) -> None:
-    """Assign with an offset in the middle of a batch: nothing before it, nothing missing after it."""
+    """The client assigns an offset in the middle of a batch: it gets no earlier record, and all later ones."""
     matrix = matrices(compression)
     client = consumers[consumer]
     offset = start(matrix)

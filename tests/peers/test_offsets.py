@@ -58,7 +58,7 @@ def test_java_finds_ends_and_timestamps(target: Target, topic: str, java_driver:
 
 
 def test_librdkafka_finds_ends_and_timestamps(target: Target, topic: str) -> None:
-    """get_watermark_offsets and offsets_for_times; past the end librdkafka answers -1 (end)."""
+    """get_watermark_offsets and offsets_for_times; past the end, librdkafka returns -1 (end)."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": target.bootstrap, "group.id": "never-joined"})
     try:
         partition = confluent_kafka.TopicPartition(topic, 0)
@@ -103,7 +103,7 @@ def test_offset_beyond_the_end_is_out_of_range(target: Target, topic: str, java_
 
 
 def test_unknown_topic_is_an_error_for_a_reader(target: Target, java_driver: JavaDriver) -> None:
-    """With auto-creation off for consumers, a topic that is not there is never invented."""
+    """Auto-creation is off for consumers, so the missing topic is never created."""
     name = f"nobody-made-{uuid.uuid4().hex[:8]}"
     answer = java_driver.ask(
         "offsets",

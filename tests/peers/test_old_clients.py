@@ -1,4 +1,4 @@
-"""What clients of 0.8.2.2 and 0.10.2.2 do beyond the matrix: their console tools, ListOffsets v0, and their errors."""
+"""Clients of 0.8.2.2 and 0.10.2.2 beyond the matrix: their console tools, ListOffsets v0, and their errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _topic(target: Target, **config: str) -> str:
 
 
 def _write(target: Target, topic: str, count: int, compression: str = "none", size_bytes: int = 10) -> None:
-    """Each record in a batch of its own."""
+    """Write each record in a batch of its own."""
     for number in range(count):
         record = Record(b"%d" % number, b"v" * size_bytes, timestamp_ms=_TIMESTAMP_MS + number)
         ConfluentProducer().write(Write(target.bootstrap, topic, 0, compression, [record]))
@@ -136,9 +136,10 @@ def test_refused_fetch_has_kafkas_error(
 
 
 def _fetch_errors(target: Target, topic: str, version: int, offset: int) -> set[int]:
-    """What the leader answers; a broker that does not lead says NOT_LEADER_OR_FOLLOWER (6).
+    """The error codes of the leader, without NOT_LEADER_OR_FOLLOWER (6) of other brokers.
 
-    Asked by hand: with errors 35 and 76 Apache Kafka's answer has null records, on which SimpleConsumer trips.
+    The request is hand-written: with errors 35 and 76, Apache Kafka's response has null records, on which
+    SimpleConsumer fails.
     """
     return {wire_probe.fetch_error(port, version, topic, 0, offset) for port in target.ports} - {6}
 
@@ -149,7 +150,7 @@ def _fetch_errors(target: Target, topic: str, version: int, offset: int) -> set[
 def test_too_big_message_is_refused(
     target: Target, old_drivers: dict[str, OldDriver], version: str, api: str, compression: str
 ) -> None:
-    """max.message.bytes counts what is stored; the partition stays usable."""
+    """max.message.bytes limits the stored size, and the partition stays usable."""
     topic = _topic(target, max_message_bytes="2000")
     producer = OldProducer(old_drivers[version], api, timestamps_unknown)
     hard_to_compress = random.Random(1).randbytes(9000)

@@ -105,7 +105,7 @@ def bare_after_session(probe: SaslProbe) -> list[Any]:
 
 
 def without_end(probe: SaslProbe) -> list[Any]:
-    """Sessions of SCRAM have none."""
+    """Sessions of SCRAM have no end."""
     return [scram_login("alice", USERS["alice"])(probe), probe.handshake("SCRAM-SHA-256"), probe.groups()]
 
 
@@ -265,7 +265,7 @@ def test_a_listener_without_logins_answers_as_apache_kafka(pair: SaslPair, name:
 
 
 def test_an_unknown_user_of_scram_fails_at_the_last_step_only_here(pair: SaslPair) -> None:
-    """With the same words; Kafka tells at the first step which users there are."""
+    """The words are the same; Kafka already shows at the first step which users exist."""
     ends = []
     for broker in (KAFKA, OURS):
         with SaslProbe(pair.ports[broker]["SASL"]) as probe:
@@ -319,7 +319,7 @@ def test_a_signed_token_is_judged_as_at_apache_kafka(pair: SaslPair, name: str) 
 
 
 def tokens(pair: SaslPair, broker: int, *arguments: str, file: Path | None = None) -> str:
-    """What kafka-delegation-tokens says."""
+    """The output of kafka-delegation-tokens."""
     config = str(file or pair.client_file("alice"))
     return java.run_tool(
         "3.9.1", _TOKENS, ["--bootstrap-server", pair.bootstrap(broker), "--command-config", config, *arguments]
@@ -341,7 +341,9 @@ def lets_in(pair: SaslPair, broker: int, token_id: str, hmac: str) -> Any:
 
 @pytest.mark.parametrize("way", ["zookeeper", "brokers"])
 def test_a_user_that_kafkas_tool_makes_can_log_in_at_both(pair: SaslPair, way: str) -> None:
-    """Through ZooKeeper, and through the brokers; a new password ends the old one, and a removal both."""
+    """The tool works through ZooKeeper and through the brokers; a new password ends the old one, and a removal ends
+    both.
+    """
     at_brokers = ["--bootstrap-server", pair.bootstrap(OURS), "--command-config", str(pair.client_file("alice"))]
     at = ["--zookeeper", pair.zookeeper] if way == "zookeeper" else at_brokers
     user = f"user-{way}"
@@ -368,7 +370,7 @@ def scram_lets_in(pair: SaslPair, broker: int, user: str, password: str) -> bool
 
 @pytest.mark.parametrize("maker", [KAFKA, OURS], ids=["made by Kafka", "made by ours"])
 def test_a_delegation_token_of_one_broker_is_good_at_the_other(pair: SaslPair, maker: int) -> None:
-    """Made, shown, renewed, used and ended with Kafka's tools."""
+    """Kafka's tools create, show, renew, use and expire the token."""
     other = OURS if maker == KAFKA else KAFKA
     create = ("--create", "--max-life-time-period", "-1")
     describe = ("--describe", "--owner-principal", "User:alice")

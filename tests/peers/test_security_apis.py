@@ -79,7 +79,7 @@ REQUESTS: Mapping[str, tuple[ApiKey, dict[str, Any]]] = {
         _users("b", "a", "", "c", "c"),
     ),
 }
-"""By name: an API, and the fields of a request to it."""
+"""By name: an API, and the fields of its request."""
 
 _CASES = [
     (name, version)
@@ -142,7 +142,7 @@ _OPERATIONS: Mapping[str, tuple[ApiKey, int, dict[str, Any]]] = {
         for version in range(3, 6)
     },
 }
-"""By name: an API, a version and the fields of a request, which asks for authorized operations or not (KIP-430)."""
+"""By name: an API, a version and the fields of a request, with or without authorized operations (KIP-430)."""
 
 STEPS = [
     *(
@@ -174,7 +174,7 @@ def _message(cls: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _ask(port: int, api_key: ApiKey, version: int, values: Mapping[str, Any]) -> dict[str, Any] | str:
-    """Every field of the response, without what differs between any two clusters."""
+    """Every field of the response, without the parts that differ between any two clusters."""
     message = codec.request(api_key)
     known = {name: value for name, value in values.items() if message.table.field(name).versions.include(version)}
     try:
@@ -199,7 +199,7 @@ def _comparable(answer: Any) -> Any:
 
 
 def _wait_for_coordinator(cluster: targets.Target) -> None:
-    """Until the group's coordinator has loaded its partition: librdkafka asks until then."""
+    """Wait until the group's coordinator has loaded its partition: librdkafka repeats its request until then."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": _GROUP, "log_level": 3})
     try:
         consumer.committed([confluent_kafka.TopicPartition(_OPERATIONS_TOPIC, 0)], timeout=_COORDINATOR_TIMEOUT_S)
@@ -209,7 +209,7 @@ def _wait_for_coordinator(cluster: targets.Target) -> None:
 
 @pytest.fixture(scope="module")
 def ports(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
-    """A broker of each target."""
+    """The port of a broker of each target."""
     clusters = []
     try:
         for name in targets.NAMES:
@@ -226,7 +226,7 @@ def ports(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.mark.parametrize(("name", "version"), _CASES)
 def test_a_response_is_that_of_apache_kafka(ports: dict[str, int], name: str, version: int) -> None:
-    """Every field."""
+    """Every field of the response is equal."""
     api_key, values = REQUESTS[name]
     ours, theirs = (_ask(ports[target], api_key, version, values) for target in targets.NAMES)
     assert ours == theirs
@@ -234,14 +234,14 @@ def test_a_response_is_that_of_apache_kafka(ports: dict[str, int], name: str, ve
 
 @pytest.mark.parametrize("name", _OPERATIONS)
 def test_authorized_operations_are_those_of_apache_kafka(ports: dict[str, int], name: str) -> None:
-    """All that a resource has, if the request asks for them."""
+    """The response has all authorized operations of a resource, if the request asks for them."""
     ours, theirs = (_ask(ports[target], *_OPERATIONS[name]) for target in targets.NAMES)
     assert ours == theirs
 
 
 @pytest.fixture(scope="module")
 def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tools said."""
+    """The tools' output, by target and step."""
     folder = tmp_path_factory.mktemp("tools")
     (folder / "empty.properties").write_text("")
 
@@ -258,5 +258,5 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 @pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_a_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
-    """Exit code and every line."""
+    """The exit code and every line are equal."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

@@ -186,7 +186,7 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
 
 @pytest.fixture(scope="module")
 def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tools said."""
+    """The tools' output, by target and step."""
     folder = tmp_path_factory.mktemp("tools")
     for name, offsets in _OFFSETS.items():
         partitions = [{"topic": topic, "partition": number, "offset": offset} for topic, number, offset in offsets]
@@ -196,5 +196,5 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 @pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
-    """Exit code and every line."""
+    """The exit code and every line are equal."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

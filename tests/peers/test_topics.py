@@ -1,4 +1,4 @@
-"""Creating and deleting topics with foreign clients: what is refused, and with which of Kafka's errors."""
+"""Foreign clients create and delete topics: the refusals, and Kafka's errors for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.peers
 
 
 def _create(driver: JavaDriver, target: Target, topic: str, **shape: Any) -> str:
-    """The exception of Admin.createTopics ("" if it went well)."""
+    """The exception of Admin.createTopics ("" after a success)."""
     request = {"partitions": 1, "replication_factor": 1, "configs": {}, **shape}
     error: str = driver.ask("create", target.bootstrap, topic=topic, **request).get("error", "")
     return error
@@ -35,7 +35,7 @@ def _create(driver: JavaDriver, target: Target, topic: str, **shape: Any) -> str
 def test_bad_topic_is_refused_with_kafkas_error(
     target: Target, java_driver: JavaDriver, shape: dict[str, Any], exception: str
 ) -> None:
-    """The same exception class from Apache Kafka and from us."""
+    """Apache Kafka and ours cause the same exception class."""
     error = _create(java_driver, target, f"bad-{uuid.uuid4().hex[:8]}", **shape)
     assert error.partition(":")[0] == exception
 

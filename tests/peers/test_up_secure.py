@@ -1,4 +1,4 @@
-"""``kafka-zk up --secure`` and foreign programs: each takes the file that is made for it, as it is."""
+"""``kafka-zk up --secure`` and foreign programs: each uses the file that is made for it, unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC = "foreign"
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What ``up`` tells when the cluster is ready."""
+    """The ``ready`` event of ``up``."""
     where = ("--data", tmp_path_factory.mktemp("secured") / "data", "--port", "0")
     process = start("up", "--secure", "--brokers", "2", "--json", "-o", "password.encoder.secret=secret", *where)
     assert process.stdout and process.stderr
@@ -47,7 +47,7 @@ def test_tools_of_java_take_the_file_as_it_is(ready: dict[str, Any], version: st
 
 
 def test_kcat_takes_its_file_as_it_is(ready: dict[str, Any]) -> None:
-    """The addresses are in it, too."""
+    """The file contains the addresses, too."""
     kcat = ["kcat", "-q", "-F", ready["librdkafka_properties"]]
     subprocess.run([*kcat, "-P", "-t", TOPIC], input="hello\n", text=True, timeout=_TIMEOUT_S, check=True)
     read = subprocess.run(
@@ -58,7 +58,7 @@ def test_kcat_takes_its_file_as_it_is(ready: dict[str, Any]) -> None:
 
 
 def test_kafkas_tool_renews_a_certificate(ready: dict[str, Any]) -> None:
-    """With the password of its key, which every change has to repeat; and the same file again, with another content."""
+    """Every change has to repeat the password of the key. The second change names the same file with new content."""
     folder = Path(ready["client_properties"]).parent
     authority = CertificateAuthority.read(folder / "authority.pem")
     first = ready["bootstrap"].split(",")[0]
@@ -75,7 +75,7 @@ def test_kafkas_tool_renews_a_certificate(ready: dict[str, Any]) -> None:
 
 
 def _shows(port: int, lines: list[str]) -> bool:
-    """Whether a broker shows the certificate with these lines."""
+    """Whether a broker presents the certificate with these lines."""
     return ssl.get_server_certificate(("127.0.0.1", port)).split("-----")[2].split() == lines
 
 

@@ -1,6 +1,6 @@
-"""Kafka's tools of 0.8.2.2 and 0.10.2.2 that write to ZooKeeper: the running cluster picks up what they wrote.
+"""Kafka's tools of 0.8.2.2 and 0.10.2.2 that write to ZooKeeper: the running cluster applies their changes.
 
-They know no topic ids and rewrite the topic's znode without one when they add partitions; ours puts it back.
+They do not know topic ids, and rewrite the topic's znode without one when they add partitions; our broker restores it.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _accepts(target: Target, topic: str, records: list[Record]) -> bool:
 def test_configuration_from_the_topics_tool_is_stored_for_restart(target: Target, znodes: KazooClient) -> None:
     """kafka-topics --alter --config of 0.8.2.2 sends a notification that brokers since 0.10 do not read.
 
-    The value is in the topic's config znode; what else the topic had stays.
+    The value is in the topic's config znode, and the topic's other settings stay.
     """
     topic = _create(jars.MAGIC_0_VERSION, target)
     _tool(jars.MAGIC_0_VERSION, target, _TOPICS, "--alter", "--topic", topic, "--config", "retention.ms=7000000")

@@ -1,6 +1,6 @@
-"""Which operations of Kafka's command-line tools are run against both clusters: `python -m tests.peers.tool_list`.
+"""The operations of Kafka's command-line tools that run against both clusters: `python -m tests.peers.tool_list`.
 
-The numbers are of runs whose exit code and lines are compared: at Apache Kafka 3.9.1 and at kafka-zk.
+The table counts the runs whose exit code and lines are compared between Apache Kafka 3.9.1 and kafka-zk.
 """
 
 from __future__ import annotations

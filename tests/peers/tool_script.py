@@ -1,4 +1,4 @@
-"""Runs commands of Kafka 3.9.1's tools against a cluster and makes what they print comparable between two clusters."""
+"""Runs commands of Kafka 3.9.1's tools against a cluster, and makes their output comparable between two clusters."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SETTLE_TIMEOUT_S = 10
 
 
 class Step(NamedTuple):
-    """One command; `{folder}` in an argument is where files of the test lie.
+    """One command; `{folder}` in an argument is the folder of the test's files.
 
-    Brokers take up a change of their configuration a moment after it was answered. So the command is run again until it
-    shows `until`, and no longer shows `gone`.
+    Brokers apply a change of their configuration shortly after its response. Therefore, the command is repeated until
+    its output contains `until`, and no longer contains `gone`.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a tool printed, without what differs between any two clusters."""
+    """The output of a tool, without the parts that differ between any two clusters."""
 
     code: int
     lines: list[str]
@@ -91,9 +91,9 @@ def said_to_each(
     *,
     at_once: bool = False,
 ) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tools of a version said, one JVM for all commands to a cluster.
+    """The output of a version's tools, by target and step, with one JVM for all commands to a cluster.
 
-    ``at_once``: to both at the same time, for commands that wait most of it.
+    ``at_once``: run the commands to both clusters at the same time, because they wait most of it.
     """
 
     def said_to(name: str) -> dict[str, Said]:
@@ -134,7 +134,7 @@ def comparable(text: str, target: Target) -> list[str]:
 
 
 def _sorted(line: str) -> str:
-    """kafka-log-dirs prints JSON, its partitions in the order of a hash table."""
+    """kafka-log-dirs prints JSON whose partitions are in the order of a hash table."""
     if not line.startswith("{"):
         return line
     shown = json.loads(line)

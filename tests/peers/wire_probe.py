@@ -1,7 +1,7 @@
-"""A few requests written by hand: is a broker answering, who is its controller, one batch just as it is, its producer.
+"""Some hand-written requests: readiness and controller of a broker, one unchanged batch, and its producer.
 
-No client library is involved: the answer comes within milliseconds of the broker's readiness, and a batch can be sent
-twice.
+They need no client library, so the response comes within milliseconds of the broker's readiness, and a batch can be
+sent twice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Connection:
     """A connection to a broker for many requests, one after the other."""
 
     def __init__(self, port: int, timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
-        """Raises: OSError if nobody listens."""
+        """Raises: OSError if the port is closed."""
         self._socket = socket.create_connection(("127.0.0.1", port), timeout_s)
 
     def __enter__(self) -> Connection:
@@ -48,7 +48,7 @@ class Connection:
         self._socket.close()
 
     def ask(self, api_key: int, api_version: int, body: bytes) -> bytes:
-        """The response body (after the correlation id). Raises: OSError if nobody answers."""
+        """The response body (after the correlation id). Raises: OSError if there is no response."""
         header = struct.pack(">hhih", api_key, api_version, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
         self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         (size,) = struct.unpack(">i", _receive(self._socket, 4))
@@ -63,7 +63,7 @@ class Connection:
 
     def produce(self, topic: str, partition: int, batch: bytes, *, version: int = 3,
                 transactional_id: str | None = None) -> tuple[int, int]:  # fmt: skip
-        """As the function ``produce``."""
+        """Like the function ``produce``."""
         name = struct.pack(">h", -1) if transactional_id is None else _text(transactional_id)
         front = (name if version >= 3 else b"") + struct.pack(">hii", -1, 30_000, 1) + _text(topic)
         body = front + struct.pack(">iii", 1, partition, len(batch)) + batch
@@ -73,7 +73,7 @@ class Connection:
 
 
 def _ask(port: int, api_key: int, api_version: int, body: bytes, timeout_s: float = _ANSWER_TIMEOUT_S) -> bytes:
-    """As ``Connection.ask``, over a connection of its own."""
+    """Like ``Connection.ask``, over a connection of its own."""
     with Connection(port, timeout_s) as connection:
         return connection.ask(api_key, api_version, body)
 
@@ -91,7 +91,7 @@ def _receive(sock: socket.socket, size: int) -> bytes:
 def brokers_and_controller(port: int) -> tuple[dict[int, int], int]:
     """Metadata v1 without topics: the port of each live broker id, and the controller's id (-1: none).
 
-    Raises: OSError if the broker does not answer.
+    Raises: OSError if the broker does not respond.
     """
     body = _ask(port, _METADATA, 1, struct.pack(">i", 0), _READY_TIMEOUT_S)
     (count,) = struct.unpack_from(">i", body)
@@ -167,8 +167,8 @@ def fetch_committed(port: int, topic: str, offset: int, max_bytes: int = 1_000_0
 
 
 def open_transactions(port: int, topic: str) -> dict[int, tuple[int, int, int, int]]:
-    """DescribeProducers v0 of partition 0: epoch, last sequence, coordinator epoch and where the open transaction
-    begins, by producer id. Raises: OSError."""
+    """DescribeProducers v0 of partition 0: epoch, last sequence, coordinator epoch and first offset of the open
+    transaction, by producer id. Raises: OSError."""
     asked = codec.request(_DESCRIBE_PRODUCERS)
     named = asked.TopicRequest(name=topic, partition_indexes=[0])
     body = bytes(codec.encode_body(asked(topics=[named]), _DESCRIBE_PRODUCERS, 0))
@@ -234,7 +234,7 @@ def set_default_broker_config(port: int, key: str, value: str) -> int:
 
 
 def is_ready(port: int, broker_count: int = 1) -> bool:
-    """Whether the broker answers Metadata, knows `broker_count` brokers and who the controller is."""
+    """Whether the broker responds to Metadata and knows `broker_count` brokers and the controller."""
     try:
         brokers, controller_id = brokers_and_controller(port)
     except OSError:

@@ -1,6 +1,6 @@
-"""A broker of each kind with Kafka's AclAuthorizer, and a user whose ACLs are changed: what the rows are sent to.
+"""A broker of each kind with Kafka's AclAuthorizer, and a user whose ACLs the rows change.
 
-Brokers and administrators come through PLAINTEXT, where everybody is User:ANONYMOUS, a super user; the user logs in at
+Brokers and administrators use PLAINTEXT, where every client is User:ANONYMOUS, a super user; the user logs in at
 CLIENTS with SASL PLAIN.
 """
 
@@ -41,7 +41,7 @@ class AuthorizedBroker:
     process: ServerProcess
 
     def set_acls(self, wanted: Mapping[Pattern, frozenset[Acl]]) -> None:
-        """These, and no others; the broker decides by them when this returns."""
+        """Replace the user's ACLs by these; the broker applies them when this returns."""
         deleted = ask(self.port, Request(ApiKey.DELETE_ACLS, 3, {"filters": [_ANYTHING]}))
         assert [each.error_code for each in deleted.filter_results] == [0]
         creations = [
@@ -78,7 +78,7 @@ def _asked(connection: wire_probe.Connection, request: Request) -> Any:
 
 
 def keys(ports: Sequence[int], **more: str) -> dict[str, str]:
-    """What a broker's properties say on top."""
+    """The additional properties of a broker."""
     listeners = f"PLAINTEXT://127.0.0.1:{ports[0]},CLIENTS://127.0.0.1:{ports[1]}"
     return {
         "listeners": listeners,

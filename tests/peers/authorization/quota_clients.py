@@ -1,4 +1,4 @@
-"""Clients of brokers with quotas: what a response says of the throttle, and how the administrator sets quotas."""
+"""Clients of brokers with quotas: the throttle in a response, and the administrator's changes of quotas."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LAST = "last-"
 """Prefix of the client ids that show whether quotas are in effect."""
 
 PATIENT_MS = 60_000
-_TIMED_OUT = 7  # a busy machine may take longer than the request waits, and the topic is made all the same
+_TIMED_OUT = 7  # a busy machine may exceed the request's timeout, but creates the topic all the same
 
 Entity = Mapping[str, str | None]
 
@@ -90,7 +90,7 @@ class Client:
         return response.throttle_time_ms, has_records, response.session_id
 
     def fetched_bytes(self) -> int:
-        """How many bytes of records one fetch brings that would take a megabyte."""
+        """The number of bytes of records in the response to a fetch of up to a megabyte."""
         topics = [FetchTopic(TOPIC, None, [FetchPartition(0, 0, 1_000_000)])]
         request = FetchRequest(100, 1, topics, 1_000_000)
         response = read_fetch_response(11, self._ask(ApiKey.FETCH, 11, write_fetch_request(11, request)))
@@ -104,7 +104,7 @@ class Client:
         return answer.throttle_time_ms, answer.topics[0].error_code
 
     def delete(self, name: str, version: int) -> tuple[int, int]:
-        """As ``create``."""
+        """Like ``create``."""
         values = {"topics": [{"name": name, "topic_id": None}], "topic_names": [name], "timeout_ms": PATIENT_MS}
         answer = self.ask(ApiKey.DELETE_TOPICS, version, values)
         return answer.throttle_time_ms, answer.responses[0].error_code
@@ -112,7 +112,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Broker:
-    """Of one target."""
+    """A broker of one target."""
 
     target: str
     port: int
@@ -146,7 +146,7 @@ class Broker:
         wait_until(lambda: self.client(name).produce(10) > 0, PATIENT_MS / 1000, "the quotas", interval_s=0.2)
 
     def wait_for_coordinator(self, group: str) -> None:
-        """Until the group has one: the first request creates its topic."""
+        """Wait until the group has a coordinator: the first request creates its topic."""
 
         def is_found() -> bool:
             return bool(self.client("admin").ask(ApiKey.FIND_COORDINATOR, 3, {"key": group}).error_code == 0)
@@ -178,11 +178,11 @@ def _message(cls: Any, values: Mapping[str, Any]) -> Any:
 
 
 def about(throttle_ms: int) -> int:
-    """Such times are equal if they are nearly so."""
+    """Such times count as equal if they are close."""
     return round(throttle_ms / _STEP_MS)
 
 
 def told(answer: tuple[int, int]) -> tuple[bool, int]:
-    """Whether the client is to wait, and the error code."""
+    """Whether the client must wait, and the error code."""
     throttle_ms, code = answer
     return throttle_ms > 0, 0 if code == _TIMED_OUT else code

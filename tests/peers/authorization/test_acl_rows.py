@@ -1,5 +1,6 @@
-"""The cases of AuthorizerIntegrationTest, sent to Apache Kafka 3.9.1 and to ours: every error code of a response is the
-same, and so is what it shows. The rows are in ``tests/acl_rows.py`` and ``tests/acl_visible.py``."""
+"""The cases of AuthorizerIntegrationTest, sent to Apache Kafka 3.9.1 and to ours: every error code of a response is
+equal, and so are the names that it shows. The rows are in ``tests/acl_rows.py`` and ``tests/acl_visible.py``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.peers
 _BUSY = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 _TIMEOUT_S = 60
 _DIFFERENT_BY_DESIGN = {
-    "ControlledShutdown",  # of a broker that there is not: ours says so
+    "ControlledShutdown",  # of a broker that does not exist: ours reports this
     "AlterConfigs of a broker",  # ours cannot change this key while it runs
     "IncrementalAlterConfigs of a broker",
     "IncrementalAlterConfigs of a logger",  # ours has no log levels that change while it runs
@@ -31,13 +32,14 @@ _DIFFERENT_BY_DESIGN = {
 }
 """Requests whose codes differ where they are allowed."""
 _OF_OTHER_ROWS = {"g", "u3", "u4", "__consumer_offsets", "__transaction_state"}
-"""Names that rows of codes leave behind."""
+"""Names that rows of codes create."""
 
 
 @pytest.fixture(scope="module")
 def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AuthorizedBroker]]:
-    """Each with the topic t, groups g, h and k that have committed for it, the coordinator of the transactional id x,
-    and the open transaction y."""
+    """Brokers with the topic t, groups g, h and k that have committed for it, the coordinator of the transactional id
+    x, and the open transaction y.
+    """
     folder = tmp_path_factory.mktemp("authorized")
     chroots = [f"acl-rows-{name}" for name in targets.NAMES]
     with authorized_brokers(peer_zookeeper, folder, targets.NAMES, chroots) as started:
@@ -149,7 +151,7 @@ def _asked_of(broker: AuthorizedBroker, name: str, group: str) -> frozenset[int]
 
 
 def test_a_group_is_gone_with_its_last_offset(brokers: list[AuthorizedBroker]) -> None:
-    """GroupMetadataManager.cleanupGroupMetadata: at once, as it has no members."""
+    """GroupMetadataManager.cleanupGroupMetadata: the group is removed at once, because it has no members."""
     for broker in brokers:
         assert _asked_of(broker, "OffsetCommit", "one-offset") == {0}
         assert _is_listed(broker, "one-offset")

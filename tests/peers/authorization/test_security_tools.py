@@ -1,7 +1,7 @@
-"""Kafka 3.9.1's tools for ACLs, users, quotas and delegation tokens, and what its tools tell a client without ACLs: the
-same at a broker of Apache Kafka with its AclAuthorizer and at ours.
+"""Kafka 3.9.1's tools for ACLs, users, quotas and delegation tokens, and the errors of its tools for a client without
+ACLs, are the same at a broker of Apache Kafka with its AclAuthorizer and at ours.
 
-The administrator comes through PLAINTEXT as a super user; alice and bob log in with SASL PLAIN.
+The administrator uses PLAINTEXT as a super user; alice and bob log in with SASL PLAIN.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ _QUOTA_STEPS = [
 
 
 def _by(user: str, step: Step) -> Step:
-    """With the login of the user."""
+    """The step with the login of the user."""
     login = (_OPTION_OF_LOGIN.get(step.main_class, "--command-config"), f"{{folder}}/{user}.properties")
-    is_before = step.main_class == _TRANSACTIONS  # its verb comes last
+    is_before = step.main_class == _TRANSACTIONS  # this tool's verb comes last
     arguments = (*login, *step.arguments) if is_before else (*step.arguments, *login)
     return step._replace(name=f"{user}-{step.name}", arguments=arguments)
 
@@ -241,7 +241,9 @@ def _filled(argument: str, places: Mapping[str, str]) -> str:
 
 
 def _comparable(lines: Iterable[str]) -> list[str]:
-    """Without what differs between any two clusters, and in one order: the tools go through hash tables."""
+    """The lines without the parts that differ between any two clusters, sorted, because the tools iterate over hash
+    tables.
+    """
     text = "\n".join(lines)
     for pattern, name in ((_HMAC, "HMAC"), (_TOKEN_ID, "ID"), (_DATE, "DATE"), (_ITERATED, r"\1=")):
         text = pattern.sub(name, text)
@@ -251,7 +253,7 @@ def _comparable(lines: Iterable[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tools said."""
+    """The tools' output, by target and step."""
     folder = tmp_path_factory.mktemp("security-tools")
     offset = {"topic": "secret", "partition": 0, "offset": 0}
     (folder / "offsets.json").write_text(json.dumps({"version": 1, "partitions": [offset]}))
@@ -273,7 +275,7 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 @pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_a_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
-    """Exit code and every line."""
+    """The exit code and every line are equal."""
     ours, theirs = (said[name][step] for name in targets.NAMES)
     assert ours.code == theirs.code
     assert (ours.lines == theirs.lines) == (step not in _OWN_WORDS)

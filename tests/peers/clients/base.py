@@ -1,4 +1,4 @@
-"""What a client must offer to take part in the matrix: it writes a data set, and reads a partition from an offset."""
+"""The interface of a client in the matrix: it writes a data set, and reads a partition from an offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_S = 40.0
 
 
 class ClientFailed(Exception):
-    """A client could not write or read what it was asked for."""
+    """A client could not write or read the requested records."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Write:
 
 
 class Consumer(Protocol):
-    """Reads records. `view` turns an expected record into what this client is able to show of it."""
+    """Reads records. `view` turns an expected record into the form that this client can show."""
 
     name: str
 
@@ -49,7 +49,7 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """Writes records; `dataset` is what it can express."""
+    """Writes records; `dataset` is the data that it can represent."""
 
     name: str
     dataset: Callable[[], list[Record]]

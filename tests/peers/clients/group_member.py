@@ -1,6 +1,6 @@
-"""Members of a group with our consumer: speaks what tests/peers/java/legacy/GroupMember.java speaks.
+"""Members of a group with our consumer, with the protocol of tests/peers/java/legacy/GroupMember.java.
 
-`python -m tests.peers.clients.group_member TOPIC FOLDER KEY=VALUE...`; keys as the old consumer names them.
+`python -m tests.peers.clients.group_member TOPIC FOLDER KEY=VALUE...`; the keys are those of the old consumer.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class _Member(threading.Thread):
                 self._records.write((record.partition, record.offset) for record in consumer.poll(_POLL_MS))
 
     def leave(self) -> None:
-        """Commit, give everything back, and leave the group."""
+        """Commit, release all partitions, and leave the group."""
         self._leaving.set()
         self.join()
 
 
 def main(topic: str, folder: str, *pairs: str) -> None:
-    """Obey requests until the input ends."""
+    """Execute requests until the input ends."""
     config = {key.replace(".", "_"): value for key, value in (pair.split("=", 1) for pair in pairs)}
     members: dict[str, _Member] = {}
 

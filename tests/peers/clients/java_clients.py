@@ -25,9 +25,9 @@ class JavaDriver:
         self._process = LineProcess(version, "PeerDriver")
 
     def ask(self, op: str, bootstrap: str, **request: Any) -> dict[str, Any]:
-        """One request, one answer; `error` in the answer holds the Java exception.
+        """Send one request, and return its response; `error` in the response is the Java exception.
 
-        Raises: ClientFailed if the JVM does not answer.
+        Raises: ClientFailed if the JVM does not respond.
         """
         line = self._process.ask([json.dumps({"op": op, "bootstrap": bootstrap, **request})])
         answer: dict[str, Any] = json.loads(line)
@@ -108,7 +108,7 @@ class JavaConsumer(ShowsEverything):
 
 
 class ConsoleProducer:
-    """kafka-console-producer, one partition topics only (it cannot choose a partition)."""
+    """kafka-console-producer; only for topics of one partition, because it cannot choose a partition."""
 
     dataset = staticmethod(lines)
 
@@ -136,7 +136,7 @@ class ConsoleProducer:
 
     @staticmethod
     def _line(record: Record) -> str:
-        """Headers, key and value with tabs between; a record without headers has the null marker there."""
+        """Headers, key and value, separated by tabs; the null marker replaces missing headers."""
 
         def text(data: bytes | None) -> str:
             return _NULL if data is None else data.decode()

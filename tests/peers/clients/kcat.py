@@ -1,7 +1,7 @@
 """kcat, the command-line client on librdkafka.
 
-As a producer it takes one record a line and the same headers for all; as a consumer its format string shows key and
-value by length, so any bytes are read exactly; headers come as text.
+As a producer, it takes one record per line, with the same headers for all. As a consumer, its format string shows the
+lengths of key and value, so any bytes are read exactly; headers are text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _run(arguments: Sequence[str], stdin: bytes = b"") -> bytes:
 
 
 def listing(bootstrap: str, topic: str) -> bytes:
-    """What `kcat -L` prints as JSON about one topic."""
+    """The JSON that `kcat -L` prints about one topic."""
     return _run(["-b", bootstrap, "-L", "-J", "-t", topic])
 
 
@@ -55,12 +55,12 @@ _AS_TO_0_9 = ["-X", "api.version.request=false", "-X", "broker.version.fallback=
 
 
 def lines_of_magic_0() -> list[Record]:
-    """Without headers; a reader of today sees timestamp -1."""
+    """The records without headers; modern readers see the timestamp -1."""
     return [record._replace(timestamp_ms=-1) for record in without_headers(common_headers_lines())]
 
 
 class OldKcatProducer(KcatProducer):
-    """kcat that is told to speak to a broker of 0.9."""
+    """kcat, configured for a broker of 0.9."""
 
     name = "kcat-as-0.9.0"
     dataset = staticmethod(lines_of_magic_0)
@@ -125,7 +125,7 @@ class KcatConsumer:
 
 
 class OldKcatConsumer(KcatConsumer):
-    """kcat that is told to speak to a broker of 0.9."""
+    """kcat, configured for a broker of 0.9."""
 
     name = "kcat-as-0.9.0"
 

@@ -38,11 +38,12 @@ _FOUND_WITHIN_S = 30
 
 @dataclass(frozen=True)
 class Login:
-    """Who logs in where.
+    """A user, the cluster, and the way to log in.
 
-    ``mechanism``: of SASL, empty for mutual TLS. ``claim``: of an unsecured token, has the user. ``is_token``: user and
-    password are the id and HMAC of a delegation token. ``authority``, ``certificate``: PEM files, the second with its
-    key, or empty. ``java``: Kafka's own keys for the same. ``patience_s``: how long a client tries that is refused.
+    ``mechanism``: of SASL, empty for mutual TLS. ``claim``: the one of an unsecured token that has the user.
+    ``is_token``: user and password are the id and HMAC of a delegation token. ``authority``, ``certificate``: PEM
+    files, the second with its key, or empty. ``java``: Kafka's own keys for the same. ``patience_s``: the time for
+    which a refused client retries.
     """
 
     bootstrap: str
@@ -133,7 +134,7 @@ class _AsyncBearer(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _of_python(login: Login) -> dict[str, Any]:
-    """What kafka-python and aiokafka have in common."""
+    """The common configuration of kafka-python and aiokafka."""
     keys = {"bootstrap_servers": login.bootstrap, "request_timeout_ms": 1000 * _FOUND_WITHIN_S}
     if not login.mechanism:
         return {**keys, "security_protocol": "SSL"}
@@ -145,7 +146,7 @@ def _of_python(login: Login) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _telling(client: str, *errors: type[Exception]) -> Iterator[None]:
-    """An error of a client becomes ClientFailed, with what the client has logged: only that has the reason."""
+    """Turn an error of a client into ClientFailed with the client's log, because only the log has the reason."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

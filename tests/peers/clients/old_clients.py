@@ -23,7 +23,7 @@ class OldDriver:
         self._process = LineProcess(version, main_class)
 
     def ask(self, *request: object, records: list[str] | None = None) -> list[list[str]]:
-        """The fields of every line of the answer. Raises: ClientFailed with the Java exception."""
+        """The fields of every line of the response. Raises: ClientFailed with the Java exception."""
         kind, _, rest = self._process.ask(["\t".join(map(str, request)), *(records or [])]).partition("\t")
         if kind != "ok":
             raise ClientFailed(f"Java {self.version} {request[0]}: {rest}")
@@ -43,7 +43,7 @@ def _decode(text: str) -> bytes | None:
 
 
 def old_records() -> list[Record]:
-    """What magic 1 can hold."""
+    """The records that magic 1 can represent."""
     return without_headers(anything())
 
 
@@ -64,12 +64,12 @@ class OldProducer:
 
 
 def timestamps_unknown() -> list[Record]:
-    """What magic 0 can hold: a reader of today sees timestamp -1."""
+    """The records that magic 0 can represent: a modern reader sees timestamp -1."""
     return [record._replace(timestamp_ms=-1) for record in old_records()]
 
 
 def timestamps_by_client() -> list[Record]:
-    """What the Scala producer of 0.10 can express: it takes the time itself."""
+    """The records that the Scala producer of 0.10 can write: it sets the timestamps itself."""
     return without_timestamps(old_records())
 
 
@@ -98,5 +98,5 @@ class OldConsumer:
         return int(self._fetch_version >= _MAGIC_1_SINCE_FETCH)
 
     def view(self, record: Record) -> Record:
-        """No headers, and no timestamps in magic 0."""
+        """The record without headers, and without a timestamp in magic 0."""
         return record._replace(headers=(), timestamp_ms=record.timestamp_ms if self._magic else -1)

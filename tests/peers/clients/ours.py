@@ -1,4 +1,5 @@
-"""kafka-zk's own producer and reader, so that foreign clients and Apache Kafka's broker judge them."""
+"""kafka-zk's own producer and reader, so that the matrix compares them with foreign clients and Apache Kafka's
+broker."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Members of a group with the Python clients. Each writes down what it is assigned, handed and has committed, and
-leaves at the end of its input.
+"""Members of a group with the Python clients. Each logs its assignments, its records and its commits, and leaves at the
+end of its input.
 
-`python -m tests.peers.clients.python_members CLIENT BOOTSTRAP GROUP TOPIC NAME LOG ASSIGNOR SESSION_TIMEOUT_MS`.
-A record is written down before its offset is committed, so what a killed member has committed is in its log.
+`python -m tests.peers.clients.python_members CLIENT BOOTSTRAP GROUP TOPIC NAME LOG ASSIGNOR SESSION_TIMEOUT_MS`. A
+record is logged before its offset is committed, so the log of a killed member contains all records that it has
+committed.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ _POLL_S = 0.1
 _MAX_RECORDS = 200
 _REBALANCE_TIMEOUT_MS = 20_000
 _METADATA_MAX_AGE_MS = 2000
-"""A broker that has just started may not know its topics yet: a leader that learns of none assigns nothing, and some
-clients look again only when this is over."""
+"""A broker that has just started may not know its topics yet: a leader without topics assigns nothing, and some clients
+repeat their metadata request only after this time.
+"""
 _ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 _AIO_ASSIGNORS = {"range": AioRange, "roundrobin": AioRoundRobin}
 
@@ -44,7 +46,7 @@ _log = logging.getLogger("member")
 
 
 class Options(NamedTuple):
-    """What the member is told."""
+    """The arguments of the member."""
 
     bootstrap: str
     group: str
@@ -60,7 +62,7 @@ class Options(NamedTuple):
 
 
 class Journal:
-    """Lines of JSON; each is in the file when this returns, also if the process is killed then."""
+    """Lines of JSON. A line is in the file when the method returns, even if the process is then killed."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -70,7 +72,7 @@ class Journal:
         os.write(self._file, line.encode() + b"\n")
 
     def handed(self, offsets: Mapping[int, list[int]]) -> None:
-        """By partition."""
+        """Log the offsets of records by partition."""
         for partition, found in offsets.items():
             self.write("handed", partition=partition, offsets=found)
 
@@ -116,7 +118,7 @@ def confluent(options: Options, journal: Journal, leaving: threading.Event) -> N
             else:
                 handed.setdefault(partition, []).append(offset)
         journal.handed(handed)
-        # What a rebalance within consume() took away is no longer this member's to commit.
+        # If a rebalance within consume() took a partition away, this member must not commit its offsets.
         offsets = {partition: offset for partition, offset in _next_offsets(handed).items() if partition in mine}
         if offsets:
             try:
@@ -181,7 +183,7 @@ class _AioListener(aiokafka.abc.ConsumerRebalanceListener):  # type: ignore[misc
         self.rebalances = 0
 
     async def on_partitions_assigned(self, assigned: list[aiokafka.TopicPartition]) -> None:
-        coordinator = self._consumer._coordinator  # it tells neither in public
+        coordinator = self._consumer._coordinator  # it has no public attribute for either
         self._journal.write(
             "assigned",
             member=coordinator.member_id,
@@ -195,8 +197,9 @@ class _AioListener(aiokafka.abc.ConsumerRebalanceListener):  # type: ignore[misc
 
 
 def _heed_errors_of_a_whole_offset_fetch() -> None:
-    """aiokafka 0.14 looks at the errors of partitions only. While a coordinator loads its groups, the whole response
-    has an error and no partitions, which it takes for no committed offsets: it would start over, also on Kafka."""
+    """aiokafka 0.14 checks only the errors of partitions. While a coordinator loads its groups, the response has one
+    error and no partitions, which aiokafka treats like missing offsets: it would start over, also on Kafka.
+    """
     send = GroupCoordinator._send_req
 
     async def send_and_check(coordinator: GroupCoordinator, request: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Brokers of ours and Apache Kafka's 3.9.1 in one cluster, what the tools of both say of it, and members of a group."""
+"""Brokers of ours and Apache Kafka's 3.9.1 in one cluster, the descriptions by the tools of both, and the members of a
+group.
+"""
 
 import contextlib
 import re
@@ -27,7 +29,7 @@ _PARTITION = re.compile(r"Partition: (\d+)\s+Leader: (\S+)\s+Replicas: (\S*)\s+I
 
 
 def small_kafka(properties: Path) -> list[str]:
-    """As its scripts start it, but with a heap of which a machine can hold five."""
+    """The command in Kafka's scripts, with a heap that is small enough for five brokers on one machine."""
     return [
         part.replace("1G", _HEAP) if part.startswith("-Xm") else part
         for part in apache_kafka.broker_command(properties)
@@ -39,8 +41,9 @@ KINDS = (OURS, APACHE_KAFKA)
 
 
 def mixed_properties(protocol: str) -> dict[str, str]:
-    """For all brokers, beside the campaign's own; a JVM needs seconds to make fifty logs, or to answer on a busy
-    machine."""
+    """Properties for all brokers, in addition to the campaign's own. A JVM needs seconds to create fifty logs, or to
+    respond on a busy machine.
+    """
     return {
         "inter.broker.protocol.version": protocol,
         "offsets.topic.num.partitions": "8",
@@ -57,13 +60,13 @@ class Described(NamedTuple):
 
 
 def described_by_kafka(bootstrap: str, topic: str) -> dict[int, Described]:
-    """What kafka-topics.sh --describe prints."""
+    """The partitions in the output of kafka-topics.sh --describe."""
     arguments = ["--bootstrap-server", bootstrap, "--describe", "--topic", topic]
     return _partitions(java.run_tool(ORACLE_VERSION, _TOPICS, arguments).text)
 
 
 def described_by_us(bootstrap: str, topic: str) -> dict[int, Described]:
-    """What ``kafka-zk topics describe`` prints."""
+    """The partitions in the output of ``kafka-zk topics describe``."""
     command = [sys.executable, "-m", "kafka_zk", "topics", "describe", "--bootstrap-server", bootstrap]
     done = subprocess.run(
         [*command, "--topic", topic], capture_output=True, text=True, timeout=_TOOL_S, check=True
@@ -83,19 +86,19 @@ def _ids(text: str) -> tuple[int, ...]:
 
 
 def reassign(bootstrap: str, what: str, file: Path) -> bool:
-    """``kafka-zk reassign`` with a file of moves; whether it succeeded."""
+    """Run ``kafka-zk reassign`` with a file of moves; returns whether it succeeded."""
     command = [sys.executable, "-m", "kafka_zk", "reassign", what, str(file), "--bootstrap-server", bootstrap]
     return subprocess.run(command, capture_output=True, timeout=_TOOL_S, check=False).returncode == 0
 
 
 def reassign_by_kafka(bootstrap: str, what: str, file: Path, *more: str) -> str:
-    """What kafka-reassign-partitions.sh prints. Raises: JavaFailed."""
+    """The output of kafka-reassign-partitions.sh. Raises: JavaFailed."""
     arguments = ["--bootstrap-server", bootstrap, what, "--reassignment-json-file", str(file), *more]
     return java.run_tool(ORACLE_VERSION, _REASSIGN, arguments).text
 
 
 class GroupMember(ClientThread):
-    """A member of a group that commits what it has read; ``values`` has all of it, by partition."""
+    """A member of a group that commits the records it has read; ``values`` has all of them, by partition."""
 
     def __init__(self) -> None:
         self.values: dict[int, set[bytes]] = defaultdict(set)
@@ -125,7 +128,7 @@ class LibrdkafkaMember(GroupMember):
         self._consumer.close()
 
     def _commit(self) -> None:
-        with contextlib.suppress(KafkaException):  # then they are read once more
+        with contextlib.suppress(KafkaException):  # the records are then read again
             self._consumer.commit(asynchronous=False)
 
 
@@ -145,13 +148,13 @@ class OurMember(GroupMember):
             for record in records:
                 self.values[record.partition].add(record.value or b"")
             if records:
-                with contextlib.suppress(KafkaError):  # then they are read once more
+                with contextlib.suppress(KafkaError):  # the records are then read again
                     self._consumer.commit()
         self._consumer.close()
 
 
 def members(bootstrap: str, topic: str, group: str = "group") -> list[GroupMember]:
-    """One of librdkafka's and one of ours in the same group."""
+    """Two members of one group: librdkafka's and ours."""
     return [LibrdkafkaMember(bootstrap, topic, group), OurMember(bootstrap, topic, group)]
 
 

@@ -1,5 +1,6 @@
-"""The campaign of replication in a cluster of both kinds: beside what happens to brokers, partitions move among four of
-them, and ZooKeeper restarts or stands still."""
+"""The replication campaign in a cluster of both kinds of brokers. Brokers have faults, partitions move among four
+brokers, and ZooKeeper restarts or is paused.
+"""
 
 import json
 import random
@@ -19,11 +20,12 @@ _MOVED_S = 90
 
 
 class JvmRounds(ReplicationRounds):
-    """JVMs want more time of a busy machine.
+    """JVMs need more time on a busy machine.
 
-    librdkafka has one request in flight, or it doubles records by itself: a leader of Kafka lets the acks=all wait
-    of one request time out, refuses the next for a lack of replicas and takes the one behind it for a gap (45), and
-    librdkafka then sends all of them again with a new epoch, the first one too, which is there.
+    librdkafka has one request in flight, because it would otherwise duplicate records: a leader of Kafka lets the
+    acks=all wait of one request time out, refuses the next one for a lack of replicas, and considers the one behind it
+    a gap (45). librdkafka then sends all of them again with a new epoch, including the first one, which is already
+    stored.
     """
 
     librdkafka = MappingProxyType({"max.in.flight.requests.per.connection": 1})
@@ -32,7 +34,7 @@ class JvmRounds(ReplicationRounds):
 
 
 class MixedRounds(JvmRounds):
-    """``kind`` has the controller when a round begins."""
+    """``kind`` is the kind of the controller when a round begins."""
 
     def __init__(self, cluster: ReplicatedCluster, seed: int, kind: Kind) -> None:
         protocol = cluster.properties["inter.broker.protocol.version"]
@@ -56,13 +58,17 @@ class MixedRounds(JvmRounds):
         self._measure_full()
 
     def _pause_zookeeper(self) -> None:
-        """Longer than a session, which then ends for nobody: ZooKeeper counts only while it runs."""
+        """Pause ZooKeeper, perhaps for longer than a session. No session ends, because ZooKeeper measures time only
+        while it runs.
+        """
         self._cluster.zookeeper.pause()
         threading.Event().wait(SESSION_TIMEOUT_S * self._what.uniform(0.3, 1.5))
         self._cluster.zookeeper.resume()
 
     def _move(self) -> None:
-        """New replicas for two partitions, by a file as both kinds' tools take it; what happens next hits the move."""
+        """Assign new replicas to two partitions, by a file for the tools of both kinds; the next fault happens during
+        the move.
+        """
         moves = [
             {"topic": TOPIC, "partition": number, "replicas": self._what.sample(self._cluster.ids, REPLICAS)}
             for number in self._what.sample(range(PARTITIONS), 2)
@@ -77,7 +83,7 @@ class MixedRounds(JvmRounds):
         wait_until(lambda: not self._cluster.moving(TOPIC), _MOVED_S, "the moves to end", interval_s=0.2)
 
     def _logs(self) -> dict[int, dict[int, bytes]]:
-        """Of the assigned replicas: one that was taken from a dead broker may lie there for ever."""
+        """The logs of the assigned replicas only: one that was removed from a dead broker may stay there."""
         assigned = self._cluster.assignment(TOPIC)
         return {
             number: {broker_id: log for broker_id, log in replicas.items() if broker_id in assigned[number]}

@@ -2,7 +2,7 @@
 
 A broker and a controller reach dual write, then topics, configurations, ACLs, users and quotas change. The controller
 is stopped, and FOLDER gets its ``__cluster_metadata-0`` (a snapshot and the log after it) and ``znodes.json``. One
-topic's configuration is malformed before the copy, so both sides differ in it and in nothing else.
+topic's configuration is malformed before the copy, so the two sides differ only in it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _run(zookeeper: str, broker: MigratingBroker, controller: KRaftController, t
     _in_dual_write(admin, broker.port)
     log = controller.log_dir / "__cluster_metadata-0"
     wait_until(lambda: any(log.glob("*.checkpoint")), _TIMEOUT_S, "a snapshot")
-    time.sleep(3)  # no more than what the last changes need
+    time.sleep(3)  # the last changes need no more time
     _after_the_snapshot(admin)
     time.sleep(3)
     controller.stop()

@@ -1,4 +1,4 @@
-"""``advertised.listeners`` of a running broker changes, and goes back, with Apache Kafka 3.9.1 and with ours."""
+"""``advertised.listeners`` of a running broker changes and is reset, with Apache Kafka 3.9.1 and with ours."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _hosts(port: int) -> list[str]:
 
 @pytest.mark.parametrize("name", targets.NAMES)
 def test_advertised_listeners_change_while_a_broker_runs(name: str, peer_zookeeper: str, tmp_path: Path) -> None:
-    """For one broker, not as the default of all; clients learn the address with the next metadata."""
+    """The change works for one broker, not as the default of all; clients get the address with their next metadata."""
     cluster = targets.start(name, peer_zookeeper, tmp_path, chroot=f"advertised-{name}")
     try:
         (port,) = cluster.ports

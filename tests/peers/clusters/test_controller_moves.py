@@ -1,6 +1,7 @@
 """A librdkafka AdminClient that outlives a controller: the same with Apache Kafka and with ours.
 
-librdkafka takes NOT_CONTROLLER for no reason to ask for metadata; it does so every five minutes, or when it is told to.
+librdkafka does not request metadata after NOT_CONTROLLER; it does so every five minutes, or when the application asks
+for it.
 """
 
 import os
@@ -25,7 +26,7 @@ FAILOVER_TIMEOUT_S = 60
 
 
 def controller(bootstrap: str) -> int:
-    """As a client that knows nothing yet is told."""
+    """The controller in the metadata of a new client."""
     try:
         told: int = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3}).list_topics(timeout=5).controller_id
     except confluent_kafka.KafkaException:
@@ -34,7 +35,7 @@ def controller(bootstrap: str) -> int:
 
 
 def creation(admin: AdminClient, topic: str) -> str:
-    """The name of the error, or nothing."""
+    """The name of the error, or an empty text."""
     try:
         admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=5, request_timeout=10)[topic].result(30)
     except confluent_kafka.KafkaException as error:

@@ -1,4 +1,4 @@
-"""A broker of ours controls a cluster of Apache Kafka 3.9.1 brokers: these are the judge of what it tells them.
+"""A broker of ours controls a cluster of Apache Kafka 3.9.1 brokers, which judge its requests.
 
 They lead, follow, propose ISRs, die and come back, stop cleanly; Kafka's tools elect leaders and move partitions.
 """
@@ -39,7 +39,7 @@ Shape = dict[int, tuple[int, list[int], list[int]]]  # partition -> leader, repl
 
 
 class Mixed:
-    """Broker 0 is ours, and the controller; 1 to 3 are Kafka's."""
+    """Broker 0 is ours, and the controller; brokers 1 to 3 are Kafka's."""
 
     def __init__(self, zookeeper: str, folder: Path) -> None:
         self.ports = [free_port() for _ in range(4)]
@@ -65,7 +65,7 @@ class Mixed:
         return f"127.0.0.1:{self.ports[0]}"
 
     def shape(self) -> Shape:
-        """As our broker tells it."""
+        """Leader, replicas and ISR of each partition, according to our broker."""
         told = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2}).list_topics("t", timeout=10)
         return {p: (each.leader, each.replicas, sorted(each.isrs)) for p, each in told.topics["t"].partitions.items()}
 
@@ -74,7 +74,7 @@ class Mixed:
         return self.shape()
 
     def produce(self) -> None:
-        """_RECORDS to each partition; every one is acknowledged."""
+        """Write _RECORDS to each partition, and check that every one is acknowledged."""
         producer = confluent_kafka.Producer(
             {"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True, "log_level": 2}
         )

@@ -1,4 +1,4 @@
-"""Kills beside transactions on Apache Kafka 3.9.1: how long its clients wait (ours: tests/soak)."""
+"""Kills beside transactions on Apache Kafka 3.9.1: the waits of its clients (tests/soak has ours)."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ ROUNDS = 10
 
 
 class JvmKillRounds(KillRounds, JvmRounds):
-    """Of Kafka's waits the longest are shown, not judged."""
+    """The longest waits of Kafka's clients are reported, not judged."""
 
     most_s = float("inf")
 

@@ -1,4 +1,4 @@
-"""The way on from ours to KRaft: our replicas move to Apache Kafka 3.9.1, whose own migration reads what ours wrote.
+"""The way from our cluster to KRaft: replicas move to Apache Kafka 3.9.1, whose own migration reads our znodes.
 
 docs/how-to/migrate.md has the steps. Records, offsets of a group and configurations are counted after each.
 """
@@ -44,7 +44,7 @@ _TIMEOUT_S = 120
 
 
 class _OurBroker(Node):
-    """Broker 0, with the same properties as a broker of Kafka's."""
+    """Broker 0, with the same properties as a Kafka broker."""
 
     def start(self, zookeeper: str) -> None:
         properties = apache_kafka.server_properties(0, self.port, self.log_dir, zookeeper, _OVERRIDES)
@@ -56,7 +56,7 @@ def _where(node: Node) -> str:
 
 
 def _set_configs(node: Node) -> None:
-    """Of a topic, and the default of all brokers."""
+    """Set configurations of a topic, and of the default of all brokers."""
     admin = AdminClient({"bootstrap.servers": _where(node), "log_level": 2})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=_TOPIC_CONFIGS)])[TOPIC].result(_TIMEOUT_S)
     assert [wire_probe.set_default_broker_config(node.port, *entry) for entry in _BROKER_CONFIGS.items()] == [0]
@@ -68,7 +68,7 @@ def _check_configs(bootstrap: str, broker_id: int) -> None:
 
 
 def _move_all(bootstrap: str, file: Path, to: int) -> None:
-    """All partitions, those of the internal topics too."""
+    """Move all partitions, including those of the internal topics."""
     topics = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}).list_topics(timeout=_TIMEOUT_S).topics
     tps = [(name, number) for name, topic in topics.items() for number in topic.partitions]
     moves = [{"topic": name, "partition": number, "replicas": [to]} for name, number in tps]

@@ -1,4 +1,4 @@
-"""Kafka's tools move replicas between log directories of ours as between those of Apache Kafka 3.9.1."""
+"""Kafka's tools move replicas between log directories of our broker as between those of Apache Kafka 3.9.1."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class TwoFolders:
 
     @property
     def homes(self) -> list[Path]:
-        """The log directories that the partition lies in: for a moment Kafka's lies in both."""
+        """The log directories that contain the partition: for a moment, Kafka's is in both."""
         return [each for each in self.folders if (each / "t-0").is_dir()]
 
     @property
@@ -59,7 +59,7 @@ class TwoFolders:
         return b"".join(file.read_bytes() for file in sorted((self.home / "t-0").glob("*.log")))
 
     def described(self) -> dict[str, list[bool]]:
-        """By log directory, which of its logs of the topic are on their way there."""
+        """By log directory, whether each log of the topic there is a future one."""
         said = self.tool(_LOG_DIRS, "--describe", "--topic-list", "t")
         document = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
         return {

@@ -36,7 +36,7 @@ _DOCUMENTED = re.findall(r"python -c '\n(.*?)' > moves.json", _PAGE, re.DOTALL)[
 _MOVE_S = 180
 _READ_S = 90
 _GAP_S = 30.0
-"""A busy machine's; an election takes much less."""
+"""Maximum gap on a busy machine; an election takes much less."""
 _THROTTLE = ("--throttle", "20000000")
 
 
@@ -49,7 +49,7 @@ class Migration:
         self._count = 0
 
     def to(self, kind: Kind) -> None:
-        """Every broker of another kind gives way to a new one of this kind."""
+        """Replace every broker of another kind by a new one of this kind."""
         for old in [each for each in self._cluster.brokers if each.kind is not kind]:
             new = self._cluster.add(kind)
             self._replace(old, new)
@@ -65,7 +65,7 @@ class Migration:
         if self._count % 2:  # the tools of both kinds in turn
             reassign_by_kafka(bootstrap, "--execute", file, *_THROTTLE)
             wait_until(self._are_moved, _MOVE_S, "the moves to end", interval_s=0.5)
-            said = reassign_by_kafka(bootstrap, "--verify", file)  # takes the throttle away, too
+            said = reassign_by_kafka(bootstrap, "--verify", file)  # removes the throttle, too
             assert "still in progress" not in said and "no longer reassigning" not in said.lower(), said
         else:
             wait_until(lambda: reassign(bootstrap, "--execute", file), _MOVE_S, "the moves to begin", interval_s=1)
@@ -89,7 +89,7 @@ class Migration:
 
 
 def _is_only(cluster: ReplicatedCluster, kind: Kind) -> bool:
-    """Only brokers of this kind are left, and the tools of both kinds say the same of where everything lies."""
+    """True if only brokers of this kind are left, and the tools of both kinds report the same replicas."""
     where = cluster.bootstrap
     told = described_by_kafka(where, TOPIC)
     ids = set(cluster.ids)

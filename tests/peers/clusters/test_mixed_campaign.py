@@ -15,7 +15,7 @@ from tests.soak.replication_rounds import play_campaign
 pytestmark = pytest.mark.soak
 
 ROUNDS = 10
-"""Of one seed at most: then the next one begins with new brokers."""
+"""The largest number of rounds of one seed: then, the next seed begins with new brokers."""
 
 
 @pytest.mark.parametrize("controller", KINDS, ids=lambda kind: kind.name)

@@ -1,7 +1,7 @@
-"""Brokers of ours and of Apache Kafka 3.9.1 replicate to each other in one cluster, whichever kind controls it.
+"""Brokers of ours and of Apache Kafka 3.9.1 replicate to each other in one cluster, with either kind as the controller.
 
-Leaders of both kinds die, stand still beyond their session and leave cleanly while idempotent producers write with
-acks=all and a group reads; afterwards nothing acknowledged is missing and all replicas are the same, byte by byte.
+Leaders of both kinds die, are paused beyond their session and leave cleanly while idempotent producers write with
+acks=all and a group reads; afterwards, no acknowledged record is missing, and all replicas are equal, byte by byte.
 """
 
 from itertools import product
@@ -36,7 +36,7 @@ _READ_S = 120
 
 
 def _a_leader(cluster: ReplicatedCluster, kind: Kind) -> Broker:
-    """One of this kind that is not the controller, if there is one; waits until it leads something again."""
+    """A leader of this kind, if possible not the controller; waits until there is one."""
     def leading() -> list[Broker]:
         leaders = {state.leader for state in cluster.states(TOPIC).values()}
         return [each for each in cluster.brokers if each.kind is kind and each.broker_id in leaders]
@@ -46,7 +46,7 @@ def _a_leader(cluster: ReplicatedCluster, kind: Kind) -> Broker:
 
 
 def _happenings(how_much: str, controller: Kind) -> list[tuple[str, Kind]]:
-    """Each action to each kind, or each to one of them."""
+    """The actions and kinds of a run: each action on each kind, or on one of them."""
     return [
         (action, kind)
         for (number, action), kind in product(enumerate(ACTIONS), KINDS)
@@ -55,7 +55,7 @@ def _happenings(how_much: str, controller: Kind) -> list[tuple[str, Kind]]:
 
 
 def _tools_agree(cluster: ReplicatedCluster) -> bool:
-    """Both kinds' tools, asking both kinds of brokers, say the same as ZooKeeper."""
+    """The tools of both kinds, with brokers of both kinds, report the same state as ZooKeeper."""
     states = cluster.states(TOPIC)
     truth = {number: (str(state.leader), state.isr) for number, state in states.items()}
     for broker in (cluster.brokers[0], cluster.brokers[-1]):

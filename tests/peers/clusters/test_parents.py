@@ -1,4 +1,4 @@
-"""Apache Kafka takes over a ZooKeeper whose parents we made: it parses as JSON whatever is not null."""
+"""Apache Kafka takes over a ZooKeeper whose parents we made: it parses all data as JSON unless they are null."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ FLUSH_TIMEOUT_S = 30
 
 
 def test_a_kafka_controller_gives_out_producer_ids_after_us(zookeeper: Chroot, tmp_path: Path) -> None:
-    """With zero-length data in /latest_producer_id_block it answered every AllocateProducerIds with an error."""
+    """Zero-length data in /latest_producer_id_block made it respond to every AllocateProducerIds with an error."""
     ours = targets.start(targets.KAFKA_ZK, zookeeper.connect_string, tmp_path / "ours", chroot="shared")
     assert ours.stop() == []
     kafka = targets.start(targets.APACHE_KAFKA, zookeeper.connect_string, tmp_path / "kafka", chroot="shared")

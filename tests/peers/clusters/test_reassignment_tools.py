@@ -1,6 +1,6 @@
-"""Kafka 3.9.1's tools that move partitions and elect leaders say the same of kafka-zk and of Apache Kafka.
+"""Kafka 3.9.1's tools that move partitions and elect leaders print the same for kafka-zk and for Apache Kafka.
 
-One broker: nothing can move, so this is about requests, refusals, and what adds no replica.
+With one broker, no partition can move, so the tests cover requests, refusals, and plans that add no replica.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
 
 @pytest.fixture(scope="module")
 def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tools said."""
+    """The tools' output, by target and step."""
     folder = tmp_path_factory.mktemp("reassign")
     for name, moves in _MOVES.items():
         partitions = [{"topic": topic, "partition": number, "replicas": replicas} for topic, number, replicas in moves]
@@ -84,5 +84,5 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 @pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
-    """Exit code and every line."""
+    """The exit code and every line are equal."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

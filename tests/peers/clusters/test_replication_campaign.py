@@ -1,4 +1,5 @@
-"""The campaign of failures against Apache Kafka 3.9.1, the oracle of what it demands (ours: tests/soak)."""
+"""The replication campaign with Apache Kafka 3.9.1, which shows that its requirements are right (tests/soak has
+ours)."""
 
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.soak.replication_rounds import play_campaign
 pytestmark = pytest.mark.peers
 
 _SLICE = 2
-"""Rounds with one for a start and an end of three JVMs fit into a minute."""
+"""Rounds, counting one for the start and end of three JVMs; they take a minute."""
 
 
 def test_nothing_acknowledged_is_lost_whatever_happens(

@@ -1,7 +1,8 @@
-"""Kafka 3.9.1's tool moves partitions between three brokers under a throttle: the same of kafka-zk and Apache Kafka.
+"""Kafka 3.9.1's tool moves partitions between three brokers under a throttle, with the same results for kafka-zk and
+Apache Kafka.
 
-The throttle is so low that the move stops after the first response, until the tool raises it. It is there before the
-tool sets it, since brokers take up their configuration a moment after it was answered.
+The throttle is so low that the move stops after the first response, until the tool raises it. The throttle exists
+before the tool sets it, because brokers apply a change of their configuration shortly after the response.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
     for step in STEPS:
         arguments: Sequence[str] = [argument.replace("{folder}", str(folder)) for argument in step.arguments]
         said[step.name] = runner.run(target, step._replace(arguments=arguments))
-    # The tool asks any broker, and one may not know yet which replicas a partition that moves has.
+    # The tool asks any broker, and one may not know yet which replicas a moving partition has.
     code, lines = said["execute-faster"]
     said["execute-faster"] = Said(code, [line for line in lines if not line.startswith("{")])
     return said
@@ -76,7 +77,7 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
 
 @pytest.fixture(scope="module")
 def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tools said."""
+    """The tools' output, by target and step."""
     folder = tmp_path_factory.mktemp("throttled")
     partitions = [{"topic": "t", "partition": number, "replicas": [2, 1]} for number in (0, 1)]
     (folder / "moves.json").write_text(json.dumps({"version": 1, "partitions": partitions}))
@@ -88,7 +89,7 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 @pytest.mark.parametrize("step", [step.name for step in (_CREATE, *STEPS)])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
-    """Exit code and every line."""
+    """The exit code and every line are equal."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]
 
 

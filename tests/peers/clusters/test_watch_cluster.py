@@ -21,7 +21,7 @@ _TIMEOUT_S = 120
 
 
 class _Watch:
-    """The command, and what it has printed without the times."""
+    """The command, and its output without the times."""
 
     def __init__(self, cluster: ReplicatedCluster, file: Path) -> None:
         self._file = file
@@ -32,7 +32,7 @@ class _Watch:
         return [line[14:] for line in self._file.read_text().splitlines()]
 
     def wait_for(self, *texts: str) -> None:
-        """Lines of the observer that begin so."""
+        """Wait for lines of the observer that begin with these texts."""
         for text in texts:
             wanted = f"znodes        {text}"
             wait_until(lambda wanted=wanted: any(line.startswith(wanted) for line in self.lines()), _TIMEOUT_S, wanted)  # type: ignore[misc]
@@ -48,7 +48,7 @@ class _Watch:
 
 @pytest.fixture
 def cluster(peer_tools: None, tmp_path: Path) -> Iterator[ReplicatedCluster]:
-    patient = {"replica.lag.time.max.ms": "30000"}  # no ISR shrinks because a machine is slow
+    patient = {"replica.lag.time.max.ms": "30000"}  # the ISR must not shrink on a slow machine
     with ReplicatedCluster(tmp_path, [APACHE_KAFKA, APACHE_KAFKA], {**mixed_properties("3.9"), **patient}) as two:
         yield two
 

@@ -55,13 +55,13 @@ def write(target: Target, topic: str, begin: int, end: int) -> None:
 
 
 def written(begin: int, end: int) -> list[list[bytes]]:
-    """The values of each partition."""
+    """The values that were written to each partition."""
     numbers = [[number for number in range(begin, end) if number % PARTITIONS == each] for each in range(PARTITIONS)]
     return [[b"record %d" % number for number in some] for some in numbers]
 
 
 def committed(target: Target, topic: str, starts: Mapping[TopicPartition, int] | None = None) -> list[list[bytes]]:
-    """What a read_committed reader is given from these offsets on: the values of each partition, in order."""
+    """The values that a read_committed reader gets from these offsets on, of each partition, in order."""
     tps = partitions_of(topic)
     found: list[list[bytes]] = [[] for _ in tps]
     with BlockingReader(bootstrap_servers=target.bootstrap, isolation_level="read_committed") as reader:
@@ -90,7 +90,7 @@ def mirror_properties(here: Target, there: Target, topic: str, group: str) -> di
         "replication.factor": "1",
         **{f"{each}.replication.factor": "1" for each in internal},
         "offset.storage.partitions": "2",
-        "offset.lag.max": "0",  # every record is a place to which that of a group can be translated
+        "offset.lag.max": "0",  # every record gets an offset sync, so that any offset of a group can be translated
         "there.exactly.once.source.support": "enabled",
         "sync.group.offsets.enabled": "true",
         "emit.checkpoints.interval.seconds": "1",
@@ -111,7 +111,9 @@ def pair(request: pytest.FixtureRequest, running_target: Callable[[str], Target]
 
 
 def test_mirror_maker_copies_records_settings_and_offsets(pair: tuple[Target, Target], tmp_path: Path) -> None:
-    """Committed records only, in order and once; a setting that changes meanwhile; a group's place, translated."""
+    """It copies only committed records, in order and once, a setting that changes during the copy, and a group's
+    translated offset.
+    """
     here, there = pair
     topic = f"mirrored-{uuid.uuid4().hex[:8]}"
     copy, group = f"here.{topic}", f"readers-{topic}"
@@ -161,7 +163,7 @@ def end_offsets(target: Target, topic: str) -> dict[TopicPartition, int]:
 
 
 def is_at_the_end(target: Target, group: str, topic: str) -> bool:
-    """Whether a group has a place in every partition, and nothing committed is left to read from there."""
+    """Whether a group has an offset in every partition, and no committed record is left to read from there."""
     with BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
         places = admin.groups.stable_offsets(group, partitions_of(topic))
     return all(place >= 0 for place in places.values()) and committed(target, topic, places) == [[]] * PARTITIONS

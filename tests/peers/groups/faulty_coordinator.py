@@ -25,7 +25,7 @@ _SKIPPED = 3
 
 
 def _take_every_commit() -> None:
-    """Also of a member of a former generation."""
+    """Accept every commit, also of a member of a former generation."""
 
     def commit_refusal(*_: Any, **__: Any) -> ErrorCode:
         return ErrorCode.NONE
@@ -43,8 +43,9 @@ def _give_all_members_one_share() -> None:
 
 
 def _skip_records() -> None:
-    """The first ones of each partition. A skip from a committed offset can lead beyond the end of the log, where
-    clients begin again at its start and read what was skipped."""
+    """Skip the first records of each partition. A skip from a committed offset can lead beyond the end of the log,
+    where clients begin again at its start and read the skipped records.
+    """
     found = offset_fetch._found
 
     def later(*arguments: Any, **options: Any) -> Any:

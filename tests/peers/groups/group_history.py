@@ -1,7 +1,7 @@
-"""What happened to a group, and the judges that find what must never happen.
+"""The history of a group, and the judges that find violations.
 
-The history has three witnesses: the producer (what was acknowledged), the members' journals (what they were assigned,
-handed and told to be committed), and `__consumer_offsets`, which has every generation and every commit in their order.
+The history has three witnesses: the producer (acknowledged records), the members' journals (assignments, records and
+confirmed commits), and `__consumer_offsets`, which has every generation and every commit in their order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Commit(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """What a client said that it was given; ``generation`` is None if it does not tell."""
+    """An assignment as a client reported it; ``generation`` is None if the client does not report one."""
 
     client: str
     member_id: str
@@ -50,7 +50,7 @@ class Assigned(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """A commit that a client was told to be done."""
+    """A commit that was confirmed to a client."""
 
     client: str
     partition: int
@@ -59,7 +59,7 @@ class Acknowledged(NamedTuple):
 
 @dataclass
 class History:
-    """Everything that the three witnesses say of one group."""
+    """All events of one group according to the three witnesses."""
 
     written: set[Position] = field(default_factory=set)
     handed: set[Position] = field(default_factory=set)
@@ -69,7 +69,7 @@ class History:
     commits: list[Commit] = field(default_factory=list)
 
     def add_journal(self, client: str, lines: Sequence[str]) -> None:
-        """What one process wrote down; a line that a kill cut off does not count."""
+        """Add the journal of one process; an incomplete line, left by a kill, is ignored."""
         for line in lines:
             said = json.loads(line)
             if said["event"] == "assigned":
@@ -89,7 +89,7 @@ def journal_lines(path: Path) -> list[str]:
 
 
 def faults(history: History) -> list[str]:
-    """What must never happen and did, one sentence each; none if all is well."""
+    """The violations, one sentence each; none if there are none."""
     return [
         *_lost(history),
         *_two_owners(history),
@@ -107,7 +107,7 @@ def _lost(history: History) -> Iterator[str]:
 
 
 def _two_owners(history: History) -> Iterator[str]:
-    """A partition without an owner is no fault of a broker: the leader may not know the topic yet."""
+    """A partition without an owner is not a fault of a broker: the leader may not know the topic yet."""
     for generation in history.generations:
         owners: dict[int, list[str]] = defaultdict(list)
         for member_id, partitions in generation.assignment.items():
@@ -131,7 +131,9 @@ def _generations_back(history: History) -> Iterator[str]:
 
 
 def _strange_assignments(history: History) -> Iterator[str]:
-    """A member has what its generation's record says; for clients that tell no generation, what one of them says."""
+    """A member's assignment equals its generation's record, or one of its records if the client does not report
+    generations.
+    """
     of_member: dict[str, list[Generation]] = defaultdict(list)
     for generation in history.generations:
         for member_id in generation.assignment:

@@ -1,7 +1,7 @@
-"""Two groups of foreign clients on one broker while a producer writes, and a seed that says what happens to them.
+"""Two groups of foreign clients on one broker while a producer writes, with faults that a seed chooses.
 
 Five clients that share an assignor are in one group; kafkajs, whose assignor has another name, is in a group of its
-own. In each round a member or the broker is killed, paused, stopped or restarted.
+own. In each round, a member or the broker is killed, paused, stopped or restarted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ASSIGNORS = ("range", "roundrobin")
 SESSION_TIMEOUT_MS = 3000
 PARTITIONS = 6
 TOPIC = "rounds"
-#: A broker of these keeps all that `__consumer_offsets` ever had, in one partition.
+#: Settings of a broker that keeps all records of `__consumer_offsets`, in one partition.
 OVERRIDES = {
     "offsets.topic.num.partitions": "1",
     "group.min.session.timeout.ms": "1000",
@@ -50,7 +50,7 @@ CONSUMED_S = 90
 _LEFT_S = 30
 _INTERVAL_S = 0.1
 _IN_A_HURRY = 0.3
-"""How often the next round does not wait until the group has settled."""
+"""The share of rounds after which the next one does not wait until the group has settled."""
 _RECORDS_OF_A_PAUSE = (10, 150)
 """About a hundred are written a second."""
 
@@ -73,7 +73,7 @@ class Member:
 
     @property
     def log(self) -> str:
-        """The end of what it logged."""
+        """The end of the member's log."""
         return self._log.read_text(errors="replace")[-2000:]
 
     def new_lines(self) -> list[str]:
@@ -87,7 +87,7 @@ class Member:
         return whole.decode().splitlines()
 
     def kill(self) -> None:
-        """It ends without a word."""
+        """Kill the process: it sends no further request."""
         self._process.kill()
         self._process.communicate()
 
@@ -104,7 +104,7 @@ class Member:
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """It goes on and knows of nothing."""
+        """The member resumes without knowing of the pause."""
         os.kill(self._process.pid, signal.SIGCONT)
 
 
@@ -136,7 +136,7 @@ class Group:
         self.live.append(member)
 
     def read_journals(self) -> None:
-        """Take what the members, also former ones, have written down since the last time."""
+        """Read the new lines of all members' journals, including former members."""
         for member in self._members:
             self.history.add_journal(member.name, member.new_lines())
 
@@ -167,7 +167,7 @@ class GroupRounds:
         self._writer.stop()
 
     def run(self, rounds: int) -> None:
-        """Do what the seed says. Raises: TimeoutError if a group does not settle."""
+        """Run the actions of the seed. Raises: TimeoutError if a group does not settle."""
         for _ in range(rounds):
             action = self._random.choice(ACTIONS)
             if action == "restart the broker":
@@ -206,7 +206,7 @@ class GroupRounds:
         group.join(member.client)
 
     def member(self, client: str) -> Member:
-        """One that lives."""
+        """A live member."""
         return next(member for group in self.groups for member in group.live if member.client == client)
 
     def commit_late(self) -> None:
@@ -225,7 +225,7 @@ class GroupRounds:
                     )  # fmt: skip
 
     def _wait_written(self, records: int) -> None:
-        """A while, counted in records."""
+        """Wait for a number of written records."""
         wanted = self._writer.count + records
         wait_until(lambda: self._writer.count >= wanted, _SETTLED_S, f"{records} records to be written")
 
@@ -249,7 +249,7 @@ class GroupRounds:
         self._target.restart()
 
     def settle(self) -> None:
-        """Return when each group is stable and has exactly the members that live. Raises: TimeoutError."""
+        """Wait until each group is stable and has exactly the live members. Raises: TimeoutError."""
         for group in self.groups:
             names = {member.name for member in group.live}
             try:
@@ -262,14 +262,14 @@ class GroupRounds:
                 raise TimeoutError(f"{late}: {self._described(group)}, {names}\n{logs}\n{self.story()}") from late
 
     def _described(self, group: Group) -> tuple[str, set[str]]:
-        """The group's state and its client ids; nothing while the broker does not say."""
+        """The group's state and its client ids; nothing while the broker does not respond."""
         try:
             return wire_probe.group_members(self._target.ports[0], group.name)
         except OSError:
             return "", set()
 
     def judge(self, timeout_s: float = CONSUMED_S) -> list[str]:
-        """Write no more, let everything be read within `timeout_s`, end, and say what was wrong."""
+        """Stop writing, wait at most `timeout_s` until everything is read, end, and return the faults."""
         written = self._writer.stop()
         for group in self.groups:
             group.history.written = written
@@ -290,7 +290,7 @@ class GroupRounds:
         return all(group.history.written <= group.history.handed for group in self.groups)
 
     def summary(self) -> str:
-        """How much there was to judge."""
+        """The amount of judged events."""
         return "; ".join(
             f"{group.name}: {len(group.history.generations)} generations, {len(group.history.commits)} commits, "
             f"{len(group.history.written)} records"

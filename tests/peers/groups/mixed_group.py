@@ -1,7 +1,7 @@
 """A group through ZooKeeper whose members are our consumer and the Scala consumers of 0.8.2.2 and 0.10.2.2.
 
-Each member is a process that writes down what it consumes. What they shall agree on is computed here from Kafka's rule
-for `range`, not by our assignor.
+Each member is a process that writes a journal of what it consumes. The expected assignment is computed here from
+Kafka's rule for `range`, not by our assignor.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _PAUSE_S = 0.01
 
 
 class Position(NamedTuple):
-    """Where a record lies."""
+    """The position of a record."""
 
     partition: int
     offset: int
 
 
 class Member:
-    """One process of the group; it has joined when this returns, but may own nothing yet."""
+    """One process of the group. It has joined when the constructor returns, but may own nothing yet."""
 
     def __init__(self, kind: str, number: int, group: MixedGroup) -> None:
         self.kind = kind
@@ -72,17 +72,17 @@ class Member:
         self._process.done(f"{kind} {self.id}: join")
 
     def leave(self) -> None:
-        """It commits, leaves the group and ends."""
+        """The member commits, leaves the group and ends."""
         self._process.tell("leave", [self._name])
         self._process.done(f"{self.kind} {self.id}: leave")
         self.kill()
 
     def kill(self) -> None:
-        """It ends without a word; its session expires later."""
+        """The process ends without a request; its session expires later."""
         self._process.kill()
 
     def consumed(self) -> list[Position]:
-        """Every record that it wrote down, in order."""
+        """Every record in its journal, in order."""
         lines = self._written.read_text().split("\n")[:-1] if self._written.exists() else []
         return [Position(int(partition), int(offset)) for _, partition, offset in map(str.split, lines)]
 
@@ -91,14 +91,14 @@ class Writer:
     """Writes records to all partitions in turn, until stopped.
 
     Args:
-        may_fail: what is not taken while the broker restarts does not count; otherwise all must be acknowledged.
+        may_fail: failed records do not count while the broker restarts; otherwise, all must be acknowledged.
     """
 
     def __init__(self, target: Target, topic: str, partition_count: int, *, may_fail: bool = False) -> None:
         self._may_fail = may_fail
         self._acknowledged: set[Position] = set()
         config: dict[str, str | int | float | bool] = {"bootstrap.servers": target.bootstrap, "log_level": 3}
-        if may_fail:  # that it forgets a topic which a broker that has just started did not name lasts a second
+        if may_fail:  # for a second, it forgets a topic that a broker that has just started did not name
             config |= {"log_level": 0, "topic.metadata.refresh.interval.ms": 1000}
         self._producer = confluent_kafka.Producer(config)
         self._topic = topic
@@ -109,11 +109,11 @@ class Writer:
 
     @property
     def count(self) -> int:
-        """How many records are acknowledged until now."""
+        """The number of acknowledged records so far."""
         return len(self._acknowledged)
 
     def stop(self) -> set[Position]:
-        """Everything that was acknowledged."""
+        """Stop; returns all acknowledged records."""
         self._stopped.set()
         self._thread.join()
         assert self._producer.flush(60) == 0
@@ -141,21 +141,21 @@ class Writer:
 
 
 class MixedGroup:
-    """Starts, stops and kills members, and says when and on what they agree."""
+    """Starts, stops and kills members, and reports when and on which owners they agree."""
 
     def __init__(
         self, target: Target, name: str, topic: str, partition_count: int, folder: Path, ours: str = "cooperative,range"
     ) -> None:
         """``ours``: the strategies that our members list."""
         self.target = target
-        self.config: dict[str, str] = {}  # what members that join from now on are configured with, beside the usual
+        self.config: dict[str, str] = {}  # additional configuration of members that join later
         self.ours = ours
         self.name = name
         self.topic = topic
         self.partition_count = partition_count
         self.folder = folder
         folder.mkdir()
-        self.members: list[Member] = []  # also those that are gone
+        self.members: list[Member] = []  # including former members
         self.live: list[Member] = []
         self.write()
         self._client = KazooBlockingClient(target.zookeeper, 10_000)
@@ -169,7 +169,7 @@ class MixedGroup:
         self._client.close()
 
     def write(self) -> None:
-        """Write to the topic from now on, or again."""
+        """Start or resume writing to the topic."""
         self._writer = Writer(self.target, self.topic, self.partition_count)
 
     def join(self, kind: str) -> Member:
@@ -180,12 +180,12 @@ class MixedGroup:
         return member
 
     def leave(self, member: Member) -> None:
-        """It leaves and ends."""
+        """The member leaves and ends."""
         self.live.remove(member)
         member.leave()
 
     def kill(self, member: Member) -> None:
-        """It ends without a word."""
+        """The process ends without a request."""
         self.live.remove(member)
         member.kill()
 
@@ -205,7 +205,7 @@ class MixedGroup:
         return {tp.partition: each.offset for tp, each in stored.items()}
 
     def settle(self) -> None:
-        """Return when the live members, and they only, are registered and own what they should.
+        """Wait until exactly the live members are registered and own the right partitions.
 
         Raises: TimeoutError with the end of every log.
         """
@@ -220,16 +220,17 @@ class MixedGroup:
         ids, owners = {member.id for member in self.live}, self.owners()
         if self.registered() != ids or len(owners) != self.partition_count:
             return False
-        if all(member.kind == OURS for member in self.live):  # then it is the first strategy in their list
+        if all(member.kind == OURS for member in self.live):  # the strategy is then the first one in their list
             return {consumer_of(thread) for thread in owners.values()} <= ids
         return owners == range_assignment(ids, self.partition_count)
 
     def consumed(self) -> set[Position]:
-        """What all members, also former ones, have written down."""
+        """The consumed records of all members, including former ones."""
         return {position for member in self.members for position in member.consumed()}
 
     def wait_consumed(self) -> None:
-        """Write no more; return when what was written is consumed. Raises: TimeoutError saying what is missing."""
+        """Stop writing, and wait until all written records are consumed. Raises: TimeoutError naming the missing ones.
+        """
         written = self._writer.stop()
         try:
             wait_until(lambda: written <= self.consumed(), CONSUMED_S, "all records to be consumed")

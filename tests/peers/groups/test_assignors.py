@@ -1,7 +1,8 @@
-"""`range` and `roundrobin` against the assignors of Kafka 0.8.2.2 and 0.10.2.2, which read groups that we wrote.
+"""`range` and `roundrobin` compared with the assignors of Kafka 0.8.2.2 and 0.10.2.2, which read groups that we wrote.
 
 Kafka's AssignmentContext reads registrations and topics from a real ZooKeeper, so this also shows that the Scala
-consumer understands what we register. One JVM for each version decides for several hundred random groups.
+consumer understands our registrations. One JVM for each version computes the assignments of several hundred random
+groups.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Members = Mapping[str, ConsumerRegistration]
 
 
 def _random_groups() -> dict[str, Members]:
-    """The groups; now and then a member subscribes to a topic that does not exist."""
+    """The groups; occasionally, a member subscribes to a topic that does not exist."""
     rng = random.Random(6)
     topics = [*PARTITIONS_OF, "missing"]
     return {f"random-{number}": random_group(rng, topics) for number in range(_GROUPS)}
@@ -87,13 +88,13 @@ async def _write_group(client: KazooBlockingClient, group: str, members: Members
 
 
 def _decided(kafka: OldDriver, strategy: str, group: str, consumer_id: str) -> Assignment:
-    """What one member of Kafka's would decide; 0.8.2 tells of its own partitions only."""
+    """The assignment that one of Kafka's members would compute; 0.8.2 reports only its own partitions."""
     lines = kafka.ask("assign", strategy, group, "true", consumer_id)
     return {TopicPartition(topic, int(partition)): thread for topic, partition, thread in lines}
 
 
 def _agrees(kafka: OldDriver, strategy: str, group: str, members: Members, asked: Iterable[str]) -> Assignment:
-    """Ask members of Kafka's; each must say what ours says. Returns all that they said."""
+    """Ask several of Kafka's members; each must have the same assignment as ours. Returns all of their assignments."""
     ours = STRATEGIES[strategy].assignor.assign(group_snapshot(members, _NUMBERS_OF))
     told: dict[TopicPartition, str] = {}
     for consumer_id in asked:
@@ -110,7 +111,7 @@ def _agrees(kafka: OldDriver, strategy: str, group: str, members: Members, asked
 @pytest.mark.parametrize("strategy", _CLASSIC)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_tables_are_what_kafka_decides(kafka: OldDriver, name: str, strategy: str) -> None:
-    """Every member of the group is asked, and together they hold the table."""
+    """All members of the group are asked; together, their partitions are the whole table."""
     golden = GOLDEN[name]
     if _refuses(kafka, strategy, golden.members):
         with pytest.raises(ClientFailed, match=_REFUSAL):
@@ -137,7 +138,8 @@ def test_random_groups_are_dealt_alike(kafka: OldDriver, strategy: str, random_g
 
 
 def test_white_lists_match_as_in_java(kafka: OldDriver) -> None:
-    """What we take, Kafka takes and matches alike; what we refuse of Java's own dialect is known."""
+    """Kafka accepts every expression that we accept, and it matches the same topics. The expressions of Java's dialect
+    that we refuse are known."""
     rng = random.Random(2)
     differences, refused_by_us_only = [], set()
     for regex in [*REGEXES, *(random_regex(rng) for _ in range(_REGEXES))]:
@@ -159,6 +161,6 @@ def test_white_lists_match_as_in_java(kafka: OldDriver) -> None:
 
 
 def _refuses(kafka: OldDriver, strategy: str, members: Members) -> bool:
-    """0.8.2 deals only to members that are all alike."""
+    """True if Kafka's roundrobin refuses the group: 0.8.2 requires equal subscriptions."""
     threads = group_snapshot(members, _NUMBERS_OF).threads
     return strategy == "roundrobin" and kafka.version == jars.MAGIC_0_VERSION and len(set(threads.values())) > 1

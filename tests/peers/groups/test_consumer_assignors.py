@@ -1,7 +1,9 @@
-"""`range` and `roundrobin` of groups of the broker against RangeAssignor and RoundRobinAssignor of Kafka's consumer.
+"""`range` and `roundrobin` of broker-side groups, compared with RangeAssignor and RoundRobinAssignor of Kafka's
+consumer.
 
-One JVM for each version of the Java consumer decides for several hundred random groups; every member must get from our
-assignor what it gets from Kafka's, or a group would change with its leader.
+One JVM for each version of the Java consumer computes the assignments of several hundred random groups. Every member
+must get the same partitions from our assignor as from Kafka's; otherwise, partitions would move when the leader
+changes.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def _random_group(rng: random.Random) -> tuple[list[GroupMemberSubscription], di
 def _decided(
     kafka: LineProcess, assignor: str, members: Sequence[GroupMemberSubscription], counts: Mapping[str, int]
 ) -> Assigned:
-    """What Kafka's assignor gives to every member."""
+    """The assignment of every member by Kafka's assignor."""
     described = [
         {"member_id": each.member_id, "instance_id": each.group_instance_id, "topics": each.subscription.topics}
         for each in members

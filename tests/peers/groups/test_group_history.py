@@ -1,4 +1,4 @@
-"""The judges of group rounds, without any broker: they accept what is right and find each planted fault.
+"""The judges of group rounds, without any broker: they accept correct histories and find each planted fault.
 
 They run in `make test`.
 """

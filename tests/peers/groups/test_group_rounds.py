@@ -1,7 +1,7 @@
-"""confluent-kafka, kafka-python, aiokafka, franz-go and sarama in one group, kafkajs in one of its own: members and the
-broker are killed, paused and restarted, and every record is read, no partition has two owners, no offset goes back.
+"""confluent-kafka, kafka-python, aiokafka, franz-go and sarama in one group, kafkajs in a separate group: members and
+the broker are killed, paused and restarted, and every record is read, no partition has two owners, no offset goes back.
 
-`--rounds 100` makes it as long as that; `--seed` changes what happens.
+`--rounds 100` makes the test that long; `--seed` changes the faults.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ pytestmark = pytest.mark.peers
 
 _TIME_TO_READ_S = 3
 _CHANCES = 3
-"""How often a fault may show: a rebalance that finds everything read and committed shows none."""
+"""The frequency with which a fault may be visible: a rebalance that finds everything read and committed shows none."""
 
 StartTarget = Callable[[str], Target]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def foreign_clients() -> None:
-    """The Go and Node programs are built; a failure (never a skip) says what is missing."""
+    """Build the Go and Node programs. If that is impossible, the test fails (it is never skipped), and says what is
+    missing."""
     try:
         for name in foreign_programs.GO_PROGRAMS:
             foreign_programs.go_program(name)
@@ -40,7 +41,7 @@ def foreign_clients() -> None:
 
 @pytest.fixture
 def start(peer_zookeeper: str, tmp_path: Path) -> Iterator[StartTarget]:
-    """`start(name)`: one broker of a target, in a chroot of its own; it must end cleanly."""
+    """`start(name)`: one broker of a target, in a chroot of its own; the broker must stop cleanly."""
     started: list[Target] = []
 
     def start(name: str) -> Target:

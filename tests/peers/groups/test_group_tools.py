@@ -163,7 +163,7 @@ def _write_records(target: targets.Target, topic: str, partitions: int) -> None:
 
 
 def _without_times(step: Step, lines: list[str]) -> list[str]:
-    """Of what a perf or verifiable consumer prints, that which does not depend on how long anything took."""
+    """The part of a perf or verifiable consumer's output that does not depend on times."""
     if step.main_class == _PERF:
         return [_TIMES_AND_RATES.sub(r"\g<megabytes>, \g<records>", line) for line in lines]
     if step.main_class == _VERIFIABLE:
@@ -172,7 +172,7 @@ def _without_times(step: Step, lines: list[str]) -> list[str]:
 
 
 def _in_one_poll(lines: list[str]) -> list[str]:
-    """As if all records had come at once: how many a poll returns is a matter of time."""
+    """The output as if all records had come in one poll, because the number per poll depends on times."""
     events = [json.loads(line) for line in lines if line.startswith("{")]
     shown = [line for line in lines if not line.startswith("{")]
     read: dict[int, list[int]] = {}
@@ -242,7 +242,7 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
 def said(
     request: pytest.FixtureRequest, peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tool said."""
+    """The tool's output, by target and step."""
     version: str = request.param
     folder = tmp_path_factory.mktemp("group-tools")
     (folder / "offsets.csv").write_text("t,0,5\nt,2,6\n")
@@ -251,5 +251,5 @@ def said(
 
 @pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
-    """Exit code and every line."""
+    """The exit code and every line are equal."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

@@ -58,7 +58,7 @@ _AFTER = [
 
 
 def _said(target: targets.Target, words: tuple[str, ...]) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
+    """Returns the exit code, stdout and stderr."""
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         code = run(["groups", *words, "--zookeeper", target.zookeeper])
@@ -97,7 +97,7 @@ def _perform(target: targets.Target, offsets: Path) -> list[tuple[tuple[str, ...
 
 
 def test_groups_says_the_same_of_both(peer_zookeeper: str, tmp_path: Path) -> None:
-    """Every verb; the exit codes, every line."""
+    """The test covers every verb, the exit codes, and every line."""
     offsets = tmp_path / "offsets"
     offsets.write_text("/consumers/g/offsets/t/0:9\n/consumers/g/offsets/t/1:3\n/consumers/g/offsets/t/7:1\n")
     said = {}

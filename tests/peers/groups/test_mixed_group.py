@@ -1,7 +1,7 @@
 """Our consumer and Kafka's Scala consumers of 0.8.2.2 and 0.10.2.2 in one group, on our brokers and on Kafka's.
 
-The Scala consumers have no fencing, so at least once is what a mixed group can promise. `--rounds 30` makes the long
-test as long as that; `--seed` changes who comes and goes.
+The Scala consumers have no fencing, so a mixed group can only promise at-least-once. `--rounds 30` makes the long test
+that long; `--seed` changes the joins and leaves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MakeGroup = Callable[..., MixedGroup]
 
 @pytest.fixture
 def make_group(target: Target, tmp_path: Path) -> Iterator[MakeGroup]:
-    """`make_group(partitions=…, ours="…")`: a group of its own with a topic of its own of the same name."""
+    """`make_group(partitions=…, ours="…")`: a new group, with a new topic of the same name."""
     groups: list[MixedGroup] = []
 
     def make(partitions: int = _PARTITIONS, **options: str) -> MixedGroup:
@@ -45,7 +45,7 @@ def make_group(target: Target, tmp_path: Path) -> Iterator[MakeGroup]:
 
 
 def test_members_come_and_go_and_no_message_is_lost(make_group: MakeGroup, pytestconfig: pytest.Config) -> None:
-    """After each coming, leaving and kill all members agree on the owners, by Kafka's own rule."""
+    """After each join, leave and kill, all members agree on the owners, by Kafka's own rule."""
     rng = random.Random(pytestconfig.getoption("seed"))
     group = make_group()
     for kind in KINDS:
@@ -66,7 +66,7 @@ def test_members_come_and_go_and_no_message_is_lost(make_group: MakeGroup, pytes
 
 @pytest.mark.parametrize("ours", ["roundrobin,range", "cooperative,roundrobin"])
 def test_beside_a_scala_member_that_runs_range_ours_do_too_whatever_they_list(make_group: MakeGroup, ours: str) -> None:
-    """Under anything else some partitions would stay unowned for ever."""
+    """With any other strategy, some partitions would have no owner."""
     group = make_group(ours=ours)
     first = group.join(OURS)
     group.join(OURS)
@@ -83,7 +83,7 @@ def test_beside_a_scala_member_that_runs_range_ours_do_too_whatever_they_list(ma
 def test_the_offsets_of_one_side_are_resumed_by_the_other(
     make_group: MakeGroup, version: str, ours_first: bool
 ) -> None:
-    """After a clean leave the next member begins exactly where the first one stopped."""
+    """After a clean leave, the next member begins exactly where the first one stopped."""
     group = make_group()
     first = group.join(OURS if ours_first else version)
     wait_until(lambda: _partitions(first) == set(range(_PARTITIONS)), CONSUMED_S, "records of all partitions")

@@ -1,4 +1,4 @@
-"""``kafka-zk watch`` on a group of Apache Kafka's coordinator sees what it sees on one of ours, without any trace."""
+"""``kafka-zk watch`` on a group of Apache Kafka's coordinator shows the same as on one of ours, without any trace."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.peers.targets import Target
 
 
 def _register(zookeeper: str, folders: Sequence[Folder]) -> None:
-    """The topics as their creation left them, so that a broker loads the folders with their configs."""
+    """Write the topics' znodes as a creation does, so that a broker loads the folders with their configs."""
     client = KazooClient(zookeeper)
     client.start()
     try:
@@ -38,7 +38,7 @@ def start_on(
     overrides: Mapping[str, str],
     cores: str | None = None,
 ) -> Target:
-    """A broker on folders that lie in ``folder / "broker-0" / "logs"``."""
+    """Start a broker on the folders in ``folder / "broker-0" / "logs"``."""
     client = KazooClient(zookeeper)
     client.start()
     client.ensure_path(f"/{chroot}")
@@ -57,7 +57,7 @@ def log_dir_of(folder: Path) -> Path:
 
 
 def is_clean(log_dir: Path, folders: Sequence[Folder]) -> bool:
-    """Whether the checkpoint says that all are, and nothing is left to be removed."""
+    """True if the checkpoint shows that all folders are clean, and no file waits for its removal."""
     offsets = read_offsets(str(log_dir / "cleaner-offset-checkpoint"))
     return all(offsets.get(each.tp, -1) >= each.active_offset for each in folders) and not [
         *log_dir.glob("*/*.deleted"),

@@ -1,9 +1,9 @@
-"""Folders of compacted partitions, made from a seed, and what is in them after a cleaning.
+"""Folders of compacted partitions, made from a seed, and their content after a cleaning.
 
-A folder may hold the results of an earlier cleaning by ours, with delete horizons that have come and others that have
-not, and behind them new segments: batches of magic 0 to 2 in every codec, idempotent producers, transactions, of which
-some end segments later, tombstones, records without a key. All times are of the last hours, so that no broker takes a
-producer for forgotten.
+A folder may contain the results of an earlier cleaning by ours, with delete horizons that have passed and others that
+have not. New segments follow: batches of magic 0 to 2 in every codec, idempotent producers, transactions, of which some
+end segments later, tombstones, records without a key. All timestamps are from the last hours, so that no broker
+considers a producer expired.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Folder(NamedTuple):
 
 
 class SeenBatch(NamedTuple):
-    """A batch, or an entry of a set of magic 0 or 1 with what it wraps. ``horizon`` is None if it has none.
+    """A batch, or an entry of a set of magic 0 or 1 with its inner messages. ``horizon`` is None if it has none.
 
-    The base timestamp is left out: where records went, Kafka writes that of the first that is left, and ours what it
-    was, from which the records count their times.
+    The base timestamp is left out: if records were removed, Kafka writes the timestamp of the first remaining record,
+    and our cleaner keeps the old base, to which the records' times are relative.
     """
 
     segment: int
@@ -105,7 +105,7 @@ def make_folder(seed: int, log_dir: Path) -> Folder:
     if rng.random() < 0.7:
         writer.write_segments(rng.randint(2, 5), now_ms - 6 * HOUR_MS)
         folder = folder._replace(cleaned_offset=clean(folder, now_ms - 5 * HOUR_MS))
-        if rng.random() < 0.4:  # a tombstone's horizon comes, and it goes
+        if rng.random() < 0.4:  # sometimes, a tombstone's horizon passes, and the tombstone is removed
             writer.write_segments(rng.randint(1, 3), now_ms - 4 * HOUR_MS)
             folder = folder._replace(cleaned_offset=clean(folder, now_ms - 3 * HOUR_MS))
     writer.write_segments(rng.randint(2, 6), now_ms - 2 * HOUR_MS)
@@ -113,7 +113,7 @@ def make_folder(seed: int, log_dir: Path) -> Folder:
 
 
 def make_big_folder(log_dir: Path) -> Folder:
-    """A partition that takes a throttled cleaner seconds: 8 segments of 700 KB, every key twice and more."""
+    """A partition that a throttled cleaner cleans for seconds: 8 segments of 700 KB, with every key at least twice."""
     tp = TopicPartition("compacted-slowly", 0)
     path = log_dir / f"{tp.topic}-0"
     path.mkdir(parents=True)
@@ -142,7 +142,9 @@ def make_big_folder(log_dir: Path) -> Folder:
 
 
 def open_log(folder: Folder, now_ms: int) -> Log:
-    """The folder as a start finds it: after a kill, or, if it holds what ours does not recover, after a clean stop."""
+    """Open the log as a broker does after a kill or, if it contains sets that ours does not recover, after a clean
+    stop.
+    """
     log, dropped = run_to_end(
         load_log_steps(
             folder.tp,
@@ -153,18 +155,18 @@ def open_log(folder: Folder, now_ms: int) -> Log:
             recovery_point=0,
             log_start_offset=0,
             clean_shutdown=folder.has_legacy_sets,
-            is_contiguous=False,  # no recovery point tells compaction from loss
+            is_contiguous=False,  # no recovery point distinguishes compaction from loss
         )
     )
     assert dropped is None
-    log.producers.write_snapshot(str(folder.path), log.log_end_offset)  # nothing after the newest one is cleaned
+    log.producers.write_snapshot(str(folder.path), log.log_end_offset)  # the cleaner stops at the newest snapshot
     log.flush()
     log.cleaned_offset = folder.cleaned_offset
     return log
 
 
 def clean(folder: Folder, now_ms: int) -> int | None:
-    """Clean the folder by ours; where it is clean up to then."""
+    """Clean the folder by ours; returns the offset up to which it is clean."""
     log = open_log(folder, now_ms)
     clean_here(log, CLEANER, now_ms)
     remove_due(log.segments, now_ms)
@@ -173,7 +175,7 @@ def clean(folder: Folder, now_ms: int) -> int | None:
 
 
 def copied(folder: Folder, log_dir: Path) -> Folder:
-    """The same with its times of modification, by which old tombstones are judged."""
+    """A copy with the same modification times, which determine when old tombstones are removed."""
     path = log_dir / folder.path.name
     shutil.copytree(folder.path, path)
     return folder._replace(path=path)
@@ -233,7 +235,7 @@ class _Writer:
         self.last_values: dict[bytes, bytes | None] = {}
 
     def write_segments(self, count: int, first_ms: int) -> None:
-        """``count`` segments and a small active one of magic 2, of times from ``first_ms`` on."""
+        """Write ``count`` segments and a small active one of magic 2, with timestamps from ``first_ms`` on."""
         rng = self._rng
         self._now_ms = first_ms
         for number in range(count + 1):
@@ -243,7 +245,7 @@ class _Writer:
             while len(data) < size and len(data) < SEGMENT_BYTES - 4000:
                 self._is_active = number == count
                 data += self._batch(2 if self._is_active else rng.choice(self.magics))
-            if rng.random() < 0.3:  # the last batch before the next segment is left without records
+            if rng.random() < 0.3:  # the last batch before the next segment has no records left
                 data += self._batch(2, keyless_share=1)
             while self._open and self._is_active:
                 data += self._marker()

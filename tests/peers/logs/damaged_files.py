@@ -1,5 +1,5 @@
-"""What Apache Kafka 3.9.1 and kafka-zk make of damaged files: one broker starts on hundreds of log directories, one for
-each damage, each with topics of its own.
+"""Apache Kafka 3.9.1 and kafka-zk with damaged files: one broker starts on hundreds of log directories, one for each
+damage, each with different topics.
 
 ``python -m tests.peers.logs.damaged_files`` runs both, stores results and writes ``docs/reference/damaged-files.md``.
 """
@@ -59,7 +59,7 @@ _NONE, _OFFSET_OUT_OF_RANGE = 0, 1
 _SERVED = (_NONE, _OFFSET_OUT_OF_RANGE, 2)  # CORRUPT_MESSAGE
 _PRODUCE_VERSION = 7
 _UNREADABLE = ("zeroed", "torn", "NUL tail", "garbage")
-#: With these a broker does not start: kinds of damage by file, by who starts.
+#: Kinds of damage with which a broker does not start, by broker and by file.
 _STOP_A_BROKER: Mapping[str, Mapping[str, Sequence[str]]] = {
     OURS: {META_PROPERTIES: ("torn",)},
     KAFKA: {
@@ -76,14 +76,14 @@ _STOP_A_BROKER: Mapping[str, Mapping[str, Sequence[str]]] = {
 class _Copy(NamedTuple):
     damage: Damage | None
     directory: Path
-    names: Mapping[str, str]  # of its topics
+    names: Mapping[str, str]  # of the directory's topics
 
 
 def run(who: str, damages: Sequence[Damage], made: Made, zookeeper: str, folder: Path) -> dict[str, Outcome]:
     """The outcome of each damage, by its name.
 
-    One broker starts on all but those that ``_STOP_A_BROKER``, or that a broker names when it does not start; each of
-    these gets a broker of its own. Raises: ProcessFailed if a broker does not start and names none.
+    One broker starts on all damages except those that ``_STOP_A_BROKER``, or that a broker names when it does not
+    start; each of these gets a broker of its own. Raises: ProcessFailed if a broker does not start and names none.
     """
     together = [each for each in damages if each.kind not in _STOP_A_BROKER[who].get(each.file, ())]
     alone = [each for each in damages if each not in together]
@@ -173,8 +173,9 @@ def _is_served(connection: Connection, name: str) -> bool:
 
 
 def _wait_for_leaders(connection: Connection, control: _Copy, copies: Sequence[_Copy]) -> None:
-    """Until every partition is led that ever will be: those of the undamaged directory, and what the controller elects
-    in the same turns."""
+    """Wait for the leaders of the undamaged directory, and then for those of the other partitions, which the controller
+    elects in the same turns, if ever.
+    """
     names = [name for each in [*copies, control] for name in each.names.values()]
     wait_until(
         lambda: all(_is_served(connection, name) for name in control.names.values()), _START_TIMEOUT_S, "leaders"
@@ -182,7 +183,7 @@ def _wait_for_leaders(connection: Connection, control: _Copy, copies: Sequence[_
     try:
         wait_until(lambda: all(_is_served(connection, name) for name in names), _LEADERS_TIMEOUT_S, "all", interval_s=1)
     except TimeoutError:
-        return  # the others are offline
+        return  # the other partitions are offline
 
 
 def _look_at(connection: Connection, copy: _Copy, made: Made) -> Outcome:

@@ -1,4 +1,4 @@
-"""What kafka.tools.DumpLogSegments of 3.9.1 says about the files of a partition."""
+"""The output of kafka.tools.DumpLogSegments of 3.9.1 for the files of a partition."""
 
 from __future__ import annotations
 

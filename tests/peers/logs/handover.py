@@ -13,7 +13,7 @@ from tests.peers import targets
 from tests.peers.processes import wait_until
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
 
-#: Who has the folder, one after the other, and how it ends.
+#: The holders of the folder, one after the other, and the end of each.
 HOLDERS = (
     (KAFKA_ZK, "stopped"),
     (APACHE_KAFKA, "killed"),
@@ -35,11 +35,11 @@ def holder(
     leads: Callable[[Target], bool],
     overrides: Mapping[str, str] = _OVERRIDES,
 ) -> Iterator[Target]:
-    """The broker that has the folder then; afterwards it has ended as it should, its session too.
+    """The broker that has the folder next; afterwards, it and its session have ended.
 
     Args:
-        folder: its name is the chroot of the cluster, too.
-        leads: whether clients find the leaders of what the holders before have created.
+        folder: its name is also the chroot of the cluster.
+        leads: whether clients find the leaders of the earlier holders' topics.
     """
     name, ending = HOLDERS[number]
     chroot = folder.name
@@ -57,7 +57,7 @@ def holder(
 
 
 def output_of(number: int, folder: Path) -> Path:
-    """What that holder has printed."""
+    """The output of this holder."""
     return folder / f"{number}-{HOLDERS[number][0]}.out"
 
 

@@ -1,9 +1,9 @@
-"""Logs made from a seed: everything that a partition can hold, and more than clients of one time write.
+"""Logs made from a seed: everything that a partition can contain, from clients of all ages.
 
 A partition is made of two parts. *Planted* segments lie in its folder before the broker starts: gaps and batches
 without records as compaction leaves them, transactions with their markers, and for Apache Kafka sets of magic 0 and 1
 between batches of magic 2. *Sent* sets follow by Produce requests of all ages, so that the broker validates, converts
-and stamps them. The beginning of some partitions is to be deleted.
+and stamps them. The beginning of some partitions will be deleted.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LEGACY_CODECS = (Compression.none, Compression.gzip, Compression.snappy, Compre
 _PRODUCE_VERSIONS = {0: (0, 1), 1: (2,), 2: (3, 5, 7)}
 _ZSTD_PRODUCE_VERSION = 7
 _NOW_MS = 1_700_000_000_000
-#: What fits into the microseconds of Spark's timestamps is ``2**63 // 1000`` ms.
+#: The last time that fits into the microseconds of Spark's timestamps is ``2**63 // 1000`` ms.
 LAST_MS = (2**63 - 1) // 1000
 _ODD_TIMES_MS = (-1, 0, 1, 999, 4_102_444_800_000, 253_402_300_800_000, LAST_MS)
 _BIG_VALUE_BYTES = 5_000_000
-#: Brokers do not look into the names of headers; Java's clients replace what is not UTF-8.
+#: Brokers do not validate the names of headers; Java's clients replace bytes that are not UTF-8.
 _NAME, _NOT_UTF_8 = "name \x7f\x7f", b"name \xff\xe2"
 
 Header = tuple[str, bytes | None]
@@ -56,7 +56,9 @@ class Sent(NamedTuple):
 
 
 class MadePartition(NamedTuple):
-    """``segments`` by base offset; ``deleted`` is the share of the offsets, from the beginning, that goes."""
+    """``segments`` by base offset; ``deleted`` is the share of the offsets, from the beginning, that DeleteRecords
+    removes.
+    """
 
     segments: Mapping[int, bytes]
     sent: Sequence[Sent]
@@ -72,7 +74,7 @@ class MadeTopic(NamedTuple):
 
 
 def plant(topics: Sequence[MadeTopic], log_dir: Path) -> None:
-    """Write the planted segments; indexes are left to the broker's recovery."""
+    """Write the planted segments; the broker's recovery creates the indexes."""
     for topic in topics:
         for number, partition in enumerate(topic.partitions):
             folder = log_dir / f"{topic.name}-{number}"
@@ -93,7 +95,7 @@ def pack_batch(
 ) -> bytes:
     """A batch of magic 2 with records at the given offset deltas; ``producer``: id, epoch, base sequence.
 
-    ``newest_ms`` instead of the newest record's time is what a broker writes with LogAppendTime.
+    ``newest_ms``: the largest timestamp in the header, if it is not the newest record's, as with LogAppendTime.
     """
     base_ms = records[0][1].timestamp_ms if records else -1
     body = b"".join(
@@ -116,14 +118,14 @@ def pack_batch(
 
 
 class LogMaker:
-    """Makes topics from one seed; ``stored_magics`` are those that the broker serves from its disk."""
+    """Makes topics from one seed; ``stored_magics``: the magics that the broker can serve from its disk."""
 
     def __init__(self, seed: int, stored_magics: Sequence[int]) -> None:
         self._rng = random.Random(seed)
         self._stored_magics = stored_magics
 
     def topics(self, prefix: str, count: int) -> list[MadeTopic]:
-        """``count`` topics of one to three partitions; one partition of the first has a very big record."""
+        """``count`` topics of one to three partitions; one partition of the first topic has a very large record."""
         made = [self._topic(f"{prefix}-{number}") for number in range(count)]
         big = Content(_NOW_MS, b"big", self._rng.randbytes(_BIG_VALUE_BYTES))
         codec = self._rng.choice(list(Compression))
@@ -131,7 +133,7 @@ class LogMaker:
         return [made[0]._replace(partitions=[planted, *made[0].partitions]), *made[1:]]
 
     def too_far(self, name: str) -> MadeTopic:
-        """One record whose time Spark cannot hold, as of a producer that writes microseconds."""
+        """One record whose timestamp Spark cannot represent, as from a producer that writes microseconds."""
         content = Content(LAST_MS + 1, b"k", b"v")
         sent = Sent(3, pack_batch(0, [(0, content)], 0))
         return MadeTopic(name, {"message.timestamp.type": "CreateTime"}, [MadePartition({}, [sent], None)])
@@ -203,7 +205,7 @@ class LogMaker:
 
 
 class _Planter:
-    """The planted segments of one partition, one after the other."""
+    """Writes the planted segments of one partition, one after the other."""
 
     def __init__(self, maker: LogMaker, rng: random.Random, magics: Sequence[int]) -> None:
         self._maker = maker
@@ -221,11 +223,11 @@ class _Planter:
         return segments
 
     def _gap(self) -> None:
-        """What compaction removed whole.
+        """Leave a gap, as compaction does.
 
-        Never in front of the oldest open transaction: there the last stable offset is, and Kafka's consumer waits in
-        vain for records below it, so that Spark's own source gives up after its poll timeout. Ours takes the broker's
-        empty answer for what it is.
+        It is never directly before the oldest open transaction: the last stable offset is there, and Kafka's consumer
+        would wait for records below it, so that Spark's own source would give up after its poll timeout. Ours accepts
+        the broker's empty response.
         """
         self._offset += self._rng.choice((0, 0, 0, 1, 40))
 
@@ -248,7 +250,7 @@ class _Planter:
         return data
 
     def _batch(self, attributes: int = 0, producer: tuple[int, int, int] = (_NO_PRODUCER, -1, -1)) -> bytes:
-        """Compacted, perhaps: the offsets of the records have gaps, and the last ones need not be there."""
+        """A batch, perhaps compacted: the offsets of its records then have gaps, and the last ones may be missing."""
         count = self._rng.randint(1, 15)
         kept = self._kept(count)
         records = list(zip(kept, self._maker.contents(len(kept)), strict=True))
@@ -264,7 +266,7 @@ class _Planter:
         return [each for each in range(count) if self._rng.random() < 0.6]
 
     def _empty(self) -> bytes:
-        """What the cleaner leaves of an idempotent producer's last batch."""
+        """The empty batch that the cleaner keeps for an idempotent producer."""
         return self._packed([], self._rng.randint(1, 5), Compression.none, 0, (4711, 0, 0), None)
 
     def _transactional(self) -> bytes:
@@ -273,7 +275,7 @@ class _Planter:
         return self._batch(TRANSACTIONAL_FLAG, (producer_id, 0, 0))
 
     def _marker(self) -> bytes:
-        """Ends a transaction of one of the producers, if there is one, by commit or by abort."""
+        """End a transaction of one of the producers, if there is one, by commit or by abort."""
         if not self._open:
             return self._transactional()
         producer_id = self._rng.choice(sorted(self._open))

@@ -33,7 +33,7 @@ def loaded(request: pytest.FixtureRequest, target: Target) -> Path:
 
 @pytest.fixture(scope="module")
 def dumped(loaded: Path) -> dump_log.Dump:
-    """All files of that folder through DumpLogSegments --deep-iteration."""
+    """The output of DumpLogSegments --deep-iteration for all files of that folder."""
     return dump_log.dump(dump_log.files(loaded))
 
 
@@ -50,19 +50,20 @@ def test_every_file_kind_is_there(loaded: Path) -> None:
 
 
 def test_tool_has_no_complaint(dumped: dump_log.Dump) -> None:
-    """No mismatch between index and log, no gap in the offsets, no time index entry that cannot be found."""
+    """There is no mismatch between index and log, no gap in the offsets, and no time index entry that cannot be
+    found."""
     assert dumped.complaints == ""
 
 
 def test_every_record_is_there_once_and_in_order(dumped: dump_log.Dump) -> None:
-    """Offsets 0 to the last, without a gap over all segments, every batch with a valid CRC."""
+    """Offsets begin at 0 and have no gap over all segments, and every batch has a valid CRC."""
     assert dumped.invalid_batches == 0
     assert dumped.valid_batches > 100
     assert dumped.record_offsets == list(range(_RECORDS))
 
 
 def test_indexes_are_filled_and_sane(loaded: Path, dumped: dump_log.Dump) -> None:
-    """Entries in both indexes, and Kafka's own start-up check accepts every index of a closed segment."""
+    """Both indexes have entries, and Kafka's own start-up check accepts every index of a closed segment."""
     assert dumped.index_entries > 100
     assert dumped.time_index_entries > 10
     closed = sorted(loaded.glob("*.log"))[:-1]

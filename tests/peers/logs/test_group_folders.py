@@ -22,7 +22,7 @@ _TOPIC, _GROUP = "handed-over", "readers"
 _OVERRIDES = {"zookeeper.session.timeout.ms": "3000", "group.initial.rebalance.delay.ms": "0"}
 _DUMP = "kafka.tools.DumpLogSegments"
 
-#: Who has the folder, one after the other, and how it ends.
+#: The holders of the folder, one after the other, and the end of each.
 _HOLDERS = (
     (KAFKA_ZK, "stopped"),
     (APACHE_KAFKA, "killed"),
@@ -40,7 +40,7 @@ def _produce(target: Target, values: list[bytes]) -> None:
 
 
 def _consume(target: Target, count: int) -> list[bytes]:
-    """What a member of the group reads and commits, from the beginning if nothing is committed."""
+    """The records that a member of the group reads and commits, from the beginning if nothing is committed."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": target.bootstrap, "group.id": _GROUP, "auto.offset.reset": "earliest",
@@ -73,7 +73,7 @@ def _is_registered(zookeeper: str) -> bool:
 
 
 def _generations(folder: Path) -> list[int]:
-    """Of the group, as Apache Kafka's own tool reads them from the log."""
+    """The generations of the group, as Apache Kafka's own tool reads them from the log."""
     [log] = [path for path in folder.rglob("__consumer_offsets-*/*.log") if path.stat().st_size]
     arguments = ["--files", str(log), "--offsets-decoder"]
     dumped = java.run_tool(jars.ORACLE_VERSION, _DUMP, arguments).text

@@ -1,7 +1,7 @@
 """One log folder goes back and forth between kafka-zk and Apache Kafka 3.9.1, stopped cleanly and killed.
 
-The next broker serves what was written so far record for record, knows its idempotent producers and keeps the
-topic ids; then it writes on.
+The next broker serves all earlier records unchanged, knows the idempotent producers and keeps the topic ids. Then it
+writes further records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KAFKA_INDEX_SIZE_BYTES = 10 * 1024 * 1024
 
 @dataclass
 class Holding:
-    """What one holder served before it wrote, what it was given, and what it served at its end."""
+    """The holder's state before its writes, the records it got, and its state at the end."""
 
     holder: str
     at_start: Served | None
@@ -49,7 +49,7 @@ class Holding:
 
 @dataclass
 class Served:
-    """What clients see of the topics."""
+    """The clients' view of the topics."""
 
     records: list[Record]
     producers: set[tuple[int, int, int, int]]
@@ -61,7 +61,7 @@ class Served:
 
 
 def _records() -> list[Record]:
-    """The usual data set, most of it from the last hour."""
+    """The usual data set, with most timestamps from the last hour."""
     records = anything()
     oldest_ms = sorted(record.timestamp_ms or 0 for record in records)[1]
     return [
@@ -133,7 +133,7 @@ def _create(target: Target) -> None:
 
 
 def _hold(target: Target, number: int, before: Served | None) -> Holding:
-    """Look, send the last holder's idempotent batch again, write with every codec, look again."""
+    """Read the state, send the last holder's idempotent batch again, write with every codec, read the state again."""
     port = target.ports[0]
     at_start = _served(target) if before else None
     again = wire_probe.produce(port, _TOPIC, 0, _batch(3 * (number - 1), number - 1)) if number else (0, 0)
@@ -148,7 +148,7 @@ def _hold(target: Target, number: int, before: Served | None) -> Holding:
 
 
 def _leads(target: Target) -> bool:
-    """Whether clients find the leader of both topics."""
+    """True if clients find the leader of both topics."""
     try:
         return all(_watermarks(target, topic)[1] > 0 for topic in (_TOPIC, _SHORTENED))
     except confluent_kafka.KafkaException:
@@ -157,7 +157,7 @@ def _leads(target: Target) -> bool:
 
 @pytest.fixture(scope="module")
 def holdings(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Holding]]:
-    """The whole story, once."""
+    """All holdings, one after another; run once."""
     folder: Path = tmp_path_factory.mktemp("log-folders")
     done: list[Holding] = []
     for number in range(len(HOLDERS)):
@@ -184,7 +184,7 @@ _TAKEN_OVER = pytest.mark.parametrize(
 
 
 def _handover(holdings: list[Holding], number: int) -> tuple[Served, Served]:
-    """What the last holder served at its end, and what the next one served at its start."""
+    """The state at the last holder's end, and the state at the next holder's start."""
     taken = holdings[number].at_start
     assert taken is not None
     return holdings[number - 1].at_end, taken
@@ -192,14 +192,14 @@ def _handover(holdings: list[Holding], number: int) -> tuple[Served, Served]:
 
 @_TAKEN_OVER
 def test_every_record_is_served_as_before(holdings: list[Holding], number: int) -> None:
-    """Keys, values, headers, timestamps and offsets, over all segments and codecs."""
+    """Keys, values, headers, timestamps and offsets are equal, over all segments and codecs."""
     before, after = _handover(holdings, number)
     assert differences(before.records, after.records) == ""
     assert after.ends == before.ends
 
 
 def test_every_holder_served_what_was_sent(holdings: list[Holding]) -> None:
-    """The comparison with the holder before proves little if both lose the same."""
+    """A comparison with the previous holder would prove little if both lost the same records."""
     sent: list[Record] = []
     for number, holding in enumerate(holdings):
         sent += holding.sent
@@ -213,7 +213,7 @@ def test_every_holder_served_what_was_sent(holdings: list[Holding]) -> None:
 
 @_TAKEN_OVER
 def test_idempotent_producers_are_known(holdings: list[Holding], number: int) -> None:
-    """DescribeProducers says the same, whether from a snapshot or from the segments."""
+    """DescribeProducers returns the same, whether the state came from a snapshot or from the segments."""
     before, after = _handover(holdings, number)
     assert len(before.producers) >= 6
     assert after.producers == before.producers
@@ -221,13 +221,13 @@ def test_idempotent_producers_are_known(holdings: list[Holding], number: int) ->
 
 @_TAKEN_OVER
 def test_batch_sent_again_is_not_appended_again(holdings: list[Holding], number: int) -> None:
-    """A producer that did not get the last holder's answer gets the old offset from the next one."""
+    """A producer that did not get the last holder's response gets the old offset from the next one."""
     assert holdings[number].batch_again == (0, holdings[number - 1].batch_offset)
 
 
 @_TAKEN_OVER
 def test_deleted_records_stay_deleted(holdings: list[Holding], number: int) -> None:
-    """The log start offset that DeleteRecords set."""
+    """The log start offset is the one that DeleteRecords set."""
     _, after = _handover(holdings, number)
     assert after.shortened == (_DELETED_BEFORE, 300)
 
@@ -241,20 +241,20 @@ def test_a_partition_without_records_is_taken_over(holdings: list[Holding], numb
 
 @_TAKEN_OVER
 def test_lookup_by_time_and_topic_id_are_the_same(holdings: list[Holding], number: int) -> None:
-    """The time indexes of the other are used or made again; partition.metadata agrees with ZooKeeper."""
+    """The other broker's time indexes are used or rebuilt; partition.metadata agrees with ZooKeeper."""
     before, after = _handover(holdings, number)
     assert (after.by_time, after.topic_id) == (before.by_time, before.topic_id)
 
 
 def test_there_was_something_to_recover(holdings: list[Holding]) -> None:
-    """Several segments, and the killed Apache Kafka left indexes that are padded with zeros."""
+    """There are several segments, and the killed Apache Kafka broker left indexes padded with zeros."""
     for holding in holdings:
         assert sum(name.endswith(".log") for name in holding.files_left) >= 3
     assert _KAFKA_INDEX_SIZE_BYTES in holdings[1].files_left.values()
 
 
 def test_apache_kafka_believes_our_clean_shutdown(holdings: list[Holding]) -> None:
-    """It skips recovery after ours stopped, and recovers after ours was killed."""
+    """It skips recovery after our clean stop, and recovers after ours was killed."""
     assert "since clean shutdown file was found" in holdings[1].output
     assert "since clean shutdown file was found" not in holdings[3].output
 

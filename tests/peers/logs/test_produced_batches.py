@@ -1,7 +1,7 @@
-"""What becomes of a produced batch, header and records: the same in Apache Kafka 3.9.1 and in ours.
+"""The stored header and records of a produced batch are equal in Apache Kafka 3.9.1 and in ours.
 
-Ours answers INVALID_RECORD where Kafka fails with UNKNOWN_SERVER_ERROR (records that do not decompress): producers give
-up after both.
+Ours responds INVALID_RECORD where Kafka fails with UNKNOWN_SERVER_ERROR (records that do not decompress): producers
+give up after both.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 
 class Topic:
-    """A new topic of one partition. Requests go to every broker until its leader answers."""
+    """A new topic of one partition. Requests go to every broker until the leader responds."""
 
     def __init__(self, target: Target, **config: str) -> None:
         self._name = f"batches-{uuid.uuid4().hex[:8]}"
@@ -54,7 +54,8 @@ class Topic:
         self._ports = target.ports
 
     def _asked(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[bytes]:
-        """Responses of all brokers, again and again: CreateTopics may return before the leader knows that it leads."""
+        """Responses of all brokers, repeatedly, because CreateTopics may return before the leader knows that it
+        leads."""
         deadline = time.monotonic() + _LEADER_TIMEOUT_S
         while time.monotonic() < deadline:
             for port in self._ports:
@@ -108,7 +109,7 @@ def batch(
 @pytest.mark.parametrize("kind", MALFORMED)
 @pytest.mark.parametrize("used", [Compression.none, Compression.gzip])
 def test_a_batch_that_no_reader_can_read_is_refused(target: Target, used: Compression, kind: str) -> None:
-    """Kafka answers UNKNOWN_SERVER_ERROR to some, and does not look at the lengths of compressed records."""
+    """Kafka responds UNKNOWN_SERVER_ERROR to some, and does not check the lengths of compressed records."""
     records = compress(used, MALFORMED[kind]) if used else MALFORMED[kind]
     made = assemble_batch(records, attributes=used, record_count=1, base_timestamp=NOW_MS, max_timestamp=NOW_MS)
     expected = {int(ErrorCode.INVALID_RECORD)}

@@ -38,15 +38,17 @@ def check(kafka: TieredKafka, capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 
 
 def copied(admin: BlockingAdmin, *tps: TopicPartition) -> bool:
-    """Whether everything is in the tier alone. The active segment is rolled, too, as local retention removes it."""
+    """True if all records are only in remote storage. The active segment is also rolled, because local retention
+    removes it.
+    """
     ends = admin.list_offsets(dict.fromkeys(tps, LATEST))
     starts = admin.list_offsets(dict.fromkeys(tps, EARLIEST_LOCAL))
     return all(ends[tp].offset == starts[tp].offset == RECORDS for tp in tps)
 
 
 def test_what_is_done_to_a_bucket_is_found(kafka: TieredKafka, capsys: pytest.CaptureFixture[str]) -> None:
-    """A tier as Kafka leaves it is clean. Then an object is removed, one is cut, a foreign one is added, tiering is
-    turned off for one topic, and a topic is deleted by Kafka itself, which leaves nothing.
+    """A bucket as Kafka leaves it has no findings. Then an object is removed, one is cut, a foreign one is added,
+    tiering is turned off for one topic, and Kafka itself deletes a topic, which leaves nothing behind.
     """
     cut, gone, off = (TopicPartition(name, 0) for name in ("cut", "gone", "off"))
     with BlockingAdmin(bootstrap_servers=kafka.bootstrap) as admin:

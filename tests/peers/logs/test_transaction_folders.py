@@ -1,7 +1,7 @@
 """A log with transactions goes back and forth between kafka-zk and Apache Kafka 3.9.1, stopped cleanly and killed.
 
-Both write the same history, of which transaction_model.py predicts the content. The broker that has the folder must
-serve this content, and DumpLogSegments must read the transaction indexes and snapshots as ours does.
+Both write the same history, whose content transaction_model.py predicts. The broker that has the folder must serve this
+content, and DumpLogSegments must read the same transaction indexes and snapshots as ours.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ _VERIFICATION = "transaction.partition.verification.enable"
 
 @dataclass
 class Served:
-    """What clients see: the offsets of committed records, all aborted transactions that a consumer is told of, the last
-    stable offset, and the producers."""
+    """The view of clients: the offsets of committed records, all aborted transactions in responses to consumers, the
+    last stable offset, and the producers.
+    """
 
     committed: list[int]
     aborted: set[tuple[int, int]]
@@ -52,7 +53,7 @@ class Served:
 
 @dataclass
 class Holding:
-    """``history`` is what has been written by its end."""
+    """``history`` is everything written until its end."""
 
     at_start: Served | None
     at_end: Served
@@ -121,7 +122,7 @@ def _leads(target: Target) -> bool:
 
 @pytest.fixture(scope="module")
 def holdings(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Holding]]:
-    """The whole story, once."""
+    """All holdings, one after another; run once."""
     folder: Path = tmp_path_factory.mktemp("transaction-folders")
     rng = random.Random(21)
     history: list[Written] = []
@@ -164,7 +165,7 @@ def test_each_holder_serves_what_was_written(holdings: list[Holding], number: in
 
 @pytest.mark.parametrize("number", range(1, len(HOLDERS)))
 def test_the_next_holder_serves_the_same(holdings: list[Holding], number: int) -> None:
-    """After a clean stop and after a kill."""
+    """This holds after a clean stop and after a kill."""
     assert holdings[number].at_start == holdings[number - 1].at_end
 
 
@@ -174,7 +175,7 @@ def test_each_holder_writes_the_same_index(holdings: list[Holding], number: int)
 
 
 def test_there_was_something_to_get_wrong(holdings: list[Holding]) -> None:
-    """Several segments have aborted transactions, and some stayed open over a change of holders."""
+    """Several segments have aborted transactions, and some transactions stayed open while the holder changed."""
     last = holdings[-1]
     assert len([path for path in last.folder.glob("*.txnindex") if path.stat().st_size]) >= 3
     open_at_ends = [

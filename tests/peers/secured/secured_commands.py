@@ -1,6 +1,6 @@
-"""What of ours works with a secured Apache Kafka: rows of commands and clients, with each way to log in.
+"""Our commands and clients with a secured Apache Kafka: a row for each, with each way to log in.
 
-``table`` is what docs/how-to/security.md shows when all of it works.
+``table`` is the table of docs/how-to/security.md if all rows work.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _partitions(scene: Scene) -> None:
 
 
 def _recorder(scene: Scene) -> None:
-    """It asks the brokers for the ends of partitions, which are not in ZooKeeper."""
+    """The recorder requests the ends of partitions, which are not in ZooKeeper, from the brokers."""
     kept = scene.folder / f"{scene.topic}.sqlite"
     command = ["web", *scene.at_zookeeper, "--record", str(kept), "--port", "0", "--json"]
     process = subprocess.Popen([sys.executable, "-m", "kafka_zk", *command], stdout=subprocess.DEVNULL)
@@ -170,7 +170,7 @@ NEEDS_ZOOKEEPER = ("`consume --type zookeeper`, `groups --zookeeper`", "`web --r
 
 
 def rows(kafka: SecuredKafka) -> Iterator[tuple[str, Callable[[Scene], None]]]:
-    """What can work with this broker."""
+    """The rows that can work with this broker."""
     return ((name, row) for name, row in ROWS.items() if kafka.zookeeper or name not in NEEDS_ZOOKEEPER)
 
 

@@ -1,7 +1,7 @@
 """Foreign clients at a secured broker of ours: each with each way to log in, over TLS.
 
-Each writes a record and reads it back. With a wrong password, a token without a subject or no certificate it says that
-it is refused.
+Each writes a record and reads it back. With a wrong password, a token without a subject or no certificate, it reports
+the refusal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _TIMEOUT_S = 90
 
 
 class Client(NamedTuple):
-    """``ways``: what the client can do. The rest: what it says when a password, token or no certificate is refused."""
+    """``ways``: the client's ways to log in. The rest: its errors when a password, a token or no certificate is
+    refused.
+    """
 
     ways: tuple[str, ...]
     password: str
@@ -56,10 +58,10 @@ CLIENTS: Mapping[str, Client] = {
     "confluent-kafka": _LIBRDKAFKA,
     "franz-go": Client(_ALL, "SASL_AUTHENTICATION_FAILED", "unexpected data in oauth response", _REQUIRED),
     "kafka-go": Client(_NO_BEARER, "SASL Authentication failed", "", _REQUIRED),
-    # it drops an answer that comes with the end of the connection
+    # it drops a response that arrives together with the end of the connection
     "kafka-python": Client(_NO_TOKENS, "AuthenticationFailed|socket disconnected", "socket disconnected", _REQUIRED),
     "aiokafka": Client(_NO_TOKENS, "AuthenticationFailed", "Unable to update metadata", "closed"),
-    # it takes the refusal of a token for a success, and goes on, as aiokafka does
+    # it considers the refusal of a token a success, and continues, as aiokafka does
     "kafkajs": Client(_NO_TOKENS, "KafkaJSSASLAuthenticationError", "given the current SASL state", _REQUIRED),
 }
 CELLS = [(name, way) for name, client in CLIENTS.items() for way in client.ways]
@@ -79,7 +81,7 @@ def kafka(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def delegation_token(kafka: SecuredKafka) -> tuple[str, str]:
-    """Id and HMAC of one of the user's."""
+    """Id and HMAC of one of the user's delegation tokens."""
     at = ["--bootstrap-server", kafka.bootstrap("PLAIN"), "--command-config", str(kafka.client_file("PLAIN"))]
     said = java.run_tool(
         jars.ORACLE_VERSION, "org.apache.kafka.tools.DelegationTokenCommand",

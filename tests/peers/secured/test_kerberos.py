@@ -55,11 +55,11 @@ class Kerberos:
 
     @property
     def log(self) -> str:
-        """What the broker has printed."""
+        """The output of the broker."""
         return (self.folder / "broker.out").read_text()
 
     def messages(self, service: str = "kafka", principal: str = "alice") -> Generator[bytes, bytes, None]:
-        """Of a login of our client."""
+        """The messages of a login of our client."""
         name, keytab = f"{principal}@{self.realm.realm}", str(self.folder / f"{principal}.keytab")
         return gssapi_client(KerberosLogin(service, name, keytab), _HOST)
 
@@ -194,7 +194,7 @@ def test_a_producer_logs_in_again_before_its_session_ends(
 
 
 def test_a_session_is_renewed_by_its_own_principal_only(kerberos: Kerberos) -> None:
-    """At most once a second."""
+    """This happens at most once a second."""
     with SaslProbe(kerberos.port) as probe:
         assert probe.exchange("GSSAPI", kerberos.messages()) == (0, "", b"", 3)
         renewed = (0, "", b"", 3)

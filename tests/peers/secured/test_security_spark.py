@@ -1,6 +1,6 @@
-"""Our Spark source and sink against a secured Apache Kafka 3.9.1, and a search for every secret in what Spark leaves.
+"""Our Spark source and sink against a secured Apache Kafka 3.9.1, and a search for every secret in the files of Spark.
 
-Executors are processes of their own; they get the secrets and no files.
+Executors are processes of their own; they get the secrets, but no files.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_a_wrong_password_is_told_by_the_driver(kafka: SecuredKafka, session: tu
 
 
 def test_files_need_be_at_the_driver_only(kafka: SecuredKafka, session: tuple[Any, Path], tmp_path: Path) -> None:
-    """Tasks run after the driver's file is gone."""
+    """Tasks run after the driver's file was removed."""
     spark, _ = session
     given = options(kafka, "PLAIN")
     here = tmp_path / "authority.pem"
@@ -120,6 +120,6 @@ def test_files_need_be_at_the_driver_only(kafka: SecuredKafka, session: tuple[An
     written.options(**given, topic="here").mode("append").save()
     frame = spark.read.format("kafka_zk").options(**given, subscribe="here").load()
     planned = frame.rdd
-    assert planned.getNumPartitions() >= 1  # planned by now
+    assert planned.getNumPartitions() >= 1  # the read is planned by now
     here.unlink()
     assert planned.count() == 3

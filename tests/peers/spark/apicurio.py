@@ -51,7 +51,7 @@ def _install(folder: Path) -> None:
 
 @contextmanager
 def apicurio(bootstrap: str, folder: Path) -> Iterator[str]:
-    """A running registry; the URL for Confluent's clients. What its topics hold may appear a moment later."""
+    """A running registry. Yields the URL for Confluent's clients. Schemas in its topics may appear a moment later."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = {

@@ -1,4 +1,4 @@
-"""What happens to files of executors in a table: ``observe`` says it, in a session of ``table_process``."""
+"""Files of executors in a table; ``observe`` reports on them, in a session of ``table_process``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 COLUMNS = "value STRING, ratio DOUBLE, timestamp TIMESTAMP"
 LONG = "z" * 5001
-"""Of more bytes than those of which pyarrow keeps a bound."""
+"""Too many bytes for pyarrow to write a bound."""
 NAN = float("nan")
 ROW_GROUPS = [[("b", 1.0), ("c", 1.0)], [("a", NAN), (LONG, 1.0)]]
 FOUND = ("value > 'y'", "ratio > 5")
@@ -51,7 +51,7 @@ class Files:
         return planned([OffsetRange("t", 0, 0, 10)], self._target, self._format, attempt, 0, "files", sequence)
 
     def stage(self, name: str) -> list[StagedFile]:
-        """One file of ``ROW_GROUPS``."""
+        """Stage one file of ``ROW_GROUPS``."""
         spec = self.tables.file_spec(self._target, self.written) or job.file_spec(self.written, "snappy")
         folder = f"{partitioning.columns(self.extraction.partition_by)[0]}=1970-01-01"
         with OpenFiles(self._staging, f"part-{name}", spec) as files:
@@ -73,12 +73,12 @@ class Files:
         return int(table.where(where).count())
 
     def delete(self, where: str) -> int:
-        """How many rows are left."""
+        """Delete rows; returns the number of remaining rows."""
         self._spark.sql(f"DELETE FROM {self._target} WHERE {where}")
         return self.count()
 
     def with_other_columns(self, sequence: int) -> str:
-        """A column is dropped and added again when the files are staged."""
+        """Drop a column and add it again, after files were staged."""
         staged = self.stage("other")
         for change in ("DROP COLUMN ratio", "ADD COLUMN ratio DOUBLE AFTER value"):
             self._spark.sql(f"ALTER TABLE {self._target} {change}")
@@ -90,7 +90,7 @@ class Files:
 
 
 def observe(spark: Any, format: str, target: str, staging: Path) -> dict[str, Any]:
-    """Counts of the table's rows after each thing that is done to it; a file has four."""
+    """The number of the table's rows after each operation; a file has four."""
     staging.mkdir()
     files, told = Files(spark, format, target, staging), dict[str, Any]()
     empty = spark.createDataFrame([], COLUMNS)

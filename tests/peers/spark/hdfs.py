@@ -1,6 +1,6 @@
 """A real HDFS for tests: Hadoop's mini cluster, a NameNode and a DataNode in one JVM, with the Hadoop of PySpark.
 
-Tests read what is in it over WebHDFS, so not by the client that has written it.
+Tests read it over WebHDFS, not with the client that has written it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.peers import jars
 from tests.peers.processes import ServerProcess, free_port
 
 _START_S = 120
-_ANSWER_S = 120  # a DataNode that shares its processors answers late
+_ANSWER_S = 120  # a DataNode on a busy machine responds late
 _PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN")
 _CONFIGURATION = {
@@ -37,7 +37,7 @@ class Hdfs:
         self._web = f"http://127.0.0.1:{http_port}/webhdfs/v1"
 
     def files(self, folder: str) -> Iterator[str]:
-        """Paths of all files below an absolute path; none if it is not there."""
+        """Paths of all files below an absolute path; none if it does not exist."""
         try:
             listed = json.loads(self._get(folder, "LISTSTATUS"))["FileStatuses"]["FileStatus"]
         except urllib.error.HTTPError as error:

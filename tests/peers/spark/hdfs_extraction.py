@@ -31,7 +31,7 @@ class IntoHdfs(KilledExtraction):
                 yield record["partition"], record["offset"], record["value"]
 
     def shown(self) -> list[str]:
-        """The files of what a reader sees that lists the folder."""
+        """The files that a reader sees when listing the folder."""
         return [path for path in self._files() if "/_" not in path and "/." not in path]
 
     def staged(self) -> list[str]:

@@ -1,8 +1,9 @@
-"""Machines for tests: network namespaces of this one on a bridge, which do not see the test's folders.
+"""Simulated machines for tests: network namespaces on a bridge, which do not see the test's folders.
 
-The bridge has a namespace of its own, too: a firewall of this machine (Docker's, for one) may drop what is forwarded.
+The bridge has its own namespace, too, because a firewall of the real machine (for example Docker's) may drop forwarded
+packets.
 
-Needs root and iproute2. A machine that a test leaves behind when it is killed: ``ip netns list``.
+Needs root and iproute2. ``ip netns list`` shows machines that a killed test left behind.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pytest
 
 
 class Machine(NamedTuple):
-    """``before`` stands before a command that is to run on it; the folder that is hidden there is empty for each."""
+    """``before``: the prefix of a command that runs on it. The hidden folder is empty there."""
 
     address: str
     before: tuple[str, ...]
@@ -27,7 +28,7 @@ class Machine(NamedTuple):
 
 @contextmanager
 def machines(count: int, hidden: Path) -> Iterator[tuple[str, list[Machine]]]:
-    """The address of this machine for them, and that many others."""
+    """The address at which they reach this machine, and this many machines."""
     if os.geteuid() != 0 or not shutil.which("ip"):
         pytest.fail("network namespaces need root and iproute2", pytrace=False)
     name, network = f"kz{os.getpid()}", f"10.213.{os.getpid() % 250}"

@@ -1,4 +1,5 @@
-"""Extractions without ZooKeeper, whose offsets are in their Delta table: run by the PySpark for which it has jars."""
+"""Extractions without ZooKeeper, with the offsets in their Delta table. Runs with the PySpark version for which Delta
+has jars."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ FORGETS = "delta.setTransactionRetentionDuration"
 
 
 class Observer:
-    """``target``: a table that does not exist yet. Each entry records what the table holds, and what a run reported."""
+    """``target``: a table that does not exist yet. Each entry has the table's content, and the report of a run."""
 
     def __init__(self, spark: Any, bootstrap: str, target: str) -> None:
         self._spark = spark
@@ -52,7 +53,7 @@ class Observer:
         return told
 
     def go_on(self) -> dict[str, Any]:
-        """After ``begin``."""
+        """Continue after ``begin``."""
         spark, target, asked = self._spark, self._target, self._asked
         told: dict[str, Any] = {"again": self._after()}
         with self._admin() as admin:
@@ -95,7 +96,7 @@ def _said(spark: Any, extraction: Extraction) -> Any:
 
 
 def _count(spark: Any, target: str) -> list[int]:
-    """Rows, and different ones."""
+    """The numbers of rows and of distinct rows."""
     rows = spark.read.format("delta").load(target)
     return [rows.count(), rows.select("timestamp", "partition", "offset").distinct().count()]
 
@@ -112,7 +113,7 @@ def _recreate(admin: BlockingAdmin) -> None:
         try:
             admin.create_topic(TOPIC, 2, 1)
         except BrokerError:
-            return False  # the old one is still being deleted
+            return False  # the old topic is still being deleted
         return True
 
     admin.delete_topics([TOPIC])
@@ -141,7 +142,7 @@ def _offsets(admin: BlockingAdmin) -> list[int]:
 
 
 def _leave_attempt(asked: Extraction, target: str) -> list[Path]:
-    """What a run leaves that is killed while it stages."""
+    """Leave the remains of a run that is killed while it stages."""
     left = Path(target) / STAGING_FOLDER / f"range=x-{in_table.attempts_of(asked)}dead.attempts"
     left.mkdir(parents=True)
     (left / "part").touch()
@@ -149,7 +150,7 @@ def _leave_attempt(asked: Extraction, target: str) -> list[Path]:
 
 
 def _forget_log(spark: Any, target: str) -> None:
-    """Delete what Delta's clean-up would delete: the commits before a checkpoint."""
+    """Delete the commits before a checkpoint, as Delta's clean-up does."""
     delta_log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
     delta_log.forTable(spark._jsparkSession, target).checkpoint()
     for commit in sorted((Path(target) / "_delta_log").glob("0*.json"))[:-1]:

@@ -1,4 +1,4 @@
-"""A real S3 over HTTP for tests: moto's server, in a process of its own."""
+"""An S3 server over HTTP for tests: moto's, in a separate process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REGION = "us-east-1"
 
 
 class S3:
-    """``client`` is boto3's, over this server."""
+    """``client``: boto3's client for this server."""
 
     def __init__(self, host: str, port: int) -> None:
         import boto3
@@ -28,7 +28,7 @@ class S3:
         self.client: Any = boto3.client("s3", endpoint_url=self.endpoint, region_name=REGION, **KEYS)
 
     def conf(self, jars_of: str = jars.SPARK_S3, *more: str) -> dict[str, str]:
-        """Spark's configuration for ``s3a://`` on this server; ``more`` are other jars that are needed."""
+        """Spark's configuration for ``s3a://`` on this server; ``more``: further jars."""
         return {
             "spark.jars": ",".join(str(path) for each in (jars_of, *more) for path in jars.jars(each).glob("*.jar")),
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,

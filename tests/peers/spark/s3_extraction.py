@@ -1,4 +1,5 @@
-"""Extractions into the S3 of ``s3.py``, killed and recovered; what a reader sees that lists the folder."""
+"""Extractions into the S3 of ``s3.py``, killed and recovered, and the files that a reader sees when listing the
+folder."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class IntoS3(KilledExtraction):
                 yield record["partition"], record["offset"], record["value"]
 
     def keys(self) -> list[str]:
-        """Of what a reader sees that lists the folder."""
+        """The keys that a reader sees when listing the folder."""
         prefix = self._target.removeprefix(f"s3a://{BUCKET}/")
         found = self._s3.keys(BUCKET, f"{prefix}/range=")
         return [key for key in found if not key.rpartition("/")[2].startswith("_") and not key.endswith("/")]
@@ -46,7 +47,7 @@ class IntoS3(KilledExtraction):
 
 
 class IntoIcebergOnS3(KilledExtraction):
-    """Of a catalog of folders in the bucket; PyIceberg reads the table by a client of its own."""
+    """Extractions into a table of a folder catalog in the bucket; PyIceberg reads the table with its own client."""
 
     format = "iceberg"
     java_is_needed = java_needed_until(Point(Step.CLOSE, Phase.END.value))

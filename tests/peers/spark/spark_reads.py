@@ -1,4 +1,4 @@
-"""Reads of topics by both Spark sources, made from a seed: options that mean something for the logs that are there."""
+"""Reads of topics by both Spark sources, made from a seed, with options that suit the existing logs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Bounds = Mapping[TopicPartition, tuple[int, int]]
 
 
 class Read(NamedTuple):
-    """``may_fail``: an error is as good an answer as rows, if both sources give one.
+    """``may_fail``: both sources may fail instead of returning rows.
 
-    ``same_tasks``: Spark's own source plans the same tasks. It does when offsets are numbers and no range is empty;
-    else it cuts by what is not resolved yet (`maxRecordsPerPartition`) or counts what is empty (`minPartitions`).
+    ``same_tasks``: Spark's own source plans the same tasks, because offsets are numbers and no range is empty.
+    Otherwise, it divides unresolved offsets (`maxRecordsPerPartition`) or counts empty ranges (`minPartitions`).
     """
 
     options: Options
@@ -38,7 +38,7 @@ def everything(topics: Sequence[str]) -> Read:
 
 
 def by_offsets(rng: random.Random, bounds: Bounds) -> Read:
-    """Some partitions, from some offsets to others, in more tasks than partitions."""
+    """Some partitions, between two offsets each, in more tasks than partitions."""
     starts, ends = {}, {}
     for tp, (first, end) in sorted(bounds.items()):
         if first < end and rng.random() < 0.7:
@@ -69,7 +69,7 @@ def _bounded(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition,
 
 
 def by_time(rng: random.Random, prefix: str, bounds: Bounds) -> Read:
-    """All partitions, from one time to another; each its own, or one for all."""
+    """All partitions, between two timestamps: separate ones for each partition, or the same for all."""
     strategy = rng.choice(("error", "latest", "latest", "latest"))
     options = {"subscribePattern": f"{prefix}-.*", "startingOffsetsByTimestampStrategy": strategy}
     starting_ms = _LATE_MS if rng.random() < 0.2 else _EARLY_MS  # after the newest record of some partition, perhaps
@@ -83,13 +83,14 @@ def by_time(rng: random.Random, prefix: str, bounds: Bounds) -> Read:
 
 
 def committed_only(rng: random.Random, topics: Sequence[str]) -> Read:
-    """What no open or aborted transaction holds."""
+    """Only committed records."""
     options = everything(topics).options
     return Read({**options, "kafka.isolation.level": "read_committed", **_tasks(rng, len(topics))})
 
 
 def lost(rng: random.Random, bounds: Bounds) -> Read:
-    """Offsets that the log never had, has no more or that are the wrong way round: an error, or what is left."""
+    """Offsets that the log never had, has no longer, or in the wrong order: the result is an error, or the existing
+    records."""
     tp = rng.choice(sorted(bounds))
     first, end = bounds[tp]
     start, until = rng.choice(((first - 1, end), (0, end), (end + 5, end + 9), (end + 5, LATEST), (end, first)))
@@ -98,7 +99,7 @@ def lost(rng: random.Random, bounds: Bounds) -> Read:
 
 
 def _tasks(rng: random.Random, partition_count: int) -> Options:
-    """How the read is cut, if at all."""
+    """Options that divide the read into tasks, if any."""
     options = {}
     if rng.random() < 0.6:
         options["minPartitions"] = str(rng.randint(1, 2 * partition_count + 3))

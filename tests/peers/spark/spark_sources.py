@@ -1,4 +1,4 @@
-"""Our Spark source and Spark's own, reading the same in one session."""
+"""Our Spark source and Spark's own read the same topics in one session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.peers import jars
 
 OURS, SPARKS = "kafka_zk", "kafka"
 _PLACE = ["topic", "partition", "offset"]
-#: Spark's own source tries three times, a second apart, what is wrong for good.
+#: Spark's own source retries permanent errors three times, a second apart.
 _IMPATIENT = {
     "fetchOffset.numRetries": "1",
     "fetchOffset.retryIntervalMs": "1",
@@ -24,7 +24,7 @@ _IMPATIENT = {
 
 
 class Piece(NamedTuple):
-    """What one task read."""
+    """The rows that one task read."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What one source read, sorted by place; ``error`` if it refused or failed."""
+    """The rows that one source read, sorted by position; ``error`` if it refused or failed."""
 
     rows: pa.Table | None
     pieces: list[Piece]
@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
 @contextmanager
 def both_sources() -> Iterator[Any]:
-    """A session of local[2] that has both."""
+    """A session of local[2] with both sources."""
     os.environ.update(LOCAL)
     end_java()
     kafka_jars = ",".join(map(str, sorted(jars.jars(jars.SPARK_KAFKA).glob("*.jar"))))
@@ -57,12 +57,12 @@ def both_sources() -> Iterator[Any]:
 
 
 def read(session: Any, source: str, bootstrap: str, options: Mapping[str, str]) -> Found:
-    """Read all columns; the timestamp as microseconds, so that years beyond 9999 are told too."""
+    """Read all columns; timestamps are in microseconds, so that years after 9999 are compared, too."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     reader = session.read.format(source).option("kafka.bootstrap.servers", bootstrap)
-    if source == OURS:  # which reads committed records only unless it is told otherwise
+    if source == OURS:  # ours reads only committed records by default
         reader = reader.option("isolation.level", "read_uncommitted")
     for name, value in {**_IMPATIENT, **options}.items():
         reader = reader.option(name, value)
@@ -77,7 +77,7 @@ def read(session: Any, source: str, bootstrap: str, options: Mapping[str, str]) 
 
 
 def _pieces(table: pa.Table) -> list[Piece]:
-    """One for each task and partition. Raises: AssertionError unless each task gave its offsets in order."""
+    """One piece for each task and partition. Raises: AssertionError unless each task returned its offsets in order."""
     offsets: dict[tuple[str, int, int], list[int]] = {}
     for row in table.select([*_PLACE, "task"]).to_pylist():
         offsets.setdefault((row["topic"], row["partition"], row["task"]), []).append(row["offset"])
@@ -89,7 +89,8 @@ def _pieces(table: pa.Table) -> list[Piece]:
 
 
 def difference(ours: Found, sparks: Found, *, same_tasks: bool = False) -> str:
-    """Empty if both found the same (``same_tasks``: in the same tasks), or both refused; else the first difference."""
+    """Empty if both found the same rows (``same_tasks``: in the same tasks), or both failed; else the first
+    difference."""
     if ours.rows is None or sparks.rows is None:
         if (ours.rows is None) == (sparks.rows is None):
             return ""

@@ -1,4 +1,5 @@
-"""Another PySpark than the environment's, installed once by pip into ``target/peers``: Iceberg has none for a newer."""
+"""An older PySpark than the environment's, installed once by pip into ``target/peers``, because Iceberg does not
+support a newer one."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def environ(version: str) -> dict[str, str]:
 
 
 def _installed(version: str) -> Path:
-    """The folder appears by one rename, so a half-finished one is never taken for a whole one."""
+    """Install it. The folder appears by one rename, so a half-finished one is never used."""
     folder = jars.CACHE / f"pyspark-{version}"
     with alone(folder):
         if not folder.exists():

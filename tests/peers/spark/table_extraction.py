@@ -1,6 +1,6 @@
 """Extractions into Delta and Iceberg tables, killed and recovered; delta-rs and PyIceberg read them back.
 
-By the PySpark for which both have jars.
+They run with the PySpark version for which both formats have jars.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.peers.spark import spark_versions
 
 
 class IntoTable(KilledExtraction):
-    """Into a table whose files another engine reads."""
+    """Extractions into a table whose files another engine reads."""
 
     java_is_needed = java_needed_until(Point(Step.CLOSE, Phase.END.value))
     jars_of: str
@@ -61,7 +61,7 @@ class IntoDelta(IntoTable):
     conf_of_table: ClassVar[dict[str, str]] = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "1",  # instead of 50 tasks for a log of few lines
+        "spark.databricks.delta.snapshotPartitions": "1",  # instead of 50 tasks for a log with few lines
     }
 
     def _is_there(self) -> bool:
@@ -95,14 +95,14 @@ class IntoIceberg(IntoTable):
 
 
 def read_delta(folder: str | Path) -> pa.Table:
-    """By delta-rs."""
+    """Read the table with delta-rs."""
     import deltalake
 
     return deltalake.DeltaTable(str(folder)).to_pyarrow_table()
 
 
 def read_iceberg(folder: Path) -> pa.Table:
-    """By PyIceberg."""
+    """Read the table with PyIceberg."""
     return iceberg_table(folder).scan().to_arrow()
 
 
@@ -117,7 +117,7 @@ def iceberg_table(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def tables_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """Of the PySpark for which both table formats have jars."""
+    """A Spark cluster of the PySpark version for which both table formats have jars."""
     os.environ.update(LOCAL)
     environ = spark_versions.environ(spark_versions.WITH_TABLES)
     with StandaloneCluster(tmp_path_factory.mktemp("spark"), environ=environ) as cluster:

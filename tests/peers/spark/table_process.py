@@ -1,4 +1,4 @@
-"""What the commits of tables do, and two extractions at once: run by the PySpark for which tables have jars.
+"""Commits of tables, and two concurrent extractions. Runs with the PySpark version for which table formats have jars.
 
     python -m tests.peers.spark.table_process '{"conf": {"spark.jars": "..."}, "tables": {"delta": FOLDER},
         "files": {"delta": [FOLDER, STAGING]}, "offsets": [BOOTSTRAP, FOLDER], "more offsets": true, "at once": PAIRS}'
@@ -41,12 +41,12 @@ A_RULE = {
     ICEBERG: "ALTER TABLE {} SET TBLPROPERTIES ('write.object-storage.enabled'='true')",
 }
 A_CHECKPOINT = 12
-"""Commits of which Delta makes at least one checkpoint."""
+"""Number of commits after which Delta has made at least one checkpoint."""
 _MEET_S = 120
 
 
 def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
-    """Counts of the table's rows after each thing that is done to it."""
+    """The number of the table's rows after each operation."""
     tables = DeltaTables(spark) if format == DELTA else IcebergTables(spark)
     extraction = Extraction(
         zookeeper="z", group="g", topics=("t",), target=target, format=format, partition_by=PARTITION_BY[format]
@@ -80,7 +80,7 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
     told["refused"] = [count(), tables.commit_of(plan(3))]
     tables.append(wider, plan(3, "c"), RECORDS, replace(extraction, merge_schema=True))
     told["merged"] = [count(), tables.commit_of(plan(3))]
-    place = os.path.relpath(target) if format == DELTA else target  # as people type it
+    place = os.path.relpath(target) if format == DELTA else target  # as users type it
     done = compact_table(spark, format, place, 1 << 20)
     told["compacted"] = [done.files_after < done.files_before, count(), tables.commit_of(plan(3))]
     tables.append(wider, plan(3, "d"), RECORDS, extraction)
@@ -97,7 +97,7 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
 
 
 def partition_columns(spark: Any, format: str, target: str) -> list[str]:
-    """As the table itself names them."""
+    """The partition columns with the table's own names."""
     if format == DELTA:
         return list(spark.sql(f"DESCRIBE DETAIL delta.`{target}`").first().partitionColumns)
     return list(spark.table(f"{target}.partitions").schema["partition"].dataType.names)

@@ -19,8 +19,8 @@ from tests.peers.spark.apicurio import apicurio
 from tests.spark_jobs.values.test_value_decoder import FIRST_AVRO, FIRST_JSON, SECOND_PROTO, message
 
 pytestmark = pytest.mark.peers
-# By default they ask for a topic's associations first. Apicurio knows none and answers with 404. On a busy machine that
-# answer may not arrive, and the client waits for it without a limit.
+# By default they request a topic's associations first. Apicurio has none and responds with 404. On a busy machine, that
+# response may not arrive, and the client waits for it without a limit.
 SUBJECTS = {"subject.name.strategy": topic_subject_name_strategy}
 ANSWER_TIMEOUT_S = 60
 EVOLVED_AVRO = FIRST_AVRO.replace('"string"}', '"string"},{"name":"n","type":"int","default":7}')

@@ -1,4 +1,4 @@
-"""Extractions into HDFS and a Delta table by a cluster of Spark, one of whose executors dies while it reads.
+"""Extractions into HDFS and a Delta table by a Spark cluster, of which an executor dies while it reads.
 
 Into S3 and Iceberg: test_spark_workers.py; at every step: tests/soak/test_lake_kill.py.
 """
@@ -33,7 +33,7 @@ def test_into_hdfs(
     killed_while_reading(IntoHdfs(kafka_zk_cluster, tmp_path, topic, hdfs, spark_cluster.master, **SMALL_EXECUTORS))
 
 
-@pytest.mark.soak  # an executor that dies is the same to every target
+@pytest.mark.soak  # the death of an executor is the same for every target
 def test_into_delta(
     kafka_zk_cluster: EmbeddedCluster, tables_cluster: StandaloneCluster, tmp_path: Path  # noqa: F811
 ) -> None:

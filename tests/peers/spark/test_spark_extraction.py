@@ -1,6 +1,6 @@
-"""Extractions by Spark where Kafka's own programs were before: its Scala consumers, its log cleaner.
+"""Extractions by Spark from topics that Kafka's own programs have used: its Scala consumers and its log cleaner.
 
-On Apache Kafka 3.9.1 in ZooKeeper mode, and where it can be, on our brokers.
+On Apache Kafka 3.9.1 in ZooKeeper mode and, where possible, on our brokers.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _extracted(session: Any, report: Report) -> list[Position]:
 
 
 class Compacted(NamedTuple):
-    """``survivors``: key and value by offset, as of the last write of each key; ``end`` of what was written."""
+    """``survivors``: key and value of the last write of each key, by offset. ``end``: the log end."""
 
     target: Target
     topic: str
@@ -111,7 +111,7 @@ class Compacted(NamedTuple):
 
 @pytest.fixture
 def compacted(peer_zookeeper: str, tmp_path: Path) -> Iterator[Compacted]:
-    """A partition that Apache Kafka's cleaner went over, to the end of what is known of it."""
+    """A partition that Apache Kafka's cleaner has cleaned up to the end of its known records."""
     overrides = {"log.retention.ms": "-1", "log.cleaner.backoff.ms": "100"}
     chroot = f"compacted-{uuid.uuid4().hex[:8]}"
     target = targets.start(targets.APACHE_KAFKA, peer_zookeeper, tmp_path / "kafka", overrides=overrides, chroot=chroot)
@@ -119,7 +119,7 @@ def compacted(peer_zookeeper: str, tmp_path: Path) -> Iterator[Compacted]:
         config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
         target.create_topic("compacted", config=config)
         survivors, end = _write_keys(target)
-        # A segment is closed by a write, and only closed ones are cleaned; "last" is no key of what is compared.
+        # A write closes a segment, and only closed ones are cleaned; the key "last" is not compared.
         wait_until(lambda: _cleaned_up_to(target, "compacted") >= end, _CLEANER_S, "the cleaner")
         yield Compacted(target, "compacted", survivors, end)
     finally:
@@ -127,8 +127,8 @@ def compacted(peer_zookeeper: str, tmp_path: Path) -> Iterator[Compacted]:
 
 
 def _write_keys(target: Target) -> tuple[dict[int, tuple[bytes, bytes | None]], int]:
-    """Each key several times, in batches of every codec; the last value of some is null. Idempotent, so that the
-    cleaner has to leave batches without records."""
+    """Write each key several times, in batches of every codec; the last value of some is null. The producer is
+    idempotent, so that the cleaner must keep batches without records."""
     latest: dict[bytes, tuple[int, bytes | None]] = {}
     offset = 0
     for turn in range(2 * len(_CODECS)):
@@ -147,7 +147,7 @@ def _write_keys(target: Target) -> tuple[dict[int, tuple[bytes, bytes | None]], 
 
 
 def _cleaned_up_to(target: Target, topic: str) -> int:
-    """The offset before which the cleaner has been, after one more write of the key "last"."""
+    """The offset up to which the log is clean, after one more write of the key "last"."""
     producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "log_level": 3})
     producer.produce(topic, b"", b"last", partition=0)
     assert producer.flush(60) == 0
@@ -159,7 +159,8 @@ def _cleaned_up_to(target: Target, topic: str) -> int:
 def test_compacted_topic_is_read_and_extracted_without_loss(
     compacted: Compacted, spark_with_both_sources: Any, tmp_path: Path
 ) -> None:
-    """Gaps at the beginning, in the middle, at the borders of ranges; tombstones; batches without records."""
+    """The log has gaps at the beginning, in the middle and at the ends of ranges, tombstones, and batches without
+    records."""
     session, target, topic = spark_with_both_sources, compacted.target, compacted.topic
     options = {"subscribe": topic, "includeHeaders": "true", "minPartitions": "7"}
     ours = spark_sources.read(session, OURS, target.bootstrap, options)

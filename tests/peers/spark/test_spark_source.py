@@ -1,7 +1,7 @@
-"""Our Spark source against Spark's own Kafka source: the same brokers, topics and options, row for row.
+"""Our Spark source and Spark's own Kafka source return the same rows for the same brokers, topics and options.
 
-The topics and the reads are made from a seed: `--seed` says which is the first, `--rounds` divided by ten how many.
-Spark's own source is Kafka's Java consumer, so it is the judge of ours on our brokers and on Apache Kafka's.
+The topics and the reads are made from seeds: `--seed` is the first one, `--rounds` divided by ten their number. Spark's
+own source uses Kafka's Java consumer, so it is the reference for ours, on our brokers and on Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.peers
 _TOPICS = 10
 _LEADERS_S = 60
 _OVERRIDES = {"log.retention.ms": "-1", "message.max.bytes": "10000000"}
-#: Sets of magic 0 and 1 lie on disks that an old broker wrote; ours starts with magic 2.
+#: Sets of magic 0 and 1 are on disks that an old broker wrote; ours starts with magic 2.
 _STORED_MAGICS = {targets.KAFKA_ZK: (2,), targets.APACHE_KAFKA: (0, 1, 2, 2, 2)}
 
 
@@ -45,7 +45,8 @@ async def created(client: KazooBlockingClient, path: str) -> str:
 
 
 def _create(zookeeper: str, chroot: str, topics: list[MadeTopic]) -> None:
-    """Before the broker starts, so that what is planted is the partition's log from the beginning."""
+    """Create the topics before the broker starts, so that the planted segments are the partition's log from the
+    beginning."""
     with KazooBlockingClient(zookeeper) as client:
         run_blocking(created(client, f"/{chroot}"))
     with KazooBlockingClient(f"{zookeeper}/{chroot}") as client:
@@ -119,7 +120,7 @@ def _reads(seed: int, prefix: str, topics: list[MadeTopic], bounds: spark_reads.
 
 
 def _differences(session: Any, target: Target, reads: list[spark_reads.Read]) -> str:
-    """Each read by both sources; the options and the first difference of every one that differs."""
+    """Carry out each read with both sources. Returns the options and the first difference of each that differs."""
     told = []
     for options, may_fail, same_tasks in reads:
         ours = spark_sources.read(session, OURS, target.bootstrap, options)
@@ -134,7 +135,8 @@ def _differences(session: Any, target: Target, reads: list[spark_reads.Read]) ->
 def test_both_sources_read_the_same(
     broker: str, made_seed: int, spark_with_both_sources: Any, peer_zookeeper: str, tmp_path: Path
 ) -> None:
-    """Every codec and magic, nulls, headers, gaps, batches without records, odd times, deleted heads; every option."""
+    """The logs have every codec and magic, nulls, headers, gaps, batches without records, unusual timestamps, and
+    deleted beginnings; the reads have every option."""
     session, prefix = spark_with_both_sources, f"made-{made_seed}"
     maker = LogMaker(made_seed, _STORED_MAGICS[broker])
     topics, too_far = maker.topics(prefix, _TOPICS), maker.too_far("too-far")

@@ -1,4 +1,4 @@
-"""Extractions into a real S3 and a real HDFS by Spark's own clients, killed between the steps; read back by pyarrow.
+"""Extractions into S3 and HDFS by Spark's own clients, killed between the steps; read back by pyarrow.
 
 moto's server is the S3, Hadoop's mini cluster the HDFS. More kills: tests/soak/test_lake_kill.py.
 """

@@ -1,4 +1,4 @@
-"""Extractions into Delta and Iceberg tables, killed between the steps; what the tables' commits do.
+"""Extractions into Delta and Iceberg tables, killed between the steps, and the properties of the tables' commits.
 
 More kills: tests/soak/test_lake_kill.py.
 """
@@ -42,9 +42,9 @@ WHY_SPARK = {
     "delta": (None, "the table's setting delta.constraints.rule"),
     "iceberg": ("the table's partitions", "the table's setting write.object-storage.enabled"),
 }
-"""Before and after a rule that executors do not know."""
+"""The expected reason before and after a setting that executors do not support."""
 OF_THE_SLEEPER = "spark.sql.parquet.outputTimestampType"
-"""A setting of the session in which both run."""
+"""A setting in the session in which both extractions run."""
 FOLLOWS = "the table has its records, the offsets follow"
 
 
@@ -63,7 +63,7 @@ def test_a_run_that_dies_between_the_table_and_zookeeper_is_followed(
 
 
 class Told(NamedTuple):
-    """What ``table_process`` has said, and where its tables and folders lie."""
+    """The output of ``table_process``, and the places of its tables and folders."""
 
     folder: Path
     said: dict[str, Any]
@@ -73,7 +73,7 @@ class Told(NamedTuple):
 PARTITION_BY = {"delta": ("topic", "hours(timestamp)"), "iceberg": ("hours(timestamp)",)}
 PUBLISH, JOIN = Step.PUBLISH.name, Step.JOIN.name
 EXECUTORS = "executors"
-AT_ONCE = [  # format, target, where they meet; group and topic of each; how many records each extracts
+AT_ONCE = [  # format, target, step where they meet; group and topic of each; number of records of each
     ("delta", "delta.two_groups", PUBLISH, [("a", 0), ("b", 1)], [20, 20]),
     ("delta", "delta.one_group", JOIN, [("a", 0), ("a", 0)], [0, 20]),
     ("iceberg", "lake.db.two_groups", PUBLISH, [("a", 0), ("b", 1)], [20, 20]),
@@ -86,7 +86,7 @@ AT_ONCE = [  # format, target, where they meet; group and topic of each; how man
 def told(
     request: pytest.FixtureRequest, kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Told:  # fmt: skip
-    """Of one session of the PySpark of tables."""
+    """The results of one session of the PySpark version for tables."""
     folder, topics = tmp_path_factory.mktemp("tables"), ["at-once-0", "at-once-1"]
     write_to(kafka_zk_cluster, topics)
     pairs = []
@@ -112,7 +112,7 @@ def told(
 
 
 def write_to(cluster: EmbeddedCluster, topics: list[str]) -> None:
-    """20 records each, which name their topic."""
+    """Write 20 records to each topic; their values name it."""
     with BlockingAdmin(None, bootstrap_servers=cluster.bootstrap) as admin:
         for topic in topics:
             admin.create_topic(topic, 2, 1)
@@ -144,7 +144,7 @@ def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: st
 
 
 def test_spark_writes_times_as_executors_do(told: Told) -> None:
-    """Also when it compacts."""
+    """This includes compactions."""
     files = list((told.folder / "t").glob("timestamp_day=*/*.parquet"))
     found = {pyarrow.parquet.read_metadata(path).schema.column(1).physical_type for path in files}
     assert found == {"INT64"}
@@ -181,7 +181,7 @@ def check_fields_and_metrics(place: Path) -> None:
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", range(len(AT_ONCE)), ids=[each[1] for each in AT_ONCE])
 def test_of_two_writers_at_once_neither_loses_nor_doubles_a_record(told: Told, number: int) -> None:
-    """Two groups meet when both have staged and neither has committed. Of two runs of one group the second waits for
+    """Two groups meet when both have staged and neither has committed. If one group has two runs, the second waits for
     the first. Two groups that extract one topic into one folder meet before the rename."""
     format, target, _, runs, expected = AT_ONCE[number]
     assert sorted(told.said["at once"][number]) == [[count, EXECUTORS if count else ""] for count in expected]
@@ -206,7 +206,7 @@ NEW, NOTHING = [20, EXECUTORS], [0, ""]
 
 
 def check_offsets(said: dict[str, Any], errors: dict[str, str], expected: dict[str, Any]) -> None:
-    """Each run: rows and different rows of the table after it, and its records and writer or its error."""
+    """Check for each run the table's rows and distinct rows after it, and its records and writer, or its error."""
     for name, error in errors.items():
         assert error in said[name].pop()
     assert said == expected

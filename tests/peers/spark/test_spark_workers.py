@@ -1,7 +1,7 @@
-"""Extractions into S3, files and an Iceberg table, by workers that share no folder, neither with each other nor with
-the driver; an executor dies while it reads.
+"""Extractions into S3, files and an Iceberg table, by workers that share no folder with each other or with the driver;
+an executor dies while it reads.
 
-Two workers of a standalone cluster, each in a network namespace of its own, which does not see the test's folders.
+The standalone cluster has two workers, each in its own network namespace, which does not see the test's folders.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPARK = spark_versions.WITH_TABLES
 
 
 class Lake:
-    """A cluster of brokers, one of Spark, and an S3, at addresses that all machines reach."""
+    """A cluster of brokers, a Spark cluster, and an S3, at addresses that all machines can reach."""
 
     def __init__(self, brokers: EmbeddedCluster, spark: StandaloneCluster, s3: S3, address: str) -> None:
         self.brokers = brokers
@@ -60,7 +60,7 @@ def lake(zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.soak  # test_spark_stores kills extractions into folders of S3, too
 def test_files(lake: Lake) -> None:
-    with tempfile.TemporaryDirectory() as shared:  # only for the note that an executor was killed
+    with tempfile.TemporaryDirectory() as shared:  # contains only the note that an executor was killed
         extraction = IntoS3(lake.brokers, Path(shared), "into-s3", lake.s3, lake.master, **lake.conf)
         extraction.environ = lake.environ
         extraction.write(20)

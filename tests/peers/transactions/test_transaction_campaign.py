@@ -1,5 +1,6 @@
-"""The campaign of transactions with brokers of Apache Kafka 3.9.1: alone, as the oracle of what the campaign demands
-(ours alone: tests/soak), and in a cluster of both kinds, where coordinators and data lie on both."""
+"""The campaign of transactions with brokers of Apache Kafka 3.9.1: alone, as the oracle of the campaign's demands
+(tests/soak has ours alone), and in a cluster of both kinds, where both have coordinators and data.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +18,10 @@ _CLUSTERS = ((APACHE_KAFKA,) * 3, (OURS, APACHE_KAFKA, OURS), (APACHE_KAFKA, OUR
 
 
 class JvmTransactionRounds(TransactionRounds):
-    """JVMs want more time of a busy machine, and none is cut from ZooKeeper: if its session ends while a coordinator of
-    Kafka loads a partition of ``__transaction_state``, it is never loaded (ZooKeeperClientExpiredException in
-    TransactionStateManager), and its producers wait for ever."""
+    """JVMs need more time on a busy machine, and no broker is cut off from ZooKeeper: if its session ends while a
+    coordinator of Kafka loads a partition of ``__transaction_state``, the partition is never loaded
+    (ZooKeeperClientExpiredException in TransactionStateManager), and its producers wait indefinitely.
+    """
 
     actions = (KILL, KILL, STOP, PAUSE, LONG_PAUSE, ONE_WAY, ONE_WAY)
     machine_s = JvmRounds.machine_s
@@ -45,5 +47,5 @@ def test_transactions_are_whole_whatever_happens(
 def test_transactions_are_whole_in_a_cluster_of_both_kinds(
     peer_tools: None, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    """A slice of the same."""
+    """This is a slice of the same campaign."""
     play(tmp_path, pytestconfig, (OURS, APACHE_KAFKA, OURS))

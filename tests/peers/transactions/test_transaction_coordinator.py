@@ -1,6 +1,7 @@
-"""Transactions of other clients, Kafka's tools for them, and a folder of transactional ids that changes hands.
+"""Transactions of other clients, Kafka's tools for them, and a folder of transactional ids that changes between
+brokers.
 
-Each is the same against Apache Kafka 3.9.1 and kafka-zk.
+Each test has the same result with Apache Kafka 3.9.1 and kafka-zk.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _producer(target: Target, transactional_id: str, timeout_ms: int = 60_000) -
 
 
 def _write(producer: confluent_kafka.Producer, *values: bytes) -> None:
-    """A value into each partition in turn."""
+    """Write a value to each partition in turn."""
     producer.begin_transaction()
     for number, value in enumerate(values):
         producer.produce("t", value, partition=number % 2)
@@ -68,7 +69,7 @@ def _write(producer: confluent_kafka.Producer, *values: bytes) -> None:
 
 
 def _committed(target: Target, count: int) -> list[bytes]:
-    """What a reader of committed data finds, sorted, once it has come to ``count`` records."""
+    """The sorted values of a read_committed reader, once it has read ``count`` records."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": target.bootstrap, "group.id": "reader", "isolation.level": "read_committed",
@@ -96,14 +97,16 @@ def _committed(target: Target, count: int) -> list[bytes]:
 
 
 def _transactions(target: Target, *arguments: str) -> list[list[str]]:
-    """What ``kafka-transactions.sh`` prints, without what differs from run to run."""
+    """The output of ``kafka-transactions.sh``, without the parts that differ from run to run."""
     run = java.run_tool(jars.ORACLE_VERSION, _TOOL, ["--bootstrap-server", target.bootstrap, *arguments])
     text = re.sub(r"\b\d{10,}\b", "TIME", run.text)
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
 def test_librdkafka_commits_and_aborts(cluster: Target) -> None:
-    """Only what is committed is read; another producer of the id fences the first one and aborts what it left open."""
+    """Readers get only committed records. Another producer of the id fences the first one and aborts its open
+    transaction.
+    """
     producer = _producer(cluster, "x")
     _write(producer, b"a", b"b", b"c")
     producer.commit_transaction(60)
@@ -138,7 +141,7 @@ def test_java_commits(cluster: Target) -> None:
     assert len(_committed(cluster, 2_000)) == 2_000
 
 
-#: What the tool prints, by target: both must be the same.
+#: The tool's output by target: both must be equal.
 _SAID: dict[str, list[list[list[str]]]] = {}
 
 
@@ -171,11 +174,11 @@ def _without_durations(line: list[str]) -> list[str]:
 
 
 def test_kafkas_formatter_reads_the_log(cluster: Target) -> None:
-    """What became of an id, as the console consumer shows ``__transaction_state``: the same of both brokers."""
+    """The states of an id, as the console consumer prints ``__transaction_state``, are equal for both brokers."""
     producer = _producer(cluster, "x")
     _write(producer, b"a", b"b")
     producer.commit_transaction(60)
-    _producer(cluster, "x")  # once all of that is in the log
+    _producer(cluster, "x")  # this returns once all earlier records are in the log
     topic = "__transaction_state"
     count = sum(cluster.end_offset(topic, number) for number in range(3))
     run = java.run_tool(
@@ -198,7 +201,7 @@ def test_kafkas_formatter_reads_the_log(cluster: Target) -> None:
 
 
 def _json_objects(text: str) -> Iterator[Any]:
-    """Those that follow each other without anything in between, from the first one on."""
+    """The JSON objects that follow each other without a gap, from the first one on."""
     decoder, position = json.JSONDecoder(), max(0, text.find("{"))
     while text[position : position + 1] == "{":
         found, position = decoder.raw_decode(text, position)
@@ -235,7 +238,7 @@ def test_a_folder_changes_hands(peer_zookeeper: str, tmp_path: Path) -> None:
 
 
 def _epochs(folder: Path) -> list[int]:
-    """Of the transactional id, as Apache Kafka's own tool reads them from the log."""
+    """The epochs of the transactional id, as Apache Kafka's own tool reads them from the log."""
     epochs = []
     for log in folder.rglob("__transaction_state-*/*.log"):
         if log.stat().st_size:

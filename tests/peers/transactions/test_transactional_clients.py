@@ -1,4 +1,4 @@
-"""Transactions of our clients against kafka-zk and Apache Kafka, and of librdkafka's beside them."""
+"""Transactions of our clients against kafka-zk and Apache Kafka, beside those of librdkafka."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def topic(target: Target) -> str:
 
 
 def committed(target: Target, topic: str) -> list[bytes]:
-    """When the markers are written: a broker may answer the producer before."""
+    """Wait until the markers are written, which may be after the response to the producer."""
     exactly_once.wait_for(lambda: exactly_once.is_settled(target.bootstrap, topic, PARTITIONS), 10)
     return sorted(exactly_once.seen(target.bootstrap, topic, PARTITIONS).elements())
 
@@ -66,7 +66,7 @@ def read_with_librdkafka(target: Target, topic: str, count: int) -> list[bytes |
 
 
 def test_readers_see_whole_transactions_or_nothing(target: Target, topic: str) -> None:
-    """Ours and librdkafka's; also over several partitions, with compression and empty transactions."""
+    """The readers are ours and librdkafka's; some transactions have several partitions, compression, or no records."""
     with make_producer(target, f"x-{topic}") as producer:
         for number in range(3):
             with producer.transaction():
@@ -89,7 +89,7 @@ def test_readers_see_whole_transactions_or_nothing(target: Target, topic: str) -
 
 
 def test_an_open_transaction_holds_readers_back(target: Target, topic: str) -> None:
-    """Up to its end, also those of records behind it that belong to none."""
+    """Until its end, it also holds back later records that belong to no transaction."""
     tp = TopicPartition(topic, 0)
     with (
         make_producer(target, f"x-{topic}") as producer,
@@ -113,7 +113,7 @@ def test_an_open_transaction_holds_readers_back(target: Target, topic: str) -> N
 
 
 def test_offsets_are_committed_with_the_records(target: Target, topic: str) -> None:
-    """Not before, and not if it is aborted."""
+    """They are not committed before, and not by a transaction that is aborted."""
     tp = TopicPartition(topic, 1)
     group = f"group-{topic}"
     with make_producer(target, f"x-{topic}") as producer, BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
@@ -128,7 +128,7 @@ def test_offsets_are_committed_with_the_records(target: Target, topic: str) -> N
 
 
 def test_a_member_of_an_old_generation_cannot_commit(target: Target, topic: str) -> None:
-    """Neither its offsets nor its records count (KIP-447); the producer goes on."""
+    """Neither its offsets nor its records count (KIP-447), and the producer stays usable."""
     with (
         make_producer(target, f"x-{topic}") as producer,
         BlockingConsumer([topic], bootstrap_servers=target.bootstrap, group_id=topic) as consumer,
@@ -150,7 +150,7 @@ def test_a_member_of_an_old_generation_cannot_commit(target: Target, topic: str)
 
 
 def test_a_transaction_without_a_record_that_was_refused_does_not_count(target: Target, topic: str) -> None:
-    """Also if the program goes on after the error."""
+    """This holds even if the program continues after the error."""
     with make_producer(target, f"x-{topic}") as producer:
         with pytest.raises(TransactionAbortable), producer.transaction():
             producer.send(topic, b"beside it")
@@ -162,7 +162,7 @@ def test_a_transaction_without_a_record_that_was_refused_does_not_count(target: 
 
 
 def test_a_callback_that_sends_is_told_why_its_record_is_refused(target: Target, topic: str) -> None:
-    """It is called on the reactor's thread, where nobody may wait."""
+    """The reactor's thread calls the callback, and must not block."""
     refused: list[Exception] = []
 
     def send_more(future: RecordFuture) -> None:
@@ -197,7 +197,7 @@ def test_a_successor_fences_and_aborts(target: Target, topic: str) -> None:
 
 
 def test_a_record_that_is_refused_makes_the_transaction_fail(target: Target) -> None:
-    """And the next one has a new epoch (KIP-360)."""
+    """The next transaction has a new epoch (KIP-360)."""
     topic = f"small-{uuid.uuid4().hex[:8]}"
     with BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
         admin.create_topic(topic, PARTITIONS, 1, {"max.message.bytes": "2000"})
@@ -212,7 +212,7 @@ def test_a_record_that_is_refused_makes_the_transaction_fail(target: Target) -> 
 
 
 def test_the_transactions_of_librdkafka(target: Target, topic: str) -> None:
-    """Its producer, with offsets of a member; our readers."""
+    """The producer is librdkafka's, and commits a member's offsets. The readers are ours."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": target.bootstrap, "transactional.id": f"rd-{topic}", "linger.ms": 0}
     )
@@ -240,7 +240,7 @@ def test_the_transactions_of_librdkafka(target: Target, topic: str) -> None:
 def test_each_record_is_worked_on_exactly_once_under_kills(
     target: Target, tmp_path: Path, example: str, seed: int
 ) -> None:
-    """Members are killed in the middle, and one sleeps until it is taken for dead."""
+    """Members are killed while they work, and one is paused until the others consider it dead."""
     name = f"exact-{uuid.uuid4().hex[:8]}"
     source, results = f"{name}-in", f"{name}-out"
     exactly_once.make_topics(target.bootstrap, source, results, 3)

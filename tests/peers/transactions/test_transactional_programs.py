@@ -42,7 +42,7 @@ def create(target: Target, topic: str, partitions: int = PARTITIONS) -> str:
 
 
 def committed(target: Target, topic: str, partitions: int = PARTITIONS) -> list[list[bytes]]:
-    """What a read_committed reader is given now: the values of each partition, in order."""
+    """The values that a read_committed reader gets now, of each partition, in order."""
     tps = [TopicPartition(topic, number) for number in range(partitions)]
     found: list[list[bytes]] = [[] for _ in tps]
     with BlockingReader(bootstrap_servers=target.bootstrap, isolation_level="read_committed") as reader:
@@ -65,7 +65,7 @@ def run_go(program: str, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("program", foreign_programs.GO_PROGRAMS)
 def test_go_readers_see_whole_transactions_or_nothing(target: Target, program: str) -> None:
-    """Those of the other Go client too."""
+    """The readers include those of the other Go client."""
     topic = create(target, program)
     run_go(program, "write", target.bootstrap, topic, f"id-{topic}")
     expected = [f"c{number}" for number in range(0, 10, 2)]
@@ -76,7 +76,7 @@ def test_go_readers_see_whole_transactions_or_nothing(target: Target, program: s
 
 @pytest.mark.parametrize("program", foreign_programs.GO_PROGRAMS)
 def test_go_programs_work_exactly_once_under_kills(target: Target, tmp_path: Path, program: str) -> None:
-    """Members are killed in the middle, and one sleeps until it is taken for dead."""
+    """Members are killed while they work, and one is paused until the others consider it dead."""
     source, results = create(target, "go-in"), create(target, "go-out")
     command = [str(foreign_programs.go_program(program)), "transform", target.bootstrap, source, results, source]
     exactly_once.run_under_kills(
@@ -90,7 +90,7 @@ def test_go_programs_work_exactly_once_under_kills(target: Target, tmp_path: Pat
 
 
 class Programs:
-    """Servers with a JVM of their own; all are killed at the end."""
+    """Servers with a JVM of their own, which are killed at the end."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -103,7 +103,7 @@ class Programs:
         return process
 
     def wait(self, condition: Any, what: str) -> None:
-        """Raises: TimeoutError with what the programs said."""
+        """Wait for the condition. Raises: TimeoutError with the programs' output."""
         try:
             wait_until(condition, _WAIT_S, what, interval_s=0.3)
         except TimeoutError as late:
@@ -140,7 +140,7 @@ def lines_with(lines: int) -> dict[str, int]:
 
 
 def write_lines(target: Target, topic: str, begin: int, end: int) -> None:
-    """One in five is aborted first."""
+    """Write the lines in transactions, each after an aborted one."""
     with BlockingProducer(bootstrap_servers=target.bootstrap, transactional_id=f"lines-{topic}") as producer:
         producer.init_transactions()
         for first in range(begin, end, 20):
@@ -170,7 +170,7 @@ def test_streams_count_words_exactly_once_under_kills(target: Target, tmp_path: 
     victim.kill()
     start(2)
     programs.wait(lambda: counted(target, results) >= sum(lines_with(_LINES - _LAST).values()), "the words so far")
-    write_lines(target, source, _LINES - _LAST, _LINES)  # what comes twice has come before these
+    write_lines(target, source, _LINES - _LAST, _LINES)  # a duplicate would come before these
     programs.wait(lambda: counted(target, results) >= sum(lines_with(_LINES).values()), "all words")
     assert counts(target, results) == {word: list(range(1, count + 1)) for word, count in lines_with(_LINES).items()}
 
@@ -198,7 +198,7 @@ def worker_properties(target: Target, name: str, port: int) -> dict[str, str]:
 
 
 def ask(port: int, path: str, document: Any = None) -> Any:
-    """What a worker answers; None as long as it cannot."""
+    """The response of a worker; None as long as it does not respond."""
     data = None if document is None else json.dumps(document).encode()
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}{path}", data, {"Content-Type": "application/json"}, method="PUT" if data else "GET"
@@ -212,7 +212,7 @@ def ask(port: int, path: str, document: Any = None) -> Any:
 
 @pytest.mark.weekly
 def test_connect_copies_a_file_exactly_once_under_kills(target: Target, tmp_path: Path, programs: Programs) -> None:
-    """A distributed worker with exactly-once sources is killed while a file grows; another one goes on."""
+    """A distributed worker with exactly-once sources is killed while a file grows, and another one continues."""
     topic = create(target, "file", 1)
     file = tmp_path / "lines.txt"
     lines: list[bytes] = []
@@ -246,6 +246,6 @@ def test_connect_copies_a_file_exactly_once_under_kills(target: Target, tmp_path
     killed_at = len(lines)
     programs.wait(lambda: is_copied(killed_at + 500), "the lines of the second worker")
     programs.wait(lambda: len(committed(target, topic, 1)[0]) >= len(lines), "the lines so far")
-    grow()  # what comes twice has come before these
+    grow()  # a duplicate would come before these
     programs.wait(lambda: len(committed(target, topic, 1)[0]) >= len(lines), "all lines")
     assert committed(target, topic, 1)[0] == lines

@@ -1,4 +1,4 @@
-"""What the page plays slowly of a failover."""
+"""The page's slow motion of a failover."""
 
 from selenium.webdriver.common.keys import Keys
 
@@ -6,7 +6,7 @@ from tests.peers.web.web_browser import Page, until
 
 
 def check_slow_motion(page: Page) -> None:
-    """The failover begins with the act, and goes on to the new leader."""
+    """The failover begins with the act, and continues to the new leader."""
     page.press("[data-key=slowly]")
     until(lambda: page.text("#slowly [role=status]").endswith(": You kill broker 2."), "the act")
     while page.count("[data-slowly=next]:not([disabled])"):

@@ -1,4 +1,5 @@
-"""The page's tables of clients in a real Chromium: who is connected, who was denied what and why, who is throttled."""
+"""The page's tables of clients in a real Chromium: connected clients, denied requests with the reasons, and throttled
+clients."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,7 @@ _OVERFLOWS = """
 
 
 class Clients:
-    """Of a secured cluster whose files are in ``data``."""
+    """The clients of a secured cluster, whose files are in ``data``."""
 
     def __init__(self, up: UpCluster, data: Path) -> None:
         self._up = up
@@ -73,7 +74,7 @@ def rows(page: Page, title: str) -> list[list[str]]:
 
 
 def test_who_is_connected_denied_and_throttled(secured: tuple[UpCluster, Clients], page: Page) -> None:
-    """Each table says what happened, names the ACL, can be filtered, and has nothing that axe-core finds wrong."""
+    """Each table says what happened, names the ACL, can be filtered, and has no violation according to axe-core."""
     _, clients = secured
     with clients.admin() as admin, clients.producer() as producer:
         admin.create_topics([NewTopic("letters", assignment={0: [1]})])

@@ -1,4 +1,5 @@
-"""The page of one recording in a real Chromium: names and numbers that once deceived, and tabs that once hung."""
+"""The page of one recording in a real Chromium: regression tests for misleading names and numbers, and for tabs that
+hung."""
 
 import re
 import sys
@@ -31,11 +32,11 @@ BROKER += b'"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"}}'
 TOPIC = b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}'
 STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":4,"isr":[1]}'
 TABS = 6
-"""As many as the connections that a browser opens to one server."""
+"""The number of connections that a browser opens to one server."""
 
 
 def recorded(file: Path) -> None:
-    """A broker, a topic with the longest name, two groups, and an act of a person."""
+    """A broker, a topic with a name of maximum length, two groups, and an act of a person."""
     recording = Recording(file)
     created = {
         "/brokers/ids/1": BROKER, f"/brokers/topics/{LONG}": TOPIC, f"/brokers/topics/{LONG}/partitions/0/state": STATE,

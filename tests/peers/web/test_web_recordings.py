@@ -22,7 +22,7 @@ MARKUP = (
     "<img src=x onerror=window.hacked=1>", '"><svg onload=window.hacked=1>', "' onmouseover='window.hacked=1",
     "<script>window.hacked=1", "\u202egnp.exe", "&lt;b&gt;", "a\nb",
 )  # fmt: skip
-"""A slash would be a znode below."""
+"""Names contain no slash, which would mean a child znode."""
 CLOSED = "</text></script><script>window.hacked=1</script>"
 TOPIC = b'{"version":3,"partitions":{"0":[0,1]},"adding_replicas":{},"removing_replicas":{}}'
 STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":4,"isr":[1]}'
@@ -30,7 +30,7 @@ STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":4,"isr":[1
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """50 brokers with 2,000 partitions, of which one has died."""
+    """50 brokers with 2,000 partitions; one broker has died."""
     file = tmp_path_factory.mktemp("large") / "large.sqlite"
     recording = Recording(file)
     recording.add([], large_cluster(BROKERS, TOPICS, PARTITIONS))
@@ -41,7 +41,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 def test_a_large_cluster_is_shown_as_counts_and_unfolds(large: Page) -> None:
-    """The dead broker, the topic that suffers and the partition that nobody leads are seen at once; a topic unfolds."""
+    """The dead broker, the affected topic and the partition without a leader are visible immediately; a topic can be
+    unfolded."""
     assert large.text(f"[data-broker-box='{VICTIM}'] text") == f"✗ {VICTIM}"
     assert large.count("#view [data-broker-box].gone") == 1
     assert "36 members" not in large.text("#view svg") and large.text("#view svg").count("12 members") == 3
@@ -74,7 +75,7 @@ def test_a_large_cluster_is_shown_as_counts_and_unfolds(large: Page) -> None:
 
 @pytest.mark.parametrize(("width", "height", "scheme"), [(1280, 800, "light"), (3840, 2160, "dark")])
 def test_it_fits_small_and_large_screens(large: Page, width: int, height: int, scheme: str) -> None:
-    """No part beyond the window's edges, everything large enough to be read, nothing that axe-core finds."""
+    """No part extends beyond the window, all text is large enough to read, and axe-core finds no violation."""
     large.screen(width, height, scheme)
     for view in ("cluster", "tree", "help"):
         large.press(f"#view-{view}")
@@ -104,7 +105,7 @@ _PARTS = """
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Iterator[Page]:
-    """Whatever can be named is named by an attacker; one znode is as large as ZooKeeper allows."""
+    """An attacker chose every name; one znode is as large as ZooKeeper allows."""
     recording = Recording(tmp_path / "hostile.sqlite")
     for number, name in enumerate(MARKUP):
         operations: list[Operation] = [
@@ -149,7 +150,7 @@ def test_names_and_data_are_text_whatever_they_are(hostile: Page) -> None:
 
 
 def test_a_million_events_are_counts(tmp_path: Path) -> None:
-    """Each is in one of them; the page winds to any moment, and does not try to draw them all."""
+    """Each event is in one of the counts. The page winds to any moment, and does not try to draw all events."""
     recording = Recording(tmp_path / "million.sqlite")
     topic = Created("/brokers/topics/t", TOPIC, ephemeral=False)
     recording.add([], [Transaction(1, 1, 7, (topic, Created("/a", b"1", ephemeral=False)))])

@@ -1,5 +1,5 @@
-"""What the flight recorder shows of a cluster is what ZooKeeper's own code makes of its transaction log, and every
-watch that fired has the change that fired it."""
+"""The flight recorder shows the same state as ZooKeeper's own code derives from its transaction log, and every fired
+watch has the change that fired it."""
 
 import http.client
 import json
@@ -38,7 +38,7 @@ LAST = 10**17
 
 
 class Asked:
-    """The page of a cluster, without a browser."""
+    """The data of a cluster's page, requested without a browser."""
 
     def __init__(self, cluster: UpCluster) -> None:
         parts = urlsplit(cluster.url)
@@ -63,7 +63,7 @@ class Asked:
 
 
 def live_through(random: Random, page: Asked, admin: BlockingAdmin) -> None:
-    """A random history: brokers that die, stand still or lose their sessions, members and topics that come and go."""
+    """Play a random history: brokers die, are paused or lose their sessions; members and topics come and go."""
     topics, members, states = ["t"], list[str](), dict.fromkeys(range(3), "running")
     page.act(action="produce", topic="t", rate=20)
     for number in range(ACTS):
@@ -85,7 +85,7 @@ def live_through(random: Random, page: Asked, admin: BlockingAdmin) -> None:
         elif kind == "leave" and members:
             page.act(action=random.choice(("leave", "crash")), member=members.pop(random.randrange(len(members))))
         elif kind == "topic":
-            with suppress(KafkaError):  # perhaps nobody is the controller just now
+            with suppress(KafkaError):  # there may be no controller at this moment
                 admin.create_topics([NewTopic(f"t{number}", 4, 2)])
                 topics.append(f"t{number}")
     for broker, state in states.items():
@@ -99,7 +99,7 @@ def _registered(page: Asked) -> list[int]:
 
 
 def rebuilt(zookeeper_data: Path, zxids: list[int]) -> dict[int, dict[str, Znode]]:
-    """What ZooKeeper makes of its log until each of these transactions."""
+    """The state that ZooKeeper derives from its log up to each of these transactions."""
     class_path = ":".join(map(str, find_zookeeper_jars()))
     program = SOURCES / "zookeeper" / "StateAt.java"
     command = ["java", "-cp", class_path, str(program), str(zookeeper_data), *map(str, zxids)]
@@ -155,18 +155,18 @@ def _check_moments(random: Random, recording: Recording, entries: list[Entry], z
 
 
 def _users(znodes: dict[str, Znode]) -> dict[str, Znode]:
-    """Without ZooKeeper's own, which are in no log."""
+    """The znodes without ZooKeeper's own, which are in no log."""
     return {path: each for path, each in znodes.items() if path != "/" and path.split("/")[1] != "zookeeper"}
 
 
 def _check_watches(recording: Recording, entries: list[Entry], fired: Counter[tuple[int, str, str]]) -> None:
-    """None is missing, each has its change, and none stands where something changed."""
+    """Check that no fired watch is missing, each has its change, and no watch is still set on a changed znode."""
     shown = [each for each in entries if each.kind == "WatchFired"]
     assert fired - Counter((each.time_ms, each.actor, each.path) for each in shown) == Counter()
     by_seq = {each.seq: each for each in entries}
     for each in shown:
         if each.document["type"] == EventType.NONE.value:
-            continue  # it was dropped with its connection
+            continue  # the watch was dropped with its connection
         assert each.cause is not None and each.certain, each
         cause = by_seq[each.cause]
         changed = cause.path.rpartition("/")[0] if each.document["type"] == EventType.CHILD.value else cause.path

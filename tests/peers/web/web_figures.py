@@ -3,11 +3,11 @@
 - a recording of a million entries, 200,000 of them changes of 5,000 znodes: how long it takes to open, to go to any
   moment, and until Chromium shows all of its time;
 - 10,000 events on the axis: pictures a second in Chromium while the slider is dragged;
-- 50 brokers with 2,000 and with 100,000 partitions, of which one dies: how long each answer takes that the page wants;
+- 50 brokers with 2,000 and with 100,000 partitions, of which one dies: how long each response to the page takes;
 - what recording costs a broker: opcodes a request, with the trace that the page reads and without (request_cost).
 
-`--entries` makes the recording shorter, `--part` measures one of these. It ends with a list of what was wanted and is
-missed, and the code 1 if there is anything. The figures of docs/how-to/web.md are those that this printed.
+`--entries` makes the recording shorter, `--part` measures one of these. It ends with a list of the missed targets, and
+with exit code 1 if there are any. docs/how-to/web.md has the figures that it printed.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from tests.peers.web.web_browser import page_of, until
 
 PARTS = ("long", "axis", "large", "cost")
 OPENED_S, WOUND_MS, PICTURE_MS, COST = 3, 100, 1000 / 59, 1.03
-"""What is wanted: until a recording is opened, until any moment of it is there, a picture of 60 a second as browsers
-count them, and opcodes of a recorded broker to those of one that is not."""
+"""The targets: seconds to open a recording, ms to reach any moment, ms per picture at 60 a second as browsers count
+them, and the ratio of a recorded broker's opcodes to those of an unrecorded one."""
 SHOWN_AT_ONCE = 2_000
 """With this number of partitions, each response must arrive as fast as a moment's."""
 BROKERS = 50
 ENTRIES, ON_THE_AXIS = 1_000_000, 10_000
 ZNODES = 5_000
 CHANGES_SHARE = 5
-"""One entry in this number of entries is a change."""
+"""One of this number of entries is a change."""
 ACTORS = 20
 MOMENTS = 50
 DRAGGED_S = 3
@@ -74,7 +74,7 @@ requestAnimationFrame(frame);
 
 
 class Figures:
-    """What was measured, and what of it is worse than wanted."""
+    """The measured figures, and those that miss their targets."""
 
     def __init__(self) -> None:
         self.missed: list[str] = []
@@ -156,7 +156,7 @@ def _events(numbers: Iterator[int], random: Random) -> Iterator[Event]:
 
 
 def _change(number: int, random: Random) -> Transaction:
-    """The first ones create the znodes."""
+    """A change; the first ones create the znodes."""
     which = number // CHANGES_SHARE
     at_ms = _BEGIN_MS + number * _STEP_MS
     if which < ZNODES:
