@@ -1,4 +1,4 @@
-"""For worlds, each of which collects all garbage when it begins and when it ends."""
+"""A fixture for worlds, which collect all garbage when they begin and end."""
 
 import gc
 
@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def without_what_others_left() -> None:
-    """What tests before left in this process is set aside, or each world would look through it."""
+    """Exempt what earlier tests left in this process, which each world's collections would otherwise traverse."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""How many seeds and scripts were played, on which commit: a file of lines that the commands write.
+"""The numbers of seeds and scripts that were played on each commit, in a file that the commands write.
 
 ``python -m tests.sim.played`` sums it up.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 FILE = Path(__file__).with_name("played.txt")
 ASKED = "KAFKA_ZK_RECORD_ROUNDS"
-"""With this variable in the environment campaigns of real processes record what they have played."""
+"""If this environment variable is set, campaigns of real processes record the seeds that they play."""
 
 
 class Range(NamedTuple):
@@ -33,7 +33,7 @@ class Range(NamedTuple):
 
 
 def record(kind: str, first: int, last: int, failed: int) -> None:
-    """Add a range that was played with the files of this checkout; one that follows the last is joined with it."""
+    """Add a range that was played with the files of this checkout. It is joined with a range that it continues."""
     made = Range(kind, commit(), first, last, failed)
     ranges = recorded()
     at = next((at for at, each in enumerate(ranges) if _joins(each, made)), None)
@@ -47,8 +47,8 @@ def record(kind: str, first: int, last: int, failed: int) -> None:
 
 @contextmanager
 def campaign(kind: str, seed: int) -> Iterator[None]:
-    """Record a seed if that is asked for (``ASKED``): as failed if the block raises."""
-    commit()  # somebody may commit while the block runs
+    """Record a seed if ``ASKED`` is set: as failed if the block raises."""
+    commit()  # before the block, because HEAD may change meanwhile
     failed = 1
     try:
         yield
@@ -63,7 +63,7 @@ def _joins(before: Range, after: Range) -> bool:
 
 
 def recorded() -> list[Range]:
-    """Oldest first. Raises: ValueError for a line that is none."""
+    """All ranges, oldest first. Raises: ValueError for an invalid line."""
     found = []
     for line in FILE.read_text().splitlines() if FILE.exists() else []:
         numbers, _, kind = line.partition(" failed: ")
@@ -75,7 +75,7 @@ def recorded() -> list[Range]:
 
 @cache
 def commit() -> str:
-    """The checkout's when it was first asked for, with a ``+`` if the product or its tests differ from it."""
+    """HEAD at the first call, with a ``+`` if tracked files differ from it."""
     here = Path(__file__).parent
     named = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True)
     if named.returncode:
@@ -86,7 +86,7 @@ def commit() -> str:
 
 
 def total(kind: str) -> int:
-    """Different seeds on all commits."""
+    """Number of different seeds on all commits."""
     return len({seed for each in recorded() if each.kind == kind for seed in range(each.first, each.last + 1)})
 
 

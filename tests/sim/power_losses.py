@@ -1,4 +1,4 @@
-"""What replication promises of records that are not flushed, when machines lose power (decision 0019). Pure.
+"""The promise of replication for records that are not flushed, when machines lose power (decision 0019). Pure.
 
 A member of an ISR is whole from the moment at which it joins until its machine loses power: it has every acknowledged
 record. The promise: if a whole member of the ISR can be elected, a whole member is elected, and no acknowledged record
@@ -12,11 +12,11 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS
 
 KNOWN_TO_CONTROLLERS_MS = 2 * SESSION_TIMEOUT_MS
-"""A broker that has been registered for so long no controller overlooks: by then what was decided before is written."""
+"""After this time, every controller knows of a broker's registration, and its earlier decisions are written."""
 
 
 class PowerLosses:
-    """Follows the ISRs of partitions and the power of machines."""
+    """Keeps track of the ISRs of partitions and of power losses."""
 
     def __init__(self) -> None:
         self._whole: dict[TopicPartition, frozenset[int]] = {}
@@ -25,15 +25,15 @@ class PowerLosses:
         self._excused_until_ms: dict[TopicPartition, float] = {}
 
     def excused_until_ms(self, tp: TopicPartition) -> float:
-        """What was sent up to then may be lost; -1 if nothing may."""
+        """Records sent up to this time may be lost; -1: none may."""
         return self._excused_until_ms.get(tp, -1)
 
     def lost_since(self, time_ms: float) -> frozenset[int]:
-        """The brokers whose machines have lost their power since then; what was not flushed may be gone there."""
+        """The brokers whose machines have lost power since then, and with it perhaps unflushed records."""
         return frozenset(broker_id for broker_id, lost_ms in self._lost_ms.items() if lost_ms >= time_ms)
 
     def power_lost(self, time_ms: float, broker_id: int) -> None:
-        """The machine of a broker has lost its power, whether the broker ran or not."""
+        """A broker's machine has lost power. The broker may have been down already."""
         self._lost_ms[broker_id] = time_ms
         for tp, whole in self._whole.items():
             self._whole[tp] = whole - {broker_id}
@@ -41,9 +41,9 @@ class PowerLosses:
     def written(
         self, time_ms: float, tp: TopicPartition, leader: int, isr: Sequence[int], registered_ms: Mapping[int, float]
     ) -> list[str]:
-        """A state was written. ``registered_ms``: since when brokers are registered.
+        """Judge the write of a state. ``registered_ms``: when each live broker registered.
 
-        A dead broker whose session has not ended may be elected: it does not act. Returns violations.
+        A dead broker whose session has not ended may be elected, because it does not act. Returns violations.
         """
         before = self._isr.get(tp, frozenset())
         whole = self._whole.get(tp, frozenset())
@@ -59,5 +59,5 @@ class PowerLosses:
             if time_ms - registered_ms[better] > KNOWN_TO_CONTROLLERS_MS
         ]
         self._excused_until_ms[tp] = time_ms
-        self._whole[tp] |= {leader}  # what it has is the truth from now on
+        self._whole[tp] |= {leader}  # from now on, its log is the right one
         return broken

@@ -1,4 +1,4 @@
-"""What a run of replicated partitions sees of its replicas, some fifty times a second."""
+"""Samples of the replicas in a run of replicated partitions, some fifty times a second."""
 
 from collections.abc import Mapping
 
@@ -10,16 +10,16 @@ from tests.sim.replica_judges import ReplicaSample, StateSample
 
 _SERVING = (Role.LEADER, Role.FOLLOWER)
 Running = Mapping[int, Mapping[TopicPartition, Partition]]
-"""Brokers that serve, with what they host."""
+"""The partitions of each serving broker."""
 
 
 def partitions_of(broker: SimBroker) -> Mapping[TopicPartition, Partition]:
-    """None while it does not serve."""
+    """The broker's partitions; none while it does not serve."""
     return broker.broker.services.replicas.partitions if broker.is_started and broker.broker is not None else {}
 
 
 def log_end(broker: SimBroker, tp: TopicPartition) -> int | None:
-    """Of the log on its disk, also of a broker that is down; None if that cannot be told."""
+    """The log end offset on the broker's disk, even if the broker is down; None if unknown."""
     if broker.is_alive and not broker.is_started:
         return None
     services = getattr(broker.broker, "services", None)
@@ -27,7 +27,7 @@ def log_end(broker: SimBroker, tp: TopicPartition) -> int | None:
         return None
     log: Log | None = services.replicas.logs.get(tp)
     if log is None:
-        return 0 if services.replicas.partitions else None  # it has closed its logs
+        return 0 if services.replicas.partitions else None  # None: it has closed its logs
     return log.log_end_offset
 
 
@@ -41,8 +41,9 @@ def hosted_replicas(tp: TopicPartition, running: Running) -> dict[int, Partition
 
 
 def is_ahead(state: StateSample, running: Running) -> bool:
-    """Whether some member of the ISR may have less than the leader calls committed: a look before the judge's, since
-    that is asked fifty times a second."""
+    """Whether a member of the ISR may lack records below the leader's high watermark: a quick check before the judge's,
+    since it runs fifty times a second.
+    """
     _, tp, leader_id, _, _, isr, _ = state
     hosted = running.get(leader_id)
     leader = None if hosted is None else hosted.get(tp)

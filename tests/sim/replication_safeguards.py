@@ -1,4 +1,4 @@
-"""Safeguards of replication that can be taken out for a run: the judges must miss them.
+"""Safeguards of replication that can be removed for a run: a judge must notice.
 
 ``python -m tests.sim.replication_safeguards NAME --seeds 0-24`` plays until one does.
 """
@@ -36,12 +36,12 @@ from tests.sim.taken_out import TakeOut
 
 
 def watermark_of_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
-    """What the leader has is committed."""
+    """All records of the leader count as committed."""
     patch.setattr(RemoteReplicas, "high_watermark", lambda self, local_end_offset, *more: local_end_offset)
 
 
 def watermark_of_the_fastest_follower(patch: pytest.MonkeyPatch) -> None:
-    """What any two have is committed."""
+    """Records of the leader and any one follower count as committed."""
 
     def of_two(self: RemoteReplicas, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
         return min(local_end_offset, max(each.log_end_offset for each in self.followers.values()))
@@ -50,17 +50,17 @@ def watermark_of_the_fastest_follower(patch: pytest.MonkeyPatch) -> None:
 
 
 def watermark_without_the_pending_isr(patch: pytest.MonkeyPatch) -> None:
-    """A follower that is being removed does not hold back the watermark any more; one that is added not yet."""
+    """The watermark ignores a follower that is being removed from the ISR, and one that is being added."""
     patch.setattr(Pending, "maximal_isr", property(lambda self: min(self.proposed, self.isr, key=len)))
 
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
-    """A follower keeps what its leader does not have."""
+    """A follower keeps records that its leader does not have."""
     patch.setattr(Log, "truncate_to", lambda self, offset, now_ms=0: None)
 
 
 def no_diverging_epoch(patch: pytest.MonkeyPatch) -> None:
-    """A follower goes on at its end, whatever the leader says of epochs."""
+    """A follower continues at its log end, whatever the leader's epochs are."""
 
     def at_end(self: FetcherState, tp: Any, known: Any, end: Any, log: Any) -> Truncate:
         return Truncate(tp, log.log_end_offset)
@@ -69,12 +69,12 @@ def no_diverging_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_shrinking(patch: pytest.MonkeyPatch) -> None:
-    """A follower that lags stays in the ISR."""
+    """A lagging follower stays in the ISR."""
     patch.setattr(RemoteReplicas, "out_of_sync", lambda self, log_end_offset, now_ms: [])
 
 
 def no_growing(patch: pytest.MonkeyPatch) -> None:
-    """Who left the ISR does not come back."""
+    """A broker that left the ISR does not return to it."""
     patch.setattr(RemoteReplicas, "may_join", lambda self, broker_id, high_watermark: False)
 
 
@@ -84,12 +84,12 @@ def joins_without_having_caught_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledged_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
-    """acks=all is answered as acks=1."""
+    """A request with acks=all is acknowledged like one with acks=1."""
     patch.setattr(Partition, "has_committed", lambda self, last_offset, terms_ended: True)
 
 
 def ends_are_told_before_they_are_known(patch: pytest.MonkeyPatch) -> None:
-    """A new leader tells its own high watermark, which may be behind what the one before showed."""
+    """A new leader returns its own high watermark, which may be below the one that its predecessor returned."""
     patch.setattr(Partition, "knows_what_is_committed", property(lambda self: True))
 
 
@@ -100,7 +100,7 @@ def no_epoch_check_of_leaders(patch: pytest.MonkeyPatch) -> None:
 
 
 def older_leader_epochs_are_taken(patch: pytest.MonkeyPatch) -> None:
-    """LeaderAndIsr of any age is carried out."""
+    """A LeaderAndIsr request with an older epoch is carried out."""
     take_state = ReplicaManager._take_state
 
     def taken(self: ReplicaManager, wanted: Any) -> ErrorCode:
@@ -114,7 +114,7 @@ def older_leader_epochs_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_isr_is_written(patch: pytest.MonkeyPatch) -> None:
-    """The controller writes what a leader proposes, whatever epochs it knows."""
+    """The controller writes any ISR that a leader proposes, whatever the proposal's epochs are."""
 
     def granted(context: Any, broker_id: int, tp: Any, proposal: Any) -> WriteState:
         info = context.leadership[tp]
@@ -127,12 +127,12 @@ def any_isr_is_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_flush_of_followers(patch: pytest.MonkeyPatch) -> None:
-    """A follower tells the leader that it has what only its page cache has."""
+    """A follower reports records to the leader that are only in its page cache."""
     patch.setattr(ReplicaFetcher, "_note_unflushed", lambda self, tp, log: None)
 
 
 def followers_know_no_producers(patch: pytest.MonkeyPatch) -> None:
-    """A new leader takes a batch again that was written before it led."""
+    """A new leader accepts a batch again that was written before it became the leader."""
     write_given = Log._write_given
 
     def forgetful(self: Log, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
@@ -147,7 +147,7 @@ def no_duplicate_detection(patch: pytest.MonkeyPatch) -> None:
 
 
 def leader_epochs_stay(patch: pytest.MonkeyPatch) -> None:
-    """A new leader leads on in the epoch of the one before."""
+    """A new leader continues in its predecessor's epoch."""
     next_state = partition_state._next
     patch.setattr(
         partition_state,
@@ -157,12 +157,12 @@ def leader_epochs_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def whoever_comes_back_leads_on(patch: pytest.MonkeyPatch) -> None:
-    """A new controller goes by who is registered, as Kafka's does."""
+    """A new controller considers only which brokers are registered, as Kafka's does."""
     patch.setattr(election, "must_be_elected_again", lambda *situation: False)
 
 
 def unclean_starts_are_not_announced(patch: pytest.MonkeyPatch) -> None:
-    """Controllers only know who was away."""
+    """Controllers know only which brokers were away."""
     register = BrokerRegistry.register
     patch.setattr(BrokerRegistry, "register", lambda self, *given, **more: register(self, *given))
 
@@ -179,7 +179,7 @@ def whoever_lost_power_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_of_the_isr_is_elected(patch: pytest.MonkeyPatch) -> None:
-    """Kafka's order, regardless of unclean starts."""
+    """Elections follow Kafka's order, regardless of unclean starts."""
     most_trusted = election._most_trusted
     patch.setattr(
         election,
@@ -189,12 +189,12 @@ def the_first_of_the_isr_is_elected(patch: pytest.MonkeyPatch) -> None:
 
 
 def absences_are_not_compared(patch: pytest.MonkeyPatch) -> None:
-    """Controllers only know who has announced an unclean start."""
+    """Controllers know only which brokers have announced an unclean start."""
     patch.setattr(Context, "_registered_after", lambda self, broker_id, zxid: False)
 
 
 def recovery_keeps_every_gap(patch: pytest.MonkeyPatch) -> None:
-    """What a power loss took out of the middle of a log counts as compacted."""
+    """Records that a power loss removed from the middle of a log count as compacted."""
     patch.setattr(log_loader._Recovery, "_judge_gap", lambda self, end_offset, next_base, *, is_first: None)
 
 
@@ -204,7 +204,7 @@ def compaction_goes_beyond_the_recovery_point(patch: pytest.MonkeyPatch) -> None
 
 
 def segments_begin_at_their_first_batch(patch: pytest.MonkeyPatch) -> None:
-    """A follower leaves a gap between two segments where the leader's compaction did."""
+    """A follower leaves a gap between two segments where the leader's compaction has left one."""
 
     def roll_for(self: Log, base_offset: int, last_offset: int, now_ms: int) -> None:
         self.producers.write_snapshot(self.segments.directory, base_offset)
@@ -214,7 +214,7 @@ def segments_begin_at_their_first_batch(patch: pytest.MonkeyPatch) -> None:
 
 
 def controllers_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
-    """A controller writes whatever epoch there is by now, and without a lease."""
+    """A controller writes without a lease, and even if there is a newer epoch."""
     fenced_writes = ControllerRegistry.fenced_writes
     patch.setattr(ControllerRegistry, "fenced_writes", lambda self, version, *more: fenced_writes(self, -1, *more))
     patch.setattr(SimClient, "lease_held", lambda self: True)

@@ -1,7 +1,7 @@
-"""The judges are needed, and they work: safeguards of the product that can be taken out for a run.
+"""Safeguards of the product that can be removed for a run, to test the judges.
 
-``python -m tests.sim --without NAME --seeds 0-1999`` plays until a judge misses it. docs/explanation/simulator.md has
-the table. A safeguard of ZooKeeper groups is taken out as in ``tests/rebalance/test_safeguards.py``.
+``python -m tests.sim --without NAME --seeds 0-1999`` plays until a judge notices. docs/explanation/simulator.md has
+the table. A safeguard of ZooKeeper groups is removed as in ``tests/rebalance/test_safeguards.py``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,17 +25,17 @@ from kafka_zk.storage.manager.log_dir import LogDir
 from tests.rebalance import test_safeguards as groups
 
 TakeOut = Callable[[Any], None]
-"""Takes a ``pytest.MonkeyPatch``."""
+"""Removes a safeguard with a ``pytest.MonkeyPatch``."""
 
 
 def no_sync_of_files(patch: pytest.MonkeyPatch) -> None:
-    """``flush.messages`` acknowledges what only the page cache has."""
+    """With ``flush.messages``, records that are only in the page cache are acknowledged."""
     for module in ("kafka_zk.storage.segments.log_segments", "kafka_zk.storage.manager.log_loader"):
         patch.setattr(f"{module}.sync_file", lambda descriptor: None)
 
 
 def no_sync_of_directories(patch: pytest.MonkeyPatch) -> None:
-    """A new segment is durable, its name is not."""
+    """The content of a new segment is durable, but its name is not."""
     for module in (
         "kafka_zk.storage.segments.log_segments",
         "kafka_zk.storage.manager.log_loader",
@@ -48,7 +48,7 @@ def no_sync_of_directories(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledged_before_the_flush(patch: pytest.MonkeyPatch) -> None:
-    """The flush goes on behind the answer."""
+    """The response is sent before the flush has ended."""
 
     async def at_once(self: Flushes, partition: Partition, log: Log) -> None:
         partition.flush_ended(self._now_ms())
@@ -58,7 +58,7 @@ def acknowledged_before_the_flush(patch: pytest.MonkeyPatch) -> None:
 
 
 def every_stop_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
-    """After a crash no log is looked through."""
+    """No log is recovered after a crash."""
     patch.setattr(LogDir, "had_clean_shutdown", lambda self: True)
 
 
@@ -68,7 +68,7 @@ def no_duplicate_detection(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_producer_replay(patch: pytest.MonkeyPatch) -> None:
-    """After a crash the broker does not know what producers have written."""
+    """After a crash, the broker does not know the sequences of producers."""
 
     def nothing(self: ProducerState, *more: Any) -> Replayed:
         return Replayed(list(self.producers.values()), {}, [])
@@ -77,12 +77,12 @@ def no_producer_replay(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_second_registration(patch: pytest.MonkeyPatch) -> None:
-    """A broker whose session ended does not come back."""
+    """A broker whose session ended does not register again."""
     patch.setattr(Broker, "_session_changed", lambda self, state: None)
 
 
 def no_wait_for_the_former_session(patch: pytest.MonkeyPatch) -> None:
-    """A broker that finds its own id taken gives up, though it is a session of its own that lingers."""
+    """A broker gives up if its id is registered, even by its own previous session."""
     register = BrokerRegistry.register
 
     async def forgetful(self: BrokerRegistry, info: Any, sessions: Iterable[int] = (), **more: Any) -> Any:
@@ -92,7 +92,7 @@ def no_wait_for_the_former_session(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_election_after_a_reconnect(patch: pytest.MonkeyPatch) -> None:
-    """Who comes back with a new session does not stand for election."""
+    """A broker with a new session does not take part in the controller election."""
 
     async def nothing(self: Controller) -> None:
         return None
@@ -106,18 +106,18 @@ def no_check_of_the_generation(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_lease_of_a_broker_member(patch: pytest.MonkeyPatch) -> None:
-    """As Kafka's consumer: a member of a group of the broker acts until it is told that it is none."""
+    """As in Kafka's consumer, a member of a broker group acts until it learns that it was removed."""
     patch.setattr(ConsumerCoordinator, "may_act", lambda self: True)
 
 
 def no_check_of_the_generation_and_no_lease(patch: pytest.MonkeyPatch) -> None:
-    """Both: what a zombie hands out it may commit."""
+    """Both, so that a zombie may commit what it delivers."""
     no_check_of_the_generation(patch)
     no_lease_of_a_broker_member(patch)
 
 
 def no_groups_loaded(patch: pytest.MonkeyPatch) -> None:
-    """A coordinator that begins knows nothing of what was committed."""
+    """A new coordinator does not know the committed offsets."""
     patch.setattr(LoadedPartition, "load_steps", lambda self, replicas, tp, buffer_bytes: iter(()))
 
 

@@ -1,4 +1,4 @@
-"""Makes a failing run small: fewer faults, and shorter ones, as long as a judge still finds something."""
+"""Shrinks a failing run to fewer and shorter faults, as long as a judge still finds something."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -27,7 +27,9 @@ def shrunk(outcome: Outcome, play: Play, tries: int = 60) -> Outcome:
 
 
 def _smaller_plans(plan: Sequence[Fault]) -> Iterator[list[Fault]]:
-    """One fault less, from the last on, as the first are more often needed; then one that is half as long."""
+    """Plans without one fault, beginning with the last, because the first are needed more often; then with one fault
+    halved.
+    """
     for number in reversed(range(len(plan))):
         yield [*plan[:number], *plan[number + 1 :]]
     for number, fault in enumerate(plan):
@@ -36,7 +38,7 @@ def _smaller_plans(plan: Sequence[Fault]) -> Iterator[list[Fault]]:
 
 
 def as_scenario(seed: int, plan: Sequence[Fault], old_rule: str | None, found: str) -> str:
-    """Write the run of a seed as a scenario: what the judges found, and the faults that cause it."""
+    """The run of a seed as a scenario: the judges' finding, and the faults that cause it."""
     rule = [f"old rule {old_rule}"] if old_rule else []
     faults = [f"fault {fault}" for fault in plan]
     head = [f"# Seed {seed}: {found}", "", *rule, f"play seed {seed}", *faults]

@@ -1,6 +1,6 @@
-"""Plays seeds without a safeguard until a judge finds that it is missing: the command of the modules of safeguards.
+"""Plays seeds without a safeguard until a judge notices: the command of the modules of safeguards.
 
-``python -m MODULE NAME --seeds A-B``. Exit code 0 if it was found.
+``python -m MODULE NAME --seeds A-B``. Exit code 0 if a judge noticed.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from kafka_zk.sim.campaign.run import Outcome
 
 TakeOut = Callable[[pytest.MonkeyPatch], None]
 Play = Callable[..., Outcome]
-"""A run with a seed; ``kinds`` are those of the faults that it draws."""
+"""Plays a run with a seed. ``kinds``: the faults that the seed may draw."""
 
 
 def play_without(take_out: TakeOut, play: Play, seed: int) -> Outcome:

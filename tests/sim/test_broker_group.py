@@ -1,4 +1,4 @@
-"""A member of a group of the broker in the simulated world: its membership, and its end."""
+"""The membership of a member of a broker group in the simulated world, and its end."""
 
 from collections.abc import Iterator
 
@@ -73,7 +73,7 @@ def test_a_member_that_was_paused_beyond_its_session_hands_out_nothing_of_the_pa
 def test_a_commit_whose_membership_is_over_is_not_made_again_under_the_next_one(
     world: World, history: History
 ) -> None:
-    """The partition may have been somebody else's meanwhile, who has committed more."""
+    """Another member may since have owned the partition and committed a higher offset."""
     alone = member(world, "m", history)
     world.until(lambda: alone.consumer.assignment())
     old_id = alone.actor

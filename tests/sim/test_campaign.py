@@ -11,10 +11,10 @@ from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.taken_out import play_without
 
 SEEDS = 4
-"""A slice: ``make sim`` plays hundreds."""
+"""Number of seeds to play here; ``make sim`` plays hundreds."""
 PER_TEST = 2
 
-pytestmark = pytest.mark.integration  # a minute of work, if of no process
+pytestmark = pytest.mark.integration  # a minute of work in one process
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
@@ -40,7 +40,7 @@ def test_a_disk_that_syncs_nothing_loses_acknowledged_records(monkeypatch: pytes
 
 @pytest.mark.soak
 def test_a_broker_that_forgets_its_producers_takes_a_repetition_for_a_new_batch() -> None:
-    """It dies while its answers are slow: some batches are in the log, and their producers send them again."""
+    """The broker dies while its responses are slow: producers send batches again that are already in the log."""
     plan = [
         fault
         for number, at_ms in ((1, 8_000), (2, 20_000), (3, 32_000), (1, 44_000))

@@ -1,4 +1,4 @@
-"""The simulated disk: it answers as the operating system does, and forgets what was not synced."""
+"""The simulated disk returns what the operating system would, and loses unsynced data."""
 
 import os
 from collections import Counter
@@ -23,7 +23,7 @@ def made_disk() -> SimDisk:
 
 
 def answer(work: Callable[[], object]) -> object:
-    """What a call gave, or how it failed."""
+    """The result of a call, or its error."""
     try:
         return work()
     except OSError as error:
@@ -31,7 +31,7 @@ def answer(work: Callable[[], object]) -> object:
 
 
 def step(random: Random, root: str) -> object:
-    """One random call on something below ``root``, the same for the same state of ``random``."""
+    """One random call on a path below ``root``, determined by the state of ``random``."""
     path, other = (f"{root}/{random.choice(NAMES)}" for _ in range(2))
     data = random.randbytes(random.randint(0, 2_000))
     position = random.randint(0, 3_000)
@@ -78,7 +78,7 @@ def test_it_answers_as_the_operating_system_does(seed: int, tmp_path: Path) -> N
             answers.append([step(random, root) for _ in range(STEPS)])
     for number, (real, simulated) in enumerate(zip(*answers, strict=True)):
         assert real == simulated, f"call {number}"
-    assert len(Counter(map(str, answers[0]))) > 20  # the scripts reach more than errors
+    assert len(Counter(map(str, answers[0]))) > 20  # the calls have many different results
 
 
 def test_what_was_synced_outlives_a_power_loss_and_the_rest_may_not() -> None:

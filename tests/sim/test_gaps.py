@@ -1,9 +1,9 @@
-"""How long a producer with acks=all waits while a broker stops cleanly, comes back or dies.
+"""How long a producer with acks=all waits while a broker stops cleanly, restarts or dies.
 
-That is the longest time between two acknowledgements. Other partitions are quiet, so that followers' fetches wait.
+This is the longest time between two acknowledgements. Other partitions are idle, so that followers' fetches wait.
 
-Computing takes no time in the simulated world: what is left is who waits for whom. tests/bench/compare measures the
-same on real brokers.
+Computing takes no time in the simulated world, so only waiting counts. tests/bench/compare measures the same on real
+brokers.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.integration
 
 
 class Cluster:
-    """Three brokers, and a topic of which each leads a partition and follows the others."""
+    """Three brokers, and a topic of which each broker leads one partition and follows the others."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -60,7 +60,7 @@ class Cluster:
         return self.world.now_ms / 1000
 
     def write_to_what_is_led_by(self, leader: SimBroker) -> None:
-        """From now on."""
+        """Write to the partition that this broker leads, from now on."""
         self._partition = next(tp.partition for tp in _tps() if _leads(leader, tp))
         self._gaps = Gaps([self._partition], self._now_s)
         self._send()
@@ -75,7 +75,7 @@ class Cluster:
         self._process.callLater(EVERY_S, self._send)
 
     def gap_s(self) -> float:
-        """The longest since this was asked last."""
+        """The longest gap since the last call, in seconds."""
         return self._gaps.taken(self._now_s)
 
     def broker(self, *, is_controller: bool) -> SimBroker:
@@ -118,7 +118,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("is_controller", [False, True])
 def test_nobody_waits_for_a_broker_that_stops_cleanly(cluster: Cluster, is_controller: bool) -> None:
-    """However long it takes to close its logs; it is registered until that is done."""
+    """This holds however long the broker takes to close its logs; it stays registered until then."""
     stopping = cluster.broker(is_controller=is_controller)
     cluster.write_to_what_is_led_by(stopping)
     begun_ms = cluster.world.now_ms

@@ -1,4 +1,4 @@
-"""Helper processes of the simulated world, and what the cleaner does by them."""
+"""Helper processes of the simulated world, and the cleaner's use of them."""
 
 from random import Random
 from typing import Any
@@ -18,7 +18,7 @@ from kafka_zk.storage.files.helper_process import DONE, FAILED, PROGRESS, Report
 
 
 class Counting:
-    """A work."""
+    """Work that counts its messages."""
 
     def __init__(self, fails: bool = False) -> None:
         self.fails = fails

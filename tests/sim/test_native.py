@@ -1,4 +1,4 @@
-"""A seed is the same history with the native module and without it."""
+"""A seed gives the same history with the native module and without it."""
 
 import json
 import os

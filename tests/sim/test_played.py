@@ -1,4 +1,4 @@
-"""The record of seeds: ranges that follow each other are one, and a seed counts once."""
+"""The record of played seeds: consecutive ranges are joined, and a seed counts once."""
 
 from pathlib import Path
 

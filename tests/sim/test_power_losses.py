@@ -1,4 +1,4 @@
-"""What the promise of replication allows when machines lose power, on planted histories."""
+"""What replication's promise allows when machines lose power, on constructed histories."""
 
 from kafka_zk.base.types import TopicPartition
 from tests.sim.power_losses import KNOWN_TO_CONTROLLERS_MS, PowerLosses
@@ -56,7 +56,7 @@ def test_a_dead_broker_whose_session_goes_on_may_be_elected() -> None:
 
 
 def test_no_other_member_is_there() -> None:
-    """Or has not been for long enough for every controller to know."""
+    """Or it has not been registered for long enough that every controller knows."""
     losses = led_by(1)
     losses.power_lost(LOST_MS, 1)
     assert losses.written(LATER_MS, TP, 1, (1,), {1: LOST_MS + 1, 2: LATER_MS - 1}) == []

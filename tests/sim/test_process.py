@@ -1,4 +1,4 @@
-"""A simulated process: its clock, its timers, and what befalls it."""
+"""A simulated process: its clock, its timers, and its faults."""
 
 from random import Random
 
@@ -95,7 +95,7 @@ def test_what_a_timer_raises_is_told_and_the_others_come() -> None:
 
 
 def test_a_process_that_ends_as_it_wakes_up_keeps_no_session() -> None:
-    """A broker that gave up in its first step after a pause seemed to live on in ZooKeeper."""
+    """A broker that gave up in its first step after a pause once stayed registered in ZooKeeper."""
     with World(1) as world:
         world.broker(1)
         world.start_all()

@@ -11,7 +11,7 @@ from tests.sim.taken_out import play_without
 
 SEEDS = 2
 
-pytestmark = pytest.mark.integration  # half a minute of work, if of no process
+pytestmark = pytest.mark.integration  # half a minute of work in one process
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -72,14 +72,14 @@ UNNOTICED = [Fault(at_ms, "unnoticed", "broker-1", 0) for at_ms in (8_000, 24_00
     ids=["unnoticed", "unsynced"],
 )
 def test_power_losses_cost_no_acknowledged_record(plan: list[Fault], safeguard: str) -> None:
-    """That no controller sees; that hit segments which are closed and not synced."""
+    """This includes losses that no controller sees, and losses of closed segments that were not synced."""
     outcome = play_replicated(0, plan)
     assert not outcome.violations, "\n".join(outcome.violations[:5])
     assert play_without(SAFEGUARDS[safeguard], lambda seed: play_replicated(seed, plan), 0).violations
 
 
 def test_orders_that_come_late_are_ignored() -> None:
-    """The connection over which they were sent is closed by then; what a cut kept arrives all the same."""
+    """The connection over which they were sent is closed by then, but delayed data still arrive."""
     outcome = play_replicated(1, [Fault(7_200, "late-orders", "broker-3", 3_000)])
     assert not outcome.violations
     assert any("ControllerIgnored" in line for line in map(str, outcome.history.facts))

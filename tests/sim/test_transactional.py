@@ -8,7 +8,7 @@ from tests.sim.taken_out import play_without
 from tests.sim.transaction_safeguards import SAFEGUARDS, play_transactional_without
 from tests.sim.transactional import play_transactional
 
-pytestmark = pytest.mark.integration  # seconds of work, if of no process
+pytestmark = pytest.mark.integration  # seconds of work in one process
 
 
 SLICE_MS = 15_000

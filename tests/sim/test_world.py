@@ -1,4 +1,4 @@
-"""A world keeps to itself: what a killed process left does nothing more, and no error of it counts."""
+"""A world is isolated: leftovers of a killed process have no effect, and their errors do not count."""
 
 import gc
 import sys
@@ -11,7 +11,7 @@ from kafka_zk.sim.world.world import World
 
 
 def test_what_a_killed_process_awaited_does_not_go_on_when_it_is_collected() -> None:
-    """The coroutine that is collected first cannot be resumed by the end of the other one."""
+    """When a coroutine is collected first, the end of the other one cannot resume it."""
 
     async def later(signal: "Deferred[None]") -> None:
         await signal
@@ -30,14 +30,14 @@ def test_what_a_killed_process_awaited_does_not_go_on_when_it_is_collected() -> 
             ensureDeferred(later(signal))
             ensureDeferred(holder(Deferred(), signal))
             del signal
-            assert len([[] for _ in range(5_000)]) == 5_000  # as many as call the collector
+            assert len([[] for _ in range(5_000)]) == 5_000  # enough to start the collector
             world.run_for(1)
         assert not world.failures
     assert len(ended) >= 2
 
 
 def test_what_ends_after_a_world_is_no_failure_of_it() -> None:
-    """Its failures do not depend on whether the garbage collector has run before they are read."""
+    """A world's failures do not depend on when the garbage collector runs."""
 
     async def later(signal: "Deferred[None]") -> None:
         await signal
@@ -67,7 +67,7 @@ def test_errors_that_nobody_looked_at_are_failures_of_their_world() -> None:
 
 
 def test_the_collector_rests_while_a_world_is_played() -> None:
-    """When it runs depends on what the interpreter did before."""
+    """The time of a collection would depend on the interpreter's earlier work."""
     assert gc.isenabled()
     with World(1):
         assert not gc.isenabled()
@@ -76,7 +76,7 @@ def test_the_collector_rests_while_a_world_is_played() -> None:
 
 @pytest.mark.parametrize("stopping_ms", [0, 1, 5, 20])
 def test_a_world_may_end_while_brokers_stop(stopping_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python prints an error of each coroutine that awaits something when it is collected."""
+    """Python would print an error for each coroutine that awaits something when it is collected."""
     printed: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", printed.append)
     with World(1) as world:

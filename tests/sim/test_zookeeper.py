@@ -104,7 +104,7 @@ def test_sequence_numbers_count_creations_and_survive_deletions(world: World) ->
 
 
 def test_a_multi_is_all_or_nothing(world: World) -> None:
-    """The failing operation is named, and what came before it is undone, the sequence counter included."""
+    """The error names the failing operation; earlier ones are undone, including the sequence counter."""
     scheduler, zookeeper, client, _ = world
 
     async def story() -> None:
@@ -137,7 +137,9 @@ def test_watches_are_one_shot_and_seen_before_the_answer_that_shows_the_change(w
 
 
 def test_which_watch_sees_what(world: World) -> None:
-    """exists watches what is absent, children see births and deaths, a deletion fires data and child watches."""
+    """exists watches absent znodes, child watches report creations and deletions, and a deletion fires data and child
+    watches.
+    """
     scheduler, _, writer, reader = world
     seen: list[WatchedEvent] = []
 
@@ -164,7 +166,7 @@ def test_which_watch_sees_what(world: World) -> None:
 
 
 def test_requests_of_one_client_are_applied_in_order(world: World) -> None:
-    """Pipelined without waiting: the second relies on the first."""
+    """The requests are pipelined, and the second relies on the first."""
     scheduler, _, client, _ = world
     assert scheduler.run(results([client.create("/p"), client.create("/p/c"), client.create("/p/c/d")])) == [
         "/p",
@@ -208,7 +210,7 @@ def test_a_blip_keeps_session_and_ephemerals_and_drops_watches(world: World) -> 
 
 
 def test_a_lost_answer_leaves_the_outcome_unknown(world: World) -> None:
-    """The same ConnectionLoss whether the operation was carried out or not."""
+    """The error is ConnectionLoss, whether the operation was carried out or not."""
     scheduler, _, client, _ = world
     for path, applied in (("/yes", True), ("/no", False)):
         client.lose_request(applied=applied)
@@ -256,7 +258,7 @@ def test_a_paused_process_loses_its_lease_before_its_session(world: World) -> No
 
 
 def test_only_what_the_leader_answers_renews_the_lease(world: World) -> None:
-    """As with the real client: a follower answers reads by itself. The client's own heartbeats are held off here."""
+    """As with the real client, a follower answers reads itself. The client's own heartbeats are suppressed here."""
     scheduler, _, client, _ = world
     client.has_heartbeats = False
     scheduler.run_for(4100)
@@ -315,7 +317,7 @@ def test_a_chroot_is_made_and_hidden() -> None:
 
 
 def test_the_same_seed_gives_the_same_history() -> None:
-    """Two clients race for 50 znodes; who wins which depends on the seed alone."""
+    """Two clients race for 50 znodes; the winners depend only on the seed."""
 
     def history(seed: int) -> list[tuple[str, int]]:
         scheduler = Scheduler(seed)

@@ -1,4 +1,4 @@
-"""The checker finds what it is there to find: planted violations, one of each kind."""
+"""The judge finds planted violations, one of each kind."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_an_end_that_comes_late_does_not_take_the_next_owner_away() -> None:
 
 
 def test_a_claim_that_is_told_late_does_not_take_the_next_owner_away() -> None:
-    """A member that was paused hears of its claim when another one has claimed already."""
+    """A paused member learns of its claim when another member has already claimed the partition."""
     late = [claim(2, "b", 2), claim(3, "a", 1)]
     assert violations([*late, fact(4, "b", Kind.HANDED_OUT, 0)]) == []
     assert violations([*late, fact(4, "a", Kind.HANDED_OUT, 0)]) == ["4: a handed out t-0@0, but it is b's"]
@@ -77,7 +77,7 @@ def test_events_become_facts() -> None:
 
 
 def test_zookeeper_is_a_witness_in_the_simulator() -> None:
-    """A consumer that goes on after it was stopped is seen, whatever events it told."""
+    """A consumer that continues after it was stopped is detected, whatever events it reports."""
     group = Group({"t": 2})
     first, _ = group.join_all("ab")
     (lost,) = set(group.log_ends) - set(first.owned)

@@ -1,9 +1,9 @@
-"""What transactional clients and read_committed readers have seen, and what of it must never happen. Pure.
+"""Judges the observations of transactional clients and read_committed readers. Pure.
 
-In the manner of Elle's checks of Kafka: every value is appended once, so a history says which transaction wrote what a
-reader was given. Times are those of one monotonic clock, in nanoseconds. Two transactions that are open at the same
-time may lie in one order in one partition and in the other order in another: Kafka gives records their places when they
-are sent. What is judged as a write cycle is a transaction that lies before one that had ended before it began.
+As in Elle's checks of Kafka, every value is appended once, so a history shows which transaction wrote the records that
+a reader received. Times are those of one monotonic clock, in nanoseconds. The records of two concurrent transactions
+may have different orders in different partitions, because Kafka assigns offsets when records are sent. A write cycle is
+a transaction whose records lie before those of one that had ended before it began.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ NEVER = 1 << 62
 
 
 class Outcome(Enum):
-    """What the client knows of the end of its transaction."""
+    """The client's knowledge of how its transaction ended."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -35,7 +35,7 @@ class Append(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """What a client read in a transaction: all records from one position of its group up to another."""
+    """The records that a client read in a transaction: all records between two positions of its group."""
 
     partition: int
     begin: int
@@ -58,7 +58,7 @@ class Transaction(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """A record that a reader was given."""
+    """A record that a reader received."""
 
     partition: int
     offset: int
@@ -67,9 +67,10 @@ class Observed(NamedTuple):
 
 
 class History(NamedTuple):
-    """``read``: by reader, each from the start of every partition; ``final``: what was there when all had ended.
+    """``read``: the records of each reader, from the start of every partition; ``final``: the records after all had
+    ended.
 
-    ``committed``: the offsets that are committed at the end, by producer and partition.
+    ``committed``: the committed offsets at the end, by producer and partition.
     """
 
     transactions: Sequence[Transaction]
@@ -79,7 +80,7 @@ class History(NamedTuple):
 
 
 def faults(history: History) -> list[str]:
-    """A sentence for each kind of thing that was wrong, with the first examples."""
+    """A sentence for each kind of violation, with the first examples."""
     view = _View(history)
     checks: dict[str, Callable[[_View], Iterator[str]]] = {
         "lost commit": _lost, "torn transaction": _torn, "aborted record": _aborted, "open record": _open,
@@ -96,7 +97,7 @@ def faults(history: History) -> list[str]:
 
 
 def summary(history: History) -> str:
-    """How much there was to judge."""
+    """The numbers of judged transactions and records."""
     outcomes = Counter(transaction.outcome.value for transaction in history.transactions)
     records = sum(map(len, history.final.values()))
     told = ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items()))
@@ -104,7 +105,7 @@ def summary(history: History) -> str:
 
 
 class _View:
-    """A history, and what the checks look up in it."""
+    """A history with indexes for the checks."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -119,13 +120,13 @@ class _View:
         self.values = [value for records in history.final.values() for _, value in records]
 
     def counts(self, transaction: Transaction) -> bool:
-        """Whether it was committed, as its client or the log says."""
+        """Whether the transaction was committed, according to its client or the log."""
         if transaction.outcome is Outcome.UNKNOWN:
             return any(append.value in self.place for append in transaction.appends)
         return transaction.outcome is Outcome.COMMITTED
 
     def seen(self) -> Iterator[tuple[str, str, int]]:
-        """By whom, what and when."""
+        """(Reader, value, time) of each record that was read."""
         for reader, records in self.history.read.items():
             yield from ((reader, observed.value, observed.at_ns) for observed in records)
         for transaction in self.history.transactions:
@@ -214,7 +215,7 @@ def _time_order(view: _View) -> Iterator[str]:
 
 
 def _read_cycles(view: _View) -> Iterator[str]:
-    """Of transactions each of which read what the next one wrote."""
+    """Cycles of transactions, each of which read what the next one wrote."""
     reads: dict[str, set[str]] = {}
     for transaction in view.history.transactions:
         if view.counts(transaction):
@@ -238,7 +239,7 @@ def _read_cycles(view: _View) -> Iterator[str]:
 
 
 def _readers(view: _View) -> Iterator[str]:
-    """Each reader was given all that counts, in order, up to where it stopped."""
+    """Check that each reader received all committed records, in order, up to the point where it stopped."""
     for reader, records in view.history.read.items():
         by_partition: dict[int, list[tuple[int, str]]] = defaultdict(list)
         for observed in records:
@@ -257,7 +258,7 @@ def _difference(name: str, given: Sequence[tuple[int, str]], wanted: Sequence[tu
 
 
 def _consumed(view: _View) -> Iterator[str]:
-    """What the transactions of a producer have read is each record once: an offset counts with its transaction."""
+    """Check that a producer's transactions read each record once: offsets are committed with their transaction."""
     consumed: dict[tuple[str, int], list[tuple[Poll, Transaction]]] = defaultdict(list)
     for transaction in view.history.transactions:
         if view.counts(transaction):
@@ -280,13 +281,14 @@ def _consumed(view: _View) -> Iterator[str]:
             yield f"{name}: offset {end} is committed, and {polls[-1][0].end} was"
 
 
-# -- what clients write down ----------------------------------------------------------------------------------------
+# -- journals of clients --------------------------------------------------------------------------------------------
 
 
 def transactions_of(clients: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Transaction]:
-    """What the journals of clients say (``transaction_client`` writes them), by ``PRODUCER/LIFE``.
+    """The transactions in the clients' journals (written by ``transaction_client``). ``clients``: by ``PRODUCER/LIFE``.
 
-    A client that had not asked for the commit, or asked when its successor had begun, has aborted.
+    A transaction counts as aborted if its client did not request the commit, or requested it after its successor had
+    begun.
     """
     inits = {
         name: [(event["from"], event["at"]) for event in events if event["event"] == "init"]

@@ -1,6 +1,6 @@
-"""Takes one safeguard of transactions out, and plays runs until the judge finds that it is missing.
+"""Removes one safeguard of transactions, and plays runs until the judge notices.
 
-``python -m tests.sim.transaction_safeguards NAME --seeds 0-9``. Exit code 0 if it was found.
+``python -m tests.sim.transaction_safeguards NAME --seeds 0-9``. Exit code 0 if the judge noticed.
 """
 
 import sys
@@ -21,17 +21,17 @@ from tests.sim.transactional import play_transactional
 
 
 def stable_is_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Readers are given what is in open transactions."""
+    """Readers receive records of open transactions."""
     patch.setattr(Log, "last_stable_offset", property(lambda log: log.high_watermark))
 
 
 def aborted_are_not_told(patch: pytest.MonkeyPatch) -> None:
-    """Readers are not told which transactions were aborted."""
+    """Readers do not learn which transactions were aborted."""
     patch.setattr(Log, "aborted_transactions", lambda log, start_offset, end_offset: [])
 
 
 def markers_of_all_but_one(patch: pytest.MonkeyPatch) -> None:
-    """One partition is taken to have its marker before anybody has sent it."""
+    """One partition counts as having its marker before the marker is sent."""
     complete = Transaction._complete
 
     def without_one(transaction: Transaction, now_ms: int) -> Any:
@@ -48,7 +48,7 @@ def markers_of_all_but_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_become_aborts(patch: pytest.MonkeyPatch) -> None:
-    """A coordinator that takes over ends what was being committed as if nobody had committed it."""
+    """A new coordinator aborts transactions that were being committed."""
 
     def complete_prepared(transaction: Transaction, now_ms: int) -> Any:
         effects = []
@@ -61,7 +61,7 @@ def commits_become_aborts(patch: pytest.MonkeyPatch) -> None:
 
 
 def offsets_count_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Offsets of a transaction count when they are written, whatever becomes of it."""
+    """A transaction's offsets take effect when they are written, even if the transaction is aborted."""
     written = GroupOffsets.written_in_transaction
 
     def count(offsets: GroupOffsets, producer_id: int, those: Any, record_offset: int) -> None:
@@ -72,7 +72,7 @@ def offsets_count_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_producer_is_fenced(patch: pytest.MonkeyPatch) -> None:
-    """The coordinator looks at producer ids only, not at epochs."""
+    """The coordinator checks only producer ids, not epochs."""
 
     def refusal(transaction: Transaction, producer: ProducerIdAndEpoch) -> None:
         return None
@@ -81,7 +81,7 @@ def no_producer_is_fenced(patch: pytest.MonkeyPatch) -> None:
 
 
 def partitions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A producer that adds more partitions loses those that it had added."""
+    """When a producer adds partitions, the coordinator forgets those added earlier."""
     add = Transaction.add_partitions
 
     def forget(transaction: Transaction, reply: Any, producer: Any, tps: frozenset[TopicPartition], now_ms: int) -> Any:

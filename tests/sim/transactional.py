@@ -1,7 +1,7 @@
-"""A run of transactions: in the world of replicated partitions programs append and read in transactions, and die, stand
-still and are succeeded; then peace, and the judge of transactions beside those of replication.
+"""A run of transactions: in the world of replicated partitions, programs append and read in transactions; they are
+killed, paused and replaced by successors. Then come peace, and the judges of transactions and of replication.
 
-``play_transactional(seed)`` is all of it. Tests: tests/sim/test_transactional.py.
+``play_transactional(seed)`` runs all of it. Tests: tests/sim/test_transactional.py.
 """
 
 from collections import defaultdict
@@ -43,13 +43,13 @@ TRANSACTED = "transacted"
 TRANSACTED_PARTITIONS = 2
 PRODUCERS = ("p1", "p2", "p3")
 TIMEOUT_MS = 5_000
-"""Of a transaction."""
+"""The timeout of a transaction."""
 ABORTS = 0.25
 SLEEPS_TOO_LONG = 0.03
 HAPPENS_S = (3.0, 10.0)
-"""Between two things that happen to a client."""
+"""Time between two faults of clients."""
 PAUSES_S = (0.0, 0.0, 0.1, 0.4, 1.0)
-"""Between two transactions of a producer: most of the work of a run is theirs."""
+"""Pauses between two transactions of a producer; transactions are most of a run's work."""
 _COMMIT_TRIES_S = 20
 
 
@@ -108,7 +108,7 @@ class Life:
                 self._note("again")
 
     async def _transaction(self, positions: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Returns the positions that count."""
+        """Run one transaction. Returns the positions after it: the old ones if it was aborted."""
         self._note("begin")
         self._producer.begin_transaction()
         try:
@@ -151,7 +151,7 @@ class Life:
             for value, delivered in sent:
                 self._note("acknowledged", value=value, offset=(await delivered).offset)
         finally:
-            for _, delivered in sent:  # where one fails, nobody waits for those after it
+            for _, delivered in sent:  # after a failure, the later ones are not awaited
                 delivered.addErrback(lambda _: None)
 
 
@@ -173,7 +173,7 @@ class TransactionalRun(ReplicatedRun):
 
     topics = MappingProxyType({**TOPICS, TRANSACTED: {"min.insync.replicas": "2", "flush.messages": "1"}})
     properties = PROPERTIES
-    send_every_s = (0.1, 0.8)  # what is outside of transactions the world of replicated partitions has enough of
+    send_every_s = (0.1, 0.8)  # runs of replicated partitions cover records outside of transactions
     sequences = (*ReplicatedRun.sequences, "unfinished-commits")
 
     def begin(self) -> None:
@@ -211,7 +211,7 @@ class TransactionalRun(ReplicatedRun):
                 await sleep(process, 0.5)
 
     def _happen(self) -> None:
-        """A client is killed, or stands still while its successor works; who has ended is succeeded."""
+        """Kill a client, or pause it while its successor works. A client that has ended is replaced by a successor."""
         if self._peaceful:
             return
         producer = self.random.choice(PRODUCERS)
@@ -232,7 +232,7 @@ class TransactionalRun(ReplicatedRun):
     # -- peace ----------------------------------------------------------------------------------------------------
 
     def settle_replicas(self) -> dict[TopicPartition, list[Found]]:
-        """All transactions are ended, and judged; then as it is without them."""
+        """End and judge all transactions; then settle as without them."""
         lives = [life for lives in self._lives.values() for life in lives]
         for life in lives:
             life.is_stopping = True
@@ -246,7 +246,7 @@ class TransactionalRun(ReplicatedRun):
         return super().settle_replicas()
 
     async def _end_transactions(self, producer: str) -> None:
-        """What was left open, as a successor does it."""
+        """End open transactions as a successor would."""
         process = self.world.process(f"{producer}-last")
         last = Producer(
             process, connect=self.world.connect_from(process), clock=process, transactional_id=producer,
@@ -256,7 +256,9 @@ class TransactionalRun(ReplicatedRun):
         await last.close()
 
     def _transactions(self) -> History:
-        """What was seen of them; that something stays open, or is not read, in LIVENESS_MS is noted as broken."""
+        """The judge's history. A transaction that stays open, or records that are not read, after LIVENESS_MS are
+        violations.
+        """
         world = self.world
         deadline_ms = world.now_ms + LIVENESS_MS
         while True:
@@ -286,7 +288,7 @@ class TransactionalRun(ReplicatedRun):
         return History(transactions_of(journals), {"the reader": self._observed_records}, final, offsets)
 
     async def _final(self) -> tuple[dict[int, list[tuple[int, str]]], dict[Any, int], dict[Any, int]]:
-        """What is committed, the ends of the partitions, and their last stable offsets."""
+        """The committed records, the ends of the partitions, and their last stable offsets."""
         process = self.world.process("last-reader")
         plain, reader = self._reader_in(process, "read_uncommitted"), self._reader_in(process)
         ends = await plain.end_offsets(transacted())

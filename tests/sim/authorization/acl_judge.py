@@ -1,12 +1,12 @@
-"""The judge of authorization: what brokers decide is compared with what ZooKeeper's ACL znodes said.
+"""The judge of authorization compares the decisions of brokers with ZooKeeper's ACL znodes.
 
-It reads the znodes by itself, and shares no code with ``AclRules``. A decision must follow from what ZooKeeper had
-between the broker's *floor* and now. The floor of a broker that ZooKeeper answers is OLDEST_MS ago. It stays where it
-is while the broker is cut off or stands still, and moves on when ZooKeeper has answered again for OLDEST_MS.
+It parses the znodes itself and shares no code with ``AclRules``. A decision must follow from a state of ZooKeeper
+between the broker's *floor* and now. While ZooKeeper responds to a broker, its floor is OLDEST_MS ago. The floor does
+not move while the broker is cut off or paused, and moves again when ZooKeeper has responded for OLDEST_MS.
 
-Nearly every decision is that of one moment. But a broker reads each pattern by itself, and Kafka announces a change
-after it has made it, so a broker may know the newest ACLs of one pattern and those of another of some milliseconds ago.
-So each pattern is judged by itself: its ACLs must be those of some moment in that time.
+Nearly every decision follows from one state. But a broker reads the patterns one by one, and Kafka announces a change
+after making it. A broker may therefore know the newest ACLs of one pattern, and ACLs of another one that are some
+milliseconds old. So each pattern is judged separately: its ACLs must be those of some moment in that time.
 """
 
 import json
@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 OLDEST_MS = 1_000
-"""How old a decision may be once ZooKeeper answers (issue 43)."""
+"""Maximum age of the ACLs behind a decision while ZooKeeper responds (issue 43)."""
 
 ROOTS = {"/kafka-acl/": False, "/kafka-acl-extended/prefixed/": True}
-"""Where the ACLs of patterns are, and whether those are prefixed."""
+"""Path of patterns' ACLs -> whether the patterns are prefixed."""
 
 OPERATIONS = {
     "All", "Read", "Write", "Create", "Delete", "Alter", "Describe", "ClusterAction", "DescribeConfigs", "AlterConfigs",
@@ -51,7 +51,7 @@ class Pattern(NamedTuple):
 
 
 Entries = Sequence[Mapping[str, str]] | None
-"""The ACLs of a znode; None if it cannot be understood, and so denies everything."""
+"""The ACLs of a znode; None if it cannot be parsed, in which case everything is denied."""
 
 
 def pattern_of(path: str) -> Pattern | None:
@@ -76,7 +76,7 @@ def entries_of(data: bytes | None) -> Entries:
 
 
 class _Said(NamedTuple):
-    """What the ACLs of one pattern say to a question."""
+    """The answer of one pattern's ACLs to a question."""
 
     denies: bool
     allows: bool
@@ -112,7 +112,7 @@ class Content:
 
 
 def follows_from_several(contents: Sequence[Content], question: Question, *, allowed: bool, if_none: bool) -> bool:
-    """Whether ACLs of which each pattern has those of some of these moments lead to that decision."""
+    """Whether the decision is possible if each pattern has its ACLs of any one of these moments."""
     patterns = {each for content in contents for each in content.acls if each.applies_to(question)}
     options = [{_said_in(content, pattern, question) for content in contents} for pattern in patterns]
     if not allowed:
@@ -135,10 +135,10 @@ class AclJudge:
     """``if_none``: allow.everyone.if.no.acl.found. ``super_user`` may do everything.
 
     Attributes:
-        broken: what was found, in words.
-        decisions: how many were judged.
-        allowed: how many of them were yes.
-        of_several: how many follow from no single moment.
+        broken: violations, as sentences.
+        decisions: number of judged decisions.
+        allowed: number of decisions that allowed the operation.
+        of_several: number of decisions that follow from no single moment.
     """
 
     def __init__(self, super_user: str, *, if_none: bool) -> None:
@@ -152,10 +152,10 @@ class AclJudge:
         self.allowed = 0
         self.of_several = 0
 
-    # -- what it hears ------------------------------------------------------------------------------------------------
+    # -- input --------------------------------------------------------------------------------------------------------
 
     def written(self, now_ms: float, path: str, data: bytes | None, *, is_there: bool) -> None:
-        """A znode is so from now on."""
+        """The content of a znode from now on."""
         pattern = pattern_of(path)
         if pattern is None:
             return
@@ -167,21 +167,21 @@ class AclJudge:
         self._contents.append(Content(now_ms, acls))
 
     def started(self, now_ms: float, broker: str) -> None:
-        """A new process: it has read nothing before."""
+        """A broker process has started, without having read anything."""
         self._floors[broker] = now_ms
         self._answered_since.pop(broker, None)
 
     def sampled(self, now_ms: float, broker: str, *, is_answered: bool) -> None:
-        """Whether the broker runs, and ZooKeeper answers it; to be told again and again."""
+        """Called regularly. ``is_answered``: the broker runs, and ZooKeeper responds to it."""
         if not is_answered:
             self._answered_since.pop(broker, None)
         elif now_ms - self._answered_since.setdefault(broker, now_ms) >= OLDEST_MS:
             self._floors[broker] = max(self._floors[broker], now_ms - OLDEST_MS)
 
-    # -- what it says -------------------------------------------------------------------------------------------------
+    # -- judgements ---------------------------------------------------------------------------------------------------
 
     def decided(self, now_ms: float, broker: str, question: Question, *, allowed: bool, is_loaded: bool) -> None:
-        """A broker has decided. While its ACLs are not loaded, only the super user may do anything."""
+        """Judge a broker's decision. Before its ACLs are loaded, only the super user may do anything."""
         self.decisions += 1
         self.allowed += allowed
         if question.principal == self._super_user:
@@ -194,7 +194,7 @@ class AclJudge:
             self.broken.append(self._told(now_ms, broker, question, allowed=allowed))
 
     def answered(self, floor_ms: float, now_ms: float, broker: str, question: Question, *, allowed: bool) -> None:
-        """A broker has answered a request that was sent when its floor was ``floor_ms``."""
+        """Judge a response. ``floor_ms``: the broker's floor when the request was sent."""
         if not self._follows(floor_ms, now_ms, question, allowed=allowed):
             self.broken.append(f"over the wire: {self._told(now_ms, broker, question, allowed=allowed)}")
 
@@ -209,7 +209,7 @@ class AclJudge:
         return follows_from_several(contents, question, allowed=allowed, if_none=self._if_none)
 
     def _window(self, floor_ms: float, now_ms: float) -> Iterator[Content]:
-        """From the newest that was there within it to that which was there when it began."""
+        """The contents in this time, from the newest to the one that was current at ``floor_ms``."""
         newest = bisect_right(self._contents, now_ms, key=lambda each: each.since_ms) - 1
         for number in range(newest, -1, -1):
             yield self._contents[number]

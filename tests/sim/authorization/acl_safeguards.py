@@ -1,7 +1,7 @@
-"""Safeguards of authorization that can be taken out for a run: the judge must miss them.
+"""Safeguards of authorization that can be removed for a run: the judge must notice.
 
-``python -m tests.sim.authorization.acl_safeguards NAME --seeds 0-24`` plays until it does. Not among them is
-``no_reload_after_a_new_session`` alone: a watcher that counts what was announced makes up for it.
+``python -m tests.sim.authorization.acl_safeguards NAME --seeds 0-24`` plays until it does.
+``no_reload_after_a_new_session`` alone is not among them, because a watcher that counts announcements makes up for it.
 """
 
 import sys
@@ -31,7 +31,7 @@ from tests.sim.taken_out import TakeOut
 
 
 def no_reload_after_a_new_session(patch: pytest.MonkeyPatch) -> None:
-    """Only announcements are read, as in an old session."""
+    """A new session reads only announcements, as the old one did."""
 
     def session_changed(authorizer: AclAuthorizer, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
@@ -41,13 +41,13 @@ def no_reload_after_a_new_session(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_reload_and_purged_changes_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    """Each of both makes up for the other."""
+    """Both, because each makes up for the other."""
     no_reload_after_a_new_session(patch)
     purged_changes_are_not_noticed(patch)
 
 
 def open_while_not_loaded(patch: pytest.MonkeyPatch) -> None:
-    """What is known so far decides, even if it is nothing."""
+    """Before the ACLs are loaded, decisions use what is known so far, even if that is nothing."""
 
     def decide(
         authorizer: AclAuthorizer, principal: str, host: str, operation: Operation, resource_type: str, name: str
@@ -58,7 +58,7 @@ def open_while_not_loaded(patch: pytest.MonkeyPatch) -> None:
 
 
 def topics_are_visible_while_not_loaded(patch: pytest.MonkeyPatch) -> None:
-    """Metadata of all topics shows what the ACLs that are known so far do not deny."""
+    """Before the ACLs are loaded, metadata of all topics shows the topics that the known ACLs do not deny."""
 
     def visible_topics(authorizer: AclAuthorizer, context: RequestContext, names: Sequence[str]) -> list[str]:
         return authorizer._visible.among(context.principal, context.peer_host, names)
@@ -67,7 +67,7 @@ def topics_are_visible_while_not_loaded(patch: pytest.MonkeyPatch) -> None:
 
 
 def unintelligible_acls_vanish(patch: pytest.MonkeyPatch) -> None:
-    """A znode that cannot be understood counts as one without ACLs."""
+    """A znode that cannot be parsed counts as one without ACLs."""
     put = AclAuthorizer._put
 
     def vanish(authorizer: AclAuthorizer, pattern: Pattern, stored: Stored) -> None:
@@ -77,7 +77,7 @@ def unintelligible_acls_vanish(patch: pytest.MonkeyPatch) -> None:
 
 
 def watched_after_the_children_are_read(patch: pytest.MonkeyPatch) -> None:
-    """The watch of the announcements' parent is set by a second read, which nobody looks at."""
+    """A second read, whose result is ignored, sets the watch on the announcements' parent."""
     children = SimClient.children
 
     async def late(client: SimClient, path: str, watch: Watch | None) -> Any:
@@ -93,7 +93,7 @@ def watched_after_the_children_are_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def purged_changes_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    """An announcement that is gone before it was read is passed over."""
+    """An announcement that was deleted before it was read is ignored."""
     init = ChangeWatcher.__init__
 
     def without(watcher: ChangeWatcher, client: Any, parent: Any, prefix: Any, on_change: Any, *more: Any) -> None:
@@ -103,7 +103,7 @@ def purged_changes_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def announcements_must_be_understood(patch: pytest.MonkeyPatch) -> None:
-    """One that cannot be is passed over."""
+    """An announcement that cannot be parsed is ignored."""
     changed = AclAuthorizer._changed
 
     def passed_over(authorizer: AclAuthorizer, pattern: Pattern | None) -> None:
@@ -114,7 +114,7 @@ def announcements_must_be_understood(patch: pytest.MonkeyPatch) -> None:
 
 
 def decisions_are_kept(patch: pytest.MonkeyPatch) -> None:
-    """What was decided once holds on after a change."""
+    """A cached decision stays in force after a change."""
 
     def nothing(authorizer: AclAuthorizer) -> None: ...
 
@@ -122,7 +122,7 @@ def decisions_are_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def visible_topics_are_kept(patch: pytest.MonkeyPatch) -> None:
-    """What a client saw once of all topics stays visible after a change."""
+    """A topic that was visible to a client stays visible after a change."""
 
     def nothing(topics: VisibleTopics) -> None: ...
 
@@ -130,7 +130,7 @@ def visible_topics_are_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def listings_are_kept(patch: pytest.MonkeyPatch) -> None:
-    """Metadata of all topics repeats what it once said; the authorizer is not asked again."""
+    """Metadata of all topics repeats its first response without asking the authorizer."""
     visible_topics = metadata._visible_topics
     kept: dict[int, list[str]] = {}
 
@@ -150,7 +150,7 @@ def deleted_patterns_are_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def failed_reads_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A pattern whose read a lost connection has ended is not read again."""
+    """A pattern is not read again after a lost connection interrupted the read."""
 
     async def load(authorizer: AclAuthorizer, patterns: Collection[Pattern]) -> None:
         wanted = list(patterns)
@@ -162,7 +162,7 @@ def failed_reads_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def failed_loads_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A lost connection ends the read of all ACLs, and it is not done again."""
+    """A lost connection interrupts the read of all ACLs, and the read is not repeated."""
     load_all = AclAuthorizer._load_all
 
     async def once(authorizer: AclAuthorizer) -> None:
@@ -178,7 +178,7 @@ def failed_loads_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def changes_are_not_announced(patch: pytest.MonkeyPatch) -> None:
-    """A broker or a tool writes the ACLs alone."""
+    """A broker or a tool writes ACLs without an announcement."""
     multi = SimClient.multi
 
     def alone(client: SimClient, operations: Any) -> Any:
@@ -189,7 +189,7 @@ def changes_are_not_announced(patch: pytest.MonkeyPatch) -> None:
 
 
 def only_literal_patterns_are_followed(patch: pytest.MonkeyPatch) -> None:
-    """As brokers before 2.0, which know no ``/kafka-acl-extended-changes``."""
+    """Like brokers before 2.0, which do not know ``/kafka-acl-extended-changes``."""
     watch_changes = AclRegistry.watch_changes
 
     def literal(registry: AclRegistry, on_change: Any) -> list[ChangeWatcher]:

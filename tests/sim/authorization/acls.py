@@ -1,10 +1,10 @@
 """Runs of authorization in the simulated world: whole brokers with Kafka's AclAuthorizer, ACLs that change all the
 time, and faults; the judge compares each decision with what ZooKeeper has.
 
-ACLs are changed by an administrator's tool, through brokers, and as Kafka's broker does it, which announces a change
-later than it makes it. Announcements are purged at any moment. ``play_acls(seed)`` is all of it. With odd seeds
-``allow.everyone.if.no.acl.found`` is true: then whatever is not known is open.
-Tests: tests/sim/authorization/test_acls.py.
+ACLs are changed by an administrator's tool, through brokers, and in the way of Kafka's broker, which makes a change
+before it announces it. Announcements are purged at any moment. ``play_acls(seed)`` runs all of it. With odd seeds,
+``allow.everyone.if.no.acl.found`` is true, so that unknown ACLs would allow everything. Tests:
+tests/sim/authorization/test_acls.py.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -54,9 +54,9 @@ ACL_FAULTS = (
 FAULTS_S = 12
 SAMPLE_MS = 50
 BUSY_MS, REST_MS = 600, 1_900
-"""For how long ACLs change all the time, and then do not."""
+"""ACLs change continuously for the first time, and then rest for the second."""
 QUESTIONS = 5
-"""Put to each broker at each sample."""
+"""Number of questions to each broker at each sample."""
 CLIENT = "client-1"
 SUPER_USER = "User:root"
 ANONYMOUS = "User:ANONYMOUS"
@@ -81,7 +81,7 @@ NOT_ANSWERED = (ApiError, ConnectError, ConnectionClosed, Lost, KafkaError, Requ
 
 
 class JudgedTree(ZnodeTree):
-    """A tree that tells of every write; ``written`` gets its path."""
+    """A tree that calls ``written`` with the path of each write."""
 
     def __init__(self, written: Callable[[str], None]) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class AclPlay(Targets):
         self.if_none = bool(seed % 2)
         self.judge = AclJudge(SUPER_USER, if_none=self.if_none)
         self.authorizers: dict[str, AclAuthorizer] = {}
-        self.listed = 0  # topics that Metadata has shown
+        self.listed = 0  # number of topics in metadata responses
         self._chosen = Random(f"{seed} acls")
         self._listing = Random(f"{seed} listing")
         self._in_force = FaultsInForce()
@@ -121,7 +121,7 @@ class AclPlay(Targets):
         zookeeper.delay_ms = (0.1, Random(f"{seed} delay").choice((2, 40)))
 
     def _join(self, name: str) -> None:
-        """There are no members."""
+        """Do nothing, because there are no members."""
 
     def _consumed(self) -> list[TopicPartition]:
         return []
@@ -129,7 +129,7 @@ class AclPlay(Targets):
     def hosts(self) -> list[str]:
         return [*BROKERS, CLIENT]
 
-    # -- the course of things -------------------------------------------------------------------------------------
+    # -- phases ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         world = self.world
@@ -178,7 +178,7 @@ class AclPlay(Targets):
         self.world.scheduler.clock.callLater(1.5, self._supervise)
 
     def settle(self) -> None:
-        """Undo every fault. Raises: Stuck unless all brokers know the ACLs in LIVENESS_MS."""
+        """Undo every fault. Raises Stuck if a broker does not know the ACLs after LIVENESS_MS."""
         self._peaceful = True
         self._in_force.end_all()
         self.world.network.heal()
@@ -189,11 +189,12 @@ class AclPlay(Targets):
     def _is_ready(self, name: str) -> bool:
         return self.broker(name).is_started and self.authorizers[name].is_loaded
 
-    # -- what changes ---------------------------------------------------------------------------------------------
+    # -- changes --------------------------------------------------------------------------------------------------
 
     async def _administer(self) -> None:
-        """Change one thing after the other, until there is peace. There are times of rest, since what a broker does not
-        hear of would be repaired by the next change of the same pattern."""
+        """Make one change after the other, until peace begins. Between them are times of rest: otherwise, the next
+        change of a pattern would hide that a broker missed the last one.
+        """
         acts = [
             self._change, self._change, self._change_as_kafka, self._spoil, self._misannounce, self._miss,
             self._break_off,
@@ -231,7 +232,7 @@ class AclPlay(Targets):
         return Acl(choice((*PRINCIPALS, "User:*")), choice((*HOSTS, "*", "*")), operation, permission)
 
     async def _change_as_kafka(self) -> None:
-        """First the ACLs, and their announcement a little later."""
+        """Write the ACLs, and announce them a little later."""
         pattern, acl = self._chosen.choice(PATTERNS), self._some_acl()
         self.note(f"{acl} is all that {pattern} has")
         await self._write(pattern, znodes.encode([acl]))
@@ -254,12 +255,12 @@ class AclPlay(Targets):
             await self._tool.set(path, data)
 
     async def _announce(self, pattern_type: PatternType, data: bytes) -> None:
-        """Over lost connections, too: nobody could know of a change that is not announced."""
+        """Announce a change, with retries after lost connections: brokers cannot notice an unannounced change."""
         path = f"{acl_change.PARENTS[pattern_type]}/{acl_change.PREFIX}"
         await retry_until_connected(self._tool, lambda: self._tool.create(path, data, sequential=True))
 
     async def _misannounce(self) -> None:
-        """A change whose announcement cannot be understood."""
+        """Make a change whose announcement cannot be parsed."""
         pattern, acl = self._chosen.choice(PATTERNS), self._some_acl()
         path = znodes.pattern_path(pattern)
         if await self._tool.exists(path) is not None:
@@ -268,7 +269,7 @@ class AclPlay(Targets):
             await self._announce(pattern.pattern_type, self._chosen.choice((b"", b"?", b"{}")))
 
     async def _miss(self) -> None:
-        """A broker is cut off while ACLs change, and the announcements are gone before it is back."""
+        """Cut a broker off while ACLs change, and delete the announcements before it is back."""
         name = self._chosen.choice(BROKERS)
         client = self.client_of(name)
         if client is None or self._chosen.random() < 0.5:
@@ -286,7 +287,7 @@ class AclPlay(Targets):
             client.heal()
 
     async def _break_off(self) -> None:
-        """A broker's connection breaks while it hears of a change."""
+        """Break a broker's connection while it is being notified of a change."""
         await self._change()
         _, slowest_ms = self.world.zookeeper.delay_ms
         await sleep(self._process, self._chosen.uniform(0, 4 * slowest_ms / 1000))
@@ -297,7 +298,9 @@ class AclPlay(Targets):
             client.disconnect()
 
     async def _purge_now_and_then(self) -> None:
-        """By a broker whose clock is far ahead. Watchers hear of it, too, so it rests when ACLs do."""
+        """Delete announcements, like a broker whose clock is far ahead. This also fires watches, so it rests when ACLs
+        do.
+        """
         while not self._peaceful:
             await sleep(self._process, self._chosen.choice((0.003, 0.1, 0.5)))
             if self._rests:
@@ -307,7 +310,7 @@ class AclPlay(Targets):
             except RegistryError:
                 await sleep(self._process, 0.2)
 
-    # -- what is asked and judged ---------------------------------------------------------------------------------
+    # -- questions and judgements ---------------------------------------------------------------------------------
 
     def started(self, authorizer: AclAuthorizer, name: str) -> None:
         self.authorizers[name] = authorizer
@@ -343,7 +346,7 @@ class AclPlay(Targets):
         authorizer.visible_topics(RequestContext("PLAINTEXT", "PLAINTEXT", *client, 1, "lists"), TOPICS)
 
     async def _ask(self, name: str) -> None:
-        """Over the wire: whether topics may be described; and change ACLs through the broker."""
+        """Over the network: ask which topics may be described, and change ACLs through the broker."""
         connect = self.world.connect_from(self._process)
         while not self._closing:
             try:
@@ -374,7 +377,7 @@ class AclPlay(Targets):
             self.judge.answered(floor_ms, self.world.now_ms, name, question, allowed=allowed)
 
     async def _list(self, connection: KafkaConnection, name: str) -> None:
-        """Every topic that is shown must be allowed. One that is not shown may be unknown to the broker yet."""
+        """Every topic in the response must be allowed. The broker may not know a missing topic yet."""
         floor_ms = self.judge.floor(name)
         answer = await connection.request(ApiKey.METADATA, topics=None, allow_auto_topic_creation=False)
         for each in answer.topics:
@@ -397,7 +400,7 @@ class AclPlay(Targets):
 
 
 def _judged(play: AclPlay) -> type[AclAuthorizer]:
-    """AclAuthorizer, whose decisions the judge hears."""
+    """An AclAuthorizer that passes its decisions to the judge."""
 
     class Judged(AclAuthorizer):
         def __init__(self, client: Any, *more: Any) -> None:

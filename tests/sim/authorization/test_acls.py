@@ -20,7 +20,7 @@ from tests.sim.authorization.acls import SUPER_USER, UNINTELLIGIBLE, play_acls
 SEEDS = 6
 PER_TEST = 2
 FORMERLY_FAILING = (127,)
-"""127: a broker that stopped answered for seconds by the ACLs of when it began to stop."""
+"""127: a stopping broker decided for seconds by the ACLs of the moment at which it began to stop."""
 FOUND_BY = {
     "no_reload_and_purged_changes_are_not_noticed": 0,
     "open_while_not_loaded": 1,
@@ -38,7 +38,7 @@ FOUND_BY = {
     "watched_after_the_children_are_read": 61,
     "failed_loads_are_forgotten": 75,
 }
-"""The seed that is played first. A change of the product may move a history to another seed: then all are played."""
+"""The seed to play first. A change of the product may move a history to another seed; then all seeds are played."""
 SOUGHT = 120
 
 ALICE = Question("User:alice", "10.0.0.1", "Read", "Topic", "pre-t")
@@ -57,7 +57,7 @@ def data(*entries: dict[str, str]) -> bytes:
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.integration  # seconds of work, if of no process
+@pytest.mark.integration  # seconds of work in one process
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
 def test_a_slice_of_seeds(first: int) -> None:
     for seed in range(first, first + PER_TEST):
@@ -101,7 +101,7 @@ def judge(*, if_none: bool = False) -> AclJudge:
 
 
 def heard(made: AclJudge, now_ms: float, question: Question = ALICE, *, allowed: bool, is_loaded: bool = True) -> int:
-    """How many violations the judge finds by this decision."""
+    """Number of violations that the judge finds after this decision."""
     before = len(made.broken)
     made.decided(now_ms, "b", question, allowed=allowed, is_loaded=is_loaded)
     return len(made.broken) - before
