@@ -1,8 +1,8 @@
 """The cases of Kafka's AuthorizerIntegrationTest@3.9 as rows: a request, the ACLs of the user, the error that it gets.
 
-Topic t exists and has one partition; u does not exist. Nothing else does. OK: no error of authorization. ACLs are
-written ``Read Topic t``; ``Write Topic p*`` is of a prefix, ``!Read Topic t`` a denial, ``Read@10.9.8.7 Topic t`` for
-one host, and ``Read Topic t of User:bob`` for another user. ``tests/acl_visible.py`` has the cases in which
+Topic t exists and has one partition; u does not exist. Nothing else exists. OK: no authorization error. ACLs are
+written ``Read Topic t``; ``Write Topic p*`` is for a prefix, ``!Read Topic t`` is a denial, ``Read@10.9.8.7 Topic t``
+is for one host, and ``Read Topic t of User:bob`` is for another user. ``tests/acl_visible.py`` has the cases in which
 responses leave something out.
 """
 
@@ -275,7 +275,7 @@ REQUESTS: Mapping[str, Request] = {
 
 
 class Row(NamedTuple):
-    """What a user with these ACLs gets: ``code`` somewhere in the response, and no other refusal."""
+    """The result for a user with these ACLs: ``code`` occurs in the response, and no other refusal does."""
 
     request: str
     acls: str
@@ -286,7 +286,8 @@ _C = "Cluster kafka-cluster"
 
 
 def _needs(request: str, code: ErrorCode, *enough: str, not_enough: tuple[str, ...] = ()) -> Iterator[Row]:
-    """Nothing, and each of ``not_enough``, is refused; each of ``enough`` is not, unless it is denied as well."""
+    """The request is refused without ACLs, and with each of ``not_enough``. It is allowed with each of ``enough``,
+    unless there is also a denial."""
     for acls in ("", *not_enough):
         yield Row(request, acls, code)
     for acls in enough:
@@ -407,7 +408,7 @@ def _rows() -> Iterator[Row]:
         yield from _needs(f"{request} of a broker", CLUSTER, f"AlterConfigs {_C}", not_enough=(f"Alter {_C}",))
     yield from _needs("IncrementalAlterConfigs of a logger", CLUSTER, f"AlterConfigs {_C}", not_enough=(f"Alter {_C}",))
     for request in ("AlterConfigs of client metrics", "IncrementalAlterConfigs of client metrics"):
-        yield Row(request, "", OK)  # refused to everyone with ZooKeeper, before ACLs are asked
+        yield Row(request, "", OK)  # with ZooKeeper, refused to all users before ACLs are checked
     for request in ("DescribeConfigs of a logger", "DescribeConfigs of client metrics"):
         yield from _needs(request, CLUSTER, f"DescribeConfigs {_C}", not_enough=(f"Describe {_C}",))
     yield from _needs("DescribeClientQuotas", CLUSTER, f"DescribeConfigs {_C}")
@@ -430,7 +431,7 @@ ROWS = list(dict.fromkeys(_rows()))
 
 
 def parsed(text: str) -> dict[Pattern, frozenset[Acl]]:
-    """ACLs, of USER unless they say otherwise."""
+    """The ACLs; their user is USER unless they name another."""
     found: dict[Pattern, frozenset[Acl]] = {}
     for entry in filter(None, text.split(", ")):
         what, _, principal = entry.partition(" of ")
@@ -452,7 +453,7 @@ def _known(kind: Any, name: str) -> Any:
 
 
 def codes(response: Any) -> frozenset[int]:
-    """All error codes in a response, wherever they stand; whether a topic's configuration may be seen is no error."""
+    """All error codes anywhere in a response, except the code that says whether a topic's configuration is visible."""
     return frozenset(_codes(as_dict(response)))
 
 

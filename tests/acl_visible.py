@@ -1,6 +1,7 @@
 """The cases of Kafka's AuthorizerIntegrationTest@3.9 in which a response leaves out what a user may not see.
 
-As in ``acl_rows``; besides, groups h and k have committed for topic t, and transaction y has written to it and is open.
+The setup is that of ``acl_rows``. Besides, groups h and k have committed offsets of topic t, and transaction y has
+written to it and is open.
 """
 
 from collections.abc import Iterator
@@ -97,7 +98,7 @@ ROWS = list(_rows())
 
 
 def seen(response: Any) -> frozenset[str]:
-    """The names, codes and operations in a response, wherever they stand."""
+    """The names, codes and operations anywhere in a response."""
     return frozenset(_seen(as_dict(response)))
 
 

@@ -1,16 +1,16 @@
-"""A server that drops packets, as a machine that is off or a firewall does: a connection to it is never made."""
+"""A server that drops packets, like a switched-off machine or a firewall: connections to it are never established."""
 
 import contextlib
 import socket
 from collections.abc import Iterator
 
 LOCALHOST = "127.0.0.1"
-_FILLING = 4  # more than fit into a queue of length zero
+_FILLING = 4  # more than a queue of length zero accepts
 
 
 @contextlib.contextmanager
 def black_hole() -> Iterator[str]:
-    """Its ``host:port``. The queue of its listener is full, so the kernel drops every SYN."""
+    """Returns the server's ``host:port``. Its listener's queue is full, so the kernel drops every SYN."""
     with contextlib.ExitStack() as sockets:
         listener = sockets.enter_context(socket.socket())
         listener.bind((LOCALHOST, 0))

@@ -1,4 +1,4 @@
-"""Compiles the changed source of a module, for tests that take a safeguard out."""
+"""Compiles the changed source of a module, for tests that remove a safeguard."""
 
 from types import ModuleType
 

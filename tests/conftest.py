@@ -1,9 +1,9 @@
-"""What every test may use: the project's own pytest plugin, and seeds for the long campaigns.
+"""Fixtures for all tests: the project's own pytest plugin, and seeds for the long campaigns.
 
 A test that takes ``campaign_seed`` runs once per seed: ``--rounds`` times, counted from ``--seed``. ``make test`` runs
 a slice, ``make soak`` hundreds. One that takes ``process_campaign_seed`` starts and kills processes, so it runs a tenth
-as often. A round that fails says how to repeat it. Without the integration tests (``make test-fast``) it is one round,
-and of property tests and of tests that are written with a list of seeds it is a quarter of the examples.
+as often. A failing round prints how to repeat it. ``make test-fast``, which has no integration tests, runs one round,
+and a quarter of the examples of property tests and of tests with a list of seeds.
 """
 
 import gc
@@ -23,7 +23,7 @@ from kafka_zk.native.loading import Native
 from tests.fresh_environment import TEMPORARY_ROOT
 from tests.native_module import native_or_skip
 
-# How fast a busy machine makes up examples says nothing about what is tested.
+# Slow generation of examples on a busy machine is not a failure of the tested code.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", settings.get_profile("busy machine"), max_examples=25)
 settings.load_profile("busy machine")
@@ -31,9 +31,9 @@ settings.load_profile("busy machine")
 DEFAULT_ROUNDS = 3
 FAST_ROUNDS = 1
 SEED_FIXTURES = {"campaign_seed": 1, "process_campaign_seed": 10}
-"""Fixture -> how many of ``--rounds`` make one of its own."""
+"""Fixture -> by which number ``--rounds`` is divided."""
 
-# Installed, the plugin comes by its entry point; from a bare checkout it is loaded here.
+# If kafka-zk is installed, its entry point loads the plugin; in a bare checkout, this does.
 pytest_plugins = ["tests.file_order", "tests.slices"]
 if not entry_points(group="pytest11", name="kafka_zk"):
     pytest_plugins += ["kafka_zk.testing.plugin"]
@@ -48,8 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _let_children_hear_signals() -> None:
-    """Under ``nohup`` SIGHUP is ignored, behind a shell's ``&`` SIGINT, and processes inherit that. A handler survives
-    both, but no ``exec``."""
+    """Undo ignored signals, which child processes would inherit: ``nohup`` ignores SIGHUP, and a shell's ``&`` ignores
+    SIGINT. A handler is set instead, because ``exec`` resets handlers."""
     if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -59,8 +59,8 @@ def _let_children_hear_signals() -> None:
 
 
 def _keep_bytecode() -> None:
-    """Where PYTHONDONTWRITEBYTECODE is set, as in many images, each of hundreds of processes would compile all modules
-    again, and pytest would rewrite all assertions in each run."""
+    """Unset PYTHONDONTWRITEBYTECODE, which many images set. Otherwise, each of hundreds of processes would compile all
+    modules again, and pytest would rewrite all assertions in each run."""
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _keep_bytecode()
     from kafka_zk.broker.process.logs import to_logging  # pytest rewrites the assertions of the whole package
 
-    globalLogPublisher.addObserver(cast(ILogObserver, to_logging))  # so that caplog has what our modules log
+    globalLogPublisher.addObserver(cast(ILogObserver, to_logging))  # so that caplog receives our modules' log lines
     fast = _is_fast(config)
     if config.option.rounds is None:
         config.option.rounds = FAST_ROUNDS if fast else DEFAULT_ROUNDS
@@ -80,7 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is collected stays to the end: the garbage collector looks at none of it again and again."""
+    """Exempt the collected tests from garbage collection: they stay until the end, and would be examined again and
+    again."""
     gc.disable()
     try:
         return (yield)
@@ -119,7 +120,7 @@ def _with_first_parameters(items: list[pytest.Item]) -> set[pytest.Item]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("containers"):  # a test without servers of the plugin would only be run twice
+    if config.getoption("containers"):  # a test that uses no servers of the plugin would only run twice
         _select(config, items, lambda item: "kafka_zk_backend" in getattr(item, "fixturenames", ()))
     if _is_fast(config):
         _select(config, items, _is_one_of_four_seeds)
@@ -132,8 +133,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def pytests_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What a pytest that a test starts keeps is in a folder of its own. Where all others keep theirs, it would remove
-    the folders of earlier runs before its summary, which takes minutes after ``make test``."""
+    """A pytest that a test starts keeps its temporary folders below a separate folder. In the common one, it would
+    remove the folders of earlier runs before its summary, which takes minutes after ``make test``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(TEMPORARY_ROOT, str(tmp_path_factory.mktemp("pytests")))
         yield

@@ -1,7 +1,7 @@
-"""The blocks of code in README.md and some pages of docs, and what each says it needs.
+"""The code blocks in README.md and some pages of docs, and the requirements that each one states.
 
-A comment before a block marks it. ``runs: NAME`` says how it is run; its first line says what to install, in words that
-a person can follow: ``# pip install '.[embedded]'``. ``shows: NAME`` marks lines of the output of that block.
+A comment before a block marks it. ``runs: NAME`` says how it is run. The block's first line says what to install, as a
+command for readers: ``# pip install '.[embedded]'``. ``shows: NAME`` marks lines of the output of that block.
 """
 
 import re
@@ -27,13 +27,13 @@ class Block(NamedTuple):
 
     @property
     def requirements(self) -> list[str]:
-        """What the first line installs with pip, as requirements; the clone is ``kafka-zk``, and has another project,
-        ``kafka-zk-zookeeper``."""
+        """The requirements that the first line installs with pip. The clone is ``kafka-zk``; it also contains another
+        project, ``kafka-zk-zookeeper``."""
         found = ((name, _CLONE.fullmatch(name)) for name in self._installed)
         return [f"kafka-zk{'-zookeeper' if own[1] else own[2] or ''}" if own else name for name, own in found]
 
     def installs(self, clone: Path) -> list[str]:
-        """The same as pip takes it, with the clone at this path."""
+        """The same in pip's form, with the clone at this path."""
         found = ((name, _CLONE.fullmatch(name)) for name in self._installed)
         return [f"{clone}{own[1] or ''}{own[2] or ''}" if own else name for name, own in found]
 
@@ -44,12 +44,12 @@ class Block(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        """The commands of a block of shell, without the lines that only say something."""
+        """The commands of a shell block, without comments."""
         lines = self.text.replace("\\\n", " ").splitlines()
         return [line for line in lines if line.strip() and not line.startswith("#")]
 
     def elsewhere(self, bootstrap: str, zookeeper: str) -> "Block":
-        """The same for a cluster at other addresses."""
+        """The same code for a cluster at other addresses."""
         return self._replace(text=self.text.replace(BOOTSTRAP, bootstrap).replace(ZOOKEEPER, zookeeper))
 
 

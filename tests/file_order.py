@@ -1,7 +1,7 @@
-"""A pytest plugin: the longest files run first, so that no worker is left with one when the others have ended.
+"""A pytest plugin: the longest files run first, so that no worker still runs one when the others have ended.
 
-With ``--dist loadfile --no-loadscope-reorder`` a worker that is free gets the next file. ``FILE`` has those that take
-longest; ``--file-seconds`` prints, after a run, what it would have to say.
+With ``--dist loadfile --no-loadscope-reorder``, a free worker gets the next file. ``FILE`` lists the longest files;
+``--file-seconds`` prints its new content after a run.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class _Seconds:
-    """Adds up what the tests of each file took."""
+    """Adds up the durations of each file's tests."""
 
     def __init__(self) -> None:
         self._by_path: Counter[str] = Counter()

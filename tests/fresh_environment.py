@@ -1,9 +1,8 @@
 """Fresh virtual environments with exactly what an extra declares, made in seconds.
 
-kafka-zk is built from this tree as an sdist, from that as a wheel, and installed. The distributions that the wheel's
-metadata asks for, and those that they need in turn, are not downloaded again: they are linked from the environment that
-runs the tests.
-Nothing else is there, so what is imported but not declared fails as it would for a user.
+kafka-zk is built from this tree as an sdist, from that as a wheel, and installed. The wheel's direct and indirect
+requirements are not downloaded again, but linked from the environment that runs the tests. Nothing else is there, so an
+import of an undeclared requirement fails, as it would for a user.
 """
 
 import os
@@ -30,12 +29,12 @@ MakeEnvironment = Callable[[Iterable[str]], Path]
 """The fixture ``make_environment``."""
 HIDDEN = ("PYTHON", "PYTEST", "VIRTUAL_ENV")
 TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
-"""pytest's variable for where it keeps temporary folders."""
+"""pytest's variable that names the parent of its temporary folders."""
 
 
 def clean_environ() -> dict[str, str]:
-    """The environment of a person's shell: without the variables that lead to this tree or to the tests. Only where
-    pytest keeps temporary folders is as it is here."""
+    """The environment of a user's shell, without variables that lead to this tree or to the tests. Only pytest's folder
+    for temporary folders stays the same."""
     return {key: value for key, value in os.environ.items() if not key.startswith(HIDDEN) or key == TEMPORARY_ROOT}
 
 
@@ -50,8 +49,8 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build this tree's sdist in ``folder``, and from it the wheel, unless they lie there; safe for processes that do
-    so together."""
+    """Build this tree's sdist in ``folder``, and the wheel from it, unless they exist. Several processes may call this
+    concurrently."""
     with alone(folder):
         if not list(folder.glob("*.whl")):
             source = folder / "source"
@@ -72,7 +71,7 @@ def copy_source(folder: Path) -> None:
 
 
 def _build_sdist(source: Path, folder: Path) -> Path:
-    """As ``python -m build --sdist`` does it: with the backend that pyproject.toml asks for, and nothing else."""
+    """Build the sdist like ``python -m build --sdist``: with only the backend that pyproject.toml names."""
     build_system = tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
     backend = folder / "backend"
     run(*PIP, "install", "--quiet", "--target", backend, *build_system["requires"], cwd=folder)
@@ -101,7 +100,8 @@ def fresh_environment(folder: Path, wheel: Path, requirements: Iterable[str]) ->
 
 
 def _closure(wanted: Iterable[Requirement], own: Distribution | None) -> set[str]:
-    """The names of everything that is needed. Raises: PackageNotFoundError if the tests' environment lacks one."""
+    """The names of all direct and indirect requirements. Raises: PackageNotFoundError if the tests' environment lacks
+    one."""
     names: set[str] = set()
     seen: set[tuple[str, str]] = set()
     waiting = [(requirement, extra) for requirement in wanted for extra in ("", *sorted(requirement.extras))]
@@ -121,7 +121,8 @@ def _closure(wanted: Iterable[Requirement], own: Distribution | None) -> set[str
 
 
 def _link(found: Distribution, site_packages: Path) -> None:
-    """Link what belongs to a distribution. A folder that several share (``google``) is linked with the files of all."""
+    """Link the files of a distribution. A folder that several distributions share (``google``) is linked with the files
+    of all."""
     origin = Path(str(found.locate_file("")))
     tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
     assert tops, f"{found.name} has no list of its files"

@@ -1,4 +1,4 @@
-"""What several processes of the tests want to make, one of them makes; the others wait."""
+"""A lock between test processes, so that one of them makes a file and the others wait."""
 
 import fcntl
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """No other process is in here with the same path, of which only ``PATH.lock`` is made."""
+    """At most one process is in the block for the same path. Creates only the file ``PATH.lock``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""A message of the protocol as a dictionary, for comparisons and for people."""
+"""A protocol message as a dictionary, for comparisons and for readers."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from kafka_zk.protocol.message import Message
 
 
 def as_dict(message: Message) -> dict[str, Any]:
-    """Every field by name; structs, also those in arrays, are dictionaries too."""
+    """All fields by name. Structs, including those in arrays, become dictionaries, too."""
     return {field.name: _plain(getattr(message, field.name)) for field in message.table.fields}
 
 

@@ -1,4 +1,5 @@
-"""The native module for tests: missing only where it cannot be built, or where KAFKA_ZK_NATIVE=0 leaves it out."""
+"""The native module for tests. It may be missing only if it cannot be built here, or if KAFKA_ZK_NATIVE=0 disables
+it."""
 
 import os
 import shutil
@@ -11,7 +12,7 @@ from kafka_zk.native.loading import NEVER, REQUIRE, VARIABLE, WHERE_BUILT, Nativ
 
 
 def native_or_skip() -> Native:
-    """Fails if it is missing, or stale, where it could be built."""
+    """Fails if the module is missing or stale although it could be built."""
     choice = os.environ.get(VARIABLE) or WHERE_BUILT
     found = chosen(REQUIRE if choice != NEVER and _can_build() else choice)
     if found.native is None:

@@ -1,11 +1,11 @@
-"""README's commands from top to bottom, then the quickstart's, as a person would type them: how long each took, how
-long it was silent.
+"""Types README's commands from top to bottom, then the quickstart's, as a user would. Shows how long each one took, and
+how long it was silent.
 
     python -m tests.readme                      in a fresh clone, with everything installed by pip: minutes
     python -m tests.readme --linked             with the packages of this environment: under a minute
     python -m tests.readme --longest-silence 1  fails if make or kafka-zk shows nothing for more than 1 s
 
-Every command runs on a terminal of 80 columns. If the ports 9092 to 9094 or 2181 are taken, others take their place.
+Every command runs on a terminal of 80 columns. If the ports 9092 to 9094 or 2181 are in use, others replace them.
 ``make test`` is not run unless ``--whole`` asks for it; ``make compare`` is never run.
 """
 
@@ -36,9 +36,9 @@ READY = "ready bootstrap="
 COMMAND_WIDTH = 88
 INSTALLING = frozenset(("clean clone", "install"))
 NOT_TYPED = frozenset(("compare",))
-"""It needs Java and Maven, and takes an hour."""
+"""Commands that are not typed: ``compare`` needs Java and Maven, and takes an hour."""
 OURS = re.compile(r"^make |(^|\| *)kafka-zk ")
-"""Commands that owe the reader a sign of life; pip, pytest and what a program of theirs does are not ours."""
+"""Our own commands, which must show progress; pip, pytest and the reader's own programs are not ours."""
 
 
 class Ports(NamedTuple):
@@ -49,12 +49,12 @@ class Ports(NamedTuple):
 
     @classmethod
     def free(cls) -> "Ports":
-        """README's own if they are free, or else others."""
+        """README's own ports if they are free, else others."""
         return cls() if cls()._can_listen() else cls.other()
 
     @classmethod
     def other(cls) -> "Ports":
-        """Some that are free."""
+        """Other ports, which are free."""
         while not (found := cls(free_port(), free_port()))._can_listen():
             pass
         return found
@@ -83,7 +83,7 @@ class Ports(NamedTuple):
 
 
 class Reader:
-    """A person who types what README says, in two terminals. Ends with its ``with`` block.
+    """A user who types README's commands in two terminals. Use it as a context manager.
 
     Args:
         folder: the clone.
@@ -142,7 +142,7 @@ class Reader:
 
 
 def whole_page() -> list[Block]:
-    """All blocks of README and the quickstart, in the order in which a person reads them."""
+    """All blocks of README and the quickstart, in reading order."""
     return [block for page in PAGES for block in blocks(page)]
 
 
@@ -153,7 +153,7 @@ def _timeout_s(command: str) -> float:
 
 
 def person_environ(path: Path | None) -> dict[str, str]:
-    """The variables of a person's shell, with ``path`` first on PATH, and without the tests' own environment on it."""
+    """The variables of a user's shell, with ``path`` first in PATH, and without the tests' own environment in it."""
     environ = {key: value for key, value in clean_environ().items() if not key.startswith(("MAKE", "MFLAGS", "KAFKA_"))}
     folders = [folder for folder in environ["PATH"].split(os.pathsep) if Path(folder) != Path(sys.prefix, "bin")]
     return {
@@ -164,7 +164,7 @@ def person_environ(path: Path | None) -> dict[str, str]:
 
 
 def clone(folder: Path) -> Path:
-    """What git knows of this tree, as it lies here, in ``folder/kafka-zk``."""
+    """Copy the files of this tree that git tracks, in their present state, to ``folder/kafka-zk``."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         target = folder / "kafka-zk" / name
@@ -175,7 +175,7 @@ def clone(folder: Path) -> Path:
 
 
 def row(ran: Ran) -> str:
-    """A line of the table, and what the command showed if it failed."""
+    """A line of the table, with the command's output if it failed."""
     how = "did not end" if ran.exit_code is None else f"exit code {ran.exit_code}"
     failure = f"\n  {how}:\n{textwrap.indent(ran.shown, '  | ')}" if ran.exit_code != 0 else ""
     command = ran.command if len(ran.command) <= COMMAND_WIDTH else ran.command[: COMMAND_WIDTH - 1] + "…"

@@ -1,6 +1,6 @@
 """A schema registry for tests: the part of Confluent's REST API that serializers and the extraction use, in memory.
 
-No real one comes from PyPI; tests/peers/spark/test_apicurio.py has one from Maven Central.
+PyPI has no real one; tests/peers/spark/test_apicurio.py uses one from Maven Central.
 """
 
 import json
@@ -19,7 +19,7 @@ _BY_ID = re.compile(r"/schemas/ids/(\d+)")
 
 
 class SchemaRegistryServer:
-    """``requests`` are the paths that were asked for; ``answers`` are of paths that it answers with these bytes."""
+    """``requests``: the paths that were requested. ``answers``: fixed responses (bytes) by path."""
 
     def __init__(self) -> None:
         self.requests: list[str] = []

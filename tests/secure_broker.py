@@ -1,8 +1,8 @@
-"""A broker of a few lines that speaks TLS and SASL, in a thread: what clients are tested with.
+"""A minimal broker with TLS and SASL, in a thread, for tests of clients.
 
 It answers ApiVersions, SaslHandshake, SaslAuthenticate (PLAIN and SCRAM by the server sides in ``kafka_zk.security``),
-and Metadata with itself alone; Heartbeat is answered as it is. It checks what Apache Kafka checks: nothing but a login
-before a login, and during another one.
+and Metadata with itself alone; other requests get an empty response without an error. Like Apache Kafka, it accepts
+only ApiVersions and login requests before and during a login.
 """
 
 import contextlib
@@ -65,7 +65,8 @@ def server_context(files: Files, *, asks_for_certificate: bool = False) -> ssl.S
 
 @dataclass
 class SecureBroker:
-    """``users``: names and passwords. ``lifetime_ms``: of a session, 0 without end. ``principals``: who logged in."""
+    """``users``: names and passwords. ``lifetime_ms``: of a session, 0 for no limit. ``principals``: the users that
+    logged in."""
 
     context: ssl.SSLContext | None = None
     has_sasl: bool = True
@@ -107,10 +108,10 @@ class _Session:
     def __init__(self, broker: SecureBroker, connection: socket.socket) -> None:
         self._broker = broker
         self._connection = connection
-        self._mechanism = ""  # of the login under way
+        self._mechanism = ""  # of the login in progress
         self._scram: scram.ScramServer | None = None
         self._refused_token = False
-        self._user = ""  # of whom the password is checked
+        self._user = ""  # the user whose password was checked
         self._is_open = not broker.has_sasl
 
     def run(self) -> None:
@@ -204,7 +205,7 @@ class _Session:
 
 
 def _user_of_token(message: bytes) -> str | None:
-    """Of a client's message of OAUTHBEARER; None for what is no token, or one that has expired."""
+    """The user in a client's OAUTHBEARER message; None if its token is invalid or has expired."""
     _, bearer, *_ = message.decode().split("\x01")
     try:
         claims = claims_of(bearer.removeprefix("auth=Bearer "))

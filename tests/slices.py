@@ -1,8 +1,8 @@
-"""A slice of the tests, for ``.ci/run``. The weekly run of ci.yml runs all of them.
+"""A slice of the tests, for ``.ci/run``; the weekly run of ci.yml runs all tests.
 
 ``--slice`` leaves out
 
-- tests marked ``weekly``: they are expensive, and similar tests stay;
+- tests marked ``weekly``, which are expensive, while similar tests stay;
 - of a test marked ``one_in(n)``, all but each n-th of its parameters;
 - Kafka's half of tests that do the same on both kinds of brokers. It judges the test and not our code.
 """
@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("slices").addoption("--slice", action="store_true", help="leave out what runs weekly")
 
 
-@pytest.hookimpl(trylast=True)  # after pytest has left out what -m and -k do not choose
+@pytest.hookimpl(trylast=True)  # after pytest has left out tests that -m and -k do not select
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("slice"):
         kept = set(sliced(items))
@@ -42,6 +42,6 @@ def sliced(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _texts(item: pytest.Item) -> set[str]:
-    """The parameters that are texts."""
+    """The parameters that are strings."""
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     return {value for value in parameters.values() if isinstance(value, str)}

@@ -1,4 +1,4 @@
-"""A program on a pseudoterminal, as a person sits before it; and a shell there that measures its commands."""
+"""A program on a pseudoterminal, used as by a person; and a shell that measures its commands."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ CTRL_C = "\x03"
 TIMEOUT_S = 60
 CHUNK_BYTES = 65_536
 END = b"\x1b[999m"
-"""The shell writes it behind the output of a command: its exit code comes another way, and may be earlier."""
+"""The shell writes this after a command's output. The exit code arrives on another descriptor, perhaps earlier."""
 SHELL = r"""
 trap : INT
 while IFS= read -r -d '' -u "$1" command; do
@@ -30,8 +30,8 @@ while IFS= read -r -d '' -u "$1" command; do
     printf '%s\0' $code >&"$2"
 done
 """
-"""Reads commands from one descriptor, says their exit codes on another; stdin, stdout and stderr are the terminal.
-Ctrl-C must not end it: when the leader of a session ends, the kernel discards output that was not read yet."""
+"""Reads commands from one descriptor, and writes their exit codes to another; stdin, stdout and stderr are the
+terminal. Ctrl-C must not end this shell, because the kernel discards unread output when a session's leader ends."""
 
 LEADER = r"""
 import os, signal, subprocess, sys
@@ -55,16 +55,17 @@ if code < 0:
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
-"""Leads the session of a program: closes one descriptor when that has ended, waits for the other's end, and ends in the
-same way. Meanwhile the program's output can be read: the kernel discards it when the leader of the session ends."""
+"""Leads the session of a program: closes one descriptor when the program has ended, waits for the end of the other, and
+then ends with the same exit code. Until then, the program's output can be read; the kernel discards it when the
+session's leader ends."""
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]")
 _SIZES = ("COLUMNS", "LINES", "NO_COLOR")
-"""What a person's environment says about another terminal."""
+"""Variables of the environment that describe another terminal."""
 
 
 class _Session:
-    """A session and its terminal; hung up at the end of its ``with`` block, or earlier by ``hang_up``."""
+    """A session and its terminal, which is closed at the end of the ``with`` block, or by ``hang_up``."""
 
     def __init__(
         self,
@@ -96,20 +97,20 @@ class _Session:
 
     @property
     def raw(self) -> str:
-        """All that was written so far, with control sequences."""
+        """All output so far, with control sequences."""
         return self._shown.decode(errors="replace")
 
     @property
     def text(self) -> str:
-        """Without control sequences; what is written over a line stands on a line of its own."""
+        """The output without control sequences. Text that overwrites a line is on a separate line."""
         return _CONTROL.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
 
     def press(self, keys: str) -> None:
-        """Type something; CTRL_C interrupts the program."""
+        """Type a text; CTRL_C interrupts the program."""
         os.write(self._master, keys.encode())
 
     def read_until(self, condition: str, after: int = 0, timeout_s: float = TIMEOUT_S) -> int:
-        """Read until ``text`` has it beyond position ``after``; returns the position behind it."""
+        """Read until ``text`` contains it after position ``after``; returns the position where it ends."""
         deadline_s = time.monotonic() + timeout_s
         while condition not in self.text[after:]:
             assert self._wait(deadline_s), f"no {condition!r} within {timeout_s} s after:\n{self.text[after:]}"
@@ -117,8 +118,7 @@ class _Session:
         return self.text.index(condition, after) + len(condition)
 
     def hang_up(self) -> int:
-        """Close the terminal: what still runs there gets SIGHUP, and SIGKILL if it does not end. Returns the exit
-        code."""
+        """Close the terminal: its processes get SIGHUP, and SIGKILL if they do not end. Returns the exit code."""
         if self._is_open:
             self._is_open = False
             self._selector.close()
@@ -130,11 +130,11 @@ class _Session:
             return self.process.wait()
 
     def _wait(self, deadline_s: float) -> list[int]:
-        """The descriptors that have something; none if that took too long."""
+        """The descriptors that can be read; none after the timeout."""
         return [key.fd for key, _ in self._selector.select(max(0, deadline_s - time.monotonic()))]
 
     def _read(self) -> bool:
-        """What is there; False when the program has ended."""
+        """Read the available output. Returns False when the program has ended."""
         try:
             data = os.read(self._master, CHUNK_BYTES)
         except OSError:  # the other end is closed
@@ -145,7 +145,7 @@ class _Session:
         return bool(data)
 
     def _read_to_the_mark(self, begin: int = 0) -> None:
-        """Read what a command that has ended wrote, from this position on."""
+        """Read the output of a command that has ended, from this position on."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while END not in self._shown[begin:]:
             assert self._master in self._wait(deadline_s), "a command ended, and the end of its output does not come"
@@ -172,7 +172,7 @@ class Terminal(_Session):
         os.close(end)
 
     def read_to_the_end(self, timeout_s: float = TIMEOUT_S) -> int:
-        """Until it ends; returns the exit code, negative if a signal ended it."""
+        """Read until the program ends. Returns the exit code, negative if a signal ended it."""
         deadline_s = time.monotonic() + timeout_s
         self._selector.register(self._ended, selectors.EVENT_READ)
         while self._ended not in (ready := self._wait(deadline_s)):
@@ -190,22 +190,22 @@ class Terminal(_Session):
 
 
 class Ran(NamedTuple):
-    """One command, as a person at the terminal saw it."""
+    """One command, as a user saw it on the terminal."""
 
     command: str
     exit_code: int | None
     """None if it did not end in time."""
     seconds: float
     silence_s: float
-    """The longest time without a character shown, from the start to the end of the command."""
+    """The longest time without a visible character, between the command's start and end."""
     shown: str
-    """What stood on the screen at last: without colours, and of a line that was written over the last text only."""
+    """The final content of the screen: without colours, and with only the last text of an overwritten line."""
     before_silence: str
     """The last line that was shown before the longest silence; empty if there was none."""
 
 
 class Shell(_Session):
-    """A bash whose variables and working directory last from command to command."""
+    """A bash that keeps variables and working directory between commands."""
 
     def __init__(self, cwd: Path, environ: Mapping[str, str]) -> None:
         commands, self._commands = os.pipe()
@@ -222,12 +222,12 @@ class Shell(_Session):
         return self._follow(command, timeout_s, None)
 
     def run_until(self, command: str, text: str, timeout_s: float = TIMEOUT_S) -> Ran:
-        """Run a command that goes on, until it has shown ``text``; its exit code is 0 then."""
+        """Run a command until it has shown ``text``; it continues, and the exit code is 0."""
         os.write(self._commands, command.encode() + b"\0")
         return self._follow(command, timeout_s, text)
 
     def interrupt(self, timeout_s: float = TIMEOUT_S) -> Ran:
-        """Type Ctrl-C and wait for the command that goes on to end."""
+        """Type Ctrl-C and wait until the running command ends."""
         self.press(CTRL_C)
         return self._follow("Ctrl-C", timeout_s, None)
 

@@ -1,4 +1,4 @@
-"""What the pages tell readers to install."""
+"""The packages that the pages tell readers to install."""
 
 from pathlib import Path
 
@@ -28,6 +28,6 @@ def test_a_clone_has_two_projects() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_brings_zookeeper_can_be_installed_from_a_clone(page: Path) -> None:
-    """The index has no kafka-zk-zookeeper, which the extra ``embedded`` asks for."""
+    """PyPI has no kafka-zk-zookeeper, which the extra ``embedded`` requires."""
     lines = [line for line in page.read_text().splitlines() if "pip install" in line and "embedded" in line]
     assert [line for line in lines if "docker/zookeeper-wheel" not in line] == []

@@ -1,4 +1,4 @@
-"""No two modules import each other, directly or around a circle, not even for the sake of a type: product and tests."""
+"""There are no import cycles in the product and the tests, not even for types."""
 
 from graphlib import CycleError, TopologicalSorter
 
@@ -7,21 +7,21 @@ import pytest
 from tests.import_graph import AT_THE_TOP, imports, modules_below
 
 STILL_THERE: dict[tuple[str, str], str] = {}
-"""Imports that close a circle, and why. One that is gone fails, so that its line goes too."""
+"""Imports that close a cycle -> the reason. An entry whose import is gone fails, so that it is removed."""
 
 Graph = dict[str, set[str]]
 
 
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    """Without packages: they import nothing, but for the public names that a type checker follows."""
+    """The graph without packages: they import nothing, except public names for type checkers."""
     paths = modules_below("docker", "examples", "kafka_zk", "tests", *AT_THE_TOP)
     modules = {name: path for name, path in paths.items() if path.name != "__init__.py"}
     return {name: modules.keys() & set(imports(path.read_text(), modules)) for name, path in modules.items()}
 
 
 def circle(graph: Graph) -> list[str]:
-    """The modules of one, the first repeated as the last; none when there is no circle."""
+    """The modules of a cycle, with the first repeated as the last; empty if there is no cycle."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -1,6 +1,6 @@
-"""Where unit tests lie: the tests of ``storage/log/log.py`` in ``tests/storage/log/test_log*.py``, and so on.
+"""The places of unit tests: the tests of ``storage/log/log.py`` are in ``tests/storage/log/test_log*.py``, and so on.
 
-A test of several modules has a name of its own, and lies in the folder of the smallest package that holds them.
+A test of several modules has another name, and is in the folder of the smallest package that contains them.
 """
 
 from pathlib import Path
@@ -14,10 +14,10 @@ SUITES = {"attack", "bench", "conformance", "containers", "corpus", "fuzz", "int
           "release", "scenarios", "sim", "soak", "wheels"}  # fmt: skip
 """Folders of tests across packages."""
 EXCEPTIONS: dict[str, str] = {}
-"""A test file that lies elsewhere, and why."""
+"""A test file in another place -> the reason."""
 
 VOCABULARY = ("kafka_zk.base", "kafka_zk.protocol", "kafka_zk.registry.client.errors", "kafka_zk.storage.files.errors")
-"""What any test imports without being about it."""
+"""Modules that any test may import without being a test of them."""
 
 
 def within(module: str, *packages: str) -> bool:
@@ -25,7 +25,7 @@ def within(module: str, *packages: str) -> bool:
 
 
 def misplaced(test: str, imported: set[str], modules: set[str]) -> str | None:
-    """What is wrong with the place of a module like ``tests.storage.log.test_log_files``; None when it is right."""
+    """Why a module like ``tests.storage.log.test_log_files`` is in the wrong place; None if the place is right."""
     folder, _, name = test.removeprefix("tests.").rpartition(".test_")
     package = f"kafka_zk.{folder}" if within(folder, *AT_THE_TOP) else folder
     if package not in modules:
@@ -39,7 +39,8 @@ def misplaced(test: str, imported: set[str], modules: set[str]) -> str | None:
 
 
 def misplaced_by_imports(folder: str, package: str, imported: set[str]) -> str | None:
-    """As above, of a test that is not named after a module; a helper of its folder, or above, may reach the package."""
+    """The same for a test that is not named after a module. A helper in its folder or above may import the package for
+    it."""
     subjects = {module for module in imported if within(module, "kafka_zk")
                 and (within(module, package) or not within(module, *VOCABULARY))}  # fmt: skip
     inside = {module for module in subjects if within(module, package)}
@@ -56,7 +57,7 @@ def misplaced_by_imports(folder: str, package: str, imported: set[str]) -> str |
 
 
 def unit_tests() -> list[Path]:
-    """All test files in folders that are no suites."""
+    """All test files in folders that are not suites."""
     paths = [path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")]
     return sorted(ROOT / "tests" / path for path in paths if len(path.parts) > 1 and path.parts[0] not in SUITES)
 

@@ -35,7 +35,7 @@ NAMES = {
     [
         ([], NAMES),
         (["--slice"], {"test_many[0]", "test_many[3]", "test_both[kafka-zk]"}),
-        (["--slice", "-k", "1 or 2 or 4"], {"test_many[1]"}),  # of those that are chosen
+        (["--slice", "-k", "1 or 2 or 4"], {"test_many[1]"}),  # of the selected tests
     ],
 )
 def test_a_slice_leaves_out_what_runs_weekly(chosen: list[str], left: set[str], tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_shell_that_ends_is_told(tmp_path: Path) -> None:
 
 
 def has_ended(pid: str) -> bool:
-    """Whether the process is gone, or waits for its parent to notice its end."""
+    """True if the process is gone, or is a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def test_output_is_read_after_its_program_has_ended(tmp_path: Path) -> None:
     with Terminal(["sh", "-c", f"echo $$ > {pid}; printf %08000d 7; exit 3"], os.environ) as terminal:
         wait_until(lambda: pid.exists() and has_ended(pid.read_text().strip() or "self"), 20, "the program has ended")
         assert terminal.read_to_the_end() == 3
-        assert terminal.text == f"{7:08000}"  # more than the kernel hands over without a reader
+        assert terminal.text == f"{7:08000}"  # more than the kernel buffers without a reader
 
 
 def test_a_program_that_a_signal_ends_has_a_negative_exit_code(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an attack may cost others: the bounds, and the sentences about those that did not hold."""
+"""What an attack may cost other clients: the bounds, and a sentence for each broken bound."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ MEMORY_MB = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """The longest wait of the honest client when nobody attacks."""
+    """The longest wait of the honest client without an attack."""
 
     longest_wait_ms: float
 
@@ -27,14 +27,14 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was seen during an attack.
+    """What was observed during an attack.
 
     Args:
-        longest_wait_ms, errors: of the honest client; None and nothing where it was not there.
+        longest_wait_ms, errors: of the honest client; None and empty if there was none.
         peak_mb: of the broker and its helpers.
-        waiting: peers ("host:port") that were neither answered nor refused.
-        refused: peers whose connection the broker closed while a request of theirs was not answered.
-        log: what the broker wrote meanwhile.
+        waiting: peers ("host:port") that got neither a response nor a refusal.
+        refused: peers whose connection the broker closed while they waited for a response.
+        log: the broker's log during the attack.
     """
 
     longest_wait_ms: float | None
@@ -46,7 +46,7 @@ class Outcome:
 
 
 def broken_bounds(quiet: Quiet, outcome: Outcome) -> list[str]:
-    """A sentence for each bound that did not hold."""
+    """A sentence for each broken bound."""
     broken = []
     wait_ms = outcome.longest_wait_ms
     if wait_ms is not None and wait_ms > quiet.bound_ms:

@@ -1,4 +1,4 @@
-"""One broker to attack, started as a user starts one, and what an honest client does with it."""
+"""The broker under attack, started as a user starts one, and the requests of an honest client."""
 
 import re
 import struct
@@ -27,11 +27,11 @@ _FETCHED_HEAD = 4 + 2 + 8 + 8 + 4  # partition, error, high watermark, last stab
 
 
 class Refused(Exception):
-    """An honest request was answered with an error, or the connection was closed."""
+    """An honest request got an error response, or its connection was closed."""
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
-    """Poll until ``condition()`` is true, and return it. An honest request that fails is only not there yet."""
+    """Poll until ``condition()`` is true, and return its value. If an honest request in it fails, polling continues."""
     deadline_s = time.monotonic() + timeout_s
     failure = ""
     while True:
@@ -48,10 +48,10 @@ class Victim:
     """A broker process with id 0 on ``zookeeper_connect``; ``start`` it first.
 
     Args:
-        descriptor_limit: what ``ulimit -n`` gives it; None leaves it alone.
-        arguments: more of ``kafka-zk broker``.
-        client_port: of a listener of its own for clients; brokers have the other one.
-        secured_ports: of more listeners, by their protocol; brokers have one of their own then.
+        descriptor_limit: the broker's ``ulimit -n``; None does not change it.
+        arguments: further arguments of ``kafka-zk broker``.
+        client_port: the port of a separate listener for clients; brokers use the other one.
+        secured_ports: the ports of further listeners, by protocol; brokers then have a listener of their own.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class Victim:
         return self.broker.log_dir
 
     def start(self) -> None:
-        """Start it and wait until it serves. Raises: ProcessFailed."""
+        """Start the broker and wait until it serves clients. Raises: ProcessFailed."""
         self.broker.start()
         wait_ready([self.broker])
 
     def restart(self, between: Callable[[], object] = lambda: None) -> None:
-        """Stop it cleanly and start it again; ``between`` runs while it is down."""
+        """Stop the broker cleanly and start it again; ``between`` runs while it is down."""
         assert self.broker.stop() == 0, self.broker.process.describe_end()
         between()
         self.start()
@@ -112,14 +112,14 @@ class Victim:
     # --- the log ------------------------------------------------------------------------------------------------------
 
     def log(self, position: int = 0) -> str:
-        """What it has logged in all its lives, from a byte on."""
+        """The log of all its processes, from a byte position on."""
         return b"".join(path.read_bytes() for path in self._log_files())[position:].decode(errors="replace")
 
     def log_size(self) -> int:
         return sum(path.stat().st_size for path in self._log_files())
 
     def _log_files(self) -> list[Path]:
-        """The oldest first; a broker that rotates its log numbers the older ones."""
+        """The log files, the oldest first; a broker that rotates its log numbers the older ones."""
         newest = self.broker.process.log_file
         return [*sorted(newest.parent.glob(f"{newest.name}.*"), reverse=True), newest]
 
@@ -127,16 +127,16 @@ class Victim:
         """The warnings and errors that match."""
         return [line for line in complaints(self.log(position)) if re.search(pattern, line, re.IGNORECASE)]
 
-    # --- what clients do ----------------------------------------------------------------------------------------------
+    # --- requests of clients ------------------------------------------------------------------------------------------
 
     def connect(self) -> Connection:
-        """A connection that counts: it must be answered, or closed with a line in the log."""
+        """A connection that counts: it must get a response, or be closed with a line in the log."""
         connection = Connection(self.port)
         self.connections.append(connection)
         return connection
 
     def ask(self, frame: bytes, connection: Connection | None = None) -> bytes:
-        """An honest request on ``connection`` or one of its own. Raises: Refused, OSError."""
+        """Send an honest request on ``connection`` or on a new one. Raises: Refused, OSError."""
         used = connection or Connection(self.port)
         try:
             answer = used.ask(frame)
@@ -154,7 +154,7 @@ class Victim:
         connection: Connection | None = None,
         timeout_s: float = PATIENCE_S,
     ) -> str:
-        """Create a topic of one partition and wait until it has a leader; its name."""
+        """Create a topic of one partition and wait until it has a leader; returns its name."""
         request = codec.request(ApiKey.CREATE_TOPICS)
         topic = request.CreatableTopic
         configs = [topic.CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()]
@@ -169,14 +169,14 @@ class Victim:
         return name
 
     def is_led(self, topic: str, connection: Connection | None = None) -> bool:
-        """Whether the broker says that the topic's only partition has a leader."""
+        """Whether the broker's metadata give the topic's only partition a leader."""
         frame = payloads.frame(ApiKey.METADATA, _METADATA_VERSION, struct.pack(">i", 1) + payloads.text(topic))
         answer = codec.decode_response(ApiKey.METADATA, _METADATA_VERSION, self.ask(frame, connection)[4:])
         partitions = answer.topics[0].partitions
         return bool(partitions) and partitions[0].error_code == 0 and partitions[0].leader_id >= 0
 
     def produce(self, topic: str, records: bytes, connection: Connection | None = None) -> int:
-        """Write a batch; its base offset. Raises: Refused, OSError."""
+        """Write a batch; returns its base offset. Raises: Refused, OSError."""
         answer = self.ask(payloads.produce(topic, records), connection)
         error, offset = payloads.produce_result(topic, answer)
         if error:
@@ -184,7 +184,7 @@ class Victim:
         return offset
 
     def offset(self, topic: str, timestamp: int) -> int:
-        """What ListOffsets says. Raises: Refused, OSError."""
+        """The offset in the ListOffsets response. Raises: Refused, OSError."""
         error, offset = payloads.listed_offset(topic, self.ask(payloads.list_offsets(topic, timestamp)))
         if error:
             raise Refused(f"ListOffsets of {topic}: error {error}")

@@ -1,6 +1,6 @@
-"""The victims of the attacks, and the table at the end.
+"""The victims of the attacks, and the final table.
 
-Each attack has a fresh broker, so that its memory and its log are its own; they share one ZooKeeper by chroots.
+Each attack has a fresh broker with its own memory and log; all brokers share one ZooKeeper by chroots.
 """
 
 import itertools
@@ -48,7 +48,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def quiet(zookeeper_server, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Quiet:  # type: ignore[no-untyped-def]
-    """Measured once for all attacks of the run."""
+    """The wait without an attack, measured once for the whole run."""
     victim = Victim(tmp_path_factory.mktemp("quiet"), Chroot(zookeeper_server, "/quiet").connect_string)
     try:
         victim.start()
@@ -64,7 +64,7 @@ def quiet(zookeeper_server, tmp_path_factory: pytest.TempPathFactory, request: p
 def make_siege(  # type: ignore[no-untyped-def]
     zookeeper_server, quiet: Quiet, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[MakeSiege]:
-    """``make_siege(zookeeper_connect=None, **arguments of Victim)``: a siege of a broker that serves."""
+    """``make_siege(zookeeper_connect=None, **arguments of Victim)``: a siege of a started broker."""
     rows = request.config.stash.setdefault(_rows, [])
     with ExitStack() as victims:
 
@@ -87,7 +87,7 @@ def siege(make_siege: MakeSiege) -> Siege:
 
 @pytest.fixture
 def znodes(siege: Siege) -> Iterator[KazooClient]:
-    """What somebody's tool writes to the broker's ZooKeeper with."""
+    """A client that writes to the broker's ZooKeeper like another tool."""
     client = KazooClient(siege.victim.zookeeper_connect)
     client.start()
     yield client

@@ -1,15 +1,16 @@
-"""A connection that attacks: raw frames out, answers in. It remembers whether it was answered."""
+"""A connection that attacks: it sends raw frames, and records whether it got responses."""
 
 import socket
 import struct
 
 PATIENCE_S = 120.0
-"""Longer than any attack may last: it is the attack's deadline that ends a wait."""
+"""Longer than any attack may last, so that the attack's deadline ends a wait."""
 
 
 class Connection:
-    """One TCP connection to the broker. ``waiting``: a frame was sent and neither answered nor refused.
-    ``refused``: the broker closed it while a frame of ours was not answered."""
+    """One TCP connection to the broker. ``waiting``: a frame was sent and got neither a response nor a refusal.
+    ``refused``: the broker closed the connection while a frame waited for its response.
+    """
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
@@ -20,7 +21,7 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """As the broker's log names the peer."""
+        """The peer's name in the broker's log."""
         return f"127.0.0.1:{self.local_port}"
 
     def send(self, data: bytes | memoryview) -> bool:
@@ -34,7 +35,7 @@ class Connection:
         return True
 
     def answer(self) -> bytes | None:
-        """The next answer without its size; None when the broker has closed the connection."""
+        """The next response without its size; None when the broker has closed the connection."""
         size = self._receive(4)
         frame = None if size is None else self._receive(struct.unpack(">i", size)[0])
         if frame is None:
@@ -43,11 +44,11 @@ class Connection:
         return frame
 
     def ask(self, frame: bytes) -> bytes | None:
-        """Send a whole frame; its answer, or None when the broker closes the connection."""
+        """Send a whole frame; returns its response, or None when the broker closes the connection."""
         return self.answer() if self.send(frame) else None
 
     def cut(self) -> None:
-        """Close it with a reset, whatever is under way."""
+        """Close the connection with a reset, whatever is in progress."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
@@ -56,7 +57,7 @@ class Connection:
         self._socket.close()
 
     def shut_down(self) -> None:
-        """Wake a thread that waits on it; it counts as waiting."""
+        """Wake a thread that waits on the connection, which then counts as waiting."""
         waiting = self.waiting
         try:
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""A server that takes part as a broker does and announces responses of 2 GB, which it also sends."""
+"""A server that registers like a broker and announces responses of 2 GB, which it also sends."""
 
 import socket
 import struct
@@ -17,8 +17,8 @@ _HEADER = struct.Struct(">hhi")  # API key, version, correlation id
 class HostilePeer:
     """Listens on ``port`` until it is closed.
 
-    It passes ApiVersions on to an honest broker, so that others get as far as asking it for more. ``announced`` counts
-    the responses of 2 GB by the API key of their requests.
+    It forwards ApiVersions to an honest broker, so that others send it further requests. ``announced``: the number of
+    responses of 2 GB, by the API key of their requests.
 
     Args:
         honest_port: of the honest broker.

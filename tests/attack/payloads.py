@@ -1,4 +1,4 @@
-"""Frames for attacks, size prefix included, written by hand where no client would write them."""
+"""Frames for attacks, size prefix included, written by hand where no client would send them."""
 
 import struct
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from kafka_zk.storage.records.record_batch import RecordBatchBuilder, encode_rec
 
 TIMESTAMP_MS = 1_700_000_000_000
 LATE_MS = TIMESTAMP_MS + 1000
-"""What the header of a ``batch_of_many`` calls its largest timestamp; none of its records is that late."""
+"""The largest timestamp in the header of a ``batch_of_many``; none of its records is that late."""
 
 _BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC_POSITION, _CRC_START = 17, 21
@@ -58,12 +58,14 @@ def batch(*values: bytes, producer: tuple[int, int, int] = _NO_PRODUCER) -> byte
 
 
 def batch_of_many(count: int, announced: int | None = None) -> bytes:
-    """``count`` tiny records under zstd: a few KB for millions. ``announced``: what the header says instead."""
+    """A batch of ``count`` tiny records, whose zstd form takes a few KB for millions. ``announced``: the count in the
+    header.
+    """
     return _batch(compress(Compression.zstd, _TINY_RECORD * count), announced or count)
 
 
 def batch_with_offsets(count: int) -> bytes:
-    """The same with an offset of its own for each record, as a real producer writes them: most of a byte each."""
+    """The same batch with a distinct offset for each record, as a real producer writes them: almost a byte each."""
     records = b"".join(encode_record(0, delta, None, None) for delta in range(count))
     return _batch(compress(Compression.zstd, records), count)
 
@@ -80,31 +82,31 @@ def _batch(blob: bytes, count: int) -> bytes:
 
 
 def produce(topic: str, records: bytes, version: int = 7) -> bytes:
-    """One partition, acks=1."""
+    """A request for one partition with acks=1."""
     body = struct.pack(">hhii", -1, 1, 10_000, 1) + text(topic) + struct.pack(">iii", 1, 0, len(records)) + records
     return frame(ApiKey.PRODUCE, version, body)
 
 
 def produce_result(topic: str, answer: bytes) -> tuple[int, int]:
-    """Error code and base offset of an answer to ``produce``."""
+    """The error code and base offset in a response to ``produce``."""
     error, offset = struct.unpack_from(">hq", answer, 4 + 4 + len(text(topic)) + 8)
     return error, offset
 
 
 def list_offsets(topic: str, timestamp: int) -> bytes:
-    """ListOffsets v1: the first record at or after a time; -2 and -1 are the log's start and end."""
+    """ListOffsets v1: the first record at or after a timestamp; -2 and -1 are the log's start and end."""
     body = struct.pack(">ii", -1, 1) + text(topic) + struct.pack(">iiq", 1, 0, timestamp)
     return frame(ApiKey.LIST_OFFSETS, 1, body)
 
 
 def listed_offset(topic: str, answer: bytes) -> tuple[int, int]:
-    """Error code and offset of an answer to ``list_offsets``."""
+    """The error code and offset in a response to ``list_offsets``."""
     error, _, offset = struct.unpack_from(">hqq", answer, 4 + 4 + len(text(topic)) + 8)
     return error, offset
 
 
 def old_fetch(topic: str) -> bytes:
-    """Fetch v2, which must be answered with the old message format."""
+    """Fetch v2, whose response must have the old message format."""
     body = struct.pack(">iii", -1, 0, 0) + struct.pack(">i", 1) + text(topic) + struct.pack(">iiqi", 1, 0, 0, 1 << 20)
     return frame(ApiKey.FETCH, 2, body)
 
@@ -128,7 +130,7 @@ def repeated_header_tags(size_bytes: int) -> bytes:
 
 
 def ascending_header_tags() -> bytes:
-    """The same with two million different tags, in order: 8 MB."""
+    """The same request with two million different tags, in order: 8 MB."""
     starts = [bytes((low | 0x80, middle | 0x80)) for middle in range(0x80) for low in range(0x80)]
     fields = b"".join(end.join(starts) + end for end in (bytes((high, 0)) for high in range(1, 0x80)))
     return frame(ApiKey.API_VERSIONS, 3, b"\x02a\x02a\0", unsigned_varint(len(starts) * 0x7F) + fields)

@@ -1,11 +1,11 @@
-"""The other client: writes and reads one small record every 10 ms and remembers how long it had to wait.
+"""The honest client: it writes and reads one small record every 10 ms and records its longest wait.
 
-Run as a process of its own, so that nothing the attacking process does delays it: ``python -m tests.attack.prober PORT
-TOPIC``. It prints ``ready`` after its first round trip, goes on until a line arrives on stdin, and then prints one JSON
-object: ``longest_wait_ms``, ``turns`` and ``errors`` (what went wrong, and how often).
+It runs as its own process, so that the attacking process cannot delay it: ``python -m tests.attack.prober PORT TOPIC``.
+It prints ``ready`` after its first round trip, continues until a line arrives on stdin, and then prints one JSON
+object: ``longest_wait_ms``, ``turns`` and ``errors`` (each error with its count).
 
-A wait lasts from a request to its good answer. A broken connection or an error code does not end it: the request is
-sent again, as a real client does. A wait that is not over when the prober is stopped counts with its length so far.
+A wait lasts from a request to its good response. A broken connection or an error code does not end it: the request is
+sent again, as a real client does. If the prober is stopped during a wait, its length up to then counts.
 
 Its frames are written by hand; only the batch comes from ``storage``.
 """
@@ -30,16 +30,16 @@ POLL_S = 0.05
 PRODUCE, FETCH = 0, 1
 _PRODUCE_VERSION, _FETCH_VERSION = 3, 4
 _FETCH_HEAD = struct.Struct(">iiiib")  # replica, max wait, min bytes, max bytes, isolation level
-_CRC = 17  # where a batch begins to be the client's: offset and leader epoch are the broker's
+_CRC = 17  # the client's part of a batch begins here; the broker sets offset and leader epoch
 _FETCHED = struct.Struct(">ihqqii")  # partition, error, high watermark, last stable offset, aborted, records' size
 
 
 class _Stopped(Exception):
-    """The prober was told to end while it waited."""
+    """The prober was stopped during a wait."""
 
 
 class _BadAnswer(Exception):
-    """An error code, or not the record that was written."""
+    """The response has an error code, or a record other than the one that was written."""
 
 
 class Prober:
@@ -91,7 +91,7 @@ class Prober:
             self._longest_s = max(self._longest_s, time.monotonic() - started_s)
 
     def _produce(self) -> int:
-        """Write the record; its offset."""
+        """Write the record; returns its offset."""
         body = struct.pack(">hhii", -1, 1, 5000, 1) + self._topic
         body += struct.pack(">iii", 1, 0, len(self._batch)) + self._batch
         answer = self._ask(PRODUCE, _PRODUCE_VERSION, body)
@@ -109,13 +109,13 @@ class Prober:
         error = _FETCHED.unpack_from(answer, position)[1]
         if error:
             raise _BadAnswer(f"Fetch: error {error}")
-        records = answer[position + _FETCHED.size :][: len(self._batch)]  # an attack may have written behind them
+        records = answer[position + _FETCHED.size :][: len(self._batch)]  # an attack may have written after our record
         if int.from_bytes(records[:8], "big") != offset or records[_CRC:] != self._batch[_CRC:]:
             raise _BadAnswer("Fetch: not the record that was written")
         return offset
 
     def _ask(self, api_key: int, version: int, body: bytes) -> bytes:
-        """The answer's body. Raises: OSError."""
+        """Returns the body of the response. Raises: OSError."""
         if self._socket is None:
             self._socket = socket.create_connection(self._address, 1)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -146,7 +146,7 @@ class Prober:
 
 
 def main() -> None:
-    gc.disable()  # a pause of our own is not the broker's
+    gc.disable()  # the prober's own pause must not count against the broker
     stop = threading.Event()
 
     def wait_for_the_end() -> None:

@@ -1,4 +1,4 @@
-"""What the attacks showed: one row each, as a table for people and as JSON."""
+"""The results of the attacks: one row each, as a table for people and as JSON."""
 
 import json
 import re
@@ -15,8 +15,9 @@ _LINE_HEAD = re.compile(r"^\S+ (WARNING|ERROR|CRITICAL) (\S+): ")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``longest_wait_ms`` is None where it was not measured; ``log`` holds each kind of warning or error
-    once, with its count; ``broken`` says in a sentence each which bounds did not hold."""
+    """The result of one attack. ``longest_wait_ms``: None if it was not measured. ``log``: each kind of warning or
+    error once, with its count. ``broken``: a sentence for each broken bound.
+    """
 
     attack: str
     longest_wait_ms: float | None
@@ -27,7 +28,9 @@ class Row:
 
 
 def summarize(lines: Sequence[str]) -> list[str]:
-    """Each kind of line once, with its count, the most frequent first; numbers and connections do not make a kind."""
+    """Each kind of line once, with its count, the most frequent first; lines that differ only in numbers are of one
+    kind.
+    """
     kinds: Counter[str] = Counter()
     examples: dict[str, str] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""A secured broker to attack, and clients of OpenSSL that misbehave."""
+"""A secured broker under attack, and hostile OpenSSL clients."""
 
 import contextlib
 import datetime
@@ -49,17 +49,17 @@ class Secured:
             yield made
 
     def context(self, certificate: Path | None = None) -> ssl.SSLContext:
-        """Of a client that trusts the broker."""
+        """The TLS context of a client that trusts the broker."""
         context = ssl.create_default_context(cafile=str(self.files.authority))
         if certificate is not None:
             context.load_cert_chain(certificate)
         return context
 
     def is_let_in(self, protocol: str, context: ssl.SSLContext) -> bool:
-        """Whether the broker still keeps the connection when its answer to the handshake is known."""
+        """Whether the broker keeps the connection after the handshake."""
         try:
             with self.socket(protocol) as plain, context.wrap_socket(plain, server_hostname="127.0.0.1") as made:
-                made.settimeout(0.3)  # a refusal of a certificate comes after the client's handshake (TLS 1.3)
+                made.settimeout(0.3)  # with TLS 1.3, a certificate is refused after the client's handshake
                 return made.recv(1) != b""
         except TimeoutError:
             return True
@@ -67,7 +67,7 @@ class Secured:
             return False
 
     def lines(self, position: int, word: str) -> list[str]:
-        """What the broker has logged since then, if it has this word."""
+        """The lines of the broker's log since ``position`` that contain this word."""
         return [line for line in self.siege.victim.log(position).splitlines() if word in line]
 
 
@@ -93,7 +93,7 @@ def secured(make_siege: Callable[..., Siege], folder: Path, more: Mapping[str, s
 
 
 def client_hello() -> bytes:
-    """The first bytes that a client of TLS sends."""
+    """The first bytes that a TLS client sends."""
     context = ssl.create_default_context()
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):

@@ -1,7 +1,7 @@
-"""Run one attack on a broker beside an honest client, and hold what happened against the bounds.
+"""Run one attack on a broker beside an honest client, and compare the results with the bounds.
 
-The attack runs in a thread with lower priority; the honest client (``prober``) is a process of its own. Payloads are
-built before: on two cores the attacker must not be what makes others wait.
+The attack runs in a thread with lower priority; the honest client (``prober``) is its own process. Payloads are built
+in advance, because on two cores the attacker itself could cause the waits.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.attack.report import Row, summarize
 from tests.attack.watch import MemoryWatch
 
 SURVIVAL_MB = 2_500.0
-"""A broker that takes more is killed: the machine has other things to do."""
+"""A broker that uses more memory is killed, because the machine has other work."""
 DEADLINE_S = 30.0
 SETTLE_S = 0.5
 ATTACKER_NICENESS = 10
@@ -38,7 +38,7 @@ class Probe:
         assert self._process.stdout.readline() == "ready\n", "the prober did not start"
 
     def stop(self) -> Mapping[str, Any]:
-        """Its result."""
+        """Stop the client; returns its result."""
         output, _ = self._process.communicate("stop\n", timeout=10)
         result: Mapping[str, Any] = json.loads(output)
         return result
@@ -49,7 +49,7 @@ class Probe:
 
 
 def quiet_window(victim: Victim, window_s: float) -> Quiet:
-    """How long the honest client waits when it is alone."""
+    """The wait of the honest client without an attack."""
     probe = Probe(victim.port)
     time.sleep(window_s)
     result = probe.stop()
@@ -58,13 +58,14 @@ def quiet_window(victim: Victim, window_s: float) -> Quiet:
 
 
 def side_by_side(actions: list[Callable[[], Any]]) -> list[Any]:
-    """Run them in a thread each; their results, in order."""
+    """Run the functions in a thread each; returns their results, in order."""
     with ThreadPoolExecutor(len(actions)) as pool:
         return [future.result() for future in [pool.submit(action) for action in actions]]
 
 
 class Siege:
-    """Attacks on one victim. Each becomes a row; one that breaks a bound fails the test after its row is written."""
+    """Attacks on one victim. Each becomes a row; an attack that breaks a bound fails the test after its row is written.
+    """
 
     def __init__(self, victim: Victim, quiet: Quiet, rows: list[Row]) -> None:
         self.victim = victim
@@ -74,11 +75,12 @@ class Siege:
     def __call__(
         self, name: str, attack: Callable[[], object], *, deadline_s: float = DEADLINE_S, waits: bool = True
     ) -> None:
-        """Run ``attack``. What it asserts counts as a bound of its own.
+        """Run ``attack``. Its assertions count as bounds of its own.
 
         Args:
-            deadline_s: after that the broker is killed and the attack has failed.
-            waits: whether others' waits are measured; not where the broker is stopped, or another process is attacked.
+            deadline_s: after this time the broker is killed and the attack has failed.
+            waits: whether the honest client's waits are measured; not if the attack stops the broker, or has another
+                target.
         """
         victim = self.victim
         position = victim.log_size()
@@ -119,7 +121,7 @@ class Siege:
 
     def _outcome(self, honest: Mapping[str, Any] | None, peak_mb: float, position: int) -> Outcome:
         victim = self.victim
-        alive = victim.broker.alive  # the end of a broker closes all connections: that is told by itself
+        alive = victim.broker.alive  # the broker's end closes all connections, and is reported by itself
         return Outcome(
             longest_wait_ms=honest["longest_wait_ms"] if honest else None,
             errors=honest["errors"] if honest else {},
@@ -137,7 +139,7 @@ class Siege:
 
 
 class _Runner(threading.Thread):
-    """Runs the attack with less priority than the broker and the honest client."""
+    """Runs the attack with lower priority than the broker and the honest client."""
 
     def __init__(self, attack: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -145,7 +147,7 @@ class _Runner(threading.Thread):
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        if sys.platform == "linux":  # where a thread has a priority of its own, which its threads inherit
+        if sys.platform == "linux":  # if threads have their own priority, which its threads inherit
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), ATTACKER_NICENESS)
         try:
             self._attack()
@@ -154,5 +156,5 @@ class _Runner(threading.Thread):
 
 
 def _sentence(error: BaseException) -> str:
-    """The first line is what was asserted; pytest's explanation follows it."""
+    """The error's first line is the assertion's message; pytest's explanation follows it."""
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -1,4 +1,4 @@
-"""C: a client that sends what only brokers send."""
+"""C: a client that sends requests that only brokers may send."""
 
 import struct
 import uuid
@@ -53,13 +53,13 @@ def forged(epoch: int) -> list[bytes]:
 
 
 def follower_fetch() -> bytes:
-    """It would say that broker 7 has all records, so that they count as replicated."""
+    """A fetch that would make all records of broker 7 count as replicated."""
     head = struct.pack(">iiiib", 7, 0, 0, 1 << 20, 0) + struct.pack(">i", 1) + payloads.text(PROBED_TOPIC)
     return payloads.frame(ApiKey.FETCH, 4, head + struct.pack(">iiqi", 1, 0, 1, 1 << 20))
 
 
 def error_of(answer: bytes | None) -> int:
-    """Of a flexible answer that begins with its error."""
+    """The error code of a flexible response that begins with it."""
     assert answer is not None, "the connection was closed"
     return int(struct.unpack_from(">h", answer, 5)[0])
 

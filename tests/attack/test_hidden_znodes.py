@@ -1,4 +1,4 @@
-"""C: a znode that another tool's ACL hides from the brokers costs its own topic, group or broker, and none else."""
+"""C: a znode hidden by another tool's ACL affects only its own topic, group or broker."""
 
 import pytest
 from kazoo.client import KazooClient
@@ -20,7 +20,7 @@ def anyone() -> list[ACL]:
 
 
 def hide(znodes: KazooClient, path: str) -> None:
-    znodes.add_auth("digest", "other:secret")  # to give it back later
+    znodes.add_auth("digest", "other:secret")  # to restore it later
     znodes.set_acls(path, OTHERS_ONLY)
 
 
@@ -41,7 +41,7 @@ def test_the_config_of_one_topic(siege: Siege, znodes: KazooClient) -> None:
         victim.create_topic("beside-it")
         victim.produce("beside-it", payloads.batch(b"record"))
         victim.produce(PROBED_TOPIC, payloads.batch(b"record"))
-        victim.produce(locked, payloads.batch(b"record"))  # by the configuration that was known before
+        victim.produce(locked, payloads.batch(b"record"))  # with the configuration that was known before
         told = victim.logged(path)
         assert len(told) == 1, f"the log has {len(told)} lines: {told}"
 
@@ -66,7 +66,7 @@ def test_the_config_of_one_topic_at_a_restart(siege: Siege, znodes: KazooClient)
 
 
 def test_every_other_znode_that_is_read_with_many(siege: Siege, znodes: KazooClient) -> None:
-    """The znode of a topic, the state of a partition, another broker, a change notification, a group."""
+    """The znode belongs to a topic, a partition's state, another broker, a change notification or a group."""
     victim = siege.victim
     for topic in ("no-znode", "no-state"):
         victim.create_topic(topic)

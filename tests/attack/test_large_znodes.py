@@ -71,13 +71,13 @@ def test_a_topic_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
         wait_for(lambda: znodes.exists("/controller"), "there is a controller again", 20.0)
         victim.create_topic("after-the-election", timeout_s=30.0)
         complaints = victim.logged("hostile", position)
-        assert 1 <= len(complaints) <= 2, "\n".join(complaints[:5])  # at most one by each controller
+        assert 1 <= len(complaints) <= 2, "\n".join(complaints[:5])  # each controller logs one at most
 
     siege("C a topic znode of 900 KB", attack, deadline_s=60)
 
 
 def test_the_configuration_of_a_broker_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
-    """Keys that Kafka does not have, which it keeps for plugins, and keys that no broker may have there."""
+    """It has keys that Kafka does not define, which are kept for plugins, and keys that are not allowed there."""
     victim = siege.victim
     configs = [{f"{prefix}.{number}": "x" for number in range(25_000)} for prefix in ("key.of.a.plugin", "ssl.x")]
 
@@ -133,7 +133,7 @@ def test_10000_topics_of_garbage(siege: Siege, znodes: KazooClient) -> None:
 
 
 def test_3000_brokers(siege: Siege, znodes: KazooClient) -> None:
-    """They are registered where nothing listens, all at once."""
+    """3,000 brokers are registered together on a port without a server."""
     victim = siege.victim
     registration = json.loads(znodes.get("/brokers/ids/0")[0])
     port = free_port()

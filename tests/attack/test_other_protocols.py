@@ -1,4 +1,4 @@
-"""C: TLS and HTTP where the listener speaks Kafka's protocol in plain text."""
+"""C: TLS and HTTP on a listener for plain-text Kafka."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""C: the page beside a cluster: large forms, other users of the machine, and secrets in ZooKeeper."""
+"""C: the web page of a cluster: large forms, other users of the machine, and secrets in ZooKeeper."""
 
 import contextlib
 import http.client
@@ -59,7 +59,7 @@ class Page:
         with socket.create_connection((LOCALHOST, self.port), PATIENCE_S) as form:
             form.sendall(head.encode() + b"Content-Type: application/x-www-form-urlencoded\r\n\r\n")
             response = form.recv(12)
-            with contextlib.suppress(ConnectionError):  # it may be closed already
+            with contextlib.suppress(ConnectionError):  # the page may have closed the connection already
                 form.sendall(bytes(1_000_000))
         return response
 
@@ -77,7 +77,7 @@ def page(siege: Siege, tmp_path: Path) -> Iterator[Page]:
 
 
 def test_large_forms_and_other_users(siege: Siege, page: Page) -> None:
-    """Forms are rejected before they are sent, and no request is answered without the token."""
+    """Forms are rejected before they are received, and requests without the token are refused."""
     memory = MemoryWatch(lambda: page.pid, MEMORY_MB, lambda: None)
 
     def attack() -> None:

@@ -22,7 +22,7 @@ LISTEN = "0A"
 
 @pytest.fixture
 def run() -> Iterator[Callable[..., "Popen[str]"]]:
-    """``run(*arguments)``: start ``kafka-zk``; what still runs at the end is killed."""
+    """``run(*arguments)``: start ``kafka-zk``; processes that still run at the end are killed."""
     started: list[Popen[str]] = []
 
     def run(*arguments: str | Path) -> "Popen[str]":
@@ -79,7 +79,7 @@ def test_metrics_are_served_where_the_broker_listens(make_siege: Callable[..., S
 
 
 def _listening(port: int) -> set[str]:
-    """The addresses of this machine on which a port is listened on."""
+    """The local addresses on which a server listens at a port."""
     found = set()
     for family, table in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
@@ -92,7 +92,7 @@ def _listening(port: int) -> set[str]:
 
 
 def test_zookeeper_starts_without_a_stack_trace(siege: Siege, run: Callable[..., "Popen[str]"], tmp_path: Path) -> None:
-    """On the shortest zoo.cfg that ZooKeeper takes."""
+    """The zoo.cfg is the shortest that ZooKeeper accepts."""
     port = free_port()
     (tmp_path / "data").mkdir()
     (tmp_path / "zoo.cfg").write_text(f"dataDir={tmp_path / 'data'}\nclientPort={port}\n")

@@ -1,6 +1,6 @@
-"""I: what a broker remembers of its clients and of what they ask for has a ceiling, whatever names they use.
+"""I: a broker's memory of its clients and of the names they use has a ceiling, whatever the names.
 
-The broker has ACLs and quotas, so that each name is decided upon, and each client id counted.
+The broker has ACLs and quotas, so that each name needs a decision, and each client id is counted.
 """
 
 import struct
@@ -20,7 +20,7 @@ from tests.attack.siege import Siege
 pytestmark = [pytest.mark.attack, pytest.mark.embedded]
 
 COUNTS = [100_000, pytest.param(1_000_000, marks=pytest.mark.soak)]
-"""A broker remembers fewer names than either."""
+"""A broker remembers fewer names than either number."""
 DEADLINE_S = 600.0
 
 _GENEROUS = {"producer_byte_rate": 1e15, "request_percentage": 1e9}
@@ -61,7 +61,7 @@ def _heartbeat(client_id: bytes) -> bytes:
 
 
 def _metadata(kinds: tuple[bytes, ...], first: int) -> bytes:
-    """Asks for _AT_ONCE topics, which are not to be created."""
+    """A Metadata request for _AT_ONCE topics, which must not be created."""
     names = [kinds[number % len(kinds)] + _NUMBER % number for number in range(first, first + _AT_ONCE)]
     topics = b"".join(struct.pack(">h", len(name)) + name for name in names)
     return payloads.frame(ApiKey.METADATA, _METADATA_VERSION, struct.pack(">i", _AT_ONCE) + topics + b"\0")
@@ -69,7 +69,7 @@ def _metadata(kinds: tuple[bytes, ...], first: int) -> bytes:
 
 @pytest.fixture
 def siege(make_siege: Callable[..., Siege]) -> Siege:
-    """Of a broker with an ACL, and a quota for each client id."""
+    """The siege of a broker with an ACL, and a quota for each client id."""
     made = make_siege(
         properties={"authorizer.class.name": ACL_AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
     )
@@ -80,7 +80,7 @@ def siege(make_siege: Callable[..., Siege]) -> Siege:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_client_ids_without_end(siege: Siege, count: int) -> None:
-    """Short ones, and 2,000 of 20 KB."""
+    """The ids are short, except 2,000 of 20 KB."""
     before, _, after = _heartbeat(b"client 0000000").partition(b"0000000")
 
     def attack() -> None:
@@ -99,7 +99,7 @@ def test_client_ids_without_end(siege: Siege, count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_topic_names_without_end(siege: Siege, count: int) -> None:
-    """Names that do not exist, every other one denied: neither the log nor the memory grows with them."""
+    """The topics do not exist, and every other name is denied: neither the log nor the memory grows with them."""
     kinds = (_SECRET.encode(), b"absent-")
     position = siege.victim.log_size()
 

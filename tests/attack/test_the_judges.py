@@ -1,4 +1,4 @@
-"""What judges the attacks: bounds, table and honest client."""
+"""The judges of the attacks: bounds, table and honest client."""
 
 import time
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_what_holds_is_not_told() -> None:
             "2 connections neither answered nor closed, such as 127.0.0.1:1",
         ),
         (
-            Outcome(20.0, 50.0, REFUSAL, refused=["127.0.0.1:4539"]),  # its number is the beginning of another's
+            Outcome(20.0, 50.0, REFUSAL, refused=["127.0.0.1:4539"]),  # its number is a prefix of another one's
             "1 connections closed without a line in the log, such as 127.0.0.1:4539",
         ),
         (Outcome(20.0, 50.0, "Traceback (most recent call last):\n"), "1 tracebacks in the log"),

@@ -1,4 +1,4 @@
-"""C: what ZooKeeper holds is hostile, and what was mended heals without hands."""
+"""C: hostile contents of ZooKeeper, and repaired znodes that recover without intervention."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ TOLD_AGAIN_WITHIN_S = 40.0
 
 
 def test_a_partition_id_that_no_request_can_hold(siege: Siege, znodes: KazooClient) -> None:
-    """Neither while it is there nor when it is gone may it keep another topic from its leader."""
+    """Neither the id nor its removal may keep another topic from getting a leader."""
 
     def attack() -> None:
         znodes.create(BIG, TOO_BIG)
@@ -94,7 +94,7 @@ def test_garbage_in_the_config_of_a_topic_that_is_written_to(siege: Siege, znode
 
 
 def test_a_zookeeper_that_lost_its_data(make_siege: Callable[..., Siege], make_zookeeper: MakeZooKeeper) -> None:
-    """Another cluster's ZooKeeper, as far as a broker can tell: it must say so, again and again."""
+    """To a broker this is another cluster's ZooKeeper: it must report that repeatedly."""
     zookeeper = make_zookeeper()
     siege = make_siege(zookeeper.connect_string)
 
@@ -109,7 +109,7 @@ def test_a_zookeeper_that_lost_its_data(make_siege: Callable[..., Siege], make_z
 
 
 def test_parents_hold_null_as_kafkas_do(siege: Siege, znodes: KazooClient) -> None:
-    """Kafka's controller parses what is not null."""
+    """Kafka's controller parses data that are not null."""
     siege.victim.create_topic("has-partitions")
 
     def empty(path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How much memory a broker takes, its helper processes included."""
+"""The memory of a broker, including its helper processes."""
 
 import threading
 import time
@@ -11,14 +11,14 @@ _MB = 1 << 20
 
 
 class MemoryWatch:
-    """Samples a broker's memory in a thread until it is stopped. ``peak_mb``: the largest so far.
+    """Samples a broker's memory in a thread until it is stopped. ``peak_mb``: the largest value so far.
 
-    Counted are the broker's resident memory (and the peak of it that the kernel keeps) and the proportional share of
-    every process in its session: a broker leads its session, so its helpers are found by it.
+    It counts the broker's resident memory (and the peak that the kernel keeps) and the proportional share of every
+    process in its session: a broker leads its session, so its helpers are found by it.
 
     Args:
         pid: of the broker, read again for each sample.
-        limit_mb, on_limit: the machine must survive: called once when the broker takes more.
+        limit_mb, on_limit: to protect the machine, ``on_limit`` is called once when the broker uses more.
     """
 
     def __init__(self, pid: Callable[[], int], limit_mb: float, on_limit: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ class MemoryWatch:
 
 
 def _status_bytes(pid: int, key: str) -> int:
-    """A size of /proc/PID/status; 0 for a process that is gone."""
+    """A size from /proc/PID/status; 0 if the process has ended."""
     for line in _lines(f"/proc/{pid}/status"):
         if line.startswith(key + ":"):
             return int(line.split()[1]) * _KB
@@ -68,7 +68,7 @@ def _share_bytes(pid: int) -> int:
 
 
 def _helpers(session: int) -> list[int]:
-    """The processes of a session but its leader."""
+    """The processes of a session except its leader."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != session:

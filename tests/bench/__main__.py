@@ -24,13 +24,13 @@ _FULL_ROUNDS, _FULL_RECORDS = 5, 500_000
 _HEADLINE_ROUNDS = 3
 _QUICK_ROUNDS, _QUICK_RECORDS = 1, 50_000
 _LEAST_NATIVE_CALLS = 100
-#: The table's width; a pipe says 80.
+#: The table's width; a pipe reports 80.
 _MINIMUM_WIDTH = 165
 _NAMES = [workload.name for workload in WORKLOADS]
 
 
 class _Pass(NamedTuple):
-    """One set of brokers and what was measured with it."""
+    """The measured brokers, samples and facts of one pass."""
 
     plan: rounds.Plan
     samples: list[rounds.Sample]
@@ -75,10 +75,10 @@ def main(
 ) -> None:
     """Run every workload on both brokers in alternating pairs; print medians and ratios ours/Kafka.
 
-    Everything is measured with the brokers held to two cores; the headline rows once more with all cores of the
-    machine, if it has more.
+    All rows are measured with the brokers on two cores, and the headline rows again with all cores of the machine, if
+    it has more.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that brokers and ZooKeeper are stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # brokers and ZooKeeper must be stopped
     console = Console(width=max(Console().width, _MINIMUM_WIDTH))
     cores = None if broker_cores == "none" else broker_cores or _default_cores()
     plan = rounds.Plan(
@@ -109,7 +109,7 @@ def main(
 
 
 def _measure_unpinned(console: Console, plan: rounds.Plan, names: Sequence[str], cores: str) -> _Pass | None:
-    """The headline rows at full speed with all cores; None where there are no more."""
+    """Measure the headline rows at full speed with all cores; None if there are no further cores."""
     usable = len(os.sched_getaffinity(0))
     if usable <= len(cores.split(",")):
         console.print(f"- no unpinned rows: the machine has {usable} cores, the brokers above could use all of them")
@@ -144,7 +144,7 @@ def _measure(console: Console, plan: rounds.Plan, names: Sequence[str], cores: s
 
 
 def _conditions(plan: rounds.Plan, samples: list[rounds.Sample], facts: dict[str, Any]) -> list[str]:
-    """What a reader must know to judge the table."""
+    """The conditions that a reader must know to judge the table."""
     disturbance = max((sample.other_brokers_cpu_s / sample.outcome.seconds for sample in samples), default=0.0)
     return [
         f"{plan.rounds} measured round(s) after {plan.warmup_rounds} warm-up, alternating which broker goes first; "

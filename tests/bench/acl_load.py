@@ -1,9 +1,9 @@
-"""How long a broker takes to load the cluster's ACLs, and how much memory: `python -m tests.bench.acl_load`.
+"""The time and memory that a broker needs to load the cluster's ACLs: `python -m tests.bench.acl_load`.
 
-ZooKeeper is a real one, and each load runs in a process of its own. On a busy machine the CPU seconds are far below the
-time. 100,000 ACLs on 10,000 resources are to take less than 2 s and 100 MB.
+ZooKeeper is a real one, and each load runs in a process of its own. On a busy machine, the CPU seconds are far below
+the elapsed time. The target for 100,000 ACLs on 10,000 resources is less than 2 s and 100 MB.
 
-With ``--beside`` a broker of ours and one of Apache Kafka 3.9.1 (Java 17, Maven) start without and with these ACLs.
+With ``--beside``, a broker of ours and one of Apache Kafka 3.9.1 (Java 17, Maven) start without and with these ACLs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LIMIT_S = 600.0
 
 
 class Load(NamedTuple):
-    """The figures of one load. ``peak_bytes``: the most by which the process grew."""
+    """The figures of one load. ``peak_bytes``: the growth of the process at its peak."""
 
     patterns: int
     seconds: float
@@ -52,7 +52,7 @@ class Load(NamedTuple):
 
 
 def patterns(count: int, acls_each: int) -> Iterator[tuple[Pattern, list[Acl]]]:
-    """Half of the patterns are prefixed. One entry in ten denies, and users and operations differ."""
+    """Half of the patterns are prefixed. One entry in ten is a Deny, and users and operations differ."""
     number = 0
     for each in range(count):
         acls = []
@@ -65,7 +65,7 @@ def patterns(count: int, acls_each: int) -> Iterator[tuple[Pattern, list[Acl]]]:
 
 
 def fill(connect_string: str, resources: int, acls_each: int) -> None:
-    """Write the ACLs without announcements, as if those had been purged."""
+    """Write the ACLs without announcements, as if ZooKeeper had purged those."""
     client = KazooBlockingClient(connect_string)
     client.start()
     try:
@@ -100,7 +100,7 @@ async def _load(reactor: Any, connect_string: str) -> Load:
 
 
 def measured(resources: int, acls_each: int) -> Load:
-    """Fill a ZooKeeper and load from it, in a process that did nothing before."""
+    """Fill a ZooKeeper, and load its ACLs in a new process."""
     with (
         tempfile.TemporaryDirectory(prefix="kafka-zk-acl-load-") as folder,
         EmbeddedZooKeeper(Path(folder), force_sync=False) as zookeeper,
@@ -112,7 +112,7 @@ def measured(resources: int, acls_each: int) -> Load:
 
 
 class Start(NamedTuple):
-    """Of a broker, until it serves requests."""
+    """The figures of a broker's start, until it serves requests."""
 
     seconds: float
     cpu_seconds: float
@@ -120,7 +120,7 @@ class Start(NamedTuple):
 
 
 def start(name: str, zookeeper: str, chroot: str, folder: Path) -> Start:
-    """Start a broker of that kind with the chroot of a cluster, and stop it."""
+    """Start a broker of this kind with a cluster's chroot, and stop it."""
     began_s = time.monotonic()
     with authorized_brokers(zookeeper, folder / str(began_s), [name], [chroot], _LIMIT_S) as (broker,):
         pid = broker.process.pid
@@ -128,7 +128,7 @@ def start(name: str, zookeeper: str, chroot: str, folder: Path) -> Start:
 
 
 def beside(resources: int, acls_each: int) -> None:
-    """Print what the ACLs add to the start of each kind of broker."""
+    """Print the cost that the ACLs add to the start of each kind of broker."""
     with (
         tempfile.TemporaryDirectory(prefix="kafka-zk-acl-load-") as folder,
         EmbeddedZooKeeper(Path(folder, "zookeeper"), force_sync=False) as zookeeper,

@@ -1,4 +1,4 @@
-"""Running the clients of one workload to their end."""
+"""Runs the clients of one workload to their end."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _consume(workload: Workload, target: Target, topic: str, records: int, cores
     arguments = [target.bootstrap, topic, str(workload.partitions), str(records)]
     arguments += [f"{key}={value}" for key, value in workload.config.items()]
     found, size, elapsed_ms = map(int, _java("AssignConsumerPerformance", arguments, cores).split())
-    # The consumer stops at the end of a poll, so it may have seen a few records more.
+    # The consumer stops at the end of a poll, so it may have read a few records more.
     return Outcome(min(found, records), size, elapsed_ms / 1000)
 
 
@@ -83,7 +83,8 @@ def _produce_by_kcat(workload: Workload, target: Target, topic: str, records: in
 
 
 def await_records(target: Target, topic: str, partitions: int, records: int) -> None:
-    """Wait until followers have all ``records``: with acks=1, producers do not wait. Raises: BenchFailed."""
+    """Wait until the followers have all ``records``: producers with acks=1 do not wait for them. Raises: BenchFailed.
+    """
 
     def have_all() -> bool:
         return sum(target.end_offset(topic, number) for number in range(partitions)) == records
@@ -105,7 +106,7 @@ def _consume_by_kcat(workload: Workload, target: Target, topic: str, records: in
 
 
 def _kcats(commands: list[list[str]], cores: str | None) -> tuple[list[bytes], float]:
-    """Run them side by side; returns what each printed, and the seconds until the last one ended."""
+    """Run the commands side by side; returns the output of each, and the seconds until the last one ended."""
     with tempfile.TemporaryDirectory(prefix="kafka-zk-bench-") as folder:
         outputs = [Path(folder) / str(number) for number in range(len(commands))]
         started_s = time.monotonic()

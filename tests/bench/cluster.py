@@ -1,6 +1,7 @@
 """`python -m tests.bench.cluster`: three brokers of Apache Kafka 3.9.1 and three of kafka-zk, in alternating pairs.
 
-Every partition is on all three, `min.insync.replicas` is 2. Both clusters stay up; only one of them works at a time.
+Every partition has a replica on all three brokers, and `min.insync.replicas` is 2. Both clusters stay up, and only one
+of them works at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
 PARTS = ("produce", "followers", "latency", "catch-up", "memory")
 
 Samples = dict[tuple[str, str], dict[str, list[float]]]
-"""By row and name of a figure, then by target, in the order of the rounds."""
+"""Values by row and name of a figure, then by target, in the order of the rounds."""
 
 _FAILURES = (
     requirements.MissingPeerTools, jars.JarsNotResolved, ProcessFailed, BenchFailed, KafkaException, TimeoutError,
@@ -82,7 +83,7 @@ Job = Callable[[ClusterLife], Measured]
 
 
 def _jobs(parts: Sequence[str], rows: str | None, away_mb: int) -> Iterator[tuple[str, Job]]:
-    """What is measured in a round, by its title."""
+    """The measurements of a round, by title."""
     if "produce" in parts:
         for workload in PRODUCERS:
             if rows is None or rows in workload.name:
@@ -100,7 +101,7 @@ def _jobs(parts: Sequence[str], rows: str | None, away_mb: int) -> Iterator[tupl
 
 
 class Bench:
-    """One run of the command: both clusters on one ZooKeeper, and what was measured."""
+    """One run of the command: both clusters on one ZooKeeper, and their samples."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class Bench:
         self._samples: Samples = defaultdict(lambda: defaultdict(list))
 
     def run(self, rounds: int, scale: float) -> Samples:
-        """A warm-up round, which is thrown away, and the others. Raises: those of `_FAILURES`."""
+        """Run a warm-up round, whose samples are discarded, and then the others. Raises: those of `_FAILURES`."""
         zookeeper = apache_kafka.start_zookeeper(self._folder / "zookeeper")
         up: dict[str, Target] = {}
         try:

@@ -1,4 +1,4 @@
-"""One cluster of three brokers under measurement: what clients write and read, and how a follower returns."""
+"""One cluster of three brokers under measurement: writes and reads of clients, and the return of a follower."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BYTES_PER_MB = 1_000_000
 
 
 class ClusterLife:
-    """``cores`` is a taskset list for brokers that are started again; ``scale`` multiplies the number of records."""
+    """``cores`` is a taskset list for restarted brokers; ``scale`` multiplies the number of records."""
 
     def __init__(self, target: Target, cores: str | None, scale: float) -> None:
         self._target = target
@@ -49,7 +49,7 @@ class ClusterLife:
         self._admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
 
     def run(self, workload: Workload) -> Measured:
-        """One row on a topic of its own. Raises: BenchFailed, TimeoutError."""
+        """Run one row on a topic of its own. Raises: BenchFailed, TimeoutError."""
         records = self._records(workload.records or 0, workload.partitions)
         topic = self._create(workload.partitions)
         before_s = self._cpu_s()
@@ -63,8 +63,9 @@ class ClusterLife:
         return _throughput(outcome, cpu_s)
 
     def read(self, reading: Reading) -> Measured:
-        """One row of consumers, on a topic that is filled once. Raises: BenchFailed, also if records came from another
-        broker; TimeoutError."""
+        """Run one row of consumers, on a topic that is filled once. Raises: BenchFailed, also if records came from
+        another broker; TimeoutError.
+        """
         if self._filled is None:
             self._filled = self._fill()
         before, before_s = self._written_bytes(), self._cpu_s()
@@ -83,18 +84,18 @@ class ClusterLife:
         records = self._records(FILLED.records or 0, MANY)
         run(FILLED, self._target, topic, records)
         await_records(self._target, topic, MANY, records)
-        time.sleep(_SETTLE_S)  # until followers have the high watermark too
+        time.sleep(_SETTLE_S)  # then followers have the high watermark, too
         return topic
 
     def catch_up(self, size_mb: int) -> Measured:
-        """Stop a broker, write to the others, and start it again: from the start of its process until it is in every
-        ISR, and the CPU time of all brokers for that. Raises: BenchFailed, ProcessFailed, TimeoutError.
+        """Stop a broker, write to the others, and restart it. Measures the time from the start of its process until it
+        is in every ISR, and the CPU time of all brokers for that. Raises: BenchFailed, ProcessFailed, TimeoutError.
         """
         topic = self._create(FILLING.partitions)
         self._target.stop_broker(_AWAY)
         records = size_mb * _BYTES_PER_MB // FILLING.record_size_bytes
         run(FILLING, self._target, topic, records)
-        before_s = self._cpu_s()  # without the one that is away
+        before_s = self._cpu_s()  # without the stopped broker
         self._target.start_broker(_AWAY, self._cores)
         self._await_full_isr(topic, FILLING.partitions)
         seconds = time.monotonic() - self._target.brokers[_AWAY].started_s
@@ -103,12 +104,12 @@ class ClusterLife:
         return {SECONDS: seconds, CPU_SECONDS: cpu_s}
 
     def memory(self) -> Measured:
-        """Resident memory, after an idle moment."""
+        """Resident memory, after some idle seconds."""
         time.sleep(_SETTLE_S)
         return {MEMORY: float(sum(measure.memory(broker.pid).resident_bytes for broker in self._target.brokers))}
 
     def _records(self, records: int, partitions: int) -> int:
-        """As many as divide among the partitions."""
+        """The number of records, scaled and divisible by the number of partitions."""
         return max(1, round(records * self._scale / partitions)) * partitions
 
     def _cpu_s(self) -> float:

@@ -1,4 +1,4 @@
-"""The rows of `make bench-cluster`: what clients do to three brokers whose partitions are on all of them."""
+"""The rows of `make bench-cluster`: the load of clients on three brokers that all have replicas of every partition."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tests.bench.workloads import MANY, BenchFailed, Client, Kind, Workload
 
 BROKERS = 3
 RACKS = tuple(f"rack-{broker}" for broker in range(BROKERS))
-"""Each broker has its own. Clients are in none, but for the consumers of `CONSUMERS`."""
+"""Each broker has a rack of its own. Clients have none, except the consumers of `CONSUMERS`."""
 
-#: Beyond Kafka's config/server.properties.
+#: Settings beyond Kafka's config/server.properties.
 OVERRIDES = {
     "auto.create.topics.enable": "false",
     "default.replication.factor": str(BROKERS),
@@ -23,12 +23,14 @@ OVERRIDES = {
 _BYTES = 20_000_000
 _BYTES_OF_SMALL_RECORDS = 10_000_000
 _BATCHES = {"default": {}, "256k": {"batch.size": "262144", "linger.ms": "10"}}
-#: kafka-producer-perf-test has Java's default batches of 16 KB; librdkafka's are of 1 MB.
+#: kafka-producer-perf-test has Java's default batch size of 16 KB; librdkafka's default is 1 MB.
 _DEFAULT_OF_LIBRDKAFKA = {"batch.size": "16384", "linger.ms": "0"}
 
 
 class Figure(NamedTuple):
-    """One number of a row: its name, its unit (what a value is divided by), and the ratio ours/Kafka that is wanted."""
+    """One number of a row: its name, its unit (a value is divided by ``divisor``), and the target for the ratio
+    ours/Kafka.
+    """
 
     name: str
     unit: str
@@ -52,7 +54,7 @@ END_TO_END = Workload(
 
 
 def _producers() -> Iterator[Workload]:
-    """Every acks, record size, batch size and number of producers with every other."""
+    """Every combination of acks, record size, batch size and number of producers."""
     for acks in ("1", "all"):
         for size_bytes in (1000, 100):
             total_bytes = _BYTES if size_bytes == 1000 else _BYTES_OF_SMALL_RECORDS
@@ -72,25 +74,27 @@ def _producers() -> Iterator[Workload]:
 
 
 PRODUCERS = tuple(_producers())
-"""One producer writes to three partitions, one for each leader; sixteen write to one partition each."""
+"""One producer writes to three partitions, one for each leader; sixteen producers write to one partition each."""
 
 FILLING = Workload(
     "filling", "filling", Client.JAVA_PRODUCER, partitions=BROKERS,
     config={**_BATCHES["256k"], "acks": "all", "buffer.memory": "67108864"},
 )  # fmt: skip
-"""What the other brokers take while one is away."""
+"""The records that the other brokers get while one is stopped."""
 
 
 _FILLED_RECORDS = 500_000
 _READ_OF_MANY = 450_000
-"""By one consumer of many partitions. Near the ends, its only fetch under way may be one for partitions that are read
-already: it waits for ``fetch.max.wait.ms``, and the others with it. How often that happens is chance."""
+"""The records read by one consumer of many partitions. Near the ends, its only fetch in flight may ask for partitions
+that it has already read: the fetch then waits for ``fetch.max.wait.ms``, and the other partitions wait with it. How
+often this happens is chance.
+"""
 
 FILLED = Workload(
     "filled", "filled", Client.LIBRDKAFKA_PRODUCERS, records=_FILLED_RECORDS, partitions=MANY,
     config={**_DEFAULT_OF_LIBRDKAFKA, **_BATCHES["256k"], "acks": "all"},
 )  # fmt: skip
-"""What consumers read; all partitions have the same size."""
+"""The topic that consumers read; all partitions have the same size."""
 
 
 class Reading(NamedTuple):
@@ -101,7 +105,7 @@ class Reading(NamedTuple):
 
 
 LEADER, FOLLOWER = 0, 2
-"""The first one leads all partitions that consumers read."""
+"""The leader of all partitions that consumers read, and one of their followers."""
 _STRAY_SHARE = 0.05
 
 
@@ -122,11 +126,13 @@ def _consumers() -> Iterator[Reading]:
 
 
 CONSUMERS = tuple(_consumers())
-"""One consumer (Java) reads sixteen partitions; sixteen (kcat) read one each."""
+"""One consumer (Java) reads sixteen partitions; sixteen consumers (kcat) read one each."""
 
 
 def check_server(reading: Reading, sent_bytes: Sequence[int], payload_bytes: int) -> None:
-    """See that the records came from that broker. Args: what each broker has sent. Raises: BenchFailed."""
+    """Check that the records came from the row's broker. Args: the bytes that each broker has sent. Raises:
+    BenchFailed.
+    """
     others = max(sent for broker, sent in enumerate(sent_bytes) if broker != reading.server)
     if sent_bytes[reading.server] < payload_bytes or others > _STRAY_SHARE * payload_bytes:
         raise BenchFailed(

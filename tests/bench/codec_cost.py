@@ -1,7 +1,8 @@
-"""Counts what the hand-written readers and writers of requests save: ``python -m tests.bench.codec_cost``.
+"""Counts the opcodes that the hand-written readers and writers of requests save: ``python -m tests.bench.codec_cost``.
 
-Opcodes to read a request and to write its response, without handling it: by hand, and with the field tables. Decision
-0004 names the APIs and says why they are written by hand. What is cached by hand is counted with a full cache.
+These are the opcodes to read a request and to write its response, without handling it: by hand, and with the field
+tables. Decision 0004 names the APIs and gives the reason for the hand-written code. Its caches are full when the
+opcodes are counted.
 """
 
 import sys
@@ -35,7 +36,7 @@ class Sample(NamedTuple):
     response: Callable[[], Any]
 
     def costs(self) -> tuple[int, int]:
-        """Opcodes by hand and with tables."""
+        """Opcodes of the hand-written code and of the tables."""
         body = memoryview(bytes(codec.encode_body(self.request, self.api_key, self.version)))
 
         def by_hand() -> None:
@@ -47,13 +48,13 @@ class Sample(NamedTuple):
             codec.encode_response(self.api_key, self.version, 7, self.response())
 
         assert bytes(self.write()) == codec.encode_response(self.api_key, self.version, 7, self.response())
-        by_hand()  # fills the caches, as the next line does
+        by_hand()  # this line and the next one fill the caches
         by_tables()
         return opcodes(by_hand), opcodes(by_tables)
 
 
 def samples() -> Iterator[Sample]:
-    """The APIs of decision 0004 but for Produce and Fetch, whose records no table describes."""
+    """The APIs of decision 0004 except Produce and Fetch, whose records have no table."""
     join, joined = codec.request(ApiKey.JOIN_GROUP), codec.response(ApiKey.JOIN_GROUP)
     yield Sample(
         "JoinGroup", ApiKey.JOIN_GROUP, 9,

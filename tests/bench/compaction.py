@@ -1,10 +1,10 @@
 """Kafka's log cleaner and ours on the same folders: MB/s, MB per CPU second, memory, and producers beside them.
 
-Each folder is cleaned by Apache Kafka 3.9.1, all in one broker that has cleaned one more before, and by ours, with
-the native module and in Python, each in a process as a broker's helper is one. CPU time is counted in
-several ways, see ``Cleaned`` in ``compaction_runs``; the table shows all of them.
+Apache Kafka 3.9.1 cleans all folders in one broker that has cleaned another one before. Our cleaner runs with the
+native module and in Python, for each folder in a process that is like a broker's helper. CPU time is counted in several
+ways, see ``Cleaned`` in ``compaction_runs``; the table shows all of them.
 
-The second part sends one record after the other to each broker, while it cleans the folders and while it does not.
+The second part sends one record after the other to each broker, during the cleaning of the folders and without it.
 
     python -m tests.bench.compaction --mb 160 --json docs/bench/bench-compaction.json
 """
@@ -41,7 +41,7 @@ WARM_UP = "warm-up"
 
 
 class Row(NamedTuple):
-    """A folder: what its records are, and how many percent of them are replaced by later ones."""
+    """A folder: the kind of its records, and the percentage of them that later records replace."""
 
     record_bytes: int
     duplicate_percent: int
@@ -61,9 +61,9 @@ ROWS = [
 
 
 def make(row: Row, log_dir: Path, size_bytes: int) -> Folder:
-    """Segments of an eighth of the size; half of each value is random, so that lz4 has something to do.
+    """Make a log whose segments have an eighth of its size; half of each value is random, so that lz4 has some work.
 
-    The topic's config keeps brokers from cleaning it until it is altered.
+    The topic's config keeps brokers from cleaning the log until it is altered.
     """
     topic = f"bench-{row.name}"
     path = log_dir / f"{topic}-0"
@@ -120,7 +120,7 @@ def cleanings_by_kafka(made: Sequence[Folder], root: Path, zookeeper: str, cores
 
 
 def told(cleaned: Cleaned) -> Cleaned:
-    """A run takes minutes, so each is told at once."""
+    """Print each result at once, because a run takes minutes."""
     print(cleaned, file=sys.stderr)
     return cleaned
 
@@ -135,7 +135,7 @@ def report(cleanings: Sequence[Cleaned], besides: Sequence[Beside]) -> None:
         table.add_column(column, justify="left" if column == "cleaner" else "right")
     kafkas = {each.row: each for each in cleanings if each.cleaner == "kafka"}
     for each in sorted(cleanings, key=lambda each: (each.row, each.cleaner)):
-        kafka = kafkas.get(each.row, each)  # none was asked for: it stands alone
+        kafka = kafkas.get(each.row, each)  # without Kafka's cleaning, there is no ratio
         table.add_row(
             each.row, each.cleaner, f"{each.size_bytes / MB:.0f}", f"{each.size_bytes / MB / each.elapsed_s:.0f}",
             _rate(each, each.cpu_s, kafka, kafka.cpu_s), _rate(each, each.all_cpu_s, kafka, kafka.all_cpu_s),
@@ -156,7 +156,7 @@ def report(cleanings: Sequence[Cleaned], besides: Sequence[Beside]) -> None:
 
 
 def _rate(each: Cleaned, cpu_s: float, kafka: Cleaned, kafka_cpu_s: float) -> str:
-    """MB per CPU second, and what share that is of Kafka's."""
+    """MB per CPU second, and its ratio to Kafka's."""
     rate = each.size_bytes / MB / max(cpu_s, 0.01)
     kafka_rate = kafka.size_bytes / MB / max(kafka_cpu_s, 0.01)
     return f"{rate:.0f}" if each is kafka else f"{rate:.0f} ({rate / kafka_rate:.2f})"

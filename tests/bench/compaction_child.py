@@ -1,6 +1,6 @@
-"""Clean folders one after the other in a process that has loaded what a broker's helper has, and nothing else.
+"""Clean folders one after the other in a process that has loaded only the modules of a broker's helper.
 
-python -m tests.bench.compaction_child < pickled works
+    python -m tests.bench.compaction_child < pickled works
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tests.bench import measure
 
 
 def main() -> None:
-    """Prints a line of JSON: the CPU time of the start, and of each work its figures."""
+    """Prints a line of JSON: the CPU time of the start, and the figures of each work."""
     start_s = time.process_time()
-    assert callable(helper_process.main)  # what a helper imports
+    assert callable(helper_process.main)  # a helper imports this module
     works = pickle.load(sys.stdin.buffer)
     print(json.dumps({"start_s": start_s, "works": clean(works)}))
 
@@ -32,7 +32,7 @@ def clean(works: Sequence[CleanWork]) -> list[dict[str, float]]:
         work.run(lambda segment: None)
         elapsed_s, cpu_s = time.monotonic() - began_s, time.process_time() - before_s
         size_bytes = sum(segment.size_bytes for segment in work.segments)
-        peak_bytes = measure.memory(os.getpid()).peak_bytes  # getrusage would tell of the process before exec, too
+        peak_bytes = measure.memory(os.getpid()).peak_bytes  # getrusage would include the process before exec
         told.append({"size_bytes": size_bytes, "elapsed_s": elapsed_s, "cpu_s": cpu_s, "peak_bytes": peak_bytes})
     return told
 

@@ -1,4 +1,4 @@
-"""One cleaning of a folder, by Apache Kafka and by ours, and what it costs; a producer beside them."""
+"""One cleaning of a folder by Apache Kafka and by our cleaner, its cost, and a producer beside it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROLL_S = 1800
 SAMPLES_MOST = 100_000
 _IDLE_S = 10
 _SETTLING_S = 2
-"""What the JVM's compiler and garbage collector still do because of a cleaning, they do within this time."""
+"""The JVM's compiler and garbage collector finish the work that a cleaning caused within this time."""
 _CLEANED = re.compile(
     rb"cleaned log ([\w-]+) \(dirty section = .*?\n\t([\d,.]+) MB of log processed in ([\d,.]+) seconds", re.DOTALL
 )
@@ -44,10 +44,10 @@ _CLEANED = re.compile(
 class Cleaned(NamedTuple):
     """One cleaning of a folder.
 
-    ``cpu_s``: of Kafka's cleaner thread; of our helper. ``all_cpu_s``: of Kafka's
-    broker during the cleaning and shortly after it, without what it takes when it is idle; of our helper from its
-    start on. ``again_cpu_s``: of a second cleaning of the same in the same helper, None if there was none.
-    ``peak_bytes`` of memory, None for Kafka, whose heap is that of the whole broker.
+    ``cpu_s``: CPU time of Kafka's cleaner thread, or of our helper. ``all_cpu_s``: CPU time of Kafka's broker during
+    the cleaning and shortly after it, without its idle use, or of our helper including its start. ``again_cpu_s``: CPU
+    time of a second cleaning of the same folder in the same helper, None if there was none. ``peak_bytes``: peak
+    memory, None for Kafka, whose heap belongs to the whole broker.
     """
 
     row: str
@@ -61,7 +61,7 @@ class Cleaned(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Latencies of single records to a broker while it cleans, and before and after that, in ms; memory in bytes."""
+    """Latencies of single records to a broker during a cleaning, and before and after it, in ms; memory in bytes."""
 
     broker: str
     sent: int
@@ -77,9 +77,9 @@ def row_of(folder: Folder) -> str:
 
 
 def clean_by_ours(copies: Sequence[Folder], name: str, choice: str) -> Cleaned:
-    """A copy of a folder, or two, one after the other in a process as a broker's helper is one.
+    """Clean a copy of a folder, or two copies one after the other, in a process that is like a broker's helper.
 
-    ``choice``: of the native module, a value of KAFKA_ZK_NATIVE.
+    ``choice``: a value of KAFKA_ZK_NATIVE for the native module.
     """
     os.sync()
     works = [_work(copy) for copy in copies]
@@ -111,11 +111,13 @@ def _work(folder: Folder) -> CleanWork:
 
 
 def clean_by_kafka(folders: Sequence[Folder], root: Path, zookeeper: str, cores: str | None) -> Iterator[Cleaned]:
-    """One after the other in one broker, the first one warming it up; each begins when its topic says so."""
+    """Clean the folders one after the other in one broker, of which the first is a warm-up; altering a topic's config
+    starts its cleaning.
+    """
     target = start_on(APACHE_KAFKA, zookeeper, root, "bench-compaction-kafka", folders, OVERRIDES, cores)
     try:
         pid = target.brokers[0].pid
-        time.sleep(_IDLE_S)  # it has just started
+        time.sleep(_IDLE_S)  # it has only just started
         idle_cpu_s, idle_from_s = measure.cpu_seconds(pid), time.monotonic()
         time.sleep(_IDLE_S)
         idle_share = (measure.cpu_seconds(pid) - idle_cpu_s) / (time.monotonic() - idle_from_s)
@@ -143,12 +145,12 @@ def _clean_by_kafka(target: Target, folder: Folder, idle_share: float) -> Cleane
     time.sleep(_SETTLING_S)
     all_s = measure.cpu_seconds(broker.pid) - all_s - idle_share * (time.monotonic() - began_s)
     size, elapsed_s = (float(number.replace(b",", b"")) for number in found[0])
-    size_bytes = int(size * 2**20)  # Kafka's MB
+    size_bytes = int(size * 2**20)  # Kafka prints MiB
     return Cleaned(row_of(folder), "kafka", size_bytes, elapsed_s, thread_s, all_s, None, None)
 
 
 def let_clean(target: Target, folder: Folder) -> None:
-    """Let the broker clean a folder, which its topic's config has kept it from."""
+    """Let the broker clean a folder that its topic's config has protected."""
     entry = ConfigEntry("min.cleanable.dirty.ratio", "0.0", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, folder.tp.topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 3})
@@ -157,7 +159,7 @@ def let_clean(target: Target, folder: Folder) -> None:
 
 
 def _thread_cpu_s(pid: int) -> float:
-    """CPU time of a JVM's threads that clean logs. Source: sched-stats.rst of Linux, /proc/PID/schedstat, in ns."""
+    """CPU time of a JVM's cleaner threads. Source: sched-stats.rst of Linux, /proc/PID/schedstat, in ns."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         if (task / "comm").read_text().startswith("kafka-log-clean"):
@@ -166,7 +168,7 @@ def _thread_cpu_s(pid: int) -> float:
 
 
 def measure_beside(name: str, made: Sequence[Folder], root: Path, zookeeper: str, cores: str | None) -> Beside:
-    """Send to another topic of the broker: before it cleans, while it cleans all folders, and then."""
+    """Send to another topic of the broker before, during and after the cleaning of all folders."""
     log_dir = log_dir_of(root)
     log_dir.mkdir(parents=True)
     folders = [copied(each, log_dir) for each in made]
@@ -182,11 +184,11 @@ def measure_beside(name: str, made: Sequence[Folder], root: Path, zookeeper: str
             return not is_clean(log_dir, folders)
 
         def while_idle() -> list[float]:
-            """For some seconds; what is asked now and then costs the same as while it cleans."""
+            """Send for a few seconds, with the same checks from time to time as during the cleaning."""
             until_s = time.monotonic() + _IDLE_S
             return send.latencies_ms(lambda: (is_cleaning() or True) and time.monotonic() < until_s)
 
-        while_idle()  # a JVM gets faster meanwhile
+        while_idle()  # meanwhile, the JVM warms up
         idle = while_idle()
         for folder in folders:
             let_clean(target, folder)
@@ -201,7 +203,7 @@ def measure_beside(name: str, made: Sequence[Folder], root: Path, zookeeper: str
 
 
 class _Sender:
-    """One record of 1 KB after the other, each when the last one was acknowledged; ``count`` of them so far."""
+    """Sends records of 1 KB, each after the acknowledgement of the previous one; ``count`` is their number so far."""
 
     def __init__(self, target: Target) -> None:
         config: dict[str, Any] = {"bootstrap.servers": target.bootstrap, "linger.ms": 0, "acks": "1", "log_level": 0}
@@ -218,7 +220,7 @@ class _Sender:
             return False
 
     def latencies_ms(self, goes_on: Callable[[], bool]) -> list[float]:
-        """In milliseconds, of the records that are sent until ``goes_on`` returns False."""
+        """The latencies of the records that are sent until ``goes_on`` returns False."""
         found: list[float] = []
         while len(found) < SAMPLES_MOST and (len(found) % 200 or goes_on()):
             began_s = time.perf_counter()

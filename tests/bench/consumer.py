@@ -2,7 +2,8 @@
 
 Ours (a group in ZooKeeper, offsets in ZooKeeper), kafka-python and confluent-kafka (groups in the broker) read the same
 topic of the same Apache Kafka 3.9.1 from its beginning, in processes of their own, in an order that changes each round.
-Then each commits offsets as fast as it can, of 1, 100 and 1,000 partitions at a time, waiting for every commit.
+Then each client commits offsets as fast as it can, of 1, 100 and 1,000 partitions at a time, and waits for every
+commit.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ _QUICK_ROUNDS, _QUICK_RECORDS, _QUICK_COMMIT_S = 1, 50_000, 1.0
 _READ_PARTITIONS = 4
 _COMMIT_PARTITIONS = (1, 100, 1000)
 _TIMEOUT_S = 300
-#: A thousand partitions are a thousand folders; a busy machine takes its time.
+#: A thousand partitions need a thousand folders, which take a busy machine some time.
 _CREATE_TIMEOUT_S = 120
 _OVERRIDES = {"offsets.topic.num.partitions": "1", "auto.create.topics.enable": "false"}
 
 Rows = dict[str, dict[str, list[dict[str, float]]]]
-"""Row -> client -> what each round found."""
+"""Row -> client -> the figures of each round."""
 
 
 class ClientFailed(Exception):
-    """A client's process ended with an error; its output."""
+    """A client's process ended with an error; the text is its output."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

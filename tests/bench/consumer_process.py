@@ -59,7 +59,7 @@ _READERS = {"kafka-python": _read_kafka_python, "confluent-kafka": _read_conflue
 
 
 def read(client: str, bootstrap: str, zookeeper: str, topic: str, group: str, wanted: int) -> dict[str, float]:
-    """The clock starts with the first batch, which does not count: joining is measured elsewhere."""
+    """The clock starts with the first batch, which does not count, because the join is measured elsewhere."""
     batches = _READERS[client](bootstrap, zookeeper, topic, group)
     first = next(size for size in batches if size)
     started_s, cpu_s, found = time.monotonic(), time.process_time(), 0
@@ -109,7 +109,7 @@ _COMMITTERS = {"kafka-python": _commit_kafka_python, "confluent-kafka": _commit_
 def commit(
     client: str, bootstrap: str, zookeeper: str, topic: str, group: str, partitions: int, seconds: float
 ) -> dict[str, float]:
-    """One commit of all partitions after the other, each awaited; the first one does not count."""
+    """Commit all partitions again and again, each time after the previous response; the first commit does not count."""
     commit_all = _COMMITTERS[client](bootstrap, zookeeper, topic, group, partitions)
     commit_all(0)
     started_s, cpu_s = time.monotonic(), time.process_time()

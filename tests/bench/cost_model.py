@@ -1,10 +1,10 @@
-"""What a change costs the control plane for each partition: `python -m tests.bench.cost_model`.
+"""The cost of a change for the control plane per partition: `python -m tests.bench.cost_model`.
 
-A change (creation, deaths, a clean stop, …) is played with a few numbers of partitions, three replicas each, on the
-in-memory ZooKeeper: what is written and sent is counted, after the real codec. A line through these points is the
-model; it is compared with what is counted at a larger number. Only the CPU time, of controller, codec and in-memory
-ZooKeeper in one process, depends on the machine. ``--measured`` does the same with the seconds that `make compare`
-measured on real brokers: its largest number of partitions is predicted from the others.
+The bench plays a change (creation, deaths, a clean stop, …) with several numbers of partitions, three replicas each, on
+the in-memory ZooKeeper, and counts writes and requests after the real codec. A line through these points is the model,
+which is compared with the counts at a larger number. Only the CPU time, of controller, codec and in-memory ZooKeeper in
+one process, depends on the machine. ``--measured`` does the same with the seconds that `make compare` measured on real
+brokers: it predicts their largest number of partitions from the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ PREDICTED = 5_000
 TOLERANCE = 0.2
 MEASURED = ("create_s", "create_cpu_s", "kill_beyond_s", "supervised_beyond_s", "stop_exit_s", "memory_mb")
 _UNITS = (1, 250, 500, 1_000, 1_500, 3_000)
-"""Znodes are read by 250 and written by 500 partitions, brokers are told of 1,000; a broker leads a third of all."""
+"""Requests read the znodes of 250 partitions, write those of 500, and send brokers 1,000; a broker leads a third of
+all.
+"""
 _SETTLED_MS = 20_000
 
 
@@ -52,7 +54,7 @@ COUNTED = Cost._fields[:-1]
 
 
 class Line(NamedTuple):
-    """``fixed``, and ``each`` for every ``unit`` partitions that are begun."""
+    """The value is ``fixed``, plus ``each`` for every started ``unit`` of partitions."""
 
     fixed: float
     each: float
@@ -63,14 +65,15 @@ class Line(NamedTuple):
 
 
 def fit(points: Mapping[int, float], figure: str = "") -> Line:
-    """The line that is nearest to at least two points, relative to each. Requests come in steps, the largest that
-    explain them."""
+    """The line with the smallest relative distances to at least two points. Requests come in steps; the largest steps
+    that explain the points are taken.
+    """
     lines = [_fit(points, unit) for unit in (_UNITS if figure.endswith("requests") else _UNITS[:1])]
     return min(lines, key=lambda line: (round(_distance(points, line), 6), -line.unit))
 
 
 def _fit(points: Mapping[int, float], unit: int) -> Line:
-    """Weighted least squares."""
+    """A fit by weighted least squares."""
     rows = [(-(-partitions // unit), value, 1 / max(value, 1e-9) ** 2) for partitions, value in points.items()]
     total = sum(weight for _, _, weight in rows)
     mean_x = sum(weight * x for x, _, weight in rows) / total
@@ -85,7 +88,9 @@ def _distance(points: Mapping[int, float], line: Line) -> float:
 
 
 class Prediction(NamedTuple):
-    """Of one figure of one change: ``found`` at the number that the line was not drawn through."""
+    """The prediction of one figure of one change; ``found`` is the count at the number of partitions that the fit left
+    out.
+    """
 
     change: str
     figure: str
@@ -95,12 +100,12 @@ class Prediction(NamedTuple):
 
     @property
     def error(self) -> float:
-        """As a share of what was found."""
+        """The error relative to the count."""
         return abs(self.predicted - self.found) / max(self.found, 1e-9)
 
 
 def predictions(sizes: Sequence[int], largest: int, figures: Sequence[str] = Cost._fields) -> list[Prediction]:
-    """Every change at all sizes; what the model of ``sizes`` says of ``largest``."""
+    """The figures of every change: the model of ``sizes`` against the count at ``largest``."""
     predicted = []
     for change in CHANGES:
         costs = {size: played(change, size) for size in (*sizes, largest)}
@@ -112,7 +117,7 @@ def predictions(sizes: Sequence[int], largest: int, figures: Sequence[str] = Cos
 
 
 def measured(samples: Samples) -> list[Prediction]:
-    """The medians of our brokers; nothing without three numbers of partitions."""
+    """Predictions for the medians of our brokers; none with fewer than three numbers of partitions."""
     sizes = sorted(samples.get(OURS, {}))
     predicted = []
     for figure in MEASURED if len(sizes) > 2 else ():
@@ -124,7 +129,7 @@ def measured(samples: Samples) -> list[Prediction]:
     return predicted
 
 
-# -- what is counted --------------------------------------------------------------------------------------------------
+# -- counts -----------------------------------------------------------------------------------------------------------
 
 
 class _CountingTree(ZnodeTree):
@@ -159,7 +164,7 @@ class _CountingConnection(Connection):
 
 
 class CountingCluster(Cluster):
-    """Three brokers, of which 0 is the controller, and one topic."""
+    """Three brokers, of which broker 0 is the controller, and one topic."""
 
     def __init__(self) -> None:
         self.requests = self.request_bytes = 0
@@ -199,7 +204,7 @@ CHANGES: Mapping[str, Callable[[CountingCluster, int], object]] = {
 
 
 def played(change: str, partitions: int) -> Cost:
-    """What the change costs beyond what passes without it."""
+    """The cost of the change: the difference of the totals before and after it."""
     cluster = CountingCluster()
     if change != "creation":
         cluster.make(partitions)
@@ -212,11 +217,11 @@ def played(change: str, partitions: int) -> Cost:
     return Cost._make([*(now - then for now, then in zip(cluster.totals(), before, strict=True)), cpu_s * 1000])
 
 
-# -- what is shown ----------------------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------------------------
 
 
 def table(predicted: Sequence[Prediction], largest: int) -> Iterator[str]:
-    """In Markdown."""
+    """The table in Markdown."""
     yield f"| change | figure | fixed | for each | partitions | predicted for {largest:,} | found | off by |"
     yield "|---|---|---|---|---|---|---|---|"
     for each in predicted:
@@ -238,7 +243,7 @@ def _number(value: float) -> str:
     help="The JSON of make compare: predict its largest number of partitions instead.",
 )  # fmt: skip
 def main(fitted: Sequence[int], predicted: int, json_path: Path | None) -> None:
-    """Fixed costs and costs for each partition of what the controller does, and how far they can be believed."""
+    """Print fixed costs and costs per partition of the controller's work, and the errors of the model."""
     if json_path is None:
         if len(set(fitted)) < 2:
             raise click.UsageError("a line needs two numbers of partitions: --fitted 100 --fitted 500")

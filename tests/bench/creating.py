@@ -1,4 +1,4 @@
-"""Creating many topics while something else is measured."""
+"""Creates many topics during another measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JOIN_TIMEOUT_S = 300
 
 @contextmanager
 def topics_created(target: Target, count: int = TOPICS) -> Iterator[None]:
-    """`count` topics are created from a few seconds after the start of the block on: the JVM of a client is up then.
+    """Create `count` topics, beginning a few seconds after the block starts, when a client's JVM has started.
 
     Raises: BenchFailed at the end of the block if they were not created.
     """

@@ -1,6 +1,6 @@
-"""`python -m tests.bench.durability`: what durability costs storage, in time and in fsyncs.
+"""`python -m tests.bench.durability`: the cost of durability for storage, in time and in fsyncs.
 
-To compare two checkouts, run it in both in turns. On a busy machine only the fsyncs compare.
+To compare two checkouts, run the bench in both in turns. On a busy machine, only the fsyncs are comparable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _started(path: Path) -> LogManager:
 
 
 class Step(NamedTuple):
-    """What a step took."""
+    """The cost of a step."""
 
     ms: float
     fsyncs: int
@@ -73,7 +73,7 @@ def _crash(logs: LogManager) -> None:
 
 
 def _round(path: Path, syncs: _Syncs) -> dict[str, Step]:
-    """What each step took."""
+    """The cost of each step."""
     logs = _started(path / "one")
     log = logs.get_or_create(TopicPartition("filled", 0), _CONFIG, "A" * 22)
     data = batch(1, value=b"x" * 1000)
@@ -109,7 +109,7 @@ def _round(path: Path, syncs: _Syncs) -> dict[str, Step]:
 @click.option("--rounds", default=5, show_default=True, help="How many times each step is timed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the medians as JSON.")
 def main(rounds: int, as_json: bool) -> None:
-    """Time what a log directory does around a crash, on this machine's disk."""
+    """Time the work of a log directory around a crash, on this machine's disk."""
     samples: list[dict[str, Step]] = []
     syncs = _Syncs()
     for _ in range(rounds):

@@ -1,8 +1,8 @@
 """`python -m tests.bench.large_cluster`: three kafka-zk brokers with tens of thousands of partitions.
 
-Created in topics of some thousands, since the assignment of a topic is one znode of at most 1 MB; then the controller
-is killed under a supervisor and started again, and a broker stops cleanly and starts. Nobody writes. A step is over
-when every broker that lives tells clients of a live leader for each partition that can have one.
+They are created in topics of some thousands, because the assignment of a topic is one znode of at most 1 MB. Then the
+controller is killed under a supervisor and restarted, and a broker stops cleanly and restarts. No client writes. A step
+is over when every live broker reports to clients a live leader for each partition that can have one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 
 class LargeCluster:
-    """``tell`` is told of each step: seconds, CPU seconds and MB of each process, ZooKeeper's last."""
+    """``tell`` gets the result of each step: seconds, and CPU seconds and MB of each process, with ZooKeeper's last."""
 
     def __init__(self, system: System, topics: int, partitions: int, replication_factor: int, tell: Tell) -> None:
         self._system = system
@@ -78,7 +78,7 @@ class LargeCluster:
         wait_until(lambda: self._is_told(asked), _TIMEOUT_S, "all partitions told of", interval_s=_POLL_S)
 
     def _is_told(self, alive: list[int]) -> bool:
-        """Partitions whose only replica is dead have no leader."""
+        """Whether all live brokers report all leaders. Partitions whose only replica is dead have none."""
         wanted = self._partitions if self._is_replicated or len(alive) == BROKERS else 0
         for broker_id in alive:
             leaders = ask_leaders(HOST, self._system.ports[broker_id])

@@ -1,9 +1,9 @@
-"""Does a log get slower as it grows? Append and lookup cost of one partition at growing sizes.
+"""Append and lookup cost of one partition as its log grows.
 
     python -m tests.bench.log_size [--gigabytes 4]
 
-Between the measurements the log is filled with big batches of incompressible records; each row then takes the median of
-small appends, of reads at random offsets, and of lookups by random timestamps. The data is deleted at the end.
+Between the measurements, the log is filled with big batches of incompressible records; each row then has the median of
+small appends, of reads at random offsets, and of lookups by random timestamps. The data are deleted at the end.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from tests.storage.done_here import search_here
 
 BATCH_BYTES = 32 * 1024
 SAMPLES = 300
-STEPS = (0.001, 0.01, 0.1, 1.0)  # of the whole
+STEPS = (0.001, 0.01, 0.1, 1.0)  # shares of the whole size
 
 
 def _batch(value: bytes, timestamp_ms: int) -> bytearray:

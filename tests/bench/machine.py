@@ -1,4 +1,4 @@
-"""Which commit ran on which machine; every stored result carries it."""
+"""The commit and the machine of a run, which every stored result contains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tests.peers.jars import REPOSITORY_ROOT
 
 
 def facts(broker_cores: str | None, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """What has to be known to repeat a run with brokers. ``overrides``: beyond Kafka's config/server.properties."""
+    """The facts that are needed to repeat a run with brokers. ``overrides``: settings beyond Kafka's
+    config/server.properties.
+    """
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **commit(),
@@ -37,7 +39,9 @@ def commit() -> dict[str, Any]:
 
 
 def trees(paths: Sequence[str]) -> str:
-    """A name of what is in these folders and files: of the commit, with a ``+`` if some of it differs from that."""
+    """A name for the content of these folders and files: that of the commit, with a ``+`` if some of them differ from
+    it.
+    """
     named = _output("git", "rev-parse", *(f"HEAD:{path}" for path in paths))
     changed = _output("git", "status", "--porcelain", "--untracked-files=no", "--", *paths)
     return hashlib.sha256(named.encode()).hexdigest()[:12] + ("+" if changed else "")

@@ -1,4 +1,4 @@
-"""What a process costs, read from /proc: CPU seconds, resident memory, bytes. Its child processes count as its own."""
+"""The cost of a process, read from /proc: CPU seconds, resident memory, bytes. Its child processes count as its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _JCMD_TIMEOUT_S = 120
 
 
 class Memory(NamedTuple):
-    """Resident bytes of a process tree: all, of these anonymous (heap, not mapped files), and the peak."""
+    """Resident bytes of a process tree: all, the anonymous ones among them (heap, not mapped files), and the peak."""
 
     resident_bytes: int
     anonymous_bytes: int
@@ -33,7 +33,7 @@ def process_tree(pid: int) -> Iterator[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its descendants, of ended and awaited ones too.
+    """User and system time of a process and its descendants, including those that have ended and were awaited.
 
     Source: proc(5), fields utime, stime, cutime, cstime of /proc/PID/stat; their grain is 10 ms.
     """
@@ -58,10 +58,11 @@ def live_heap_bytes(pid: int) -> int:
 
 
 def written_bytes(pid: int) -> int:
-    """What a process and its descendants have written so far with write and sendfile, to files and sockets alike.
+    """The bytes that a process and its descendants have written so far with write and sendfile, to files and sockets
+    alike.
 
-    Records that either broker sends to a consumer are in it, and hardly anything else of one that nobody writes to.
-    Source: proc(5), wchar of /proc/PID/io.
+    For a broker without producers, these are almost only the records that it sends to consumers. Source: proc(5), wchar
+    of /proc/PID/io.
     """
     written = 0
     for each in process_tree(pid):
@@ -82,7 +83,7 @@ def memory(pid: int) -> Memory:
         except FileNotFoundError:
             continue
         values = dict(line.split(":", 1) for line in lines)
-        if "VmRSS" not in values:  # it has ended and nobody has waited for it yet
+        if "VmRSS" not in values:  # it has ended, and its parent has not waited for it yet
             continue
         for position, key in enumerate(("VmRSS", "RssAnon", "VmHWM")):
             total[position] += int(values[key].split()[0]) * _BYTES_PER_KIB
@@ -90,7 +91,7 @@ def memory(pid: int) -> Memory:
 
 
 def machine_cpu_seconds() -> float:
-    """CPU time that all processes and the kernel have used since boot, idle and waiting for disk left out.
+    """CPU time that all processes and the kernel have used since boot, without idle time and waits for disks.
 
     Source: proc(5), first line of /proc/stat.
     """
@@ -100,5 +101,5 @@ def machine_cpu_seconds() -> float:
 
 
 def descriptor_count(pid: int) -> int:
-    """Open file descriptors of one process, its children left out."""
+    """Open file descriptors of one process, without its children."""
     return len(os.listdir(f"/proc/{pid}/fd"))

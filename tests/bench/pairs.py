@@ -1,4 +1,4 @@
-"""What benches of one broker or cluster of each kind have in common: figures, lives, pairs in turn, the table."""
+"""The common parts of benches with one broker or cluster of each kind: figures, lives, alternating pairs, the table."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.peers.processes import ProcessFailed
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
 
 Measured = dict[str, float]
-"""By figure."""
+"""Values by figure."""
 SamplesByTarget = dict[str, list[float]]
-"""In the order of the rounds."""
+"""Values in the order of the rounds."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing that is measured, and the ratio ours/Kafka that is wanted: at most, or at least."""
+    """A measured figure, and the target for the ratio ours/Kafka: at most, or at least."""
 
     name: str
     unit: str
@@ -39,11 +39,10 @@ class Figure:
 
 
 class BrokerLife:
-    """One broker, or a cluster, that is measured. Every method measures something; round numbers make names for one
-    use."""
+    """A broker, or a cluster, under measurement. Every method measures something; round numbers make names unique."""
 
     def __init__(self, target: Target, scale: float = 1.0) -> None:
-        """``scale``: how much of each; below 1 only to see that everything works."""
+        """``scale``: a factor for all amounts; below 1 only to check that everything works."""
         self._target = target
         self._scale = scale
 
@@ -67,7 +66,7 @@ class BrokerLife:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run of a command measures, of which brokers, how often, and where their data are meanwhile."""
+    """The parts that a run of a command measures, the brokers, the rounds, and the folder for their data."""
 
     folder: Path
     names: Sequence[str]
@@ -78,12 +77,12 @@ class Plan:
     replication_factor: int = 1
 
     def in_turn(self, number: int) -> Iterable[str]:
-        """The one that went first goes second in the next round."""
+        """The names in an order that changes from round to round."""
         return self.names if number % 2 == 0 else reversed(self.names)
 
 
 class Samples:
-    """What was measured, by figure; each is told as it comes, and what comes in the warm-up is not kept."""
+    """The values by figure; each is reported when it arrives, and those of the warm-up are not kept."""
 
     def __init__(self, rounds: int, figures: Mapping[str, Figure], progress: Callable[[str], None]) -> None:
         self._rounds = rounds
@@ -92,7 +91,7 @@ class Samples:
         self._kept: dict[str, SamplesByTarget] = defaultdict(lambda: defaultdict(list))
 
     def add(self, name: str, number: int, measured: Measured) -> None:
-        """``number``: of the round; below 0 is the warm-up."""
+        """``number``: the number of the round; below 0 is the warm-up."""
         label = "warm-up" if number < 0 else f"round {number + 1}/{self._rounds}"
         texts = (f"{key} {value / self._figures[key].divisor:,.3g}" for key, value in measured.items())
         self._progress(f"{label} {name}: {', '.join(texts)}")
@@ -109,14 +108,14 @@ Run = Callable[[Plan, Samples], None]
 
 @dataclass(frozen=True)
 class Bench:
-    """A command: its name, what it can measure, and how."""
+    """A command: its name, its parts, and the function that measures them."""
 
     name: str
     purpose: str
     parts: Sequence[str]
     figures: Mapping[str, Figure]
     overrides: Callable[[int], Mapping[str, str]]
-    """Replication factor -> what is beyond Kafka's config/server.properties."""
+    """Replication factor -> settings beyond Kafka's config/server.properties."""
     run: Run
     """Raises: ProcessFailed, Refused, TimeoutError."""
     replicates: bool = False

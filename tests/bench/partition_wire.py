@@ -1,6 +1,7 @@
-"""Requests over thousands of partitions, written by hand: the client must cost next to nothing beside the broker.
+"""Hand-written requests over thousands of partitions, because the client must cost next to nothing compared with the
+broker.
 
-One blocking connection to one broker; old, plain versions of the APIs, which both brokers answer alike.
+One blocking connection to one broker, with old, plain versions of the APIs, to which both brokers respond alike.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _PRODUCED = struct.Struct(">ihqq")  # partition, error, base offset, append time
 
 
 class Refused(Exception):
-    """The broker answered a request that must succeed with an error."""
+    """The broker responded with an error to a request that must succeed."""
 
 
 class Wire:
-    """A connection; every method is one request and its answer."""
+    """A connection; every method sends one request and reads its response."""
 
     def __init__(self, port: int, timeout_s: float = _TIMEOUT_S) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout_s)
@@ -44,12 +45,12 @@ class Wire:
         self._socket.close()
 
     def send(self, api_key: int, version: int, body: bytes) -> None:
-        """Send a request without waiting for its answer, which ``receive`` gives."""
+        """Send a request without waiting for its response, which ``receive`` returns."""
         header = struct.pack(">hhih", api_key, version, 0, len(CLIENT_ID)) + CLIENT_ID
         self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
 
     def receive(self) -> bytes:
-        """The body of the next answer."""
+        """The body of the next response."""
         (size,) = struct.unpack(">i", self._take(4))
         return self._take(size)[4:]
 
@@ -64,14 +65,14 @@ class Wire:
         return taken
 
     def ping_ms(self) -> float:
-        """How long the broker takes to answer ApiVersions, the cheapest request there is."""
+        """The time that the broker takes to respond to ApiVersions, the cheapest request."""
         begun_s = time.perf_counter()
         self.send(ApiKey.API_VERSIONS, 0, b"")
         self.receive()
         return (time.perf_counter() - begun_s) * 1000
 
     def send_create(self, topics: Sequence[str], partitions: int, timeout_ms: int) -> None:
-        """CreateTopics v1 for topics with replication factor 1; ``receive_create`` takes the answer."""
+        """CreateTopics v1 for topics with replication factor 1; ``receive_create`` reads the response."""
         create = codec.request(ApiKey.CREATE_TOPICS)
         wanted = [
             create.CreatableTopic(
@@ -94,7 +95,7 @@ class Wire:
         _require({result.name: result.error_code for result in answer.responses})
 
     def end_offsets(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-        """ListOffsets v1: the log ends of those partitions that answer without an error."""
+        """ListOffsets v1: the log ends of the partitions that respond without an error."""
         asked = b"".join(struct.pack(">iq", partition, _LATEST) for partition in partitions)
         body = struct.pack(">ii", -1, 1) + _text(topic) + struct.pack(">i", len(partitions)) + asked
         self.send(ApiKey.LIST_OFFSETS, 1, body)
@@ -102,12 +103,12 @@ class Wire:
         return {partition: offset for partition, error, _, offset in _LISTED.iter_unpack(found) if not error}
 
     def unanswered(self, topic: str, partitions: Sequence[int]) -> list[int]:
-        """Those of the partitions that do not answer ListOffsets yet."""
+        """The partitions that do not respond to ListOffsets yet."""
         answered = self.end_offsets(topic, partitions)
         return [partition for partition in partitions if partition not in answered]
 
     def metadata(self, topics: Sequence[str] | None = None) -> bytes:
-        """Metadata v5 of some topics, or of all, as the bytes of the answer."""
+        """Metadata v5 of some topics, or of all, as the bytes of the response."""
         names = -1 if topics is None else len(topics)
         body = struct.pack(">i", names) + b"".join(map(_text, topics or ())) + b"\0"
         self.send(ApiKey.METADATA, 5, body)
@@ -128,8 +129,9 @@ class Wire:
 
 
 def leaders_in(answer: bytes) -> dict[int, int]:
-    """Those that an answer to Metadata v1 about one topic names: to make objects of ten thousand partitions twice in
-    each of many looks would take the brokers' time."""
+    """The leaders in a response to Metadata v1 about one topic. Objects for ten thousand partitions, made twice for
+    each of many polls, would take the brokers' CPU time.
+    """
     at = 4
     for _ in range(_COUNT.unpack_from(answer)[0]):
         at = _after_text(answer, at + 4) + 4  # id, host, port

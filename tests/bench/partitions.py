@@ -23,7 +23,7 @@ from tests.peers.processes import ProcessFailed
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK
 
 Lives = dict[str, list[Measured]]
-"""By target, in the order of the pairs."""
+"""Lives by target, in the order of the pairs."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,7 +33,7 @@ Lives = dict[str, list[Measured]]
 @click.option("--pin", "cores", metavar="LIST", default="0,1", show_default=True, help="Cores of each broker.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write all numbers here.")
 def main(counts: Sequence[int], pairs: int, names: Sequence[str], cores: str, json_path: Path | None) -> None:
-    """Let one broker after the other, each first in turn, go through everything that N partitions can cost."""
+    """Measure the life of one broker after the other with N partitions, each broker first in turn."""
     console = Console(width=max(Console().width, 120))
     folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"partitions-{time.time_ns()}"
     try:
@@ -55,7 +55,7 @@ def main(counts: Sequence[int], pairs: int, names: Sequence[str], cores: str, js
 
 
 def _pairs(console: Console, folder: Path, names: Sequence[str], count: int, pairs: int, cores: str) -> Lives:
-    """`pairs` lives of each broker, none at the same time as another, on one ZooKeeper each."""
+    """Run `pairs` lives of each broker, one at a time, each on a ZooKeeper of its own."""
     lives: Lives = {name: [] for name in names}
     for number in range(pairs):
         for name in names if number % 2 == 0 else reversed(names):
@@ -95,7 +95,7 @@ def curve_table(name: str, lives: Mapping[int, Lives]) -> Table:
 
 
 def ratio_text(kafka: Sequence[float], ours: Sequence[float]) -> str:
-    """`median (least–most)` of the pairs' ratios; nothing where a broker did not take part."""
+    """`median (least–most)` of the pairs' ratios; a dash if a broker did not take part."""
     ratios = [mine / theirs for theirs, mine in zip(kafka, ours, strict=False) if theirs]
     if not ratios:
         return "–"

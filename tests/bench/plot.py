@@ -26,7 +26,7 @@ class Bar(NamedTuple):
 
 
 def rows_of(result: Mapping[str, Any]) -> list[tuple[str, list[Bar]]]:
-    """Title and bars of each row that has ratios; `result` is what `report.as_json` made."""
+    """Title and bars of each row that has ratios; `result` is the output of `report.as_json`."""
     rows = []
     for row in result["workloads"].values():
         bars = []
@@ -40,7 +40,7 @@ def rows_of(result: Mapping[str, Any]) -> list[tuple[str, list[Bar]]]:
 
 
 def svg(rows: Sequence[tuple[str, list[Bar]]], caption: str) -> str:
-    """The picture. The scale starts at 0 and ends above the largest ratio; the line stands at 1: as Kafka."""
+    """The picture. The scale starts at 0 and ends above the largest ratio; the line at 1 means equal to Kafka."""
     top = max([1.5, *(bar.ratio for _, bars in rows for bar in bars)]) * 1.1
 
     def x(ratio: float) -> float:
@@ -92,7 +92,7 @@ def write(path: Path, result: Mapping[str, Any]) -> None:
 @click.argument("json_path", metavar="BENCH.json", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("svg_path", metavar="PLOT.svg", type=click.Path(path_type=Path, dir_okay=False))
 def main(json_path: Path, svg_path: Path) -> None:
-    """Draw what `python -m tests.bench --json` wrote."""
+    """Draw the output of `python -m tests.bench --json`."""
     write(svg_path, json.loads(json_path.read_text()))
 
 

@@ -1,7 +1,7 @@
-"""`python -m tests.bench.profile`: where our broker spends its time under one workload.
+"""`python -m tests.bench.profile`: the time that our broker spends in each function under one workload.
 
-cprofile counts Python functions (and slows them down: compare shares, not seconds); perf samples the machine code
-of the interpreter, the C libraries and the kernel.
+cprofile counts Python functions (and slows them down: compare shares, not seconds); perf samples the machine code of
+the interpreter, the C libraries and the kernel.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(name: str, tool: str, records: int, top: int, sort: str, cores: str | N
 
 
 def _start(data: Path, zookeeper: str, tool: str, cores: str | None) -> targets.Target:
-    """One kafka-zk broker, under cProfile if asked for."""
+    """Start one kafka-zk broker, under cProfile if ``tool`` says so."""
     port = free_port()
     target = targets.Target(targets.KAFKA_ZK, f"{zookeeper}/profile", [port], [data / "logs"])
     target.log_dirs[0].mkdir(parents=True)
@@ -72,7 +72,7 @@ def _start(data: Path, zookeeper: str, tool: str, cores: str | None) -> targets.
 
 
 def _load(target: targets.Target, workload: Workload, records: int, perf_data: Path | None) -> None:
-    """Fill if the workload reads, then run it, with perf attached over the run itself."""
+    """Fill the topic if the workload reads, then run the workload, with perf attached only to the run itself."""
     topic = "profiled"
     target.create_topic(topic, partitions=workload.partitions)
     if workload.source is not None:

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.quota_rate`: what a client gets that always produces or fetches as much as its quota lets it.
+"""`python -m tests.bench.quota_rate`: the rate of a client that always produces or fetches as much as its quota allows.
 
 Both brokers are measured at the same time, over the seconds after the first window. The clients use next to no CPU: one
 connection, one request in flight, the same batch again and again.
@@ -26,7 +26,7 @@ from tests.kafka_zk.broker.conftest import batch
 from tests.peers import apache_kafka, targets
 
 WINDOW_S = 11
-"""quota.window.num samples of a second: before this, a client may use up what it did not use."""
+"""quota.window.num samples of a second: before the end of this window, a client may use its unused quota."""
 WITHIN = 0.05
 _TOPIC = "limited"
 _BATCH_BYTES = 20_000
@@ -38,20 +38,20 @@ _FRAME_BYTES = 8  # size and correlation id of a response
 
 
 class Sample(NamedTuple):
-    """A request that was answered ``at_s`` seconds after the start, and what the quota counts of it."""
+    """A request that got its response ``at_s`` seconds after the start, and the bytes that the quota counts for it."""
 
     at_s: float
     size_bytes: int
 
 
 def rate(samples: Iterable[Sample], seconds: float) -> float:
-    """Bytes a second over ``seconds`` after the first window."""
+    """Bytes per second over ``seconds`` after the first window."""
     counted = sum(each.size_bytes for each in samples if WINDOW_S <= each.at_s < WINDOW_S + seconds)
     return counted / seconds
 
 
 def _measure(port: int, kind: str, seconds: float) -> list[Sample]:
-    """Ask without a pause until the seconds after the first window are over."""
+    """Send requests without a pause until the seconds after the first window are over."""
     samples: list[Sample] = []
     with Wire(port) as wire:
         ask: Callable[[Wire], int] = {"produce": _produce, "fetch": _fetch}[kind]
@@ -82,18 +82,18 @@ def _fetch(wire: Wire) -> int:
 
 
 def _prepare(broker: targets.Target, bound: float) -> None:
-    """A topic with enough to fetch, and the quotas."""
+    """Create a topic with enough records to fetch, and the quotas."""
     broker.create_topic(_TOPIC)
     with Wire(broker.ports[0]) as wire:
         for _ in range(2 * _FETCHED_BYTES // _BATCH_BYTES):
             _produce(wire)
     with BlockingAdmin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_client_quotas({"client-id": CLIENT_ID.decode()}, dict.fromkeys(_KEYS.values(), bound))
-    time.sleep(WINDOW_S)  # what was written without a quota leaves the window
+    time.sleep(WINDOW_S)  # the records written without a quota leave the window
 
 
 def run(folder: Path, names: Iterable[str], bound: float, seconds: float) -> dict[str, dict[str, float]]:
-    """For each broker and kind of request the rate, divided by the bound."""
+    """The rate for each broker and kind of request, divided by the quota."""
     zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
     started: list[targets.Target] = []
     try:
@@ -122,7 +122,8 @@ def run(folder: Path, names: Iterable[str], bound: float, seconds: float) -> dic
 @click.option("--kafka/--no-kafka", default=True, help="Apache Kafka beside ours.")
 @click.option("--json", "as_json", is_flag=True)
 def main(bound: int, seconds: int, kafka: bool, as_json: bool) -> None:
-    """Measure what clients get under a quota. Ends with 1 if ours is not within 5 % of the bound."""
+    """Measure the rate of clients under a quota. The exit code is 1 if a rate of ours is not within 5 % of the quota.
+    """
     names = targets.NAMES if kafka else (targets.KAFKA_ZK,)
     with tempfile.TemporaryDirectory() as folder:
         ratios = run(Path(folder), names, bound, seconds)

@@ -1,7 +1,7 @@
-"""What the check of produced records costs, for each codec: `python -m tests.bench.record_check`.
+"""The cost of the check of produced records, for each codec: `python -m tests.bench.record_check`.
 
 A Produce request with a batch of 16 KB on the wire goes through the broker of `request_cost.py` again and again. Checks
-get their share of the time, as in a broker that requests saturate. Time is the CPU time of the broker's turns, so
+get their share of the time, as in a broker that requests saturate. Time is the CPU time of the broker's turns, so that
 neither the client nor other work on the machine counts.
 """
 
@@ -25,7 +25,7 @@ from tests.kafka_zk.broker.conftest import batch
 WIRE_BYTES = 16_000
 RECORD_BYTES = (1_000, 100)
 LEAST_KEPT = 0.9
-"""Of the throughput without checks, when requests saturate the broker."""
+"""The share of the throughput without checks that must remain when requests saturate the broker."""
 
 _TIMEOUT_S = 30
 _WARM_UP_TURNS, _TURNS = 500, 4_000
@@ -44,7 +44,7 @@ class Price(NamedTuple):
 
 
 class _Measured(OneBroker):
-    """A broker whose only time is the CPU time of its turns."""
+    """A broker whose clock is the CPU time of its turns."""
 
     def __init__(self, folder: Path, records: bytes) -> None:
         super().__init__(folder)
@@ -53,7 +53,7 @@ class _Measured(OneBroker):
         self._ended_s = self._between_s
 
     def seconds(self) -> float:
-        """The CPU time of all turns; during a turn, up to now."""
+        """The CPU time of all turns, including the current one."""
         return time.thread_time() - self._between_s
 
     def cpu_s(self, turns: int, seconds: Callable[[], float]) -> tuple[list[float], list[float]]:
@@ -86,7 +86,7 @@ class _Measured(OneBroker):
 
 
 def made_batch(codec: Compression, record_bytes: int) -> bytes:
-    """WIRE_BYTES or a little more, of text in which half of the bits are random."""
+    """A batch of WIRE_BYTES or slightly more, of text in which half of the bits are random."""
     source = random.Random(record_bytes)
     values: list[bytes] = []
     for count in itertools.count(1):
@@ -109,14 +109,14 @@ def price(codec: Compression, record_bytes: int, rounds: int = _ROUNDS) -> Price
 
 
 def _price(checked: list[float], unchecked: list[float]) -> Price:
-    """Of medians: both kinds of requests take turns, and whatever else slows the machine slows some of both."""
+    """The price from medians: both kinds of requests take turns, so that a disturbance slows down some of both."""
     times = median(checked) / median(unchecked)
     share = len(checked) / (len(checked) + len(unchecked))
     return Price(times, 1 / (1 + share * (times - 1)))
 
 
 def report(rounds: int = _ROUNDS) -> Iterator[str]:
-    """Lines of a table, in Markdown."""
+    """The lines of a table, in Markdown."""
     figures = ("a checked request", "throughput kept")
     columns = [f"{figure}, {size} B records" for size in RECORD_BYTES for figure in figures]
     yield f"| codec | {' | '.join(columns)} |"

@@ -1,4 +1,4 @@
-"""Medians, ratios ours/Kafka, the table for people and the JSON for machines."""
+"""Medians, ratios ours/Kafka, the table for readers and the JSON for programs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NOTHING = "–"
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of both brokers; None where a broker did not take part or has no such figure."""
+    """One figure of both brokers; None if a broker did not take part or does not have the figure."""
 
     name: str
     unit: str
     kafka: float | None
     ours: float | None
-    #: Median of the ratios of each round's pair; for figures taken once, the ratio of the two.
+    #: The median of the ratios of each round's pair; for figures with one value, the ratio of the two.
     ratio: float | None
     #: The smallest and the largest ratio of a pair.
     ratio_range: tuple[float, float] | None = None
@@ -44,7 +44,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Sample], float | None]], ...] = (
 )
 
 
-#: The figures of each table; all are in the JSON.
+#: The figures of each table; the JSON has all.
 _SHOWN = {
     Kind.THROUGHPUT: (("throughput", "MB/s"), ("broker CPU", "s/GB"), ("p99 latency", "ms")),
     Kind.LATENCY: (("p50 latency", "ms"), ("p99 latency", "ms"), ("p99.9 latency", "ms")),
@@ -92,7 +92,7 @@ def compare_servers(servers: Mapping[str, Server], loaded_bytes: Mapping[str, in
 def print_tables(
     console: Console, workloads: Sequence[Workload], samples: Sequence[Sample], servers: Sequence[Comparison]
 ) -> None:
-    """One table for each kind of workload, one for the brokers as such."""
+    """One table for each kind of workload, and one for the brokers themselves."""
     for kind, shown in _SHOWN.items():
         rows = [workload for workload in workloads if workload.kind is kind]
         if rows:

@@ -1,17 +1,17 @@
-"""What one request costs a broker, without a clock: `python -m tests.bench.request_cost`.
+"""The cost of one request for a broker, without a clock: `python -m tests.bench.request_cost`.
 
-A Produce, Fetch, OffsetCommit or Heartbeat request goes through everything that ours runs for it, from the reactor's
-turn to the answer on the socket, with real sockets and a real log; so do the three requests of a transaction that
-arrive together (AddPartitionsToTxn, Produce, EndTxn), with the markers, in one partition and in ten, and the
-InitProducerId of an id that nobody has used. Counted are
+A Produce, Fetch, OffsetCommit or Heartbeat request goes through all code that our broker runs for it, from the
+reactor's turn to the response on the socket, with real sockets and a real log. So do the three requests of a
+transaction that arrive together (AddPartitionsToTxn, Produce, EndTxn), with the markers, in one partition and in ten,
+and the InitProducerId of a new id. The bench counts
 
-- opcodes of Python, of which each run of the same code has exactly as many;
+- opcodes of Python, whose number is exactly the same in each run of the same code;
 - system calls, by name, as Python makes them;
-- the peak of the memory that the turn allocates: a copy of the records shows there.
+- the peak of the memory that the turn allocates, which shows a copy of the records.
 
-`request_cost.json` holds what they were when somebody last looked, for each Python from 3.11 on (opcodes are a matter
-of the Python version); test_request_cost.py, a part of `make test`, fails at 10 % more. `--record` writes the file.
-`--valgrind` adds machine instructions, which depend on how Python was compiled and are therefore not compared.
+`request_cost.json` contains the last recorded figures, for each Python from 3.11 on (opcodes depend on the Python
+version); test_request_cost.py, a part of `make test`, fails at 10 % more. `--record` writes the file. `--valgrind` adds
+machine instructions, which depend on how Python was compiled and are therefore not compared.
 """
 
 from __future__ import annotations
@@ -71,20 +71,20 @@ KINDS = (
     "transaction 10", "producer id",
 )  # fmt: skip
 
-_PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION, _HEARTBEAT_VERSION = 11, 17, 9, 4  # what clients of Kafka 3.9 use
+_PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION, _HEARTBEAT_VERSION = 11, 17, 9, 4  # of Kafka 3.9's clients
 _TOPIC = "measured"
 _COMMITTED_TOPIC, _COMMITTED_PARTITIONS = "committed", 100
 _OFFSETS_TOPIC_PARTITIONS = 50
-_WARM_UP = 40  # turns; the interpreter has specialised its code by then
+_WARM_UP = 40  # turns, after which the interpreter has specialised its code
 _MEASURED = 20
 _TIMEOUT_S = 30
 _INITIAL_DELAY_S = 3  # group.initial.rebalance.delay.ms
-_BUFFER_BYTES = 1024 * 1024  # a whole request or answer fits, so that how many turns it takes is no matter of luck
+_BUFFER_BYTES = 1024 * 1024  # a whole request or response fits, so that the number of turns does not depend on chance
 _INSTRUCTION_RUNS = (100, 200)
 
 
 class Cost(NamedTuple):
-    """Of one request. ``system_calls``: name -> how often."""
+    """The cost of one request. ``system_calls``: name -> count."""
 
     opcodes: int
     system_calls: dict[str, int]
@@ -92,16 +92,16 @@ class Cost(NamedTuple):
 
 
 class _Reactor(BrokerReactor, LocalReactor):
-    """A broker's, turned by hand."""
+    """A broker's reactor, whose turns the bench runs itself."""
 
 
 class OneBroker:
-    """A listener with all handlers behind it, and one client; ``events``: who observes it."""
+    """A listener with all handlers behind it, and one client; ``events``: the broker's event source."""
 
     def __init__(self, folder: Path, events: EventSource = SILENT) -> None:
         harness = build_harness(folder, events)
         clock: Any = harness.clock
-        clock.seconds = partial(attrgetter("rightNow"), clock)  # in C, as the reactor's clock is read
+        clock.seconds = partial(attrgetter("rightNow"), clock)  # implemented in C, like the reactor's clock
         self._topic_id = harness.lead(_TOPIC).bytes
         harness.lead(_COMMITTED_TOPIC, _COMMITTED_PARTITIONS)
         harness.lead(OFFSETS_TOPIC, _OFFSETS_TOPIC_PARTITIONS)
@@ -143,10 +143,10 @@ class OneBroker:
         for _ in range(3):
             self.turn("produce 64 KB")
         self._requests["first fetch"] = self._fetch(0)
-        self.turn("first fetch")  # where it ends the next one begins, as for any consumer that reads along
+        self.turn("first fetch")  # the next fetch begins at its end, as for any consumer that reads along
 
     def _joined(self, harness: Harness, listener: Listener, port: int) -> Member:
-        """A member of a stable group, over a connection of its own, which is closed then."""
+        """A member of a stable group; its connection is closed afterwards."""
         with Wire(port) as wire:
             self._reactor.until(lambda: len(listener.connections) == 2, _TIMEOUT_S)
             member = Member(wire, "heartbeats")
@@ -167,23 +167,23 @@ class OneBroker:
         return self._dispatcher.dispatch(context, header, body)
 
     def _fetch(self, offset: int) -> bytes:
-        """One batch of 64 KB."""
+        """The frame of a Fetch for one batch of 64 KB."""
         topics = [FetchTopic(None, self._topic_id, [FetchPartition(0, offset, 65_000, 0)])]
         return _framed(ApiKey.FETCH, _FETCH_VERSION, write_fetch_request(_FETCH_VERSION, FetchRequest(500, 1, topics)))
 
     def limit(self, properties: Mapping[str, str]) -> None:
-        """These are the quotas of all client ids from now on, and no others."""
+        """Set the quotas of all client ids, without any others."""
         assert not self._quotas.quotas.set("clients", "<default>", properties)
         self._quotas.changed()
 
     def turn(self, kind: str) -> None:
-        """One request in, one answer out."""
+        """Run one turn: one request in, one response out."""
         self._send(kind)
         self._reactor.doIteration(_TIMEOUT_S)
         self._receive(kind)
 
     def _send(self, kind: str) -> None:
-        """Returns when the whole request waits in the broker's socket, so that one turn takes it."""
+        """Wait until the whole request is in the broker's socket, so that one turn reads it."""
         request = self._made[kind]() if kind in self._made else self._requests[kind]
         self._client.sendall(request)
         wait_until(lambda: _waiting_bytes(self._broker_socket) == len(request), _TIMEOUT_S, "the request")
@@ -202,8 +202,9 @@ class OneBroker:
         return data
 
     def cost(self, kind: str) -> Cost:
-        """Each figure by requests of its own, because tracing costs memory and profiling costs opcodes. Of opcodes the
-        mean, because every few KB an append adds to the index."""
+        """Each figure comes from requests of its own, because tracing costs memory and profiling costs opcodes. Opcodes
+        are a mean, because an append adds to the index every few KB.
+        """
         for _ in range(_WARM_UP):
             self.turn(kind)
         counts = [self._measured(kind, opcodes) for _ in range(_MEASURED)]
@@ -223,7 +224,7 @@ class OneBroker:
 
 
 class _Collected(Wire):
-    """What would be sent."""
+    """Collects the frames instead of sending them."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -246,7 +247,7 @@ def _new_id() -> bytes:
 
 
 class _Transactions:
-    """One record each in the same partitions."""
+    """Transactions that write one record each to the same partitions."""
 
     def __init__(self, harness: Harness, topic: str, partitions: int) -> None:
         who = f"measured-{partitions}"
@@ -258,7 +259,7 @@ class _Transactions:
         self._producer.start(begun.producer_id, begun.producer_epoch)
 
     def next(self) -> bytes:
-        """The requests of the next one."""
+        """The requests of the next transaction."""
         for send in (self._producer.send_add, self._producer.send_records, self._producer.send_commit):
             send()
         frames, self._wire.frames = self._wire.frames, []
@@ -277,7 +278,7 @@ def _no_connection(broker_id: int) -> Any:
 
 
 def _commit(count: int) -> bytes:
-    """By a consumer that assigns partitions itself."""
+    """A commit by a consumer that assigns partitions itself."""
     commit = codec.request(ApiKey.OFFSET_COMMIT)
     topic = commit.OffsetCommitRequestTopic
     partitions = [
@@ -318,7 +319,7 @@ def _framed(api_key: ApiKey, version: int, body: bytes | bytearray) -> bytes:
 
 
 def opcodes(work: Callable[[], object]) -> int:
-    """How many of Python ``work`` runs."""
+    """The number of Python opcodes that ``work`` runs."""
     return _opcodes_by_monitoring(work) if sys.version_info >= (3, 12) else _opcodes_by_tracing(work)
 
 
@@ -379,7 +380,7 @@ def _system_calls(work: Callable[[], object]) -> dict[str, int]:
         work()
     finally:
         sys.setprofile(before)
-    del calls["fileno"]  # asks the object, not the kernel
+    del calls["fileno"]  # this call asks the object, not the kernel
     return dict(sorted(calls.items()))
 
 
@@ -394,7 +395,8 @@ def _peak_bytes(work: Callable[[], object]) -> int:
 
 
 def complaints(kind: str, measured: Cost, recorded: Cost) -> list[str]:
-    """What is more than TOLERANCE above the record, or a system call more; empty if nothing is."""
+    """The figures that exceed the record by more than TOLERANCE, and additional system calls; empty if there are none.
+    """
     found = []
     for what, now, then in (
         ("Python opcodes", measured.opcodes, recorded.opcodes),
@@ -419,7 +421,7 @@ def recorded() -> dict[str, Cost]:
 
 
 def newest_recorded(kind: str) -> Cost:
-    """The record of the newest Python that has one of that kind."""
+    """The record of the newest Python that has one of this kind."""
     entries = {version: costs for version, costs in json.loads(BASELINE.read_text()).items() if kind in costs}
     newest = max(entries, key=lambda version: tuple(map(int, version.split("."))))
     return Cost(**entries[newest][kind])
@@ -432,7 +434,7 @@ def _record(costs: dict[str, Cost]) -> None:
 
 
 def measure_all() -> dict[str, Cost]:
-    """The cost of each kind, in a broker of its own."""
+    """The cost of each kind, all in one broker."""
     with tempfile.TemporaryDirectory(prefix="kafka-zk-request-cost-") as folder:
         broker = OneBroker(Path(folder))
         try:
@@ -442,7 +444,7 @@ def measure_all() -> dict[str, Cost]:
 
 
 def machine_instructions(kind: str) -> int:
-    """Per request, the client's part included: the difference of two runs under valgrind. Needs valgrind."""
+    """The machine instructions of a request, including the client's part: the difference of two runs under valgrind."""
     counts = []
     for turns in _INSTRUCTION_RUNS:
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", sys.executable]
@@ -465,7 +467,7 @@ def _only_turns(kind: str, turns: int) -> None:
 
 
 def main() -> None:
-    """Print a table; with --record, note it."""
+    """Print a table; with --record, write the record."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--record", action="store_true", help="write the figures of this Python to request_cost.json")
     parser.add_argument("--valgrind", action="store_true", help="count machine instructions, too (a minute)")

@@ -1,4 +1,4 @@
-"""Paired, alternating runs: in each round every workload runs on each broker, the first one changing every round."""
+"""Alternating pairs of runs: in each round, every workload runs on each broker, and the order changes every round."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Sample:
     outcome: Outcome
     broker_cpu_s: float
     client_cpu_s: float
-    #: CPU time of the other, idle brokers over the same time: a check that they did not disturb.
+    #: CPU time of the other, idle brokers over the same time, which shows whether they disturbed the run.
     other_brokers_cpu_s: float
-    #: CPU time of everything else on the machine (ZooKeeper, kernel threads, strangers): is the machine quiet?
+    #: CPU time of everything else on the machine (ZooKeeper, kernel threads, others), which shows whether it was quiet.
     strangers_cpu_s: float
 
     @property
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """How often and how much."""
+    """The number and size of the runs."""
 
     workloads: Sequence[Workload]
     rounds: int
@@ -58,7 +58,7 @@ class Plan:
     client_cores: str | None
 
     def records_of(self, workload: Workload) -> int:
-        """As many as divide among the workload's partitions."""
+        """The number of records, divisible by the workload's number of partitions."""
         if workload.records is not None:
             return workload.records
         each = max(1, round(self.records * workload.share / workload.partitions))
@@ -66,8 +66,9 @@ class Plan:
 
 
 def run_all(servers: Servers, plan: Plan, progress: Callable[[str], None], loaded: Callable[[], None]) -> list[Sample]:
-    """All rounds; the warm-up rounds are thrown away. `loaded` is called when all is over but the rows that change the
-    brokers. Raises: BenchFailed."""
+    """Run all rounds; the samples of warm-up rounds are discarded. `loaded` is called before the rows that change the
+    brokers, which run last. Raises: BenchFailed.
+    """
     _fill(servers, plan, progress)
     samples = _rounds(servers, plan, [row for row in plan.workloads if not row.comes_last], progress)
     loaded()
@@ -90,7 +91,7 @@ def _rounds(
 
 
 def _fill(servers: Servers, plan: Plan, progress: Callable[[str], None]) -> None:
-    """Write what the consumers are going to read."""
+    """Write the topics that consumers read later."""
     for name in sorted({workload.source for workload in plan.workloads if workload.source is not None}):
         for server in servers.by_name.values():
             progress(f"filling topic {name} on {server.target.name}")
@@ -114,8 +115,8 @@ def _pair(
 def _measured(servers: Servers, name: str, workload: Workload, plan: Plan, number: int) -> Sample:
     """One run on a fresh topic (producers) or the filled one (consumers), after dirty pages were written out.
 
-    What consumers read is in the page cache then: where the kernel gives up pages that nobody used for some minutes, it
-    would be the disk that is measured.
+    The data that consumers read are in the page cache then: where the kernel drops pages that were not used for some
+    minutes, the run would measure the disk instead.
     """
     server = servers.by_name[name]
     others = [other for other in servers.by_name.values() if other is not server]
@@ -160,6 +161,6 @@ def _cpu(servers: Sequence[Server]) -> float:
 
 
 def _client_cpu() -> float:
-    """CPU seconds of all clients that ended so far."""
+    """CPU seconds of all clients that have ended so far."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

@@ -1,4 +1,4 @@
-"""The brokers that are compared: one ZooKeeper, one broker of each kind, the same server.properties and cores."""
+"""The brokers under comparison: one ZooKeeper, one broker of each kind, the same server.properties and cores."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SETTLE_S = 3.0
 _NATIVE_CALLS = "the native module completed calls"
 _COUNT = re.compile(r"(\w+)=(\d+)")
 
-#: Beyond Kafka's config/server.properties: deleted topics free their disk space at once, nothing else is changed.
+#: Settings beyond Kafka's config/server.properties: deleted topics free their disk space at once.
 OVERRIDES = {"log.segment.delete.delay.ms": "1000", "auto.create.topics.enable": "false"}
 
 
 @dataclass
 class Server:
-    """A broker under measurement, and what its start and its rest cost."""
+    """A broker under measurement, with the cost of its start and of its idle time."""
 
     target: targets.Target
     start_seconds: list[float]
@@ -51,7 +51,7 @@ class Servers:
     by_name: dict[str, Server]
 
     def stop(self) -> Counter[str]:
-        """Stop everything and remove the data. Returns how often each native function of ours was called."""
+        """Stop everything and remove the data. Returns the number of calls of each native function of ours."""
         for server in self.by_name.values():
             server.target.stop()
         self.zookeeper.stop()
@@ -62,7 +62,7 @@ class Servers:
 
 
 def native_calls(log: str) -> Counter[str]:
-    """The calls that a broker counts in its log when it stops; the sum of several runs."""
+    """The calls that a broker logs when it stops, summed over several runs."""
     calls: Counter[str] = Counter()
     for line in log.splitlines():
         if _NATIVE_CALLS in line:
@@ -73,8 +73,8 @@ def native_calls(log: str) -> Counter[str]:
 def start_all(names: Sequence[str], *, cores: str | None, starts: int) -> Servers:
     """Start ZooKeeper and one broker of each name.
 
-    Each broker is started `starts` times, in turn and while no other broker runs, to measure the time from the start
-    of its process to its first complete Metadata answer; then all stay up, and each is looked at while idle.
+    Each broker is started `starts` times, in turn and while no other broker runs, to measure the time from the start of
+    its process to its first complete Metadata response. Then all brokers stay up, and each is measured while idle.
     """
     data = REPOSITORY_ROOT / "target" / "bench" / f"run-{time.time_ns()}"
     zookeeper = apache_kafka.start_zookeeper(data / "zookeeper")
@@ -97,7 +97,7 @@ def start_all(names: Sequence[str], *, cores: str | None, starts: int) -> Server
 
 
 def _looked_at_while_idle(target: targets.Target, start_seconds: list[float]) -> Server:
-    """The memory and CPU of a broker that has just started and has nothing to do."""
+    """The memory and CPU of a broker that has just started and has no clients."""
     pid = target.brokers[0].pid
     time.sleep(_SETTLE_S)
     before_s = measure.cpu_seconds(pid)

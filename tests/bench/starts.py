@@ -1,6 +1,6 @@
-"""How long an embedded cluster takes from nothing to ready, again and again: `python -m tests.bench.starts`.
+"""The time that an embedded cluster takes until it is ready, over many starts: `python -m tests.bench.starts`.
 
-A fixed wait on the way, which only some starts meet, shows in the 99th percentile.
+A fixed wait that affects only some starts shows in the 99th percentile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.errors import EmbeddedError
 
 MOST = 1.3
-"""The 99th percentile, as a multiple of the median."""
+"""The limit of the 99th percentile, as a multiple of the median."""
 
 STEPS = ("ZooKeeper", "brokers", "both")
 
@@ -46,7 +46,7 @@ def percentile_99(values: Sequence[float]) -> float:
 
 
 def report(starts: Sequence[tuple[float, float, float]]) -> Iterator[str]:
-    """Lines of a table."""
+    """The lines of a table."""
     yield f"{'':9}  median     p99  longest  p99/median   of {len(starts)} starts"
     for step, values in zip(STEPS, zip(*starts, strict=True), strict=True):
         middle, most = median(values), percentile_99(values)

@@ -1,9 +1,10 @@
-"""What docs/ keeps of a bench run: medians and ranges, with commit and machine. The raw samples stay with their owner.
+"""The summary of a bench run for docs/: medians and ranges, with commit and machine. docs/ does not contain the
+samples.
 
     python -m tests.bench.summary RAW.json docs/bench/bench.json
 
-Reads what a bench wrote with ``--json``. A list of numbers becomes its median and range; samples are grouped by what
-was measured (``_IDENTITY``) and each figure of a group is summarised in the same way.
+It reads the output of a bench with ``--json``. A list of numbers becomes its median and range; samples are grouped by
+what they measure (``_IDENTITY``), and each figure of a group is summarised in the same way.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-#: The fields of a sample that say what was measured; all others are figures, except for the number of the round.
+#: The fields of a sample that identify the measurement; all others are figures, except for the number of the round.
 _IDENTITY = (
     "workload", "target", "method", "members", "partitions", "kind", "input", "layout", "sink", "source", "name",
 )  # fmt: skip
 _ROUND = "round"
-#: What the bench itself says at that commit.
+#: Facts that the bench's own code at the commit contains.
 _LEFT_OUT = ("server_properties", "kafka_jvm_flags", "plan")
 _DIGITS = 4
 
@@ -32,7 +33,7 @@ def summary(value: Any) -> Any:
             return _of_numbers(list(value.values()))
         return {key: summary(item) for key, item in value.items()}
     if isinstance(value, list):
-        if len(value) > 2 and all(map(_is_number, value)):  # two are a range already
+        if len(value) > 2 and all(map(_is_number, value)):  # two numbers are already a range
             return _of_numbers(value)
         if len(value) > 1 and all(isinstance(item, Mapping) and "unit" not in item for item in value):
             return _of_samples(value)
@@ -67,7 +68,9 @@ def _of_group(group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _flat(sample: Mapping[str, Any], left_out: Iterable[str]) -> dict[str, Any]:
-    """Figures of nested mappings beside the others; of a list or of figures by partition only the median."""
+    """The sample with the figures of nested mappings beside its own; lists and figures by partition become their
+    median.
+    """
     flat: dict[str, Any] = {}
     for key, value in sample.items():
         if key in left_out:

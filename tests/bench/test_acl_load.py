@@ -1,4 +1,4 @@
-"""The bench of loading ACLs writes what it says, and loads all of it."""
+"""The bench of loading ACLs writes the requested number of ACLs, and loads all of them."""
 
 import pytest
 

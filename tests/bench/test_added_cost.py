@@ -1,4 +1,4 @@
-"""Quotas and ACLs cost no more than they may."""
+"""The added cost of quotas and ACLs stays within its limits."""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""The bench of clusters: every combination of producers is a row, readers read where they should, ratios are shown."""
+"""The bench of clusters: every combination of producers is a row, consumers read from the right broker, and the table
+shows ratios.
+"""
 
 from io import StringIO
 
@@ -35,7 +37,7 @@ def test_both_clients_read_from_the_leader_and_from_a_follower_what_was_filled()
 
 
 def test_a_row_whose_records_came_from_another_broker_fails() -> None:
-    """A few bytes of others are metadata, and answers that name the broker to read from."""
+    """The few bytes of other brokers are metadata, and responses that name the broker to read from."""
     row = next(row for row in CONSUMERS if row.server == FOLLOWER)
     check_server(row, [4_000, 100, 101_000], 100_000)
     for sent in ([101_000, 0, 0], [50_500, 0, 50_500], [4_000, 0, 90_000], [0, 10_000, 101_000]):

@@ -1,4 +1,4 @@
-"""Each reader and writer that is written by hand costs less than the field tables would."""
+"""Each hand-written reader and writer costs less than the field tables would."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from tests.bench.codec_cost import Sample, samples
 
 @pytest.mark.parametrize("sample", list(samples()), ids=lambda sample: sample.name)
 def test_what_is_written_by_hand_is_cheaper(sample: Sample) -> None:
-    """By a tenth at least, or the API needs no exception in decision 0004."""
+    """The difference is a tenth at least: otherwise, the API needs no exception in decision 0004."""
     by_hand, by_tables = sample.costs()
     assert by_hand < 0.9 * by_tables

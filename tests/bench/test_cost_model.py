@@ -1,4 +1,4 @@
-"""What the model of the control plane's costs says, and that it is right where it has not been told."""
+"""The model of the control plane's costs predicts the counts that it was not fitted to."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_a_line_goes_through_its_points() -> None:
 
 
 def test_what_comes_in_steps_is_predicted_in_steps() -> None:
-    """Nine requests, and three more for each thousand partitions that are begun."""
+    """Nine requests, and three more for each started thousand of partitions."""
     line = fit({100: 12.0, 500: 12.0, 1_200: 15.0, 2_000: 15.0}, "control_requests")
     assert (line.fixed, line.each) == pytest.approx((9, 3)) and line.unit == 1_000
     assert line.at(5_000) == pytest.approx(24)
@@ -26,7 +26,7 @@ def test_what_comes_in_steps_is_predicted_in_steps() -> None:
 
 @pytest.mark.slow
 def test_what_is_written_and_sent_is_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For twice as many partitions as the model has seen."""
+    """The prediction is for twice as many partitions as the fit has."""
     changes = {name: cost_model.CHANGES[name] for name in ("creation", "a clean stop")}
     monkeypatch.setattr(cost_model, "CHANGES", changes)
     predicted = predictions((50, 600, 1_100), 2_200, COUNTED)

@@ -18,7 +18,7 @@ def life(create_s: float, descriptors: float = 14.0) -> Measured:
 
 
 def rows(table: Table) -> dict[str, list[str]]:
-    """The cells of each row, by its first one."""
+    """The other cells of each row, by its first cell."""
     console = Console(file=io.StringIO(), width=200)
     console.print(table)
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -27,14 +27,14 @@ def rows(table: Table) -> dict[str, list[str]]:
 
 
 def test_a_ratio_is_of_pairs() -> None:
-    """Not of medians: a machine that was slow in one pair was slow for both."""
+    """The ratio is not that of medians, because a machine that was slow in one pair was slow for both brokers."""
     assert ratio_text([10, 100, 20], [1, 30, 4]) == "0.20 (0.10–0.30)"
     assert ratio_text([10], [5]) == "0.50"
     assert ratio_text([], [5]) == "–"
 
 
 def test_pairs_are_compared_with_what_is_wanted() -> None:
-    """Medians of each broker beside it."""
+    """The table also shows the medians of each broker."""
     kafka, ours = [life(20, 5140), life(30, 5140), life(90, 5140)], [life(2), life(6), life(9)]
     table = rows(pairs_table(5000, {APACHE_KAFKA: kafka, KAFKA_ZK: ours}))
     created = next(cells for name, cells in table.items() if name.startswith("creation, until"))
@@ -43,7 +43,7 @@ def test_pairs_are_compared_with_what_is_wanted() -> None:
 
 
 def test_the_curve_is_by_count() -> None:
-    """In ascending order, whatever the order of the runs was."""
+    """The counts are in ascending order, whatever the order of the runs."""
     lives = {count: {KAFKA_ZK: [life(count / 1000)]} for count in (5000, 1000)}
     table = rows(curve_table(KAFKA_ZK, lives))
     created = next(cells for name, cells in table.items() if name.startswith("creation, until"))

@@ -33,7 +33,7 @@ def _bars(picture: ElementTree.Element) -> list[float]:
 def test_a_bar_is_as_long_as_its_ratio() -> None:
     one, half = _bars(_drawn(_row("produce", 1.0, 0.5)))
     assert half > 0
-    assert one == pytest.approx(2 * half, abs=0.2)  # rounded to a tenth of a pixel
+    assert one == pytest.approx(2 * half, abs=0.2)  # widths are rounded to a tenth of a pixel
 
 
 def test_rows_without_a_ratio_and_latencies_are_left_out() -> None:

@@ -1,4 +1,4 @@
-"""What a bench or a comparison starts dies with it, however it ends."""
+"""The processes that a bench or a comparison starts die with it, however it ends."""
 
 import signal
 import subprocess

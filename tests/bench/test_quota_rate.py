@@ -1,4 +1,4 @@
-"""The bench of quotas counts what comes after the first window, and nothing after the end."""
+"""The bench of quotas counts bytes after the first window, and none after the end."""
 
 from tests.bench.quota_rate import WINDOW_S, Sample, rate
 

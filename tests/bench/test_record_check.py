@@ -15,7 +15,7 @@ def test_batches_have_their_size_on_the_wire(codec: Compression) -> None:
 
 
 def test_checks_get_a_share_of_the_time_only() -> None:
-    """Without the limit, gzip would leave an eighth of the throughput; a busy machine blurs the rest."""
+    """Without the limit, gzip would leave an eighth of the throughput; the wide margin is for a busy machine."""
     price = record_check.price(Compression.gzip, 100, rounds=1)
     assert price.checked > 2
     assert price.kept > record_check.LEAST_KEPT - 0.2

@@ -28,7 +28,7 @@ def _figure(samples: list[Sample], name: str) -> report.Comparison:
 
 
 def test_ratio_is_the_median_of_the_pairs_not_the_ratio_of_the_medians() -> None:
-    """A slow minute hits both runs of a pair, so pairs are compared with each other."""
+    """A slow minute affects both runs of a pair, so pairs are compared with each other."""
     kafka = [_sample(APACHE_KAFKA, number, seconds) for number, seconds in enumerate((10.0, 20.0, 40.0))]
     ours = [_sample(KAFKA_ZK, number, seconds) for number, seconds in enumerate((20.0, 20.0, 20.0))]
     throughput = _figure(kafka + ours, "throughput")
@@ -40,7 +40,7 @@ def test_ratio_is_the_median_of_the_pairs_not_the_ratio_of_the_medians() -> None
 
 
 def test_cpu_is_counted_per_gigabyte_of_record_values() -> None:
-    """1 GB moved with 3 CPU seconds."""
+    """The run moved 1 GB with 3 CPU seconds."""
     assert _figure([_sample(APACHE_KAFKA, 0, 10.0, cpu_s=3.0)], "broker CPU").kafka == pytest.approx(3.0)
 
 
@@ -59,7 +59,7 @@ def test_cpu_time_of_a_child_process_counts() -> None:
 
 
 def test_memory_of_this_process_is_plausible() -> None:
-    """Resident memory is more than its anonymous part and less than its peak or equal to it."""
+    """Resident memory is more than its anonymous part, and at most its peak."""
     memory = measure.memory(os.getpid())
     assert 0 < memory.anonymous_bytes < memory.resident_bytes
     assert memory.resident_bytes < 10 * memory.peak_bytes

@@ -1,4 +1,4 @@
-"""The rows of the benchmark: what the issue asks for is there, and each can be run and read."""
+"""The rows of the benchmark: all rows that the issue requires exist, and each can be run and read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ def _names(**wanted: object) -> set[str]:
 
 
 def test_every_dimension_has_its_rows() -> None:
-    """One and many clients, both directions, three batch sizes, two record sizes, lz4, sendfile and copies, latency."""
+    """There are one and many clients, both directions, three batch sizes, two record sizes, lz4, sendfile and copies,
+    latency.
+    """
     assert _names(partitions=MANY, client=Client.LIBRDKAFKA_PRODUCERS) and _names(
         partitions=MANY, client=Client.LIBRDKAFKA_CONSUMERS
     )
@@ -35,7 +37,7 @@ def test_the_headline_has_throughput_and_latency() -> None:
 
 @pytest.mark.parametrize("row", [row for row in WORKLOADS if row.source is not None], ids=lambda row: row.name)
 def test_a_consumer_reads_exactly_what_was_filled(row: Workload) -> None:
-    """Or a run would end early, or wait for ever."""
+    """Otherwise, a run would end early or wait indefinitely."""
     plan = Plan(WORKLOADS, rounds=5, warmup_rounds=1, records=12_345, client_cores=None)
     assert row.source is not None
     source = SOURCES[row.source]

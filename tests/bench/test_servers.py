@@ -1,4 +1,4 @@
-"""What a benchmark reads from the logs of its brokers."""
+"""The numbers that a benchmark reads from the logs of its brokers."""
 
 from tests.bench.servers import native_calls
 

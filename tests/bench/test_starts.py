@@ -1,4 +1,4 @@
-"""What a series of starts shows."""
+"""The report on a series of starts."""
 
 import pytest
 

@@ -1,9 +1,9 @@
-"""The rows of the benchmark: what clients do to one broker. How they are run is in `clients`.
+"""The rows of the benchmark: the load of clients on one broker. The module `clients` runs them.
 
 Every workload uses the same foreign clients against both brokers: Kafka 3.9.1's kafka-producer-perf-test, Java clients
-by assigned partitions (tests/peers/java, they need no group), and kcat, of which many run side by side.
-Latencies of producers at full speed hold the time in their own queue; for others see `Kind.LATENCY`.
-To add a row, add a `Workload` to `WORKLOADS`.
+by assigned partitions (tests/peers/java, they need no group), and kcat, of which many run side by side. Latencies of
+producers at full speed include the time in their own queue; for others see `Kind.LATENCY`. To add a row, add a
+`Workload` to `WORKLOADS`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 MANY = 16
-#: Records per second of the producer whose latency is looked at: far from what the broker can take.
+#: Records per second of the producer whose latency is measured: far below the broker's limit.
 QUIET_RATE = 1_000
 
 
 class Client(StrEnum):
-    """Which program drives the load."""
+    """The program that generates the load."""
 
     JAVA_PRODUCER = "kafka-producer-perf-test"
     JAVA_CONSUMER = "Java consumer (assign)"
@@ -29,14 +29,14 @@ class Client(StrEnum):
 
 
 class Kind(StrEnum):
-    """In which table a row stands."""
+    """The table of a row."""
 
     THROUGHPUT = "as fast as the clients can"
     LATENCY = "a quiet client"
 
 
 class Beside(StrEnum):
-    """What happens to the broker at the same time."""
+    """A change of the broker's state during the run."""
 
     NOTHING = "nothing"
     TOPICS = "2,000 topics are created"
@@ -48,8 +48,9 @@ class BenchFailed(Exception):
 
 @dataclass(frozen=True)
 class Workload:
-    """One row. `share` scales the number of records of a run for rows that are slow or fast by nature; `records` is
-    their number whatever the run's; `source` is the name of the filled topic that consumers read."""
+    """One row. `share` scales the number of records of a run for rows that are slow or fast by nature; `records` is a
+    fixed number instead; `source` is the name of the filled topic that consumers read.
+    """
 
     name: str
     title: str
@@ -70,12 +71,12 @@ class Workload:
 
     @property
     def comes_last(self) -> bool:
-        """It needs another broker process, or its many files allow only one measurement."""
+        """The row needs another broker process, or its many files allow only one measurement."""
         return self.beside is not Beside.NOTHING
 
 
 class Outcome(NamedTuple):
-    """What the clients report of one run; latencies only from those that know them."""
+    """The results of one run according to the clients; latencies only from clients that measure them."""
 
     records: int
     payload_bytes: int
@@ -98,7 +99,7 @@ def _fill(name: str, record_size_bytes: int, share: float, partitions: int = 1, 
     )  # fmt: skip
 
 
-#: How the data that consumers read were written, by the name of their topic.
+#: The workloads that wrote the data for consumers, by the name of their topic.
 SOURCES = {
     source.name: source
     for source in (

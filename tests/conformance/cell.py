@@ -63,7 +63,7 @@ def running_cluster() -> Iterator[Cluster]:
 
 
 def run_cell(cluster: Cluster, client: Client, fault: Fault, seed: int) -> Cell:
-    """Raises: NotApplicable; NeverFired if the fault did not hit the client, which is no verdict."""
+    """Raises: NotApplicable; NeverFired if the fault did not hit the client, so that there is no verdict."""
     if fault.role not in client.roles:
         raise NotApplicable(f"{client.name} cannot be tested with {fault.name}: it has no role {fault.role.value!r}")
     name = f"{client.name}-{fault.name}-{uuid.uuid4().hex[:8]}"

@@ -39,7 +39,7 @@ Begin = Callable[[EmbeddedCluster, str], FaultHandle]
 
 
 class Fault(NamedTuple):
-    """``excuses``: findings of the verdict that are no objections."""
+    """``excuses``: findings of the verdict that are not objections."""
 
     name: str
     role: Role

@@ -35,7 +35,7 @@ class Event(NamedTuple):
 
 class Truth(NamedTuple):
     """``log``: the values that a ``read_committed`` consumer reads, in order. ``group_offset``: the group's committed
-    offset, which counts values too, because value n has offset n where groups are judged; None without a group."""
+    offset, which counts values too, because value n has offset n where groups are judged; None if no group was used."""
 
     log: tuple[int, ...]
     group_offset: int | None = None

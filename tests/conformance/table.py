@@ -18,7 +18,7 @@ Row = dict[str, Any]
 def run_table(clients: Iterable[Client], faults: Sequence[Fault], seed: int, results: Path) -> int:
     """Run the cells that ``results`` does not have yet, and add a row for each.
 
-    Returns the exit code: 1 if a fault never fired, because that is no verdict. Objections are results.
+    Returns the exit code: 1 if a fault never fired, because there is no verdict then. Objections are results.
     """
     rows: list[Row] = json.loads(results.read_text()) if results.exists() else []
     there = {(row["client"], row["fault"]) for row in rows}

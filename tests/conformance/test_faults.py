@@ -13,5 +13,5 @@ def test_every_role_is_hit() -> None:
 
 
 def test_every_kind_of_fault_is_in_the_table() -> None:
-    """The functions that begin them have the names of the kinds. Interception is no fault by itself."""
+    """The functions that begin faults have the names of the kinds. Interception is not a fault by itself."""
     assert {fault.begin.__qualname__.partition(".")[0] for fault in FAULTS} == set(KINDS) - {"intercept"}

@@ -1,4 +1,6 @@
-"""Images for the container tests, built on first use. Without an engine these tests fail: somebody asked for them."""
+"""Images for the container tests, built on first use. Without an engine these tests fail, because the user requested
+them.
+"""
 
 import pytest
 
@@ -19,5 +21,5 @@ def zookeeper_image() -> str:
 
 @pytest.fixture(scope="session")
 def broker_image() -> str:
-    """Of ``tests.containers.run``, which builds it before the tests, or else built here once."""
+    """The image that ``tests.containers.run`` has built before the tests; otherwise, it is built here once."""
     return images.BROKER if images.exists(images.BROKER) else images.broker_image()

@@ -1,8 +1,8 @@
 """Run a command with a Docker engine: ``python -m tests.containers.engine COMMAND…``.
 
-An engine that runs already is used. Otherwise, on Debian and as root, the packages are installed, ``dockerd`` is
-started for the time of the command and stopped afterwards. Exit code: the command's; 1 with one sentence when there is
-no engine and none can be started: never a silent success.
+A running engine is used. Otherwise, on Debian and as root, the packages are installed, and ``dockerd`` is started for
+the duration of the command and stopped afterwards. Exit code: the command's; 1 with one sentence if there is no engine
+and none can be started, so there is no silent success.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ PACKAGES = {  # program -> Debian's package of it
     "docker-compose": "docker-compose",
     "debootstrap": "debootstrap",
 }
-# From the best to what still runs these tests: a machine may lack overlayfs, or netfilter.
+# From the best flags to those that always work: a machine may lack overlayfs, or netfilter.
 FLAGS = ((), ("--storage-driver=vfs",), ("--storage-driver=vfs", "--iptables=false"))
 
 
@@ -43,19 +43,21 @@ def main() -> int:
 
 
 def environ() -> dict[str, str]:
-    """For the command: no reaper, whose image has to be pulled; the classic builder, which needs no plugin."""
+    """The environment of the command: no reaper, whose image would be pulled; the classic builder, which needs no
+    plugin.
+    """
     return {**os.environ, "TESTCONTAINERS_RYUK_DISABLED": "true", "DOCKER_BUILDKIT": "0"}
 
 
 def answers() -> bool:
-    """Whether an engine answers the command-line client."""
+    """Whether an engine responds to the command-line client."""
     if not shutil.which("docker"):
         return False
     return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
 
 
 def install_missing() -> None:
-    """Install what the tests need of Debian's packages. Raises: NoEngine."""
+    """Install the missing Debian packages that the tests need. Raises: NoEngine."""
     wanted = [package for program, package in PACKAGES.items() if not shutil.which(program, path=_PATH)]
     if not wanted:
         return

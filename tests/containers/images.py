@@ -1,8 +1,8 @@
 """Images for the container tests, built locally: nothing is pulled. ``python -m tests.containers.images`` builds all.
 
-The base is Debian's own minimal system with Java and Python, made by debootstrap. ZooKeepers are made of the jars on
-Maven Central, the broker by ``docker/Dockerfile`` with the base as its build argument and wheels from this machine.
-What is built once is kept, under a tag that names what it was made of.
+The base is Debian's own minimal system with Java and Python, made by debootstrap. ZooKeeper images contain the jars on
+Maven Central; the broker is built by ``docker/Dockerfile`` with the base as its build argument and wheels from this
+machine. An image is built once and kept, under a tag that names its contents.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ BASE_PACKAGES = ("openjdk-17-jre-headless", "python3", "python3-venv")
 DEFAULT_ZOOKEEPER = "3.9.5"
 ZOOKEEPER_VERSIONS = ("3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.4", DEFAULT_ZOOKEEPER)
 ONE_IN = 5
-"""In ``--slice``, the oldest and the newest version."""
+"""With ``--slice``, the oldest and the newest version."""
 TIMEOUT_S = 900
 
 
@@ -68,7 +68,7 @@ def zookeeper_image(version: str = DEFAULT_ZOOKEEPER) -> str:
 
 
 def kafka_image(version: str) -> str:
-    """Apache Kafka's own broker, of the jars that the peers' tests use as well; the broker's image has to be there."""
+    """Apache Kafka's own broker, with the jars of the peers' tests; requires the image of our broker."""
     files = [HERE / "kafka" / name for name in ("Dockerfile", "start.py", "log4j.properties")]
     tag = f"{REPOSITORY}/kafka:{version}-{_digest(*(file.read_text() for file in files))}"
     if not exists(tag):

@@ -1,6 +1,6 @@
-"""What ``make test-containers`` runs, with an engine: build the images, all container tests, then integration tests of
-clients, brokers and security once more with everything in containers. Any other runs so too: ``pytest --containers``.
-Arguments go to pytest.
+"""The steps of ``make test-containers``, with an engine: build the images, run all container tests, then the
+integration tests of clients, brokers and security again with everything in containers. ``pytest --containers`` runs
+any other test so. Arguments are passed to pytest.
 """
 
 import subprocess
@@ -32,7 +32,9 @@ def main() -> int:
 
 
 def _exit_code(command: list[str]) -> int:
-    """0 too if only what failed is to run again, and none of this command's tests failed."""
+    """The command's exit code; 0 also if only failed tests were to run again, and none of this command's tests had
+    failed.
+    """
     code = subprocess.run(command, check=False).returncode
     return 0 if code == pytest.ExitCode.NO_TESTS_COLLECTED and "--last-failed" in command else code
 

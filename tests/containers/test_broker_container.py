@@ -1,4 +1,4 @@
-"""``KafkaZkContainer``: by itself, and through a secured ZooKeeper."""
+"""``KafkaZkContainer``: alone, and with a secured ZooKeeper."""
 
 from typing import cast
 
@@ -36,7 +36,7 @@ def test_alone_it_brings_its_zookeeper_and_keeps_its_data(zookeeper_image: str, 
 def test_brokers_in_containers_are_let_in_and_protect_their_znodes(
     variant: Variant, zookeeper_image: str, broker_image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Their key files are copied into the containers; zookeeper.set.acl holds for what they create."""
+    """Their key files are copied into the containers; zookeeper.set.acl applies to the znodes that they create."""
     with (
         Network() as network,
         ZooKeeperContainer(zookeeper_image, variant=variant, network=network) as zookeeper,

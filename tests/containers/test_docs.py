@@ -1,4 +1,4 @@
-"""The example of docs/how-to/containers.md runs as it is printed, but for the image."""
+"""The example of docs/how-to/containers.md runs as printed, except for the image."""
 
 import re
 

@@ -23,12 +23,12 @@ pytestmark = pytest.mark.containers
 PARTITIONS = 6
 SESSION_TIMEOUT_MS = 10_000
 PAUSE_S = 0.005
-STEP = 100  # records that must be acknowledged at each stage before it goes on
+STEP = 100  # records that must be acknowledged at each stage before the test continues
 TIMEOUT_S = 120
 
 
 class Load:
-    """Writes numbered records, key by key, and remembers which of them were acknowledged, until it is told to end."""
+    """Writes numbered records, key by key, until ``end``, and records which of them were acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
@@ -71,7 +71,7 @@ def new_leader(ensemble: ZooKeeperEnsemble, old: ZooKeeperContainer) -> Callable
 
 @pytest.fixture
 def ensemble(zookeeper_image: str) -> Iterator[ZooKeeperEnsemble]:
-    """Sessions of 10 s: an election takes its time on a busy machine."""
+    """Sessions last 10 s, because an election takes some time on a busy machine."""
     with ZooKeeperEnsemble(zookeeper_image, tick_time_ms=500) as ensemble:
         yield ensemble
 
@@ -112,8 +112,9 @@ def group(cluster: ContainerCluster) -> Iterator[list[Member]]:
 def test_a_killed_zookeeper_leader_under_load_costs_nothing(
     ensemble: ZooKeeperEnsemble, cluster: ContainerCluster, group: list[Member]
 ) -> None:
-    """What was acknowledged is there once, in order, and was delivered; brokers, controller and group stay, and topics
-    can be made meanwhile."""
+    """Every acknowledged record exists once, in order, and was delivered; brokers, controller and group survive, and
+    topics can be created in the meantime.
+    """
     load = Load(cluster.bootstrap, "load")
     load.start()
     try:
@@ -123,7 +124,7 @@ def test_a_killed_zookeeper_leader_under_load_costs_nothing(
         old.kill()
         wait_for(new_leader(ensemble, old), "a new leader", TIMEOUT_S)
         wait_for(more_acknowledged(load), "records after the kill", TIMEOUT_S)
-        cluster.wait_ready()  # all three brokers, and a controller, as each of them sees it
+        cluster.wait_ready()  # each of the three brokers knows all brokers and a controller
         create_topic(cluster.bootstrap, "made-meanwhile", 3, {})
         old.start()
         wait_for(lambda: old.report().mode == "follower", "the killed server as a follower", TIMEOUT_S)
@@ -137,14 +138,14 @@ def test_a_killed_zookeeper_leader_under_load_costs_nothing(
 
 
 def delivered(group: list[Member]) -> set[tuple[int, int]]:
-    """(partition, offset) of everything that some member was given."""
+    """(partition, offset) of every record that some member was given."""
     return {
         (tp.partition, offset) for member in group for tp, offsets in list(member.offsets.items()) for offset in offsets
     }
 
 
 def read_all(bootstrap: str, count: int) -> dict[bytes, tuple[int, int]]:
-    """Every record of the topic with its place; within a partition the numbers must grow, so none is there twice."""
+    """Every record of the topic with its place; the numbers must grow within a partition, so no record exists twice."""
     found: dict[bytes, tuple[int, int]] = {}
     last = [-1] * PARTITIONS
     deadline_s = time.monotonic() + TIMEOUT_S

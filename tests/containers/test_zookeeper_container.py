@@ -32,7 +32,7 @@ def client_of(
     changed: Mapping[str, str] | None = None,
     session_timeout_ms: int = SESSION_TIMEOUT_MS,
 ) -> KazooBlockingClient:
-    """A client that is let in, but for changed keys."""
+    """A client with valid credentials, except for the changed keys."""
     security = zookeeper_security({**server.client_properties, **(changed or {})})
     return KazooBlockingClient(
         server.connect_string, session_timeout_ms, connection_timeout_ms=CONNECTION_TIMEOUT_MS, security=security
@@ -50,7 +50,7 @@ async def read(client: KazooBlockingClient, path: str) -> bytes | None:
 @pytest.mark.one_in(images.ONE_IN)
 @pytest.mark.parametrize("version", images.ZOOKEEPER_VERSIONS)
 def test_every_version_carries_a_broker(version: str, tmp_path: Path) -> None:
-    """From 3.4 on: session, multi, watches, ephemerals are what a broker needs of it."""
+    """From 3.4 on, a server supports what a broker needs: session, multi, watches, ephemerals."""
     with (
         ZooKeeperContainer(images.zookeeper_image(version)) as server,
         quick_cluster(tmp_path, 1, server.connect_string + "/kafka") as cluster,
@@ -62,7 +62,7 @@ def test_every_version_carries_a_broker(version: str, tmp_path: Path) -> None:
 def test_a_restart_keeps_data_port_and_sessions(zookeeper_image: str) -> None:
     with (
         ZooKeeperContainer(zookeeper_image, tick_time_ms=3_000) as server,
-        client_of(server, session_timeout_ms=60_000) as client,  # a restart may take its time on a busy machine
+        client_of(server, session_timeout_ms=60_000) as client,  # a restart may take some time on a busy machine
     ):
         run_blocking(create(client, "/kept", b"data"))
         port, session_id = server.port, client.session_id
@@ -80,7 +80,7 @@ def test_a_restart_keeps_data_port_and_sessions(zookeeper_image: str) -> None:
 
 
 def test_killed_paused_and_resumed(zookeeper_image: str) -> None:
-    """The faults of EmbeddedZooKeeper."""
+    """These are the faults of EmbeddedZooKeeper."""
     with ZooKeeperContainer(zookeeper_image) as server:
         with client_of(server) as client:
             run_blocking(create(client, "/kept", b"data"))
@@ -97,7 +97,7 @@ def test_killed_paused_and_resumed(zookeeper_image: str) -> None:
 
 
 def test_complaint_27_not_allowed_is_not_down(zookeeper_image: str) -> None:
-    """A word that is not in the whitelist, of a server that serves and of one that is killed."""
+    """The word is not in the whitelist of a server, first while it serves and then after it was killed."""
     with ZooKeeperContainer(zookeeper_image) as server:
         with pytest.raises(NotAllowed, match=r"runs but does not allow mntr: see 4lw\.commands\.whitelist"):
             ask("mntr", server.port, server.host)
@@ -132,7 +132,7 @@ def test_complaint_24_znodes_are_protected_by_each_kind_of_identity(variant: Var
 
 
 def test_complaint_24_wrong_passwords(zookeeper_image: str, tmp_path: Path) -> None:
-    """SASL refuses at the login, digest at the znode."""
+    """SASL refuses the login, digest the access to the znode."""
     with ZooKeeperContainer(zookeeper_image, variant="sasl") as server:
         wrong = write_login(tmp_path / "wrong.conf", "Client", username=USER, password="wrong")
         with pytest.raises(AuthenticationFailed, match=f"refused user '{USER}'"):
@@ -160,7 +160,7 @@ def test_complaint_25_wrong_authority_and_wrong_host_name(zookeeper_image: str, 
 
 
 def test_complaint_25_an_address_is_checked_without_reverse_dns(zookeeper_image: str, tmp_path: Path) -> None:
-    """The container's own address on the engine's network, which resolves back to nothing or to something else."""
+    """The container's own address on the engine's network resolves back to no name or to another one."""
     folder = tmp_path / "security"
     authority = CertificateAuthority()
     security = server_security("tls", folder)

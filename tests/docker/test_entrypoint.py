@@ -15,7 +15,7 @@ DOCKER = Path(__file__).parents[2] / "docker"
 
 
 def load(name: str) -> ModuleType:
-    """A script of the folder docker, which is no package."""
+    """Load a script from the folder docker, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, DOCKER / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

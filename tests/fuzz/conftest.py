@@ -1,4 +1,4 @@
-"""What fuzz tests share: no garbage of others, and that nothing fails unexpectedly."""
+"""Shared fixtures of the fuzz tests: garbage of other tests is set aside, and unexpected failures are detected."""
 
 import gc
 import logging
@@ -10,10 +10,11 @@ from twisted.logger import LogLevel, capturedLogs
 
 @pytest.fixture(autouse=True)
 def without_the_garbage_of_others() -> None:
-    """What other tests of this process left is set aside: to look through it takes longer than what is measured.
+    """Objects that other tests of this process left are set aside, because the collector would need longer for them
+    than the measured work takes.
 
-    It stays aside, with all that pytest has collected. Otherwise each simulated world that comes later would look
-    through it, three times, which takes longer than what is played in it.
+    They stay aside, with everything that pytest has collected. Otherwise, the collector would examine them three times
+    for each later simulated world, which takes longer than the world's own events.
     """
     gc.collect()
     gc.freeze()
@@ -21,7 +22,7 @@ def without_the_garbage_of_others() -> None:
 
 @pytest.fixture
 def nothing_fails_unexpectedly(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """No input makes an event, a listener or a coroutine end with an unexpected exception."""
+    """No input may end an event, a listener or a coroutine with an unexpected exception."""
     caplog.set_level(logging.INFO)
     with capturedLogs() as captured:
         yield

@@ -1,6 +1,7 @@
-"""A broker that may open few files, and a stranger who connects and connects: ``python -m tests.fuzz.few_descriptors``.
+"""A broker with a low limit of open files, and a hostile client that keeps connecting: ``python -m
+tests.fuzz.few_descriptors``.
 
-Prints how many connections were taken, what became of the broker's log directories and what it logged.
+Prints how many connections were accepted, the state of the broker's log directories, and the broker's log.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Frames that no client would send: a seeded source of valid requests, and of ways to spoil them.
 
-``requests`` builds a request of any API in any version from its field table, with values that lead deep into the
-handlers (topics that exist, small numbers, real batches) or that no code expects. ``spoil`` changes bytes, lengths and
+``requests`` builds a request of any API in any version from its field table, with values that reach deep into the
+handlers (existing topics, small numbers, real batches) or that no code expects. ``spoil`` changes bytes, lengths and
 counts, cuts, repeats and joins. The same seed gives the same frames.
 """
 
@@ -83,7 +83,7 @@ def _number(bits: int, rnd: random.Random) -> int:
 
 
 def _records(rnd: random.Random) -> bytes:
-    """A batch, now and then spoilt behind its CRC's back."""
+    """A batch, sometimes damaged under a valid CRC."""
     builder = RecordBatchBuilder(rnd.choice(list(Compression)))
     for _ in range(rnd.choice((1, 1, 3))):
         builder.append(rnd.choice((0, -1, 1_700_000_000_000)), rnd.choice((None, b"key")), rnd.randbytes(9))
@@ -124,7 +124,7 @@ def _fill(frame: bytearray, rnd: random.Random) -> None:
 
 
 def _size(frame: bytearray, rnd: random.Random) -> None:
-    """Some four bytes become a length that lies."""
+    """Replace some four bytes by a false length."""
     start = rnd.randrange(max(1, len(frame) - 3))
     frame[start : start + 4] = struct.pack(">i", rnd.choice((-2, -1, 0, 1, 255, 65536, 2**24, 2**31 - 1, -(2**31))))
 
@@ -136,7 +136,7 @@ def _repeat(frame: bytearray, rnd: random.Random) -> None:
 
 
 def _version(frame: bytearray, rnd: random.Random) -> None:
-    """The body of one version under another's number."""
+    """Send the body of one version under another version's number."""
     frame[2:4] = struct.pack(">h", rnd.choice((0, 1, 2, 3, 4, 5, 7, 9, 12, 13, 17, 18, -1, 32767)))
 
 
@@ -177,6 +177,6 @@ class FrameSource:
         frame = request(rnd, api_key, rnd.randint(low, high))
         if kind < 0.35:
             return prefixed(frame)
-        if kind < 0.4:  # a size that lies about a good frame
+        if kind < 0.4:  # a false size before a good frame
             return struct.pack(">i", max(-(2**31), len(frame) + rnd.choice((-9, -1, 1, 9, 2**20, -(2**31))))) + frame
         return prefixed(spoil(frame, rnd))

@@ -1,5 +1,5 @@
-"""Frames of the group APIs, by seed: requests that fit the groups as they are, and what becomes of them when bytes and
-fields change.
+"""Frames of the group APIs, by seed: requests that fit the groups' current state, and the same requests with changed
+bytes and fields.
 """
 
 import random
@@ -22,11 +22,11 @@ GROUPS = ("hostile", "hostile.too", "hostile", "")
 METADATA = b"\0\1" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"
 
 Members = Callable[[], list[tuple[str, int]]]
-"""The ids of those who are in the groups, with their generations."""
+"""The ids of the groups' members, with their generations."""
 
 
 class GroupFrameSource:
-    """Bytes to send, size prefix included; four of ten are requests as they should be."""
+    """Frames to send, size prefix included; four of ten are valid requests."""
 
     def __init__(self, seed: int, members: Members) -> None:
         self._rnd = random.Random(seed)

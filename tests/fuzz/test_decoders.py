@@ -1,4 +1,4 @@
-"""Every decoder against bytes that nobody wrote for it: a value or a ProtocolError, nothing else, and at once."""
+"""Every decoder against invalid bytes: the result is a value or a ProtocolError, and comes immediately."""
 
 import contextlib
 import gc
@@ -45,7 +45,7 @@ _BY_HAND: list[tuple[ApiKey, Callable[[int, memoryview], Any]]] = [
 
 
 def _garbage(rnd: random.Random) -> memoryview:
-    """Noise, or a request of any API with its bytes changed."""
+    """Random bytes, or a request of any API with changed bytes."""
     if rnd.random() < 0.3:
         return memoryview(bytearray(rnd.randbytes(rnd.choice((0, 1, 4, 20, 300)))))
     api_key, (low, high) = rnd.choice(sorted(BROKER_VERSIONS.items()))
@@ -88,7 +88,7 @@ def test_streams_decode_or_are_protocol_errors(campaign_seed: int) -> None:
 
 
 def test_batches_are_read_or_are_storage_errors(campaign_seed: int) -> None:
-    """What a producer sends, and what a client finds in an answer, with and without its CRC looked at."""
+    """The input is a producer's batch, or one in a client's response, with and without a check of its CRC."""
     rnd = random.Random(campaign_seed)
     for _ in range(INPUTS_PER_ROUND // 10):
         data = bytearray(spoil(request(rnd, ApiKey.PRODUCE, 9), rnd))[rnd.randrange(60) :]
@@ -98,8 +98,10 @@ def test_batches_are_read_or_are_storage_errors(campaign_seed: int) -> None:
 
 
 def test_the_densest_frames_take_time_linear_in_their_size() -> None:
-    """As many objects as a frame can hold: sixteen times the bytes, sixteen times the time and a busy machine;
-    256 times would be quadratic. The collector's share depends on all that other tests left behind: it is kept out."""
+    """The frames have as many objects as possible: sixteen times the bytes take sixteen times the time, plus the noise
+    of a busy machine; 256 times would be quadratic. The collector is off, because its share depends on what other
+    tests left behind.
+    """
 
     def seconds(size: int) -> float:
         count = size // 18

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.mark.slow
 def test_a_broker_with_more_connections_than_it_may_open_files_keeps_its_logs() -> None:
-    """Topics are created while a stranger holds all the connections that there are."""
+    """Topics are created while a hostile client holds all available connections."""
     command = [sys.executable, "-m", "tests.fuzz.few_descriptors"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

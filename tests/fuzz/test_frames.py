@@ -1,4 +1,4 @@
-"""Strangers send a broker random and mutated frames over real sockets; nobody else notices.
+"""Hostile clients send a broker random and mutated frames over real sockets; other clients are not affected.
 
 One round is 500 frames; ten thousand: ``pytest tests/fuzz --rounds 20``. A failure names seed and frame.
 """
@@ -41,7 +41,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
 
 
 class Neighbour:
-    """A client that produces and fetches all the while over one connection."""
+    """A client that keeps producing and fetching over one connection."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -67,7 +67,7 @@ class Neighbour:
 
 
 def check(outcome: Outcome, what: str) -> None:
-    """No failure, no hang, and one line in the log for a connection that the broker closed."""
+    """Check that nothing failed or hung, and that the log has one line for each connection that the broker closed."""
     assert not outcome.failures, f"{what}: {outcome.failures}"
     assert outcome.turn_ms < LONGEST_TURN_MS, f"{what} took {outcome.turn_ms:.0f} ms"
     lines = [line for line in outcome.lines if " closed: " in line]

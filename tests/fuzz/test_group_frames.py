@@ -1,5 +1,5 @@
-"""Strangers send a broker hostile group requests over real sockets: a good group beside theirs goes on committing, and
-in theirs nobody is stuck.
+"""Hostile clients send a broker group requests over real sockets: a good group beside theirs continues to commit, and
+no request in their groups waits indefinitely.
 
 One round is 100 frames; fifty thousand: ``pytest tests/fuzz/test_group_frames.py --rounds 500``.
 """
@@ -41,7 +41,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
 
 
 class GoodMember:
-    """The only member of its group: joins once, and commits all the while over one connection."""
+    """The only member of its group: it joins once, and keeps committing over one connection."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -68,7 +68,7 @@ class GoodMember:
         return self._target.run(self._target.neighbour.request(api_key, version=version, **fields))
 
     def works(self) -> None:
-        """Its generation goes on, and what it commits is there."""
+        """Its generation stays valid, and its commits are stored."""
         assert self._ask(ApiKey.HEARTBEAT, 3, **self._member).error_code == 0
         self.committed += 1
         topic = codec.request(ApiKey.OFFSET_COMMIT).OffsetCommitRequestTopic
@@ -85,7 +85,7 @@ class GoodMember:
 
 
 def members(target: Target) -> list[tuple[str, int]]:
-    """Of the strangers' groups, those that were given an id among them."""
+    """The members of the strangers' groups, including ids that have not joined yet."""
     groups = [live.group for live in target.broker.services.coordinator._manager.groups.values()]
     return [
         (member_id, group.generation_id)
@@ -96,7 +96,7 @@ def members(target: Target) -> list[tuple[str, int]]:
 
 
 def come_to_rest(target: Target) -> None:
-    """Time passes for the strangers' groups, which nobody asks any more: nobody may be left in them."""
+    """Let time pass for the strangers' groups without further requests: no member may stay in them."""
     manager = target.broker.services.coordinator._manager
     now = now_of(target.broker.services.clock)
     hostile = [live for live in manager.groups.values() if live.group.group_id != GOOD]

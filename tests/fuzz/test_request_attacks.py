@@ -1,4 +1,4 @@
-"""Requests that ask for much with little cost neither the broker's memory nor others' time."""
+"""Small requests for large results exhaust neither the broker's memory nor other clients' time."""
 
 import json
 import subprocess
@@ -10,7 +10,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 LONGEST_TURN_MS = 500
-"""Far above what is meant, because these tests share their machine; without bounds it was seconds to minutes."""
+"""The limit is far above the intended time, because these tests share their machine; without bounds it was seconds to
+minutes.
+"""
 
 
 def _run(attack: str) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def _run(attack: str) -> dict[str, Any]:
     ],
 )
 def test_what_no_client_needs_closes_the_connection(attack: str, reasons: list[str]) -> None:
-    """25 million names, 20 MB of tagged fields, a name of 50 MB: one line each, as for any malformed request."""
+    """25 million names, 20 MB of tagged fields, a name of 50 MB: each logs one line, as any malformed request does."""
     result = _run(attack)
     assert result["ends"] == ["closed"] * len(reasons)
     for line, reason in zip(result["log"], reasons, strict=True):
@@ -49,7 +51,7 @@ def test_what_large_clusters_need_is_answered_in_turns(attack: str) -> None:
 
 
 def test_a_topic_asked_for_again_and_again_is_answered_once() -> None:
-    """Or a small request would be a huge answer."""
+    """Otherwise, a small request would cause a huge response."""
     assert _run("one_name")["ends"] == ["answered with 131 bytes"]
 
 
@@ -60,11 +62,11 @@ def test_fetch_sessions_of_unknown_partitions_cost_nothing() -> None:
 
 
 def test_a_dry_run_of_many_partitions_costs_little() -> None:
-    """CreateTopics with 100 topics of 50,000 partitions in 2.7 KB."""
+    """The dry run is CreateTopics with 100 topics of 50,000 partitions in 2.7 KB."""
     result = _run("create_topics")
     assert result["peak"] - result["before"] < 60
 
 
 def test_work_for_a_client_that_is_gone_ends() -> None:
-    """And its memory is free."""
+    """Its memory is released."""
     assert _run("hang_up")["ends"] == ["stopped"]

@@ -36,7 +36,7 @@ ADDRESS = "10.0.0.9"
 
 
 class Security(World):
-    """A broker's authorizer and quotas, and a hostile hand with a session of its own: ``tool``."""
+    """A broker's authorizer and quotas, and a hostile client of ZooKeeper with its own session: ``tool``."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(2, seed)
@@ -67,7 +67,7 @@ class Security(World):
         return AclAuthorizer(self.client, registry, self.clock, AclRules({"User:root"}), denials)
 
     def changed(self, entity_type: str, entity_name: str) -> None:
-        """As a broker does."""
+        """Handle a notification as a broker does."""
         if entity_type in ENTITY_TYPES:
             reading = ensureDeferred(self.quotas.configs.reload(entity_type, [entity_name]))
             reading.addErrback(lambda failure: failure.trap(RegistryError))
@@ -78,7 +78,7 @@ class Security(World):
         kind, _, name = mutation.path.removeprefix("/config/").partition("/")
         if kind in ENTITY_TYPES and name:
             self.run(ConfigRegistry(self.tool).notify(kind, name))
-        elif mutation.path.startswith("/kafka-acl"):  # all are read again
+        elif mutation.path.startswith("/kafka-acl"):  # all ACLs and quotas are read again
             self.scheduler.run(self.tool.create("/kafka-acl-changes/acl_changes_", b"?", sequential=True))
         self.scheduler.run_for(self.scheduler.random.choice([0, 1, 20, 200]))
 

@@ -1,4 +1,4 @@
-"""A JoinGroup may wait for minutes: meanwhile it holds what the group needs, and nothing of the requests' memory."""
+"""A JoinGroup may wait for minutes: during the wait it holds only what the group needs, and no request memory."""
 
 import weakref
 from pathlib import Path

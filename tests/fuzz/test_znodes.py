@@ -1,7 +1,8 @@
 """Hostile znodes under a live controller: an unrelated topic can still be created, old ones are served after a restart.
 
-The controllers are real, ZooKeeper is in memory and the brokers are ears (``tests/kafka_zk/broker/controller/world``),
-so that a round of many mutations takes a second. More of them: ``pytest tests/fuzz/test_znodes.py --rounds 200``.
+The controllers are real, ZooKeeper is in memory and the brokers only receive
+(``tests/kafka_zk/broker/controller/world``), so that a round of many mutations takes a second. More of them: ``pytest
+tests/fuzz/test_znodes.py --rounds 200``.
 """
 
 from types import SimpleNamespace
@@ -32,7 +33,7 @@ OLD = {"old": {0: [0], 1: [1], 2: [2]}, "pair": {0: [0, 1], 1: [1, 2], 2: [2, 0]
 
 
 class World:
-    """Three brokers and what each of them reads beside its controller."""
+    """Three brokers, and the reads that each of them makes beside its controller."""
 
     def __init__(self, seed: int) -> None:
         self.cluster = Cluster(seed=seed)
@@ -51,7 +52,7 @@ class World:
         self.cluster.create(topic, assignment, f"{self.number:021d}Q")
 
     def watch(self, broker: Broker) -> None:
-        """Like a broker: read the entities whose config changed."""
+        """Follow notifications like a broker: read the entities whose config changed."""
         configs = ConfigRegistry(broker.client)
 
         def changed(entity_type: str, entity_name: str) -> None:
@@ -61,7 +62,7 @@ class World:
         configs.watch_changes(changed)
 
     def read(self) -> None:
-        """What a broker asks for when it starts or when a client asks; the answer may be a refusal."""
+        """The reads of a broker at its start or for a client; any of them may be refused."""
         client = self.cluster.tool
         offsets = OffsetRegistry(client, "g")
         for work in (
@@ -78,14 +79,14 @@ class World:
                 continue
 
     def mend(self) -> None:
-        """Put back what everybody needs for an election; who is the controller then does not matter."""
+        """Restore the znodes that an election needs, independently of the controller."""
         known = max(broker.controller_epoch for broker in self.cluster.brokers)
         for mutation in (Mutation(CONTROLLER_EPOCH, b"%d" % known), Mutation(CONTROLLER, delete=True)):
             self.cluster.scheduler.run(mutation.apply(self.cluster.tool))
         self.cluster.settle(3000)
 
     def can_create(self) -> None:
-        """On the brokers whose registrations still stand as they wrote them."""
+        """Create a topic on the brokers whose registrations are still their own."""
         (active,) = self.cluster.active
         live = sorted(active.controller.context.brokers.keys() & {0, 1, 2})
         topic = f"new-{self.number}"
@@ -94,12 +95,12 @@ class World:
         assert led_by(self.cluster, topic) == dict(enumerate(live))
 
     def restart(self) -> None:
-        """All brokers end at once and come back; ghosts of their sessions are gone by then."""
+        """All brokers end at the same time and come back after their old sessions have expired."""
         for broker_id in range(3):
             self.cluster.kill(broker_id)
         self.cluster.settle(10_000)
         tree, run = self.cluster.zookeeper.tree, self.cluster.scheduler.run
-        for broker_id in range(3):  # one that a hand made is not ephemeral: no broker can take its place
+        for broker_id in range(3):  # a forged registration is not ephemeral, so no broker could take its place
             if tree.exists(f"/brokers/ids/{broker_id}") is not None:
                 run(self.cluster.tool.delete(f"/brokers/ids/{broker_id}"))
         for broker_id in range(3):
@@ -114,7 +115,7 @@ class World:
                 assert all(info.leader >= 0 for info in broker.metadata.topics[topic].values())
 
     def clients_get_metadata(self) -> None:
-        """In every version there is: what is in the cache can be told to clients."""
+        """Metadata in the cache can be encoded in every version."""
         for broker in self.cluster.brokers:
             clock = self.cluster.scheduler.clock
             services: Any = SimpleNamespace(
@@ -154,7 +155,9 @@ def test_hostile_znodes_harm_no_other_topic(campaign_seed: int) -> None:
 
 
 def test_every_mutation_by_itself(campaign_seed: int) -> None:
-    """One at a time, at a controller that is elected after it: nothing else hides what it does."""
+    """Each mutation is applied alone, before the election of a new controller, so that no other mutation hides its
+    effect.
+    """
     world = World(campaign_seed)
     for _ in range(10):
         world.cluster.scheduler.run(world.source.next().apply(world.cluster.tool))

@@ -1,4 +1,4 @@
-"""What a hostile hand writes into ZooKeeper: any kind of znode that brokers and controllers read, with any content."""
+"""Hostile writes to ZooKeeper: any kind of znode that brokers and controllers read, with any content."""
 
 import json
 import random
@@ -9,7 +9,7 @@ from kafka_zk.registry.client.errors import NoNode, RegistryError
 from kafka_zk.registry.client.pipeline import create_with_parents
 
 VICTIMS = tuple(f"victim-{number}" for number in range(4))
-"""Topics that may be destroyed; all others must not notice."""
+"""Topics that may be destroyed; all others must not be affected."""
 
 NUMBERS = (-1, -2, 0, 1, 255, 2**15, 2**31 - 1, 2**31, 3_000_000_000, -(2**31) - 1, 2**63, 10**30, 1.5, 1e400)
 TEXTS = ("", "x", "-1", "00", "3000000000", "..", "a/b", "ü", "\0", "x" * 300, "x" * 40_000, "9" * 5000)
@@ -17,7 +17,7 @@ RAW = (None, b"", b"null", b"[]", b"{}", b"0", b"-1", b"\xff\xfe", b"{", b'"\\ud
 
 
 class Mutation(NamedTuple):
-    """A znode that is written (made if absent), or deleted."""
+    """A znode that is written (created if absent), or deleted."""
 
     path: str
     data: bytes | None = None
@@ -25,7 +25,7 @@ class Mutation(NamedTuple):
     delete: bool = False
 
     async def apply(self, client: RegistryClient) -> None:
-        """As far as ZooKeeper lets it."""
+        """Apply the mutation, as far as ZooKeeper allows it."""
         try:
             if self.delete:
                 await client.delete(self.path)
@@ -57,7 +57,7 @@ class ZnodeSource:
         return Mutation(path, self._content(document), sequential)
 
     def _target(self) -> tuple[str, Any, bool]:
-        """A path, what a well-meaning writer would put there, and whether ZooKeeper numbers it."""
+        """A path, the content that a correct tool would write there, and whether ZooKeeper numbers it."""
         rng = self._rng
         victim, partition = rng.choice(VICTIMS), rng.choice(["0", "1", "2", "00", "x", "3000000000"])
         broker_id: Any = rng.choice([*self._broker_ids, 77, 2**31, "x", "01", -1])
@@ -129,7 +129,7 @@ class ZnodeSource:
         return data[: rng.randrange(len(data))] if rng.random() < 0.1 else data
 
     def _changed(self, value: Any) -> Any:
-        """A copy with one value of it replaced, dropped or added."""
+        """A copy in which one value is replaced, dropped or added."""
         rng = self._rng
         if isinstance(value, dict) and value and rng.random() < 0.85:
             key = rng.choice(sorted(value))
@@ -153,8 +153,9 @@ ACL_TYPES = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", 
 
 
 class SecurityZnodeSource(ZnodeSource):
-    """Znodes of ACLs and of quotas, and what announces them; none is for a topic, user or address with ``old`` in its
-    name, for all of them or for a prefix of these."""
+    """Znodes of ACLs and quotas, and their announcements; none is for a topic, user or address with ``old`` in its
+    name, for all of them or for a prefix of these.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng, [0])

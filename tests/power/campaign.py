@@ -1,4 +1,4 @@
-"""Many cuts of every shape on every file system, and the table of what the judges found."""
+"""Many cuts of every shape on every file system, and the table of the judges' findings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Shape:
-    """Which machines lose power. ``share`` of a campaign's cuts have it, ``cuts`` at most in one run."""
+    """The machines that lose power. ``share``: the shape's part of a campaign's cuts; ``cuts``: the largest number in
+    one run.
+    """
 
     name: str
     share: float
@@ -75,7 +77,7 @@ class Row:
 
 
 def table(rows: list[Row]) -> str:
-    """One line a row, with the cuts in which each judge found something."""
+    """One line per row, with the number of cuts in which each judge found something."""
     heads = ["filesystem", "shape", "kind", "snapshots", "violated", *judges.NAMES, "s each"]
     lines = [heads] + [
         [row.filesystem, row.shape, row.kind, str(row.cuts), str(row.bad)]

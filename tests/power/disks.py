@@ -1,9 +1,9 @@
 """Real file systems that lose power: a machine's disk is an image file on an XFS with reflinks, and a clone of the
-image is what the disk holds if power fails at that moment.
+image is the content of the disk if power fails at this moment.
 
-What a process synced is in the clone. What the kernel had in its page cache only is not. A machine has two volumes,
-each with a file system of its own, in one image: a cut hits both at the same instant. Needs root, loop devices and the
-mkfs of each file system; ``unavailable`` names what is missing.
+The clone contains the data that a process has synced, but not the data that were only in the kernel's page cache. A
+machine has two volumes, each with a file system of its own, in one image: a cut affects both at the same instant. The
+module needs root, loop devices and the mkfs of each file system; ``unavailable`` names the missing ones.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tests.locks import alone
 FILESYSTEMS = ("ext4", "xfs", "btrfs")
 VOLUMES = 2
 VOLUME_BYTES = 512 << 20
-"""mkfs.xfs wants 300 MB."""
+"""mkfs.xfs requires 300 MB."""
 POOL_BYTES = 64 << 30
-"""Of a sparse file: only what the images hold takes room."""
+"""The size of a sparse file: only the content of the images takes space."""
 _TOOLS = ("losetup", "mount", "umount", "mkfs.xfs")
 _LOCK = "lock"
 _HELPERS_END_S = 20
@@ -47,7 +47,7 @@ def _run(*command: str | Path) -> str:
 
 @functools.cache
 def unavailable(filesystem: str) -> str | None:
-    """Why a file system cannot lose power here, as a sentence; None if it can."""
+    """The reason why a file system cannot lose power here, as a sentence; None if it can."""
     if os.geteuid() != 0:
         return "power cuts need root: they mount file systems in loop devices"
     if missing := [tool for tool in (*_TOOLS, f"mkfs.{filesystem}") if shutil.which(tool) is None]:
@@ -105,7 +105,7 @@ def pool(root: Path | None = None) -> Iterator[Pool]:
 
 
 def _alone(root: Path) -> AbstractContextManager[None]:
-    """While pools appear in the folder or go."""
+    """A lock for the time in which pools appear in the folder or are removed."""
     return alone(root.with_name(f"{root.name}-pools"))
 
 
@@ -121,7 +121,7 @@ def sweep(root: Path) -> None:
 
 
 def dismantle(folder: Path) -> None:
-    """Unmount all that is mounted in ``folder``, release its loop devices, remove it. Raises: DiskError."""
+    """Unmount everything in ``folder``, release its loop devices, and remove it. Raises: DiskError."""
     for point in reversed(mount_points(folder)):
         _unmount(point)
     for device in loop_devices(folder):
@@ -130,12 +130,12 @@ def dismantle(folder: Path) -> None:
 
 
 def _unmount(point: Path) -> None:
-    """Unmount, as soon as no process has a file open there. Raises: DiskError."""
+    """Unmount as soon as no process has an open file there. Raises: DiskError."""
     _when_helpers_have_ended(DiskError, lambda: _run("umount", point))
 
 
 def _when_helpers_have_ended(failure: type[Exception], action: Callable[[], object]) -> None:
-    """Repeat what may fail as long as the helper processes of a killed broker are not gone. Raises: ``failure``."""
+    """Repeat work that may fail as long as the helper processes of a killed broker still run. Raises: ``failure``."""
     deadline_s = time.monotonic() + _HELPERS_END_S
     while True:
         try:
@@ -148,26 +148,26 @@ def _when_helpers_have_ended(failure: type[Exception], action: Callable[[], obje
 
 
 def mount_points(folder: Path) -> list[Path]:
-    """What is mounted in a folder, in the order in which it was mounted."""
+    """The mount points in a folder, in the order of mounting."""
     points = (Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines())
     return [point for point in points if point.is_relative_to(folder)]
 
 
 def loop_devices(folder: Path) -> list[str]:
-    """The loop devices whose files are in a folder and which nothing has mounted."""
+    """The loop devices whose files are in a folder and which are not mounted."""
     listed = _run("losetup", "--list", "--json", "--output", "NAME,BACK-FILE")
     devices: Sequence[dict[str, str]] = json.loads(listed or '{"loopdevices": []}')["loopdevices"]
     return [each["name"] for each in devices if Path(each["back-file"] or "/").is_relative_to(folder)]
 
 
 class Image:
-    """What a machine's disk held at one moment."""
+    """The content of a machine's disk at one moment."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def clone(self, name: str) -> Image:
-        """The same blocks under another name; nothing is synced before. Raises: DiskError."""
+        """The same blocks under another name; the clone does not sync before. Raises: DiskError."""
         target = self.path.with_name(f"{name}.img")
         _run("cp", "--reflink=always", self.path, target)
         return Image(target)
@@ -208,7 +208,7 @@ class Machine:
             _run("mount", "-t", self.filesystem, "-o", where, self.image.path, point)
 
     def cut(self, name: str) -> Image:
-        """What the disk holds if power fails now. Raises: DiskError."""
+        """The content of the disk if power fails now. Raises: DiskError."""
         return self.image.clone(name)
 
     def unmount(self) -> None:
@@ -216,5 +216,5 @@ class Machine:
         for point in self.volumes:
             if point.is_mount():
                 _unmount(point)
-        if self.filesystem == "btrfs":  # or the kernel refuses an older clone of a device that it has seen
+        if self.filesystem == "btrfs":  # otherwise, the kernel refuses an older clone of a device that it has seen
             _run("btrfs", "device", "scan", "--forget")

@@ -1,5 +1,6 @@
-"""What explains a broker that does not answer: the end of its log, where the kernel holds its threads, how busy the
-disk is, and the stacks of its threads."""
+"""The evidence about a broker that does not respond: the end of its log, the kernel functions that hold its threads,
+the load of the disk, and the stacks of its threads.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ def log_tail(process: ChildProcess) -> str:
 
 
 def of(brokers: Iterable[BrokerProcess], zookeeper: EmbeddedZooKeeper) -> str:
-    """All that explains the state of a cluster. Our brokers end with this, because SIGABRT does not only write the
-    stacks; Java's go on. ZooKeeper says in its log how long its fsyncs took."""
+    """The evidence about the state of a cluster. To write their stacks, our brokers get SIGABRT, which also ends them;
+    Java's continue. ZooKeeper's log contains the durations of its fsyncs.
+    """
     return "\n".join([*map(_of_one, brokers), log_tail(zookeeper.process), _pressure()])
 
 
@@ -47,14 +49,15 @@ def _of_one(broker: BrokerProcess) -> str:
     os.kill(broker.pid, signal.SIGABRT if is_ours else signal.SIGQUIT)
     deadline_s = time.monotonic() + _STACKS_S
     while time.monotonic() < deadline_s and not (is_ours and not broker.alive):
-        if "Heap\n" in broker.process.output()[size:]:  # Java writes it behind the stacks
+        if "Heap\n" in broker.process.output()[size:]:  # Java writes this behind the stacks
             break
         time.sleep(_POLL_S)
     return f"{before}\n{held}\n-- its stacks:\n{broker.process.output()[size:]}"
 
 
 def _held(pid: int) -> str:
-    """Each thread's state and, if it waits in the kernel, for what: ``D`` with ``fsync`` in the stack is the disk's."""
+    """Each thread's state, and the kernel function in which it waits: ``D`` with ``fsync`` in the stack means the disk.
+    """
     lines = ["-- its threads in the kernel:"]
     for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
         with suppress(OSError, IndexError):

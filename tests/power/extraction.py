@@ -31,10 +31,10 @@ TOPIC = Topic("extracted", durable=True, config=FLUSHED)
 _ENVIRON = {**ENVIRON, **LOCAL}
 _RUN_UP_S = 2
 _CHANCE = 0.4
-"""Of a cut at one of the points of the protocol."""
+"""The probability of a cut at each of the points of the protocol."""
 _RUN_TIMEOUT_S = 400
 _RUNS_AFTER = 2
-"""The first may only finish what was begun."""
+"""The number of runs after a cut; the first one may only finish the interrupted one."""
 
 
 class Extraction:
@@ -78,7 +78,7 @@ class Extraction:
         return taken
 
     def _points(self) -> Iterator[str]:
-        """The points of one run, which waits while the caller has one."""
+        """The points of one run, which waits while the caller handles one."""
         command = [sys.executable, "-m", "tests.power.paused_extraction", *self._arguments]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_ENVIRON

@@ -1,4 +1,6 @@
-"""What clients did to the topics of a campaign, and what a reader found after the power came back. Pure values."""
+"""The actions of clients on the topics of a campaign, and the findings of a reader after the power came back. Pure
+values.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import NamedTuple
 class Keeps(enum.Enum):
     """What a log must still have between its first and last offset. ``ALL``: each record since offset 0.
     ``TAIL``: each record; retention or DeleteRecords may have moved the first offset. ``NEWEST``: compaction may have
-    removed a record that a later one of its key follows."""
+    removed records that are followed by a later record of the same key."""
 
     ALL = "all"
     TAIL = "tail"
@@ -20,8 +22,9 @@ class Keeps(enum.Enum):
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of one partition. ``durable``: what was acknowledged before the cut must be there after it.
-    ``transactional``: written by transactions only."""
+    """A topic of one partition. ``durable``: records acknowledged before the cut must be there after it.
+    ``transactional``: only transactions write to it.
+    """
 
     name: str
     keeps: Keeps = Keeps.ALL
@@ -55,11 +58,10 @@ Offsets = Mapping[str, int]
 
 @dataclass
 class History:
-    """All that the clients know; lists only grow. A transaction may be in ``asked`` (its program
-    asked for the commit), then in ``committed`` (the broker has confirmed it), ``aborted`` or ``unknown``.
-
-    ``commits_asked`` and ``commits``: the offsets of an ordinary group, as sent and as acknowledged. The group of the
-    transactions commits, for each of their topics, the number of the transaction + 1.
+    """What the clients know; lists only grow. A transaction may be in ``asked`` (its program requested the
+    commit), then in ``committed`` (the broker has confirmed it), ``aborted`` or ``unknown``. ``commits_asked`` and
+    ``commits``: the offsets of an ordinary group, as sent and as acknowledged. The group of the transactions
+    commits, for each of their topics, the number of the transaction + 1.
     """
 
     acknowledged: dict[str, list[Acknowledged]] = field(default_factory=dict)
@@ -77,20 +79,21 @@ class History:
         self.acknowledged[topic.name] = []
 
     def mark(self) -> Mark:
-        """How far it has come now."""
+        """The current lengths of the lists."""
         return Mark(
             {topic: len(acknowledged) for topic, acknowledged in list(self.acknowledged.items())},
             len(self.committed), len(self.asked), len(self.commits),
         )  # fmt: skip
 
     def before(self, topic: str, mark: Mark) -> Sequence[Acknowledged]:
-        """What of a topic was acknowledged before the mark."""
+        """The records of a topic that were acknowledged before the mark."""
         return self.acknowledged[topic][: mark.acknowledged.get(topic, 0)]
 
 
 class Mark(NamedTuple):
-    """A cut, as lengths of a history's lists: what was confirmed before it began, and what was ``asked`` before it
-    ended."""
+    """A cut, as lengths of a history's lists: the confirmed entries before it began, and those in ``asked`` before it
+    ended.
+    """
 
     acknowledged: Mapping[str, int]
     committed: int
@@ -99,9 +102,10 @@ class Mark(NamedTuple):
 
 
 class Log(NamedTuple):
-    """What a reader was given of a topic, by offset, and where the broker says that the log begins and ends.
-    ``committed``: the same read with isolation.level=read_committed; None for topics without transactions.
-    ``is_stuck``: a reader came to a place where it got nothing more, before the end."""
+    """The records that a reader got of a topic, by offset, and the beginning and end of the log according to the
+    broker. ``committed``: the same with isolation.level=read_committed; None for topics without transactions.
+    ``is_stuck``: a reader got no more records, although it had not reached the end.
+    """
 
     start: int
     end: int
@@ -111,8 +115,9 @@ class Log(NamedTuple):
 
 
 class Found(NamedTuple):
-    """All that was read after the power came back. A group without a committed offset for a topic lacks it; the
-    transactions' group is None if its offsets were still unstable when the reader gave up."""
+    """All results of the reads after the power came back. A group's offsets omit topics without a committed offset; the
+    transactions' group is None if its offsets were still unstable when the reader gave up.
+    """
 
     logs: Mapping[str, Log]
     group: Offsets

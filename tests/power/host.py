@@ -34,7 +34,7 @@ class Host:
 
     @property
     def log_dirs(self) -> list[Path]:
-        """One on each volume."""
+        """The log directories, one on each volume."""
         return [volume / "logs" for volume in self.machine.volumes]
 
     @property
@@ -43,10 +43,10 @@ class Host:
 
     @contextmanager
     def running(self, image: Image | None = None) -> Iterator[BrokerProcess]:
-        """Within the block the disk is mounted, and ZooKeeper and the broker run; then they are killed. ``image`` is
-        what the disk held in an earlier life. What explains an exception of the block is added to it as a note.
-
-        Raises: NotServing, DiskError."""
+        """Within the block, the disk is mounted, and ZooKeeper and the broker run; then they are killed. ``image``: the
+        content of the disk in an earlier life. The evidence about an exception of the block is added to it as a
+        note. Raises: NotServing, DiskError.
+        """
         with ExitStack() as ending:
             ending.callback(self.machine.unmount)
             self.machine.mount(image)
@@ -73,8 +73,9 @@ class Host:
         )
 
     def _start(self, zookeeper: EmbeddedZooKeeper, broker: BrokerProcess) -> None:
-        """Ours starts beside ZooKeeper and waits until the registration of its life before is gone; Kafka's ends if it
-        finds that."""
+        """Our broker starts beside ZooKeeper and waits until its previous registration is gone; Kafka's broker would
+        exit because of that registration, so it starts afterwards.
+        """
         before_ms = time.time() * 1000
         if self._kind == servers.OURS:
             broker.start()

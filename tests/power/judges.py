@@ -1,8 +1,9 @@
-"""What a loss of power must never do to a topic, a transaction or a group: one judge each. Pure.
+"""The violations of promises that a loss of power must not cause for a topic, a transaction or a group: one judge each.
+Pure.
 
-A judge compares what clients know (``History``), up to the moment of the cut (``Mark``), with what is read afterwards
-(``Found``). ``durable`` in a judge's arguments: the internal topics were flushed or replicated, so that commits that
-were confirmed before the cut must be there.
+A judge compares the clients' knowledge (``History``), up to the moment of the cut (``Mark``), with the results of the
+reads afterwards (``Found``). ``durable`` in a judge's arguments: the internal topics were flushed or replicated, so
+that commits confirmed before the cut must be there.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ EXTRACTION = "extraction"
 UNFLUSHED = "unflushed"
 LOG = "log"
 NAMES = (LOST, HOLE, FOREIGN, TRANSACTION, GROUP, START, APPEND, EXTRACTION, UNFLUSHED)
-"""LOST: acknowledged records of a durable topic. HOLE: a record between others. FOREIGN: a record that was not
-produced there. TRANSACTION: one that is torn, undone, or visible although it was not committed. GROUP: a committed
-offset. START: no broker or no leader in time. APPEND: no new records. EXTRACTION: the lake lacks a record or has it
-twice. UNFLUSHED: as TRANSACTION, where the internal topics were not flushed; docs/explanation/durability.md does not
-promise that. LOG goes with others: the end of a broker's log."""
+"""LOST: acknowledged records of a durable topic are missing. HOLE: a record between others is missing. FOREIGN: a
+record was not produced there. TRANSACTION: a transaction is torn, undone, or visible although it was not committed.
+GROUP: a committed offset is wrong. START: there is no broker or no leader in time. APPEND: no new records are accepted.
+EXTRACTION: the lake lacks a record or has it twice. UNFLUSHED: like TRANSACTION, where the internal topics were not
+flushed, which docs/explanation/durability.md does not promise. LOG accompanies other findings with the end of a
+broker's log."""
 NOT_PROMISED = (UNFLUSHED, LOG)
 
 
@@ -41,7 +43,7 @@ class Violation(NamedTuple):
 
 
 def judge(topics: Sequence[Topic], history: History, mark: Mark, found: Found, *, durable: bool) -> list[Violation]:
-    """What is wrong; nothing if the list is empty. Topics created after the mark are not judged."""
+    """The violations, if any. Topics created after the mark are not judged."""
     violations = []
     for topic in topics:
         if topic.name not in mark.acknowledged:
@@ -68,7 +70,7 @@ def _some(values: Sequence[object]) -> str:
 
 
 def lost(topic: Topic, history: History, mark: Mark, log: Log) -> Iterator[str]:
-    """A durable log does not end before a record that was acknowledged."""
+    """A durable log does not end before an acknowledged record."""
     beyond = sorted(each.offset for each in history.before(topic.name, mark) if each.offset >= log.end)
     if topic.durable and beyond:
         yield f"{_some(beyond)} acknowledged offsets lie beyond the log end {log.end}"
@@ -94,8 +96,8 @@ def holes(topic: Topic, history: History, mark: Mark, log: Log) -> Iterator[str]
 
 
 def _written(topic: Topic, history: History, mark: Mark, log: Log) -> dict[int, Record]:
-    """The records that were produced between a log's ends. Where markers of transactions follow, which are written
-    after the cut, too, the end is behind the last record that was read or confirmed before the cut."""
+    """The records that were produced between a log's ends. Markers of transactions may follow, which are also written
+    after the cut. Then the end is after the last record that was read, or confirmed before the cut."""
     end = log.end
     if topic.transactional:
         confirmed = history.before(topic.name, mark) if topic.durable else ()
@@ -104,7 +106,7 @@ def _written(topic: Topic, history: History, mark: Mark, log: Log) -> dict[int, 
 
 
 def _resurrected(newest: Mapping[bytes, int], written: Mapping[int, Record], log: Log) -> Iterator[str]:
-    """A key whose tombstone was compacted away has no older record either."""
+    """Records that are older than their key's tombstone, although the tombstone was compacted away."""
     gone = {
         key: offset for key, offset in newest.items() if written[offset].value is None and offset not in log.records
     }
@@ -114,7 +116,7 @@ def _resurrected(newest: Mapping[bytes, int], written: Mapping[int, Record], log
 
 
 def foreign(topic: Topic, history: History, log: Log) -> Iterator[str]:
-    """A log has only records that were produced to it, each at the offset that was acknowledged."""
+    """A log has only records that were produced to it, each at its acknowledged offset."""
     written = {each.offset: each.record for each in history.acknowledged[topic.name]}
     sent = history.sent[topic.name]
     wrong = sorted(
@@ -161,7 +163,7 @@ def _visibility(transaction: Transaction, visible: Mapping[str, object]) -> str:
 def _committed_with(
     names: Sequence[str], history: History, visible: Mapping[str, object], group: Offsets
 ) -> Iterator[str]:
-    """The offsets that transactions commit are those of the last one that is visible."""
+    """The committed offsets of transactions are those of the last visible one."""
     shown = [each.number for each in (*history.committed, *history.unknown) if _visibility(each, visible) == "whole"]
     expected = max(shown, default=-1) + 1
     for name in names:

@@ -1,8 +1,8 @@
-"""One of three brokers' machines loses power, returns, joins the ISR and leads: nothing acknowledged may be lost.
+"""One of three brokers' machines loses power, returns, joins the ISR and leads: no acknowledged record may be lost.
 
-All topics have three replicas and min.insync.replicas=2, producers use acks=all, nothing is flushed. The clients write
-on while the machine is away. Rounds of one run share the cluster: the machine that lost power leads when it does so
-again.
+All topics have three replicas and min.insync.replicas=2, producers use acks=all, and no topic is flushed. The clients
+continue to write while the machine is away. Rounds of one run share the cluster, so the machine leads when it loses
+power again.
 """
 
 from __future__ import annotations
@@ -111,12 +111,14 @@ class Minority:
         return violations
 
     def _explained(self, judge: str, error: Exception) -> Violation:
-        """The last of a run, because our brokers end when they show their stacks."""
+        """A violation with evidence. It is the last one of a run, because our brokers end when they write their stacks.
+        """
         return Violation(judge, "-", f"{error}\n{evidence.of(self._brokers, self._zookeeper)}")
 
     def _lose_power(self, number: int) -> None:
-        """The victim goes on for an instant after the image of its disk was taken, and so do its acknowledgments:
-        the other brokers have what they stand for."""
+        """The victim runs and acknowledges records for an instant after the image of its disk was taken: the other
+        brokers have these records.
+        """
         victim, used = self._brokers[_VICTIM], self._machine.image
         image = self._machine.cut(f"cut-{self._seed}-{number}")
         victim.kill()
@@ -125,7 +127,7 @@ class Minority:
         self._machine.mount(image)
 
     def _return(self) -> None:
-        """Soon, or after others have led and cleaned for a while."""
+        """Start the victim soon, or after the others have led and cleaned for a while."""
         before_ms = time.time() * 1000
         if self._random.random() < 0.5:
             time.sleep(self._random.uniform(0, 2))

@@ -1,5 +1,5 @@
-"""``kafka-zk extract`` that stops at each point of its protocol, names it on a line of its output, and goes on when its
-input has a line.
+"""``kafka-zk extract`` that stops at each point of its protocol, prints the point's name, and continues when its input
+has a line.
 
     python -m tests.power.paused_extraction ARGUMENTS of kafka-zk extract
 """

@@ -1,5 +1,6 @@
-"""What clients find after the power came back: the transactional id is taken over, everything is read, something is
-appended."""
+"""The actions of clients after the power came back: they take over the transactional id, read everything, and append
+records.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +23,12 @@ class NotReadable(Exception):
 
 
 class NotAppendable(Exception):
-    """A topic takes no record, or no transaction."""
+    """A topic accepts no record, or no transaction."""
 
 
 def take_over(bootstrap: str) -> confluent_kafka.Producer:
-    """The producer of the transactions in a new life: what was prepared is completed, what was open is aborted.
-
-    Raises: NotAppendable.
+    """A new producer of the transactions: the broker completes prepared transactions, and aborts open ones. Raises:
+    NotAppendable.
     """
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": TRANSACTIONAL_ID, "linger.ms": 0, **_QUIET}
@@ -41,7 +41,7 @@ def take_over(bootstrap: str) -> confluent_kafka.Producer:
 
 
 def read(bootstrap: str, topics: Sequence[Topic]) -> Found:
-    """All logs and both groups' offsets. Raises: NotReadable."""
+    """Read all logs and both groups' offsets. Raises: NotReadable."""
     transactional = [topic.name for topic in topics if topic.transactional]
     logs, group = _read(bootstrap, GROUP, [topic.name for topic in topics], "read_uncommitted")
     if group is None:
@@ -75,7 +75,7 @@ def _read(bootstrap: str, group: str, topics: Sequence[str], isolation: str) -> 
 
 
 def _committed(consumer: confluent_kafka.Consumer, topics: Sequence[str]) -> Offsets | None:
-    """The group's offsets; None if no answer is final in time, as while a transaction that commits them is open."""
+    """The group's offsets; None if no response is final in time, as while a transaction that commits them is open."""
     asked = [confluent_kafka.TopicPartition(topic, 0) for topic in topics]
     try:
         return {each.topic: each.offset for each in consumer.committed(asked, timeout=_TIMEOUT_S) if each.offset >= 0}
@@ -86,8 +86,9 @@ def _committed(consumer: confluent_kafka.Consumer, topics: Sequence[str]) -> Off
 
 
 class _Reading:
-    """Reads all topics from their first offset to their end; ``unread`` are those where nothing more has come for
-    some seconds."""
+    """Reads all topics from their first offset to their end. ``unread``: the topics that were not read to the end when
+    no record arrived for a few seconds.
+    """
 
     def __init__(self, consumer: confluent_kafka.Consumer, topics: Sequence[str]) -> None:
         self.records: dict[str, dict[int, Record]] = {topic: {} for topic in topics}
@@ -115,7 +116,7 @@ class _Reading:
 
 
 def append(bootstrap: str, topics: Sequence[Topic], transactions: confluent_kafka.Producer) -> None:
-    """A record to each topic, to the transactional ones in a transaction. Raises: NotAppendable."""
+    """Append a record to each topic, to the transactional ones in a transaction. Raises: NotAppendable."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "message.timeout.ms": 20_000, **_QUIET}
     )

@@ -87,7 +87,7 @@ def leaders(bootstrap: str) -> dict[tuple[str, int], tuple[int, frozenset[int]]]
 
 
 def leaders_seen(client: KafkaAdminClient) -> dict[tuple[str, int], tuple[int, frozenset[int]]]:
-    """As ``leaders``, with a client that is connected. Raises: KafkaError."""
+    """Like ``leaders``, with a connected client. Raises: KafkaError."""
     return {
         (topic["name"], each["partition_index"]): (each["leader_id"], frozenset(each["isr_nodes"]))
         for topic in client.describe_topics()
@@ -96,7 +96,7 @@ def leaders_seen(client: KafkaAdminClient) -> dict[tuple[str, int], tuple[int, f
 
 
 def partition(topic: str, number: int) -> TopicPartition:
-    """As kafka-python's clients want it."""
+    """The partition in the form that kafka-python's clients require."""
     return TopicPartition(topic, number)
 
 

@@ -1,4 +1,4 @@
-"""One machine with a ZooKeeper and a broker loses power: cuts of one run, each of which is started and judged."""
+"""One machine with a ZooKeeper and a broker loses power. The cluster is started after each cut of a run, and judged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SingleMachine:
         self._topics: list[Topic] = list(SINGLE)
 
     def play(self, cuts: int) -> Iterator[Verdict]:
-        """Write, cut the power that often at moments of chance, then judge each cut."""
+        """Write, cut the power ``cuts`` times at random moments, then judge each cut."""
         for number, cut in enumerate(self._run(cuts)):
             started_s = time.monotonic()
             violations = self._judge(cut)
@@ -48,7 +48,7 @@ class SingleMachine:
             cut.image.delete()
 
     def _run(self, cuts: int) -> list[Cut]:
-        """The life before the cuts."""
+        """Run the cluster before the cuts."""
         with self._host.running() as broker, servers.admin(broker.bootstrap) as client:
             create(client, SINGLE, [[BROKER_ID]])
             workload = Workload(broker.bootstrap, SINGLE, self._seed)
@@ -73,7 +73,7 @@ class SingleMachine:
         return taken
 
     def _judge(self, cut: Cut) -> list[Violation]:
-        """The life after one."""
+        """Start the cluster after a cut, and judge it."""
         topics = [topic for topic in self._topics if topic.name in cut.mark.acknowledged]
         try:
             with self._host.running(cut.image) as broker:

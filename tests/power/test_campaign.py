@@ -43,7 +43,7 @@ def test_nothing_is_lost_that_must_be_there(filesystem: str, shape: str, pytestc
 
 @pytest.mark.power
 def test_a_zookeeper_that_has_just_started_starts_again(filesystem: str) -> None:
-    """btrfs kept the transaction log, but not the snapshot of the empty tree, and ZooKeeper did not start."""
+    """btrfs kept the transaction log, but not the snapshot of the empty tree, so that ZooKeeper did not start."""
     with pool() as disks:
         machine = Machine(disks, "machine", filesystem)
         machine.mount()

@@ -1,4 +1,5 @@
-"""The judges see each thing that a loss of power must not do, and nothing in what it may do. No disks here."""
+"""The judges detect each violation after a loss of power, and accept everything that a loss may do. No disks are used.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ PAYMENTS, ORDERS = (
 TOPICS = (FLUSHED, ORDINARY, RETAINED, COMPACTED, PAYMENTS, ORDERS)
 PLAIN = (FLUSHED, ORDINARY, RETAINED, COMPACTED)
 ABORTED = 2
-"""Of the transactions, which have one record in each topic and a marker behind it: 0, 1 and 3 are committed."""
+"""The number of the aborted transaction; 0, 1 and 3 are committed. Each has one record in each topic, followed by a
+marker."""
 TOMBSTONE = 20
 """Offset of the compacted topic's only tombstone, of key 0."""
 
@@ -64,7 +66,7 @@ def _acknowledge(made: History, topic: Topic, offset: int) -> None:
 
 
 def everything() -> Found:
-    """All that was produced, as a reader finds it."""
+    """All produced records, as a reader finds them."""
     logs = {topic.name: Log(0, COUNT, {at: record(topic.name, at) for at in range(COUNT)}) for topic in PLAIN}
     for topic in (PAYMENTS, ORDERS):
         records = {2 * number: record(topic.name, 2 * number) for number in range(4)}

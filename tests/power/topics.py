@@ -1,5 +1,6 @@
-"""The topics that a campaign writes to, and the brokers' configuration that makes logs roll, flush and clean all the
-time."""
+"""The topics that a campaign writes to, and the brokers' configuration that makes logs roll, flush and clean
+frequently.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ from tests.power.history import Keeps, Topic
 
 FLUSHED = {"flush.messages": "1"}
 LOOSE = {"flush.messages": str(2**63 - 1)}
-"""Not flushed, whatever the broker's default."""
+"""A topic that is not flushed, whatever the broker's default."""
 COMPACTED = {"cleanup.policy": "compact"}
 
 TIMED, TRIMMED, CHANGED = "timed", "trimmed", "changed"
-"""Retention by time; DeleteRecords; the policy is changed."""
+"""Topics with retention by time, with records deleted by DeleteRecords, and with a changing policy."""
 MOVED, MOVED_COMPACTED, REASSIGNED, REASSIGNED_COMPACTED = (
     "moved", "moved-compacted", "reassigned", "reassigned-compacted",
 )  # fmt: skip
-"""Moved between log directories, and between brokers."""
+"""Topics that move between log directories, and between brokers."""
 
 GROUP, TRANSACTIONAL_GROUP, TRANSACTIONAL_ID = "group", "transactional-group", "transactional-id"
 
@@ -53,11 +54,11 @@ REPLICATED = (
     Topic("payments", durable=True, transactional=True),
     Topic("orders", durable=True, transactional=True),
 )
-"""For three brokers, acks=all, min.insync.replicas=2: nothing is flushed, and all of it is durable."""
+"""For three brokers, acks=all, min.insync.replicas=2: no topic is flushed, and all are durable."""
 
 
 def fresh(number: int) -> Topic:
-    """A topic that is made while others are written to."""
+    """A topic that is created while clients write to others."""
     return Topic(f"fresh-{number}", durable=True, config=FLUSHED)
 
 

@@ -1,4 +1,4 @@
-"""What an operator does to topics while they are written to: moves, policies, DeleteRecords, new topics."""
+"""Changes of topics by an operator while clients write to them: moves, policies, DeleteRecords, new topics."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _POLICIES = ("delete", "compact", "compact,delete")
 
 
 class Upheavals:
-    """One change after the other, chosen by ``rng``. The broker answers a move before it is done.
+    """Changes one after the other, chosen by ``rng``. The broker responds to a move before the move is done.
 
     Args:
-        log_dirs: of the broker ``broker_id``, between which replicas move.
+        log_dirs: those of the broker ``broker_id``, between which replicas move.
         replicas: for topics that are reassigned: the lists of brokers that they alternate between.
     """
 
@@ -41,7 +41,7 @@ class Upheavals:
         self.fresh: list[Topic] = []
 
     def step(self) -> None:
-        """The next change."""
+        """Make the next change."""
         self._step += 1
         actions = [self._move, self._move, self._change_policy, self._trim]
         actions.append(self._reassign if self._replicas else self._create)
@@ -53,7 +53,7 @@ class Upheavals:
     def _move(self) -> None:
         for name in self._known(names.MOVED, names.MOVED_COMPACTED):
             target = str(self._random.choice(self._log_dirs))
-            with suppress(KafkaError):  # the move before may still be under way
+            with suppress(KafkaError):  # the previous move may still be in progress
                 self._client.alter_replica_log_dirs({(name, 0, self._broker_id): target})
 
     def _change_policy(self) -> None:

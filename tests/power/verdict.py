@@ -1,4 +1,4 @@
-"""What came of one cut."""
+"""The result of one cut."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from tests.power.judges import NOT_PROMISED, Violation
 
 
 class Verdict(NamedTuple):
-    """``name``: filesystem, shape, kind, seed and number of the cut. ``judged_s``: how long the start and the judges
-    took."""
+    """``name``: filesystem, shape, kind, seed and number of the cut. ``judged_s``: the duration of the start and of the
+    judges.
+    """
 
     name: str
     judged_s: float

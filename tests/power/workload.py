@@ -1,4 +1,4 @@
-"""Clients that write to all topics until they are stopped, and note what they sent and what was acknowledged."""
+"""Clients that write to all topics until they are stopped, and store the sent and the acknowledged records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUEUED = 5_000
 _HOT_KEYS = 20
 _SIZES = (10, 100, 600)
 _QUIET = {"log_level": 2}
-"""librdkafka writes its log to stderr, where lost connections are what is wanted here."""
+"""librdkafka writes its log to stderr, but lost connections are intended here."""
 
 
 class ClientFailed(Exception):
@@ -60,13 +60,13 @@ class _Client(threading.Thread):
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Wait until all that was sent is answered."""
+        """Wait until all requests have their responses."""
 
     def close(self) -> None:
         """Give up its connections, without waiting."""
 
     def next_record(self, topic: str, number: int) -> Record:
-        """Half of the keys are used again and again, half once; each value is there once."""
+        """Half of the keys are used again and again, and half only once; each value is unique."""
         hot = self.random.random() < 0.5
         key = b"hot-%d" % self.random.randrange(_HOT_KEYS) if hot else b"once-%d" % number
         if hot and self.random.random() < 0.05:
@@ -160,7 +160,7 @@ class TransactionWriter(_Client):
                 self.history.asked.append(self._number)
                 self._producer.commit_transaction()
                 self.history.committed.append(transaction)
-        except KafkaTimeoutError:  # no cut explains two minutes
+        except KafkaTimeoutError:  # no power cut explains a wait of two minutes
             raise
         except KafkaError:
             if not is_aborted:
@@ -229,7 +229,7 @@ class Committer(_Client):
 
 
 class Workload:
-    """All clients of a cluster; ``history`` is what they know."""
+    """All clients of a cluster; ``history`` is their knowledge."""
 
     def __init__(self, bootstrap: str, topics: Sequence[Topic], seed: int) -> None:
         self.history = History()
@@ -253,7 +253,7 @@ class Workload:
             client.start()
 
     def add(self, topic: Topic) -> None:
-        """Write to a new topic that is flushed, too."""
+        """Write also to a new topic that is flushed."""
         assert self.flushing is not None
         self.history.add(topic)
         self.flushing.topics.append(topic)
@@ -265,7 +265,7 @@ class Workload:
                 raise ClientFailed(f"{type(client).__name__}: {client.failure}") from client.failure
 
     def hold(self) -> None:
-        """Let each client finish its step, and wait until all that was sent is answered. Raises: ClientFailed."""
+        """Let each client finish its step, and wait until all requests have their responses. Raises: ClientFailed."""
         for client in self._clients:
             client.turn.acquire()
         for client in self._clients:
@@ -277,7 +277,7 @@ class Workload:
             client.turn.release()
 
     def abandon(self) -> None:
-        """End all clients whose cluster may be gone; nothing that they still wait for matters."""
+        """End all clients whose cluster may be gone; their pending requests do not matter."""
         for client in self._clients:
             client.end()
             with suppress(KafkaError):

@@ -8,11 +8,11 @@ from kafka_zk.rebalance.assignment import GroupSnapshot
 
 
 def least_squares_and_moves(snapshot: GroupSnapshot) -> tuple[int, int]:
-    """The smallest sum of squared counts there is, and the smallest number of moves among the assignments with it.
+    """The smallest possible sum of squared counts, and the smallest number of moves among the assignments with it.
 
-    Partition by partition, what is known of those before is for each tuple of counts the smallest number of moves that
-    leads to it. The sum of squares is smallest if and only if no thread can pass a partition on, directly or by a
-    chain, to one that has at least two fewer.
+    The partitions are added one by one; for each tuple of counts, only the smallest number of moves that leads to it is
+    kept. The sum of squares is smallest if and only if no thread can pass a partition on, directly or by a chain, to
+    one that has at least two fewer.
     """
     threads = sorted({thread for readers in snapshot.threads.values() for thread in readers})
     moves_of = {(0,) * len(threads): 0}

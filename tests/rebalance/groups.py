@@ -17,7 +17,7 @@ TOPICS = ("a", "b", "c.d", "e_f")
 
 
 class Group(NamedTuple):
-    """What a snapshot is made from."""
+    """The input of a snapshot."""
 
     members: dict[str, ConsumerRegistration]
     partitions_of: dict[str, Sequence[int]]

@@ -23,7 +23,7 @@ def members(*strategies: tuple[str, ...]) -> dict[str, Member]:
         ([("range",), ("cooperative-sticky", "range")], "range"),
         ([("sticky", "range"), ("range", "sticky"), ("sticky", "range")], "sticky"),
         ([("sticky", "roundrobin"), ("roundrobin", "sticky")], "roundrobin"),  # a tie: by name
-        ([("lottery", "range")], "range"),  # one of the future
+        ([("lottery", "range")], "range"),  # a strategy of a future version
     ],
 )
 def test_members_vote_on_the_strategies_that_all_announce(announced: list[tuple[str, ...]], expected: str) -> None:

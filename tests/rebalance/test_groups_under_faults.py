@@ -1,4 +1,6 @@
-"""Groups under faults, by seed: whatever happens, one at a time, no way back, at least once; and it comes to rest."""
+"""Groups under faults, by seed: each partition has one owner at a time, offsets never go back, every record is
+delivered at least once, and the group comes to rest.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,18 +20,18 @@ GROUPS: dict[str, Sequence[Sequence[str]]] = {
 }
 STRIKES = 25
 REST_MS = 40_000
-"""Two ghosts in a row, the back-off of what is settled, and what is left to hand out."""
+"""The time for two ghosts in a row, the backoff of claims, and the remaining deliveries."""
 
 
 @pytest.fixture(autouse=True)
 def nothing_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A failure that was only logged is one."""
+    """A failure that was only logged counts as a failure."""
     yield
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
 def storm(group: Group, faults: Faults) -> None:
-    """Some members, many faults, then rest: everything is owned, balanced out and delivered."""
+    """Some members join, many faults strike, then the group rests: every partition is owned, balanced and delivered."""
     for _ in range(3):
         faults.join()
     for _ in range(STRIKES):
@@ -37,7 +39,7 @@ def storm(group: Group, faults: Faults) -> None:
         faults.strike()
         group.settle(group.random.uniform(0, 2500))
     group.scheduler.run_until(lambda: group.zookeeper.running)
-    group.settle(12_000)  # the faults that last are over
+    group.settle(12_000)  # the lasting faults end
     faults.heal()
     group.produce(3)
     group.until_served(REST_MS)
@@ -59,7 +61,7 @@ def test_a_group_of_static_members_survives_whatever_happens(campaign_seed: int)
 
 
 def test_a_group_with_old_consumers_delivers_everything(campaign_seed: int) -> None:
-    """They have no fence, so more is not promised."""
+    """Old consumers have no fence, so no more than this is promised."""
     group = Group({"t": 5, "u": 2}, campaign_seed)
     old = [group.join_old("x"), group.join_old("y")]
     faults = Faults(group, GROUPS["mixed"])

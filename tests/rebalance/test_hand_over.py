@@ -1,4 +1,4 @@
-"""What a member starts, from what it has and what it should have."""
+"""The actions that a member starts, from the partitions it has and those it should have."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class Lab:
         self.hand_over = HandOver(self.out, GroupConfig(rebalance_backoff_ms=100, rebalance_max_retries=3))
 
     def effects(self) -> list[Effect]:
-        """What is done now, notes left out."""
+        """The current effects, without notes."""
         self.hand_over.reconcile()
         return [effect for effect in self.out.take() if not isinstance(effect, Note)]
 

@@ -16,7 +16,7 @@ from tests.rebalance.world import Group
 
 
 def put(group: Group, path: str, data: bytes) -> None:
-    """Write a znode as a person would, without checks."""
+    """Write a znode without checks, as an administrator might."""
     if group.zookeeper.tree.exists(path) is None:
         group.scheduler.run(create_with_parents(group.tool, Create(path, data)))
     else:

@@ -12,7 +12,7 @@ from tests.rebalance.groups import Group, groups
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_tables(name: str) -> None:
-    """The same as Kafka 0.8.2.2 and 0.10.2.2 (tests/peers/groups/test_assignors.py asks them)."""
+    """The tables are those of Kafka 0.8.2.2 and 0.10.2.2 (compared in tests/peers/groups/test_assignors.py)."""
     assert RangeAssignor().assign(GOLDEN[name].snapshot) == GOLDEN[name].assignment("range")
 
 

@@ -13,7 +13,9 @@ from tests.rebalance.groups import Group, equal_members, groups, loads
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_tables(name: str) -> None:
-    """The same as Kafka 0.10.2.2 (tests/peers/groups/test_assignors.py asks it and, where it serves, 0.8.2.2)."""
+    """The tables are those of Kafka 0.10.2.2 (compared in tests/peers/groups/test_assignors.py, where possible with
+    0.8.2.2).
+    """
     assert RoundRobinAssignor().assign(GOLDEN[name].snapshot) == GOLDEN[name].assignment("roundrobin")
 
 
@@ -22,7 +24,7 @@ def test_golden_tables(name: str) -> None:
     [("", 0), ("a", 97), ("[t1,0]", -1581082495), ("[t2,0]", -1581052704), ("polygenelubricants", -(2**31))],
 )
 def test_hash_is_javas(text: str, hashed: int) -> None:
-    """Signed, 32 bits; the two in brackets were seen in a real group."""
+    """The hash is a signed 32-bit number; the two values in brackets were observed in a real group."""
     assert java_string_hash(text) == hashed
 
 

@@ -33,7 +33,7 @@ TakeOut = Callable[[pytest.MonkeyPatch], None]
 
 
 def no_owner_check(patch: pytest.MonkeyPatch) -> None:
-    """12: a release deletes the owner znode even if it belongs to another member."""
+    """Complaint 12: a release deletes the owner znode even if it belongs to another member."""
 
     async def release(self: OwnerRegistry, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
         for tp in releases:
@@ -45,7 +45,7 @@ def no_owner_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_settling(patch: pytest.MonkeyPatch) -> None:
-    """2: a claim whose response was lost counts as failed, and the znodes that it created stay."""
+    """Complaint 2: a claim whose response was lost counts as failed, and the znodes that it created stay."""
     original = OwnerRegistry._claim
 
     async def claim(
@@ -63,12 +63,12 @@ def no_settling(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_owner_watch(patch: pytest.MonkeyPatch) -> None:
-    """9: waiting members are not notified when an owner releases a partition."""
+    """Complaint 9: waiting members are not notified when an owner releases a partition."""
     patch.setattr(Claims, "_owner_gone", lambda self, tp: None)
 
 
 def no_second_registration(patch: pytest.MonkeyPatch) -> None:
-    """5: a member registers once, in its first session."""
+    """Complaint 5: a member registers once, in its first session."""
     step = GroupMember.step
 
     def only_once(self: GroupMember, event: inputs.Input, now_ms: float) -> list[effects.Effect]:
@@ -83,7 +83,7 @@ def no_second_registration(patch: pytest.MonkeyPatch) -> None:
 
 
 def suspended_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """11: a lost connection counts as the end of the session."""
+    """Complaint 11: a lost connection counts as the end of the session."""
     changed = GroupDriver._session_changed
 
     def panicking(self: GroupDriver, state: SessionState) -> None:
@@ -93,7 +93,7 @@ def suspended_is_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_coalescing(patch: pytest.MonkeyPatch) -> None:
-    """13: a watch that fires during a read does not cause another read."""
+    """Complaint 13: a watch that fires during a read does not cause another read."""
     start = Rereader._start
 
     def deaf(self: Rereader, cause: str) -> None:

@@ -116,7 +116,7 @@ def test_when_a_member_leaves_only_its_partitions_move(members: int, partitions:
 
 @given(st.integers(1, 8), st.integers(1, 40))
 def test_when_a_member_joins_partitions_move_to_it_only(members: int, partitions: int) -> None:
-    """And no more than its share."""
+    """The new member gets no more than its share."""
     partitions_of = {"t": range(partitions)}
     before = assign(group_snapshot(equal_members(members, ["t"]), partitions_of))
     after = assign(group_snapshot(equal_members(members + 1, ["t"]), partitions_of, before))
@@ -135,7 +135,7 @@ def test_new_partitions_move_nothing() -> None:
 
 
 def test_a_chain_levels_members_that_share_no_topic() -> None:
-    """a reads x, b reads x and y, c reads y: c helps a by taking from b what b then takes from a."""
+    """a reads x, b reads x and y, c reads y. To help a, c takes partitions from b, and b takes partitions from a."""
     members = {
         "a": ConsumerRegistration({"x": 1}),
         "b": ConsumerRegistration({"x": 1, "y": 1}),
@@ -148,7 +148,7 @@ def test_a_chain_levels_members_that_share_no_topic() -> None:
 
 
 def test_what_is_new_is_passed_on_before_what_was_kept() -> None:
-    """a keeps t-0 and gets five more; d needs four of b's, and two of a's go to b for that: not t-0."""
+    """a keeps t-0 and gets five more. d needs four of b's, so b gets two of a's in return, but not t-0."""
     members = {
         "a": ConsumerRegistration({"t": 1}),
         "b": ConsumerRegistration({"t": 1, "w": 1}),

@@ -29,7 +29,7 @@ def test_normalized_is_what_kafka_registers(written: str, registered: str) -> No
 
 
 def test_the_whole_name_must_match() -> None:
-    """``t1`` is not a prefix."""
+    """``t1`` does not match as a prefix."""
     allowed = topic_filter(WHITE_LIST, "t1|t")
     assert [name for name in ("t", "t1", "t10", "at") if allowed(name)] == ["t", "t1"]
 
@@ -56,7 +56,7 @@ def test_a_black_list_is_the_rest() -> None:
     ],
 )
 def test_java_is_translated(regex: str, matched: set[str]) -> None:
-    """Each of these has another syntax or another meaning in Python."""
+    """Each of these expressions has another syntax or another meaning in Python."""
     assert {name for name in TOPIC_NAMES if java_pattern(regex).fullmatch(name)} == matched
 
 

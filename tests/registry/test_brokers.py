@@ -60,7 +60,7 @@ def test_an_unclean_start_is_announced_with_the_registration(world: World, lost:
     mine = registry(world, client)
     assert announced(world) == {}
     if lost is not None:
-        client.lose_request(after=3, applied=lost)  # the multi comes after two parents and what is announced already
+        client.lose_request(after=3, applied=lost)  # the multi comes after two parents and the existing announcements
     epoch = world.scheduler.run(mine.register(broker_info(3), unclean_start=True))
     (path,) = announced(world)[3]
     stat = world.scheduler.run(client.exists(path))
@@ -228,7 +228,9 @@ def living(world: World) -> set[int]:
 
 
 def test_two_brokers_that_expire_at_random_end_up_registered_once_each(campaign_seed: int) -> None:
-    """Each re-registers whenever it gets a new session; at the end both are there, in their present sessions."""
+    """Each broker re-registers whenever it gets a new session; in the end both are registered in their current
+    sessions.
+    """
     world = World(2, campaign_seed, loss_probability=0.02)
     random = world.scheduler.random
 

@@ -54,7 +54,9 @@ def test_the_list(world: World, reads: Reads) -> None:
 
 
 def test_the_watch(world: World, reads: Reads) -> None:
-    """The watcher reports nothing before it has read all, and continues if brokers leave meanwhile."""
+    """The watcher reports nothing before it has read all registrations, and continues if brokers leave during the
+    reads.
+    """
     seen: list[LiveBrokers] = []
     watcher = BrokerRegistry(world.clients[0], world.clock).watch(seen.append)
     world.scheduler.run_for(1000)

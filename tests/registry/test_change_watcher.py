@@ -13,7 +13,7 @@ PARENT = "/changes"
 
 
 class Watched(World):
-    """A watcher of announcements, ``reader``, and another client that makes them."""
+    """A watcher of announcements, ``reader``, and another client that creates them."""
 
     def __init__(self) -> None:
         super().__init__(2)

@@ -22,7 +22,7 @@ def test_the_first_broker_makes_it_and_the_others_read_it() -> None:
 
 
 def test_a_znode_that_is_no_secret_is_refused() -> None:
-    """A short one could be guessed."""
+    """A short secret could be guessed."""
     world = World()
 
     async def story() -> None:

@@ -1,4 +1,5 @@
-"""Entity configs and change notifications: every change reaches every broker, also if announced in an old format."""
+"""Entity configs and change notifications: every change reaches every broker, even if it is announced in an old format.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -97,11 +98,12 @@ def test_configs_are_read_over_a_lost_connection(world: World) -> None:
 
 
 def test_a_server_that_lags_behind_is_brought_up_to_date(world: World) -> None:
-    """A topic is made with its configuration, and the controller, connected to another server, has LeaderAndIsr sent.
-    No notification tells of the configuration later."""
+    """A topic is created with its configuration, and the controller, connected to another server, sends LeaderAndIsr.
+    No later notification announces the configuration.
+    """
 
     class Lagging:
-        """The client of a server that knows nothing before a sync."""
+        """A client of a server that has no data before a sync."""
 
         is_behind = True
 
@@ -197,7 +199,7 @@ def test_no_change_is_missed_under_losses(campaign_seed: int) -> None:
 
 
 def test_old_notifications_are_purged(world: World) -> None:
-    """Those older than 15 minutes, by any broker; a late watcher starts with what is left."""
+    """Any broker deletes notifications older than 15 minutes; a late watcher starts with the rest."""
     registry = ConfigRegistry(world.clients[0])
     world.scheduler.run(registry.notify("topics", "old"))
     world.scheduler.run_for(16 * 60_000)
@@ -231,7 +233,7 @@ def _become(value: Mapping[str, str], _present: Mapping[str, str]) -> Mapping[st
 
 
 def test_no_update_goes_without_its_announcement(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that dies between the two would leave the others with a user who was removed."""
+    """If a broker died between the two, the other brokers would keep a user who was removed."""
     registry = ConfigRegistry(world.clients[0])
 
     async def dies(*_: Any) -> None:

@@ -107,8 +107,8 @@ def test_a_restart_sooner_than_the_session_timeout_waits_for_its_ghost() -> None
 
 @pytest.mark.parametrize("away_ms", [100, 5000, 60_000])
 def test_a_ghost_is_outwaited_anew_after_zookeeper_was_away(away_ms: float) -> None:
-    """The old session then has its full timeout again, so the wait restarts; against a live holder, the refusal comes
-    as late."""
+    """The old session then has its full timeout again, so the wait restarts; if the holder is alive, the refusal comes
+    that much later, too."""
     world = World(3)
     world.scheduler.run(simulated(world, 0).register("g_i1", STATIC))
     world.clients[0].pause()

@@ -35,7 +35,7 @@ def controllers(world: World) -> list[ControllerRegistry]:
 
 
 def test_the_first_epoch_is_1_at_version_1(world: World) -> None:
-    """As Kafka 2.1+: the znode is made with 0, then set."""
+    """As with Kafka 2.1+: the znode is created with 0, then set."""
     first, second = controllers(world)
     assert world.scheduler.run(first.elect(0)) == Elected(1, 1)
     assert world.scheduler.run(second.elect(1)) == Lost(0)
@@ -123,7 +123,7 @@ def test_fenced_writes_have_an_outcome_each(world: World) -> None:
 
 
 def test_many_writes_need_few_round_trips_and_stay_below_the_packet_limit(world: World) -> None:
-    """3,000 znodes of 400 bytes: in batches of at most 512 KB and 1,000 operations."""
+    """3,000 znodes of 400 bytes take batches of at most 512 KB and 1,000 operations."""
     first, _ = controllers(world)
     world.scheduler.run(first.elect(0))
     before = world.zookeeper.counts["multi"]
@@ -136,7 +136,7 @@ def test_many_writes_need_few_round_trips_and_stay_below_the_packet_limit(world:
 
 
 def test_what_fails_among_many_costs_few_more_requests(world: World) -> None:
-    """1,000 operations: 3 that fail are found by some multis, and all that fail are not written one after another."""
+    """Among 1,000 operations, 3 failing ones are found by some multis; if all fail, they are not written one by one."""
     first, _ = controllers(world)
     world.scheduler.run(first.elect(0))
     world.scheduler.run(first.fenced_writes(1, [Create(f"/n{n}") for n in (0, 500, 999)]))
@@ -250,7 +250,9 @@ def test_exactly_one_controller_under_expiries(campaign_seed: int) -> None:
 
 
 def test_counts_of_operations(world: World) -> None:
-    """A tested figure: an election costs two reads and one multi, losing it two reads, a registration one multi."""
+    """The measured figures: winning an election costs two reads and one multi, losing it two reads, a registration one
+    multi.
+    """
     first, second = controllers(world)
     winner, loser = world.clients
     world.scheduler.run(first.elect(0))  # the very first election also creates the epoch's znode

@@ -1,4 +1,4 @@
-"""The leader's assignment: conditional writes, lost answers, watches."""
+"""The leader's assignment: conditional writes, lost responses, watches."""
 
 import pytest
 

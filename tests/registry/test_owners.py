@@ -26,7 +26,7 @@ def offsets(client: RegistryClient) -> OffsetRegistry:
 
 
 def plain(outcomes: Mapping[TopicPartition, Claimed | Taken]) -> dict[TopicPartition, Claimed | Taken]:
-    """Without the zxids."""
+    """Claims without their zxids."""
     return {tp: each._replace(zxid=0) if isinstance(each, Claimed) else each for tp, each in outcomes.items()}
 
 
@@ -124,7 +124,7 @@ def test_a_release_overrides_who_wrote_without_a_token(lab: GroupLab) -> None:
 
 
 def test_a_waiting_member_is_notified_once_when_an_owner_goes(lab: GroupLab) -> None:
-    """Complaint 9: a watch on the owner znode, no polling."""
+    """Complaint 9: the member watches the owner znode and does not poll."""
     holder, waiting = lab.clients[0], lab.clients[1]
     gone: list[int] = []
     assert lab.run(owners(waiting).watch_gone(tp(0), lambda: gone.append(0))) is None

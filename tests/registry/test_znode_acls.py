@@ -40,7 +40,7 @@ def test_existing_znodes_are_secured_and_opened_again(zookeeper: Chroot) -> None
         before = acls(zookeeper)
         count = run_blocking(znode_acls.reset_acls(securing))
         after = acls(zookeeper)
-        assert after.keys() == before.keys()  # above all no /migration: KAFKA-19480
+        assert after.keys() == before.keys()  # in particular, no /migration: KAFKA-19480
         [owner] = {entry for entry in after["/brokers"] if entry[0] == "digest"}
         assert owner[2] == ALL
         for path, acl in after.items():

@@ -1,1 +1,1 @@
-"""Campaigns that break things at random moments, seed after seed. A round that fails prints how to repeat it."""
+"""Campaigns that break things at random moments, seed after seed. A failing round prints how to repeat it."""

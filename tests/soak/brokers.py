@@ -1,4 +1,4 @@
-"""A broker of its own for a campaign, which crashes and comes back quickly."""
+"""A separate broker for a campaign, which crashes and restarts quickly."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ def one_broker(chroot: Chroot, folder: Path, properties: Mapping[str, str] | Non
 
 
 def kill_broker(cluster: EmbeddedCluster) -> None:
-    """SIGKILL; the supervisor ends the session that outlives it, so that nobody waits for that."""
+    """Send SIGKILL. The supervisor closes the broker's ZooKeeper session, so that no one waits for its end."""
     cluster.brokers[0].kill()
 
 

@@ -1,4 +1,4 @@
-"""What clients of a campaign do in threads of their own."""
+"""Threads for the clients of a campaign."""
 
 import threading
 
@@ -6,7 +6,7 @@ _END_S = 120
 
 
 class ClientThread:
-    """Does its work in a thread until ``stop``; ``failed`` says what went wrong."""
+    """Works in a thread until ``stop``. ``failed``: descriptions of what went wrong."""
 
     name = "client"
 
@@ -28,11 +28,11 @@ class ClientThread:
         raise NotImplementedError
 
     def end(self) -> None:
-        """Let it end, without waiting."""
+        """Tell the thread to end, without waiting."""
         self._ends.set()
 
     def stop(self) -> None:
-        """Wait until all that it was given to do is done."""
+        """Wait until all of its work is done."""
         self.end()
         self._thread.join(_END_S)
         if self._thread.is_alive():

@@ -1,8 +1,8 @@
-"""Extractions from transactional producers into Parquet, while both are killed: the rounds, and what is judged of them.
+"""Extractions from transactional producers into Parquet, while both are killed: the rounds, and their judge.
 
-In each round an extraction is killed at a step, while four programs append in transactions, of which they abort some;
-one of them may be killed before, or stand still while its successor works. Parquet is a reader like others to the judge
-of the campaign of transactions.
+In each round, an extraction is killed at a step, while four programs append in transactions and abort some of them.
+Before that, one of the programs may be killed, or paused while its successor works. To the judge of the transaction
+campaign, Parquet is a reader like any other.
 """
 
 import os
@@ -52,7 +52,7 @@ class ExtractionRounds:
     def run(self, rounds: int) -> None:
         self._reader.start()
         try:
-            with self._extraction.java_is_shared():  # which the programs would hold up while it starts
+            with self._extraction.java_is_shared():  # started first: the programs would slow its start down
                 for producer, library in PRODUCERS.items():
                     program = Program(self._clients, self._bootstrap, TOPIC, PARTITIONS, producer, library)
                     self._programs.append(program)
@@ -99,7 +99,7 @@ class ExtractionRounds:
                 os.kill(paused, signal.SIGCONT)
 
     def _look(self) -> None:
-        """Read what is there; what was there before still is, and nothing is there twice."""
+        """Read the Parquet files. Check that earlier records are still there, and that no record is there twice."""
         records, now = self._extraction.records(), now_ns()
         assert len(set(records)) == len(records), "something is there twice"
         assert self._extracted.keys() <= set(records), "something is gone"

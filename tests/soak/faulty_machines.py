@@ -1,5 +1,5 @@
-"""The campaign of replication where more can fail: disks are full, clocks are stepped, and ZooKeeper is an ensemble of
-three whose leader dies."""
+"""The replication campaign with more faults: full disks, stepped clocks, and a ZooKeeper ensemble of three whose leader
+dies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.soak.zookeeper_ensemble import ZooKeeperEnsemble
 FULL_DISK, CLOCK_STEP, ZOOKEEPER_LEADER = "full disk", "clock step", "ZooKeeper's leader is killed"
 
 _MOST_S = 3000
-"""How far a clock is stepped: brokers refuse records whose time is more than an hour ahead of theirs."""
+"""Maximum step of a clock: brokers refuse records whose timestamp is more than an hour ahead of their clock."""
 
 
 class FaultyMachinesCluster(ReplicatedCluster):
@@ -32,7 +32,8 @@ class FaultyMachinesCluster(ReplicatedCluster):
         return self.ensemble.ports
 
     def zookeeper_writes(self) -> list[zookeeper_log.Write]:
-        """What a server missed while it was dead may be in its snapshot only, but it is in another's log."""
+        """Changes that a server missed while it was dead may be only in its snapshot, but they are in another server's
+        log."""
         logs = [zookeeper_log.writes(folder) for folder in self.ensemble.data_dirs]
         return sorted({write for log in logs for write in log}, key=lambda write: write.zxid)
 
@@ -67,11 +68,12 @@ class MachineFault(Fault):
 
     @property
     def _step_s(self) -> float:
-        """Ahead or back, as the length of the fault has it."""
+        """The step, forward or back, from the fault's duration."""
         return (2 * self._seconds / SESSION_TIMEOUT_S - 1) * _MOST_S
 
     def end(self, *, at_once: bool) -> None:
-        """A broker ends by itself when its only disk fails. A clock stays where it is until it is stepped again."""
+        """End the fault. A broker ends by itself when its only disk fails. A clock keeps its offset until it is stepped
+        again."""
         if self.action == FULL_DISK:
             wait_until(lambda: not self.victim.process.running, START_S, f"broker {self.victim.broker_id} to give up")
             machine_of(self.victim).free_disk()

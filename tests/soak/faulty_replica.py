@@ -1,6 +1,6 @@
 """A kafka-zk broker that lacks a safeguard of replication: `python -m tests.soak.faulty_replica PROPERTIES`.
 
-The variable FAULT says which. Only the tests of the judge start it.
+The environment variable FAULT names it. Only the tests of the judge start such a broker.
 """
 
 import os
@@ -23,11 +23,11 @@ STALE_ISR = "a stale ISR"
 UNFENCED = "an unfenced controller"
 
 _BEHIND = 20
-"""Records that a follower's high watermark is behind: nothing promises that it is less."""
+"""Number of records by which a follower's high watermark lags; this is allowed."""
 
 
 def _watermark_over_too_few() -> None:
-    """Of the leader alone."""
+    """The high watermark is the leader's log end, without regard to followers."""
 
     def high_watermark(replicas: RemoteReplicas, local_end_offset: int, *_: int) -> int:
         return local_end_offset
@@ -36,7 +36,7 @@ def _watermark_over_too_few() -> None:
 
 
 def _truncate_to_the_high_watermark() -> None:
-    """As before KIP-101: a new leader is not asked where the epochs end."""
+    """As before KIP-101: followers do not ask a new leader where the epochs end."""
     begin = FetcherState.__init__
 
     def without_epochs(state: FetcherState, fetch_version: int, **options: Any) -> None:
@@ -53,7 +53,7 @@ def _truncate_to_the_high_watermark() -> None:
 
 
 def _keep_a_stale_isr() -> None:
-    """The leader goes on without a follower, but the controller still counts it in."""
+    """The leader removes a follower from its ISR, but the controller still has it there."""
     propose = IsrUpdates._propose
 
     def propose_expansions_only(updates: IsrUpdates, partition: Partition, pending: Pending) -> None:
@@ -67,7 +67,7 @@ def _keep_a_stale_isr() -> None:
 
 
 def _give_all_controllers_one_epoch() -> None:
-    """So that nobody can tell the orders of a former one."""
+    """No broker can then recognize requests of a former controller."""
     elect = ControllerRegistry.elect
 
     async def elect_in_epoch_1(registry: ControllerRegistry, broker_id: int, known_epoch: int = 0) -> Elected | Lost:

@@ -1,6 +1,7 @@
 """A kafka-zk broker that lacks a safeguard of transactions: `python -m tests.soak.faulty_transactions PROPERTIES`.
 
-The variable FAULT names one of ``tests.sim.transaction_safeguards``. Only the tests of the campaign start it.
+The variable FAULT names one of ``tests.sim.transaction_safeguards``. Only the tests of the campaign start such a
+broker.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""What can become of a small file: noise, cuts, flips, wrong versions, wrong numbers, a directory in its place.
+"""Kinds of damage to a small file: noise, cuts, flips, wrong versions, wrong numbers, a directory in its place.
 
-A damage takes the old content and gives the new.
+Each is a function from the old content to the new content.
 """
 
 import os
@@ -48,7 +48,7 @@ def negative(rng: random.Random, data: bytes) -> bytes:
 
 
 def other(rng: random.Random, data: bytes) -> bytes:
-    """A number that somebody might have written."""
+    """Another plausible number."""
     return _other_number(rng, data, b"%d" % rng.randint(0, 300))
 
 
@@ -62,7 +62,7 @@ def duplicates(rng: random.Random, data: bytes) -> bytes:
 
 
 def foreign(rng: random.Random, data: bytes) -> bytes:
-    """Rows of topics that are not here change nothing for those that are."""
+    """Add a row of an absent topic, which changes nothing for existing topics."""
     lines = data.split(b"\n")
     rows = lines[2:-1]
     rows.insert(rng.randint(0, len(rows)), b"elsewhere %d %d" % (rng.randint(0, 9), rng.randint(0, 1 << 40)))
@@ -84,7 +84,7 @@ OF_TEXT = (*OF_ANY_FILE, version, huge, negative, other, duplicates, foreign)
 
 
 def damage(rng: random.Random, path: Path, *, is_text: bool, may_go: bool = False) -> str:
-    """Do one of them; returns its name. ``may_go``: the file may be gone altogether."""
+    """Damage the file at random; returns the kind. ``may_go``: the file may be deleted."""
     what = rng.random()
     if what < 0.2:
         os.unlink(path)

@@ -1,8 +1,8 @@
 """Brokers are killed one after the other, while producers with acks=all and programs with transactions write.
 
-Measured is the longest time between two acknowledgements of a partition, and how long each program takes from a kill to
-its next committed record. The story tells how much of either is after every partition had a leader again: then it is
-the client that waits.
+The campaign measures the longest time between two acknowledgements of a partition, and the time of each program from a
+kill to its next committed record. The report says how much of each was after every partition had a leader again,
+because then the client caused the wait.
 """
 
 import time
@@ -25,7 +25,7 @@ from tests.soak.transaction_programs import READ_COMMITTED, Program, Transaction
 
 SESSION_TIMEOUT_MS = 4_000
 MOST_S = 10.0
-"""Between two acknowledgements of a partition, on a quiet machine."""
+"""Maximum time between two acknowledgements of a partition, on a quiet machine."""
 
 PROPERTIES: Mapping[str, str] = MappingProxyType(
     {**transaction_rounds.PROPERTIES, "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
@@ -37,7 +37,7 @@ _LOOK_S = 0.05
 
 
 class Wait(NamedTuple):
-    """Of a program, between two lines of its journal."""
+    """A program's wait between two lines of its journal."""
 
     seconds: float
     before: str
@@ -58,7 +58,8 @@ def longest_wait(events: Sequence[Mapping[str, Any]], since_ns: int) -> Wait | N
 
 
 def starting_s(events: Sequence[Mapping[str, Any]], since_ns: int) -> float:
-    """How long after ``since_ns`` a program had ended, because it was fenced, and its successor was not there yet."""
+    """Seconds after ``since_ns`` in which a program had ended, because it was fenced, and its successor had not started
+    yet."""
     starting_ns: int = sum(
         after["at"] - max(before["at"], since_ns)
         for before, after in pairwise(events)
@@ -68,7 +69,7 @@ def starting_s(events: Sequence[Mapping[str, Any]], since_ns: int) -> float:
 
 
 class _Successors(ClientThread):
-    """Begins the next life of each program that has ended: a kill fences those whose transactions time out soon."""
+    """Starts a successor of each program that has ended: a kill fences programs whose transactions time out soon."""
 
     name = "successors"
 
@@ -85,7 +86,7 @@ class _Successors(ClientThread):
 class KillRounds(ReplicationRounds):
     """The campaign. Each round kills a broker that leads, coordinates or is the controller.
 
-    ``most_s`` is what a gap may last; ``gaps_s`` has the longest one of each round.
+    ``most_s``: maximum duration of a gap. ``gaps_s``: the longest gap of each round.
     """
 
     kind = "kills beside transactions"
@@ -115,7 +116,7 @@ class KillRounds(ReplicationRounds):
         return [self.fault(KILL, victim, other, self._cluster, 0.0)]
 
     def play(self, chosen: Sequence[Fault], *, at_once: bool = False) -> None:
-        """Also measures what the kill costs the clients."""
+        """Also measure how long the kill interrupts the clients."""
         for sender in self.senders:
             sender.longest_gap = None
         seen, begun_s = len(self._committed.observed), time.monotonic()
@@ -135,7 +136,7 @@ class KillRounds(ReplicationRounds):
             self.late.append(told)
 
     def _measure_transactions(self, seen: int, begun_s: float, led_s: float) -> None:
-        """Until a reader was given a record of each program after everything was led."""
+        """Wait until a reader received a record that each program wrote after all partitions had leaders."""
         committed_s: dict[str, float] = {}
 
         def have_all_committed() -> bool:
@@ -153,7 +154,7 @@ class KillRounds(ReplicationRounds):
         self._say(f"    every program committed {last_s - led_s:.1f} s after everything was led; longest waits:")
         now = {"event": "now", "at": now_ns()}
         for program in self._programs:
-            events = [*chain.from_iterable(program.journals().values()), now]  # of all its lives
+            events = [*chain.from_iterable(program.journals().values()), now]  # of all its processes
             wait, starts_s = longest_wait(events, int(begun_s * 1e9)), starting_s(events, int(begun_s * 1e9))
             self._say(f"        {program.producer}: {wait}; its successors started for {starts_s:.1f} s")
 

@@ -1,4 +1,4 @@
-"""A log manager that is filled at random, and what it ought to hold."""
+"""A log manager that is filled at random, and the records that it should have."""
 
 import random
 from collections.abc import Sequence
@@ -17,14 +17,15 @@ Values = list[tuple[int, bytes | None]]
 
 
 def small_segments(rng: random.Random) -> LogConfig:
-    """Segments and index intervals of a few batches, so that a short log has everything that a long one has."""
+    """Segments and index intervals of a few batches, so that even a short log has several segments and index
+    entries."""
     return LogConfig(
         segment_bytes=rng.choice((7_000, 20_000, 1 << 20)), index_interval_bytes=rng.choice((0, 300, 4096))
     )
 
 
 class RandomLogs:
-    """Logs in one directory, with a record kept of what was appended to each and what must survive."""
+    """Logs in one directory, with a list of the records that were appended to each, and of those that must survive."""
 
     def __init__(self, path: Path, rng: random.Random, config: LogConfig, helper_count: int = 0) -> None:
         self.path = path
@@ -32,7 +33,7 @@ class RandomLogs:
         self.config = config
         self.findings: list[Finding] = []
         self.step_ms = 0
-        """How much newer a record is than the one before."""
+        """Timestamp difference between two consecutive records."""
         self.manager = LogManager(
             [path],
             config,
@@ -44,16 +45,17 @@ class RandomLogs:
         )
         self.appended: dict[TopicPartition, Values] = {}
         self.acknowledged: dict[TopicPartition, int] = {}
-        """Up to which offset everything is acknowledged, for topics that flush first: flush.messages=1."""
+        """The offset up to which all records are acknowledged, for topics that flush first (flush.messages=1)."""
 
     def log(self, tp: TopicPartition) -> Log:
-        """One that is there."""
+        """An existing log."""
         log = self.manager.get(tp)
         assert log is not None, f"{tp} is gone"
         return log
 
     def append(self, log: Log) -> None:
-        """One batch; flushed before it counts as acknowledged if the topic's configuration says so."""
+        """Append one batch. If the topic's configuration requires it, the batch is flushed before it counts as
+        acknowledged."""
         rng = self.rng
         tp = log.tp
         values = self.appended.setdefault(tp, [])
@@ -72,7 +74,7 @@ class RandomLogs:
             self.acknowledged[tp] = log.log_end_offset
 
     def crash(self) -> None:
-        """The process is gone: locks fall, nothing is written."""
+        """Simulate a killed process: release its locks without writing anything."""
         for log_dir in self.manager.hosted.live_dirs:
             log_dir.close()
         for log in self.manager.all_logs():
@@ -80,9 +82,10 @@ class RandomLogs:
 
 
 def check_prefix(log: Log, appended: Values, at_least: int, deleted: int = 0) -> int:
-    """The log serves a prefix of what was appended, unchanged, up to ``at_least`` or further; returns its end.
+    """Check that the log serves an unchanged prefix of the appended records, at least up to ``at_least``; returns its
+    end.
 
-    Of what lay before ``deleted`` any part may be there, unchanged, since a deletion may have become durable in part.
+    Any part of the records before ``deleted`` may be there, because a deletion may be only partly durable.
     """
     end_offset = log.log_end_offset
     assert end_offset >= at_least, f"{log}: the records {end_offset} to {at_least - 1} are lost"

@@ -1,6 +1,6 @@
-"""What a broker runs on: a disk that can be full, and a clock that can be stepped.
+"""A broker's machine, with a disk that can be filled and a clock that can be stepped.
 
-The disk is a file system of its own (tmpfs), so the tests have to be root.
+The disk is a separate file system (tmpfs), so the tests must run as root.
 """
 
 import contextlib
@@ -17,17 +17,17 @@ _STEPPED_CLOCK = Path(__file__).with_name("stepped_clock")
 
 
 class Machine:
-    """One that works."""
+    """A machine without faults."""
 
     environment: Mapping[str, str] = MappingProxyType({})
-    """Of the broker's process."""
+    """Environment variables of the broker's process."""
 
     def close(self) -> None:
-        """The broker has ended."""
+        """Release the machine's resources, after the broker has ended."""
 
 
 class FaultyMachine(Machine):
-    """For brokers of ours.
+    """For our brokers.
 
     Args:
         folder: for its own files.
@@ -51,15 +51,15 @@ class FaultyMachine(Machine):
             raise RuntimeError(f"a small disk needs root: {done.stderr.strip()}")
 
     def step_clock(self, seconds: float) -> None:
-        """The wall clock is so far from the true time, from now on."""
+        """From now on, the wall clock differs from the true time by this much."""
         with self._clock.open("r+b") as file:
             file.write(struct.pack("<d", seconds))
 
     def fill_disk(self) -> None:
-        """Not a block is left, although others write meanwhile."""
+        """Fill every block, even if other processes write at the same time."""
         with self._ballast.open("wb") as file:
             while free := shutil.disk_usage(self._log_dir).free:
-                with contextlib.suppress(OSError):  # less is free by now
+                with contextlib.suppress(OSError):  # less space is free by now
                     os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), free)
 
     def free_disk(self) -> None:

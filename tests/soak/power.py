@@ -1,9 +1,9 @@
-"""A disk that loses power: what was not fsynced may be gone, may be there, may be there in part.
+"""A disk that loses power: changes that were not fsynced may be lost, kept, or kept in part.
 
 ``Disk`` records every fsync of storage. ``lose_power`` then builds the folder as the next boot might find it: files
 as they were when they were last synced, or longer by any part of what was appended since; names as they were when their
 directory was last synced, or as they are now. A random source chooses. This is stricter than real file systems, which
-order more than POSIX promises; of their order only that of removals is taken for granted.
+preserve more order than POSIX promises; here, only removals keep their order.
 """
 
 import os
@@ -16,14 +16,14 @@ from kafka_zk.storage.files.files import Data, FileSystem
 
 
 class Disk(FileSystem):
-    """What is durable in one folder; nothing is really synced while it is in use."""
+    """The durable content of one folder; while this is in use, nothing is really synced."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._contents: dict[int, bytes] = {}  # inode -> as of its last fsync
         self._names: dict[int, dict[str, int]] = {}  # inode of a directory -> entries as of its last fsync
         self._held: dict[int, int] = {}  # inode -> a descriptor, so that its number is not given to another file
-        for path in [root, *root.rglob("*")]:  # what was there at boot is durable
+        for path in [root, *root.rglob("*")]:  # what existed at boot is durable
             descriptor = os.open(path, os.O_RDONLY)
             self.sync(descriptor)
             os.close(descriptor)
@@ -45,7 +45,7 @@ class Disk(FileSystem):
         self.forget()
 
     def forget(self) -> None:
-        """It is not needed any more."""
+        """Release the descriptors; the disk is not used any more."""
         for descriptor in self._held.values():
             os.close(descriptor)
         self._held.clear()
@@ -61,7 +61,7 @@ class Disk(FileSystem):
             if inode is None or name in forgotten:
                 continue
             if inode != now.get(name) and self._became_a_directory(inode):
-                continue  # the number was given away after the file had gone
+                continue  # the number was reused after the file was deleted
             if inode == now.get(name) and (source / name).is_dir():
                 self._rebuild_directory(rng, source / name, target / name)
             else:
@@ -81,10 +81,10 @@ class Disk(FileSystem):
 
 
 class JournaledDisk(Disk):
-    """The same where a rename is atomic, as every file system promises: a file has its old name or its new one.
+    """A disk with atomic renames, as every file system promises them: a file has either its old or its new name.
 
-    Which of the changes of names since a directory's last fsync are durable is chosen for each alone, in no order.
-    ``kill_at``: before the change of that number (a write may be done by half) everything ends with ``Killed``.
+    Each change of a name since a directory's last fsync may be durable or not, independently of the others.
+    ``kill_at``: the number of the change before which everything ends with ``Killed``; a write may be half done.
     """
 
     def __init__(self, root: Path, kill_at: int | None = None) -> None:
@@ -97,7 +97,7 @@ class JournaledDisk(Disk):
         self._is_booting = False
 
     def _step(self) -> bool:
-        """Whether the process dies in the change that is about to be made."""
+        """True if the process dies during the next change."""
         if self._is_dead:
             raise Killed
         self.steps += not self._is_booting
@@ -183,4 +183,4 @@ class JournaledDisk(Disk):
 
 
 class Killed(BaseException):
-    """The process of the test is dead: nothing that it still does reaches the disk."""
+    """The simulated process is dead: nothing that it still does reaches the disk."""

@@ -1,4 +1,5 @@
-"""Readers of all partitions from their start, librdkafka's and ours, for campaigns that judge what they are given."""
+"""Readers of all partitions from their start, librdkafka's and ours, for campaigns that judge the records that they
+receive."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -14,7 +15,7 @@ _POLL_MS = 100
 
 
 class Given(NamedTuple):
-    """A record as a reader gave it."""
+    """A record as a reader returned it."""
 
     partition: int
     offset: int
@@ -22,13 +23,13 @@ class Given(NamedTuple):
 
 
 class Source(Protocol):
-    """Where a ``Reader`` has its records from."""
+    """The source of a ``Reader``'s records."""
 
     @property
     def name(self) -> str: ...
 
     def poll(self) -> Iterator[Given]:
-        """What came within ``_POLL_MS``. Raises: whatever means that records may be missing."""
+        """The records that arrive within ``_POLL_MS``. Raises any error after which records may be missing."""
         ...
 
     def close(self) -> None: ...
@@ -51,7 +52,7 @@ class LibrdkafkaSource:
             if error is None:
                 assert partition is not None and offset is not None
                 yield Given(partition, offset, message.value() or b"")
-            elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # it tries again after any other
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # after any other error, it retries
                 raise KafkaException(error)
 
     def close(self) -> None:
@@ -77,7 +78,7 @@ class OurSource:
 
 
 class Reader(ClientThread):
-    """Hands all that a source gives to ``_observe`` until it is stopped."""
+    """Passes all records of a source to ``_observe`` until it is stopped."""
 
     def __init__(self, source: Source) -> None:
         self.name = source.name

@@ -1,7 +1,7 @@
 """Brokers that can be cut from ZooKeeper, and from each other in one direction; Kafka's or ours.
 
-Each broker has a proxy of its own to ZooKeeper, and one that the other brokers reach it through. Clients reach it
-directly: their listener is another one.
+Each broker has its own proxy to ZooKeeper, and one through which the other brokers connect to it. Clients connect
+directly, to another listener.
 """
 
 import asyncio
@@ -52,13 +52,13 @@ _STOP_S = 40
 _LAST_LINES = 40
 
 Command = Callable[[Path], list[str]]
-"""What starts a broker of a server.properties file."""
+"""Returns the command that starts a broker with a server.properties file."""
 
 
 class Kind(NamedTuple):
-    """Which program a broker is.
+    """The program that a broker runs.
 
-    ``restarts_at_once``: it may start while the session of its former life lasts (Kafka's refuse to).
+    ``restarts_at_once``: it can start while its previous session lasts (Kafka's brokers refuse to).
     """
 
     name: str
@@ -82,10 +82,10 @@ class State(dict[str, Any]):
 
 
 class Door(TcpProxy):
-    """The way of the other brokers to one of them, which can be closed for some of them.
+    """The proxy through which other brokers connect to one broker; it can be closed for some of them.
 
     Args:
-        whose: the broker that a connection from a local port belongs to.
+        whose: returns the broker to which a connection from a local port belongs.
     """
 
     def __init__(self, target_port: int, whose: Callable[[int, int], int]) -> None:
@@ -116,12 +116,13 @@ class Door(TcpProxy):
         self._incoming.discard(writer)
 
     def _owner(self, writer: asyncio.StreamWriter) -> int:
-        """Takes hundreds of system calls, seconds on a busy machine, and nothing is forwarded meanwhile."""
+        """The broker to which the connection belongs. This takes hundreds of system calls, seconds on a busy machine,
+        and nothing is forwarded during that time."""
         return self._whose(writer.get_extra_info("peername")[1], self.port)
 
 
 class Links:
-    """The way of a broker to all servers of ZooKeeper. ``black_hole``: the address of one more, which is dead."""
+    """A broker's proxies to all ZooKeeper servers. ``black_hole``: the address of another, dead server."""
 
     def __init__(self, ports: Sequence[int], black_hole: str | None = None) -> None:
         self._black_hole = [] if black_hole is None else [black_hole]
@@ -145,7 +146,7 @@ class Links:
 
 
 class Broker:
-    """One broker, its proxies, its files and what it runs on."""
+    """One broker, with its proxies, files and machine."""
 
     def __init__(self, cluster: "ReplicatedCluster", broker_id: int, kind: Kind) -> None:
         self.broker_id = broker_id
@@ -172,7 +173,7 @@ class Broker:
         self.process = self.start()
 
     def start(self, environment: Mapping[str, str] | None = None) -> ServerProcess:
-        """Start it (again); it may take seconds until it serves."""
+        """Start or restart the broker; it may take seconds until it serves."""
         self.process = ServerProcess(
             f"broker {self.broker_id}",
             self.kind.command(self.properties),
@@ -185,7 +186,7 @@ class Broker:
         self.process.kill()
 
     def stop(self) -> None:
-        """Cleanly; the cluster keeps what was wrong with that."""
+        """Stop the broker cleanly; the cluster remembers problems."""
         self.process.stop(_STOP_S)
 
     def pause(self) -> None:
@@ -195,7 +196,7 @@ class Broker:
         os.kill(self.process.pid, signal.SIGCONT)
 
     def log(self, topic: str, partition: int) -> bytes:
-        """What its replica has."""
+        """The content of its replica."""
         return b"".join(file.read_bytes() for file in sorted((self.log_dir / f"{topic}-{partition}").glob("*.log")))
 
     def close(self) -> None:
@@ -206,11 +207,11 @@ class Broker:
 
 
 class ReplicatedCluster:
-    """Brokers with ids from 0 and a ZooKeeper of their own.
+    """Brokers with ids from 0, and their own ZooKeeper.
 
     Args:
-        kinds: of the brokers that it begins with, by id.
-        properties: beside PROPERTIES, for all of them.
+        kinds: of the first brokers, by id.
+        properties: for all brokers, in addition to PROPERTIES.
         black_hole: a server of ZooKeeper that drops packets, in the brokers' connection strings.
     """
 
@@ -230,7 +231,7 @@ class ReplicatedCluster:
         self._kinds = kinds
 
     def machine(self, folder: Path, log_dir: Path) -> Machine:
-        """What a broker with this folder runs on, before its first start."""
+        """The machine of a broker with this folder, before its first start."""
         return Machine()
 
     @property
@@ -271,7 +272,7 @@ class ReplicatedCluster:
         return self.registered() == set(self.ids) and self.controller() >= 0
 
     def add(self, kind: Kind) -> Broker:
-        """One broker more, with the next id; returns when it is registered."""
+        """Start another broker, with the next id; returns when it is registered."""
         broker = Broker(self, len(self.brokers) + len(self._removed), kind)
         self.brokers.append(broker)
         wait_until(lambda: broker.broker_id in self.registered(), START_S, f"broker {broker.broker_id} to register")
@@ -285,7 +286,7 @@ class ReplicatedCluster:
         self._removed.append(broker)
 
     def move_controller(self, kind: Kind) -> None:
-        """Let brokers elect a controller until it is one of this kind."""
+        """Repeat elections until the controller is a broker of this kind."""
         def is_done() -> bool:
             holder = self.controller()
             if any(each.broker_id == holder and each.kind is kind for each in self.brokers):
@@ -299,7 +300,7 @@ class ReplicatedCluster:
 
     @property
     def leaders_write_isr(self) -> bool:
-        """Whether the inter-broker protocol is older than 2.7: there is no AlterPartition."""
+        """True if the inter-broker protocol is older than 2.7, which has no AlterPartition."""
         return alter_partition_version(self.properties.get("inter.broker.protocol.version", "3.9")) is None
 
     @property
@@ -311,7 +312,7 @@ class ReplicatedCluster:
         return ",".join(f"{LOCALHOST}:{broker.port}" for broker in self.brokers)
 
     def whose(self, port: int, peer_port: int) -> int:
-        """The broker that a connection of this machine from ``port`` to ``peer_port`` belongs to, -1 if to none."""
+        """The broker to which this machine's connection from ``port`` to ``peer_port`` belongs; -1 for no broker."""
         inode = _inode(port, peer_port)
         owners = (each.broker_id for each in self.brokers if inode and _has_socket(each.process.pid, inode))
         return next(owners, -1)
@@ -320,7 +321,7 @@ class ReplicatedCluster:
         return set(map(int, self._children("/brokers/ids")))
 
     def _children(self, path: str) -> list[str]:
-        """No name where the znode is not; ZooKeeper may be away for a while."""
+        """The names of the children; none if the znode is absent. ZooKeeper may be unavailable for some time."""
         try:
             return list(self._client.retry(self._client.get_children, path))
         except NoNodeError:
@@ -332,14 +333,14 @@ class ReplicatedCluster:
         return found
 
     def controller(self) -> int:
-        """-1 when there is none."""
+        """The controller's id; -1 if there is none."""
         try:
             return int(self._document("/controller")["brokerid"])
         except NoNodeError:
             return -1
 
     def states(self, topic: str) -> dict[int, State]:
-        """Of each partition that has one."""
+        """The state of each partition that has one."""
         folder = f"/brokers/topics/{topic}/partitions"
         found = {}
         for number in self._children(folder):
@@ -353,7 +354,7 @@ class ReplicatedCluster:
         return {int(number): replicas for number, replicas in document["partitions"].items()}
 
     def moving(self, topic: str) -> bool:
-        """Whether replicas are being added or removed."""
+        """True if replicas are being added or removed."""
         document = self._document(f"/brokers/topics/{topic}")
         return bool(document.get("adding_replicas") or document.get("removing_replicas"))
 
@@ -377,7 +378,7 @@ class ReplicatedCluster:
 
 
 def _inode(port: int, peer_port: int) -> str | None:
-    """Of the socket from one port of this machine to another."""
+    """The inode of the socket from one port of this machine to another."""
     wanted = re.compile(rf"^\s*\d+: \w+:{port:04X} \w+:{peer_port:04X} (?:\S+\s+){{6}}(\d+)", re.MULTILINE)
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         if match := wanted.search(Path(table).read_text()):
@@ -396,5 +397,5 @@ def _has_socket(pid: int, inode: str) -> bool:
 def _link(path: str) -> str:
     try:
         return os.readlink(path)
-    except OSError:  # closed meanwhile
+    except OSError:  # already closed
         return ""

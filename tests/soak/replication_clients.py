@@ -1,4 +1,4 @@
-"""Idempotent producers with acks=all and readers, librdkafka's and ours, that remember all that they did."""
+"""Idempotent producers with acks=all and readers, librdkafka's and ours, which record everything that they do."""
 
 import contextlib
 import time
@@ -22,7 +22,7 @@ _PAUSE_S = 0.004
 
 
 class Gap(NamedTuple):
-    """Between two acknowledgements of a partition to a sender; its times are those of ``time.monotonic``."""
+    """The time between two acknowledgements of a partition to a sender, by ``time.monotonic``."""
 
     begin_s: float
     end_s: float
@@ -34,7 +34,7 @@ class Gap(NamedTuple):
         return self.end_s - self.begin_s
 
     def seconds_after(self, time_s: float) -> float:
-        """How much of it is after this time."""
+        """The part of the gap after this time, in seconds."""
         return max(0.0, self.end_s - max(self.begin_s, time_s))
 
 
@@ -95,7 +95,7 @@ class LibrdkafkaSender(Sender):
         self._producer.poll(0)
 
     def _is_taken(self, partition: int, value: bytes) -> bool:
-        """False while librdkafka goes by the answer of a Kafka broker that has just started and knows no topic."""
+        """False while librdkafka trusts a Kafka broker that has just started and does not know the topic."""
         try:
             self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
         except KafkaException as error:
@@ -106,9 +106,9 @@ class LibrdkafkaSender(Sender):
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
-            offset = message.offset()  # None of a duplicate whose place the broker does not tell
+            offset = message.offset()  # None for a duplicate whose offset the broker does not know
             self._acknowledge(Acknowledged(message.partition(), -1 if offset is None else offset, message.value()))
-        elif error.code() == KafkaError._DESTROY:  # it gave up what waited for a broker that the metadata lack now
+        elif error.code() == KafkaError._DESTROY:  # librdkafka dropped records for a broker that left the metadata
             self.sent[message.partition()].remove(message.value())
         else:
             self.failed.append(f"{self.name}: {message.value()!r} was not delivered: {error}")
@@ -149,7 +149,7 @@ class OurSender(Sender):
         self._waiting = waiting
 
     def _flush(self) -> None:
-        with contextlib.suppress(KafkaTimeoutError):  # then it is said what waits
+        with contextlib.suppress(KafkaTimeoutError):  # the error then names what waits
             self._producer.flush(_FLUSH_S)
         self._collect()
         if self._waiting:
@@ -159,7 +159,7 @@ class OurSender(Sender):
 
 
 class ReplicationReader(Reader):
-    """Keeps what it is given, by partition."""
+    """Keeps all records, by partition."""
 
     def __init__(self, source: Source) -> None:
         self.read: dict[int, list[Read]] = defaultdict(list)
@@ -170,7 +170,7 @@ class ReplicationReader(Reader):
 
 
 def senders(bootstrap: str, topic: str, partitions: int, librdkafka: Mapping[str, Any]) -> list[Sender]:
-    """``librdkafka``: more of its configuration."""
+    """``librdkafka``: additional configuration for it."""
     return [LibrdkafkaSender(bootstrap, topic, partitions, librdkafka), OurSender(bootstrap, topic, partitions)]
 
 

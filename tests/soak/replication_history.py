@@ -1,6 +1,6 @@
-"""What happened to a replicated topic, and what of it must never happen. Pure.
+"""The history of a replicated topic, and its judge. Pure.
 
-The evidence comes from outside of the brokers: producers and readers, segment files, ZooKeeper's transaction log.
+The evidence comes from outside the brokers: producers and readers, segment files, ZooKeeper's transaction log.
 """
 
 import json
@@ -21,7 +21,7 @@ _MOST_SHOWN = 3
 
 
 class Acknowledged(NamedTuple):
-    """``offset`` is -1 when the broker knew a record as a duplicate, but no longer where it lies."""
+    """``offset`` is -1 if the broker recognized a duplicate, but no longer knew its offset."""
 
     partition: int
     offset: int
@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
 
 
 def faults(evidence: Evidence) -> list[str]:
-    """A sentence for each thing that was wrong."""
+    """A sentence for each violation."""
     found = [f"a client failed: {failure}" for failure in evidence.failed[:_MOST_SHOWN]]
     for partition, replicas in sorted(evidence.logs.items()):
         contents = set(replicas.values())
@@ -137,10 +137,10 @@ class _State(NamedTuple):
 
 
 def election_faults(topic: str, writes: Iterable[Write], *, leaders_write_isr: bool = False) -> list[str]:
-    """What the state znodes show: two leaders in an epoch, epochs that go back, a leader from outside of the ISR, two
+    """Violations in the state znodes: two leaders in an epoch, decreasing epochs, a leader outside the ISR, two
     controllers in an epoch.
 
-    A leader that writes its ISR itself names the controller that made it the leader, who may be gone.
+    A leader that writes its ISR itself names the controller that elected it, which may be gone.
     """
     wanted = re.compile(rf"/brokers/topics/{re.escape(topic)}/partitions/(\d+)/state$")
     before: dict[int, _State] = {}
@@ -180,7 +180,7 @@ def _step_faults(before: _State, after: _State) -> Iterator[str]:
 
 
 def summary(evidence: Evidence) -> str:
-    """How much there was to judge."""
+    """The amount of evidence."""
     epochs: dict[str, int] = defaultdict(int)
     for write in evidence.writes:
         if write.path.endswith("/state") and evidence.topic in write.path:

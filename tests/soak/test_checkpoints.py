@@ -1,7 +1,7 @@
-"""Damage to the small files beside the records: what was not deleted is served, what was deleted stays deleted where
-the file that says so is intact, what was dropped is told, and the next stop and start have nothing more to tell.
+"""Damage to the small files beside the records: records that were not deleted are served, deleted ones stay deleted if
+the file that says so is intact, every loss is reported, and the next stop and start report nothing more.
 
-In the storage, hundreds of times; ``test_checkpoints_served`` asks a broker.
+This tests the storage hundreds of times; ``test_checkpoints_served`` tests a broker.
 """
 
 import random
@@ -39,7 +39,7 @@ _SOUND = re.compile(rb"0\n(0|[1-9][0-9]*)\n((?:[a-zA-Z0-9._-]+ [0-9]{1,9} [0-9]{
 
 
 class State(NamedTuple):
-    """What a log is to its users."""
+    """A log's state as its users see it."""
 
     start: int
     end: int
@@ -51,7 +51,8 @@ class State(NamedTuple):
 
 
 def state_of(log: Log) -> State:
-    """Without what a start may forget: epochs without a record, and a producer whose batches are deleted."""
+    """The state, without parts that a start may forget: epochs without a record, and a producer whose batches are
+    deleted."""
     producer = log.producers.producers.get(7)
     if producer is not None and producer.last_offset < log.log_start_offset:
         producer = None
@@ -108,7 +109,7 @@ class Folder:
 
 
 def rows_of(content: bytes) -> dict[str, int] | None:
-    """What a checkpoint of offsets says, if it is beyond doubt one."""
+    """The rows of an offset checkpoint; None unless it is certainly valid."""
     found = _SOUND.fullmatch(content)
     if found is None:
         return None
@@ -165,7 +166,7 @@ def test_damage_beside_the_records_costs_none_of_them(tmp_path: Path, campaign_s
 
 
 def must_be_told(folder: Folder, path: Path, old: bytes, new: bytes | None) -> bool:
-    """Whether the damage is beyond doubt one, and in a file that this start needs."""
+    """True if the file is certainly damaged, and this start needs it."""
     if new is None:
         return path.is_dir() or path.parent.name != str(IDLE)
     if path.name in OFFSETS:
@@ -183,7 +184,7 @@ def must_be_told(folder: Folder, path: Path, old: bytes, new: bytes | None) -> b
 def check(
     folder: Folder, again: RandomLogs, old: dict[Path, bytes], new: dict[Path, bytes | None], done: dict[Path, str]
 ) -> None:
-    """All logs are what they were but for what only a damaged file could have said."""
+    """Check that all logs are unchanged, except for state that only a damaged file contained."""
     told = {finding.path for finding in again.findings}
     starts = folder.path / LOG_START_OFFSET_CHECKPOINT
     rows = rows_of(new[starts] or b"") if starts in new else rows_of(starts.read_bytes())
@@ -216,7 +217,7 @@ def check(
 
 
 def test_a_damaged_identity_is_refused_until_it_is_mended(tmp_path: Path, campaign_seed: int) -> None:
-    """Nobody's records are taken for somebody else's."""
+    """Otherwise, a broker could serve another broker's records as its own."""
     rng = random.Random(campaign_seed)
     folder = Folder(tmp_path, rng, is_clean=True)
     meta = tmp_path / META_PROPERTIES
@@ -229,7 +230,7 @@ def test_a_damaged_identity_is_refused_until_it_is_mended(tmp_path: Path, campai
             logs.manager.start({})
         except (InconsistentLogDir, OSError) as error:
             assert str(tmp_path) in str(error)
-        else:  # lines that nobody needs, or the cluster's id is not told any more
+        else:  # the damaged lines were not needed, or the cluster's id is missing
             assert b"cluster.id=c\n" in meta.read_bytes() and b"broker.id=0\n" in meta.read_bytes()
             logs.crash()
     if meta.is_dir():
@@ -245,7 +246,7 @@ def test_a_damaged_identity_is_refused_until_it_is_mended(tmp_path: Path, campai
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_without_damage_nothing_is_told(tmp_path: Path, campaign_seed: int, is_clean: bool) -> None:
-    """Neither after a clean stop nor after a kill."""
+    """This holds after a clean stop and after a kill."""
     rng = random.Random(campaign_seed * 2 + is_clean)
     folder = Folder(tmp_path, rng, is_clean)
     again = folder.logs()

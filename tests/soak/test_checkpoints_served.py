@@ -1,6 +1,7 @@
-"""Damage beside the records as a broker's clients and its log see it: what is served, and one WARN for each file.
+"""Damage to the files beside the records, as a broker's clients and its log show it: the served records, and one WARN
+for each file.
 
-``test_checkpoints`` knows more kinds of it and asks the storage.
+``test_checkpoints`` tests more kinds of damage, on the storage alone.
 """
 
 import random
@@ -43,7 +44,7 @@ def stop(cluster: EmbeddedCluster, *, clean: bool) -> None:
 
 
 def warnings(cluster: EmbeddedCluster) -> list[str]:
-    """What the broker has warned of since its last start."""
+    """The broker's warnings since its last start."""
     return [line for line in cluster.brokers[0].process.output().splitlines() if " WARNING " in line]
 
 
@@ -62,7 +63,8 @@ def start_of(cluster: EmbeddedCluster, tp: TopicPartition) -> int:
 def test_damaged_files_are_told_and_the_records_are_served(
     broker: EmbeddedCluster, process_campaign_seed: int, clean: bool
 ) -> None:
-    """What DeleteRecords deleted a moment before a kill stays deleted: the answer came when that was durable."""
+    """Records that DeleteRecords deleted just before a kill stay deleted: the response came after the deletion was
+    durable."""
     rng = random.Random(process_campaign_seed * 2 + clean)
     topic = f"beside-{process_campaign_seed}-{clean}"
     create_topic(broker.bootstrap, topic, 2, {"segment.bytes": "1000"})
@@ -99,7 +101,7 @@ def test_damaged_files_are_told_and_the_records_are_served(
 def test_a_log_start_beyond_the_end_costs_no_bytes_and_gives_no_offset_twice(
     broker: EmbeddedCluster, process_campaign_seed: int
 ) -> None:
-    """One WARN says where the segments are, and the topic goes on."""
+    """One WARN says where the segments are, and the topic continues."""
     rng = random.Random(process_campaign_seed)
     topic = f"beyond-{process_campaign_seed}"
     create_topic(broker.bootstrap, topic, 2, {"segment.bytes": "1000"})
@@ -122,7 +124,7 @@ def test_a_log_start_beyond_the_end_costs_no_bytes_and_gives_no_offset_twice(
 
 
 def test_a_lost_log_start_is_told(broker: EmbeddedCluster, process_campaign_seed: int) -> None:
-    """Deleted records are back where their segment is still there, and the log says that they may be."""
+    """Deleted records are back if their segment still exists, and the log says that they may be."""
     topic = f"lost-{process_campaign_seed}"
     create_topic(broker.bootstrap, topic, 1, {})
     tp = TopicPartition(topic, 0)

@@ -1,4 +1,4 @@
-"""Random histories of compacted logs against the model, and cleanings that end in the middle, for many seeds."""
+"""Random histories of compacted logs against the model, and interrupted cleanings, for many seeds."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -13,7 +13,7 @@ from tests.storage.test_compaction_crash import crash_everywhere
 
 pytestmark = pytest.mark.slow
 
-HISTORIES = 4  # a seed: 2,000 in a campaign of 500
+HISTORIES = 4  # per seed: 2,000 in a campaign of 500 seeds
 
 
 @pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
@@ -32,5 +32,5 @@ def test_random_histories_keep_the_last_values(
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
 def test_a_cleaning_may_end_anywhere(tmp_path: Path, campaign_seed: int, power: bool) -> None:
-    with ProcessPoolExecutor(1, get_context("fork")) as process:  # what killed lives had open goes with it
+    with ProcessPoolExecutor(1, get_context("fork")) as process:  # this closes the files that killed processes had open
         assert process.submit(crash_everywhere, tmp_path, campaign_seed, power=power).result() > 1

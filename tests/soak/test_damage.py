@@ -1,5 +1,5 @@
-"""Bytes cut or flipped at or after the recovery point: what lies before is served unchanged, what lies behind is not,
-and the report names what was dropped. In the storage, hundreds of times; ``test_damage_served`` asks a broker.
+"""Bytes cut or flipped at or after the recovery point: earlier records are served unchanged, later ones are not, and
+the report names what was dropped. This tests the storage hundreds of times; ``test_damage_served`` tests a broker.
 """
 
 import os
@@ -39,7 +39,7 @@ def batches_of(log: Log) -> list[Place]:
 
 
 def do_damage(rng: random.Random, place: Place) -> None:
-    """Cut the file in the batch, or flip bits of what its CRC protects."""
+    """Cut the file within the batch, or flip bits that its CRC protects."""
     if rng.random() < 0.5:
         os.truncate(place.path, place.position + rng.randrange(1, place.size_bytes))
         return
@@ -47,7 +47,7 @@ def do_damage(rng: random.Random, place: Place) -> None:
 
 
 def flip(rng: random.Random, place: Place, guarded: Collection[int] = UNPROTECTED) -> None:
-    """Flip bits, but for those in the guarded positions."""
+    """Flip bits, except at the guarded positions."""
     with open(place.path, "r+b") as file:
         for _ in range(rng.choice((1, 1, 20))):
             at = place.position + rng.choice([at for at in range(place.size_bytes) if at not in guarded])
@@ -58,7 +58,7 @@ def flip(rng: random.Random, place: Place, guarded: Collection[int] = UNPROTECTE
 
 
 def test_damage_after_the_recovery_point_ends_the_log_right_there(tmp_path: Path, campaign_seed: int) -> None:
-    """And the log goes on from there, after this start and the next."""
+    """The log continues there, after this start and the next."""
     rng = random.Random(campaign_seed)
     logs = RandomLogs(tmp_path, rng, small_segments(rng))
     logs.manager.start({})
@@ -108,7 +108,8 @@ def test_damage_after_the_recovery_point_ends_the_log_right_there(tmp_path: Path
 
 
 def test_a_flip_before_the_recovery_point_is_not_the_starts_to_cut(tmp_path: Path, campaign_seed: int) -> None:
-    """It may be all that is left of fsynced records: the log keeps its bytes and its end; dump-log finds the flip."""
+    """The batch may be the only copy of fsynced records, so the log keeps its bytes and its end; dump-log finds the
+    flip."""
     rng = random.Random(campaign_seed)
     logs = RandomLogs(tmp_path, rng, small_segments(rng))
     logs.manager.start({})
@@ -142,5 +143,5 @@ def test_a_flip_before_the_recovery_point_is_not_the_starts_to_cut(tmp_path: Pat
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """What lies in all segment files."""
+    """The contents of all segment files."""
     return {str(each): each.read_bytes() for each in path.glob("damaged-0/*.log")}

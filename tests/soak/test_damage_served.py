@@ -1,4 +1,4 @@
-"""Damage as a broker's clients see it: what is served, what the start says, and that no other partition cares."""
+"""Damage as a broker's clients see it: the served records, the start's report, and unaffected other partitions."""
 
 import random
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def broker(zookeeper_server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def write(cluster: EmbeddedCluster, tp: TopicPartition, count: int = BATCHES) -> list[bytes]:
-    """One record a batch, so that the values tell what became of each batch."""
+    """Write one record per batch, so that the values show which batches survive."""
     values = [b"%s %d" % (str(tp).encode(), number) for number in range(count)]
     with BlockingProducer(bootstrap_servers=cluster.bootstrap) as producer:
         for value in values:
@@ -86,7 +86,7 @@ def test_damage_after_the_recovery_point_costs_what_follows_it_and_no_other_part
 def test_a_flip_before_the_recovery_point_is_the_readers_to_find(
     broker: EmbeddedCluster, process_campaign_seed: int
 ) -> None:
-    """By a client's CRC check and by ``dump-log --verify``; the broker stays up and serves everything else."""
+    """A client's CRC check and ``dump-log --verify`` find it. The broker stays up and serves everything else."""
     rng = random.Random(process_campaign_seed)
     topic = f"durable-{process_campaign_seed}"
     create_topic(broker.bootstrap, topic, 2, {"flush.messages": "1"})
@@ -110,6 +110,6 @@ def test_a_flip_before_the_recovery_point_is_the_readers_to_find(
 
 
 def flip_records(rng: random.Random, place: Place) -> None:
-    """Flip a bit behind the header's lengths: the batch keeps its place and size."""
+    """Flip a bit after the header's lengths, so that the batch keeps its position and size."""
     start = 61
     flip(rng, place._replace(position=place.position + start, size_bytes=place.size_bytes - start), guarded=range(0))

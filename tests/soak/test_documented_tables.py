@@ -1,5 +1,5 @@
-"""The commands of docs/how-to/spark.md for S3, Delta, Iceberg, and a standalone cluster with HDFS, as they stand there;
-other programs read back what is there.
+"""The commands of docs/how-to/spark.md for S3, Delta, Iceberg, and a standalone cluster with HDFS, run unchanged; other
+programs read the results.
 
 Spark fetches the jars from Maven Central, 650 MB for S3.
 """
@@ -38,7 +38,7 @@ def run(
     name: str, cluster: EmbeddedCluster, folder: Path, more: str = ONE_THREAD, conf: Mapping[str, str] = NO_CONF,
     environ: Mapping[str, str] = NO_CONF,
 ) -> None:  # fmt: skip
-    """``more`` are options that take the place of documented ones."""
+    """``more``: options that replace documented ones."""
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
         if "flights" not in admin.list_topics():
             admin.create_topic("flights", partitions=2)
@@ -66,7 +66,7 @@ def test_iceberg(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
 
 
 def test_s3(kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path) -> None:  # noqa: F811
-    """Keys and region as Amazon's own clients find them; an address is no host that has buckets before its name."""
+    """Keys and region are found as in Amazon's own clients. An IP address cannot have a bucket's name in front."""
     s3.client.create_bucket(Bucket="bucket")
     keys = {name.upper(): value for name, value in KEYS.items()}
     endpoint = {"spark.hadoop.fs.s3a.endpoint": s3.endpoint}

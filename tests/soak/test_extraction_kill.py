@@ -1,4 +1,5 @@
-"""Every point of the extraction's protocol, every process of Spark's, killed three times: real Spark, real brokers."""
+"""Each process of Spark is killed three times at every point of the extraction's protocol, with real Spark and real
+brokers."""
 
 import re
 from pathlib import Path
@@ -33,7 +34,7 @@ def killed_and_recovered(extraction: KilledExtraction, point: Point, victim: str
 @pytest.mark.parametrize("victim", [DRIVER, JAVA])
 @pytest.mark.parametrize("point", KILL_POINTS, ids=str)
 def test_the_driver(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, point: Point, victim: str) -> None:
-    """On a local master, where its Java is the executor too."""
+    """The master is local, so the driver's Java is also the executor."""
     extraction = KilledExtraction(kafka_zk_cluster, tmp_path, f"killed-{point}-{victim}")
     killed_and_recovered(extraction, point, victim)
 

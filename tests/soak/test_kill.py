@@ -72,7 +72,7 @@ def load(
         if is_back.is_set():
             left -= 1
         elif not number % 50:
-            is_back.wait(0.005)  # a load, not a flood: what is sent while the broker is away must fit buffer.memory
+            is_back.wait(0.005)  # records that are sent while the broker is down must fit into buffer.memory
     return sent
 
 

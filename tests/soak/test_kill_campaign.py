@@ -10,7 +10,7 @@ from tests.soak.replication_clients import Gap
 from tests.soak.replication_rounds import play_campaign
 
 ROUNDS = 10
-"""Of one seed at most: then the next one begins with new brokers."""
+"""Maximum number of rounds per seed; the next seed begins with new brokers."""
 
 
 @pytest.mark.integration
@@ -19,7 +19,7 @@ ROUNDS = 10
 def test_no_partition_is_without_acknowledgements_for_long(
     tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
 ) -> None:
-    """``--rounds 30`` is three seeds of ten rounds each."""
+    """``--rounds 30`` means three seeds with ten rounds each."""
     seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
     play_campaign(lambda cluster: KillRounds(cluster, seed), count, ReplicatedCluster(tmp_path, properties=PROPERTIES))
 

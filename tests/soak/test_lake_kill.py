@@ -1,10 +1,10 @@
-"""Extractions into S3, HDFS, Delta, Iceberg and a folder, killed at every step; other programs read back what is there.
+"""Extractions into S3, HDFS, Delta, Iceberg and a folder, killed at every step; other programs read the results.
 
-A tenth of ``--rounds`` for each: 50 with ``make soak``. ``--seed`` chooses the order of the steps, each of which comes
-before any comes again. In nine rounds of ten the driver's Python is killed and its Java, which all share, goes on with
-what was begun; in the tenth the driver has a Java of its own, which is killed with it, or alone. After each kill
-nothing may be there twice; after the last one everything is there once. 50 rounds of one kind, and a line in
-tests/sim/played.txt:
+Each target gets a tenth of ``--rounds``: 50 with ``make soak``. ``--seed`` chooses the order of the steps; all steps
+are used before any is repeated. In nine of ten rounds, the driver's Python is killed, and the Java process that all
+drivers share continues what was begun. In the tenth, the driver has its own Java, which is killed with it, or alone.
+After each kill, no record may be there twice; after the last one, every record is there once. 50 rounds of one kind,
+and a line in tests/sim/played.txt:
 
     KAFKA_ZK_RECORD_ROUNDS=1 python -m pytest -s -m soak tests/soak/test_lake_kill.py -k test_into_s3 --rounds 500
 """
@@ -42,7 +42,7 @@ OWN_JAVA_EVERY = 10
 
 
 class Campaign:
-    """``name`` is what its rounds are recorded as."""
+    """``name``: the campaign's name in the record of rounds."""
 
     def __init__(self, name: str, rounds: int, seed: int) -> None:
         self.rounds = rounds
@@ -50,7 +50,8 @@ class Campaign:
         self._kind = f"kills of extractions, {name}, {rounds} rounds of real processes a seed"
 
     def run(self, extraction: KilledExtraction, *more: Point, own_java: bool = True, victims: str = DRIVER) -> None:
-        """``victims``: who is killed in rounds with a shared Java, every other time; else the driver is."""
+        """``victims``: the processes that are killed in every other round with a shared Java; in the others, the driver
+        is."""
         with played.campaign(self._kind, self.seed):
             self._play(extraction, (*KILL_POINTS, *more), own_java, victims)
 

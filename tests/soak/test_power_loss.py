@@ -1,5 +1,5 @@
-"""Power goes at a random moment: only what was not flushed may be lost, and with ``flush.messages=1`` nothing that was
-acknowledged. The machine restarts several times, because each start depends on the files of the previous one.
+"""Power fails at a random moment: only records that were not flushed may be lost, and with ``flush.messages=1`` nothing
+that was acknowledged. The machine restarts several times, because each start depends on the files of the previous one.
 """
 
 import dataclasses
@@ -29,13 +29,13 @@ class Life:
         self.logs = RandomLogs(path, rng, config)
 
     def live(self, flush_first: LogConfig) -> None:
-        """Random work; every durable offset is noted the moment storage says so."""
+        """Do random work; record each durable offset as soon as storage reports it."""
         manager, rng = self.logs.manager, self.rng
         configs = {LOOSE: manager.default_config, FLUSHED: flush_first}
         for _ in range(rng.randint(0, 60)):
             tp = rng.choice(BOTH)
             log = manager.get_or_create(tp, configs[tp], "A" * 22)
-            log.follow_log_end()  # as the leader of the only replica
+            log.follow_log_end()  # like the leader of a topic with one replica
             what = rng.random()
             if what < 0.8:
                 self.logs.append(log)
@@ -49,11 +49,11 @@ class Life:
                 log.increment_log_start_offset(rng.randint(0, log.log_end_offset))
                 log.delete_old_segments(T0)
             else:
-                log.delete_old_segments(T0 + log.config.retention_ms + 1)  # all that there is
+                log.delete_old_segments(T0 + log.config.retention_ms + 1)  # all records
             self.logs.acknowledged[tp] = max(self.logs.acknowledged.get(tp, 0), log.recovery_point)
 
     def end(self, target: Path) -> None:
-        """Power goes, once in a while right after a clean shutdown."""
+        """Power fails, sometimes right after a clean shutdown."""
         if self.rng.random() < 0.15:
             ends = {log.tp: log.log_end_offset for log in self.logs.manager.all_logs()}
             self.logs.manager.shutdown()

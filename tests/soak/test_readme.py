@@ -1,4 +1,5 @@
-"""README's commands, top to bottom, in a fresh clone, with everything installed by pip; the table is in the output."""
+"""README's commands from top to bottom, in a fresh clone, with everything installed by pip; the output contains the
+table."""
 
 import pytest
 
@@ -8,5 +9,5 @@ pytestmark = [pytest.mark.integration, pytest.mark.soak]
 
 
 def test_a_newcomer_can_type_what_readme_says() -> None:
-    """And always reads within a second what goes on."""
+    """Every command shows its progress within a second."""
     assert readme.main(["--longest-silence", "1"]) == 0

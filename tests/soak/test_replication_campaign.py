@@ -1,4 +1,4 @@
-"""Three brokers, or five, that die, stand still and are cut off while idempotent producers write with acks=all."""
+"""Three or five brokers are killed, paused and cut off while idempotent producers write with acks=all."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from tests.soak.replication_rounds import ReplicationRounds, play_campaign
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 FIVE_EVERY = 4
-"""This number of seeds has a round with five brokers."""
+"""One of this number of seeds has five brokers."""
 ROUNDS = 10
-"""Of one seed at most: then the next one begins with new brokers."""
+"""Maximum number of rounds per seed; the next seed begins with new brokers."""
 
 
 @pytest.mark.long
@@ -41,7 +41,7 @@ def test_nor_with_a_zookeeper_server_that_drops_packets(
 def test_nor_when_machines_and_the_ensemble_fail(
     tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
 ) -> None:
-    """Also with full disks, stepped clocks and an ensemble of ZooKeeper whose leader dies. As root."""
+    """Further faults are full disks, stepped clocks and the death of a ZooKeeper ensemble's leader. This needs root."""
     seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
     cluster = FaultyMachinesCluster(tmp_path, [OURS] * 3)
     play_campaign(lambda cluster: FaultyMachinesRounds(cluster, seed), count, cluster)

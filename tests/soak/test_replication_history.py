@@ -1,4 +1,4 @@
-"""The judge of replicated topics, with evidence made by hand."""
+"""The judge of replicated topics, with artificial evidence."""
 
 import json
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""The judge of the replication campaign finds brokers that lack a safeguard, in the outages that need it.
+"""The judge of the replication campaign detects brokers that lack a safeguard, in the outages that need it.
 
-The same outages do no harm to brokers that lack none.
+The same outages do not harm brokers with all safeguards.
 """
 
 import contextlib
@@ -61,10 +61,10 @@ def two_leaders_die_one_after_the_other(cluster: ReplicatedCluster, rounds: Repl
     wait_until(
         lambda: cluster.states(TOPIC)[number].leader == second.broker_id, _WAIT_S, "the second leader", interval_s=0.005
     )
-    with contextlib.suppress(TimeoutError):  # the third is told
+    with contextlib.suppress(TimeoutError):  # the third broker is notified
         rounds.wait_acknowledged(1, 1)
     second.kill()
-    with contextlib.suppress(TimeoutError):  # if the ISR is without the third, as it may be, there is no leader
+    with contextlib.suppress(TimeoutError):  # if the third has left the ISR, which is allowed, there is no leader
         rounds.wait_led([first.broker_id, second.broker_id], 2 * SESSION_TIMEOUT_S)
     return [first, second]
 

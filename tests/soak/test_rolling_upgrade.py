@@ -1,6 +1,7 @@
-"""Brokers of an earlier commit become brokers of this tree one by one, and go back, while producers and a group go on.
+"""Brokers of an earlier commit are replaced by brokers of this tree one by one, and back, while producers and a group
+continue.
 
-``--from-commit COMMIT`` names the earlier one; HEAD by default, with which only what is not committed is new.
+``--from-commit COMMIT`` names the earlier commit; with the default HEAD, only uncommitted changes are new.
 """
 
 import os
@@ -25,7 +26,7 @@ _READ_S = 90
 
 
 def _earlier(commit: str, folder: Path) -> Kind:
-    """The tree of a commit of this repository, unpacked. Fails if there is no such commit here."""
+    """Unpack the tree of a commit of this repository. Fails if there is no such commit here."""
     made = subprocess.run(["git", "-C", str(_ROOT), "archive", commit], capture_output=True, check=False)
     assert made.returncode == 0, made.stderr.decode()
     with tarfile.open(fileobj=BytesIO(made.stdout)) as tree:
@@ -34,12 +35,12 @@ def _earlier(commit: str, folder: Path) -> Kind:
 
 
 def _command(tree: Path, properties: Path) -> list[str]:
-    """``-P``: the folder that the tests run in comes not before the tree."""
+    """``-P`` keeps the tests' working directory from preceding the tree in ``sys.path``."""
     return ["env", f"PYTHONPATH={tree}", sys.executable, "-P", "-m", "kafka_zk", "broker", str(properties)]
 
 
 def _where(tree: Path) -> str:
-    """Where a program that is started so finds the package."""
+    """The place where a program that is started like this finds the package."""
     *front, _, _, _ = _command(tree, tree)
     command = [*front[: front.index("-m")], "-c", "import kafka_zk; print(kafka_zk.__file__)"]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=_ROOT).stdout

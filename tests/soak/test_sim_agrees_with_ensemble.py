@@ -1,4 +1,5 @@
-"""Scripts on an ensemble of three whose leader is killed in the middle: only what the simulator's rules allow."""
+"""Scripts on an ensemble of three whose leader is killed in the middle: clients see only what the simulator's rules
+allow."""
 
 from collections.abc import Iterator
 
@@ -17,5 +18,5 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnse
 
 
 def test_a_leader_that_dies_breaks_no_rule(ensemble: ZooKeeperEnsemble, process_campaign_seed: int) -> None:
-    said, _ = on_ensemble(ensemble, 1_000_000 + process_campaign_seed)  # below that they are the command's
+    said, _ = on_ensemble(ensemble, 1_000_000 + process_campaign_seed)  # the command uses smaller numbers
     assert said is None

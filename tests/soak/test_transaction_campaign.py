@@ -1,4 +1,4 @@
-"""Three brokers that die, stand still and are cut off while programs append and read in transactions."""
+"""Three brokers are killed, paused and cut off while programs append and read in transactions."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.soak.transaction_rounds import PROPERTIES, TransactionRounds
 pytestmark = [pytest.mark.integration, pytest.mark.embedded, pytest.mark.soak]
 
 ROUNDS = 10
-"""Of one seed at most: then the next one begins with new brokers."""
+"""Maximum number of rounds per seed; the next seed begins with new brokers."""
 _FAULTY_ROUNDS = 3
 
 

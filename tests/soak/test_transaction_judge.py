@@ -1,4 +1,4 @@
-"""The judge of transactions: it finds each mistake of a model, and nothing in what a model without mistakes does."""
+"""The judge of transactions finds each mistake of a model, and none in a model without mistakes."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def test_nothing_is_wrong_without_a_mistake() -> None:
 
 @pytest.mark.parametrize("mistake", transaction_model.MISTAKES)
 def test_every_mistake_is_found(mistake: str) -> None:
-    """By its name, and in nine of ten runs."""
+    """It has the right name in at least nine of ten runs."""
     found = [faults(transaction_model.history_of(seed, mistake)) for seed in SEEDS]
     expected = transaction_model.EXPECTED[mistake]
     by_name = [any(each.partition(" (")[0] in expected for each in said) for said in found]
@@ -51,7 +51,7 @@ def test_two_transactions_that_read_each_other_are_a_read_cycle() -> None:
 
 
 def test_a_record_behind_a_later_one_is_out_of_time() -> None:
-    """Acknowledged before the other was sent, and behind it."""
+    """It was acknowledged before the other record was sent, but follows it in the log."""
     appends = [Append(0, "a", 1, acknowledged_ns=2), Append(0, "b", 3)]
     writers = [transaction(name, append) for name, append in zip("tu", appends, strict=True)]
     assert "order of time" in said(*writers, final={0: [(0, "b"), (1, "a")]})

@@ -1,10 +1,10 @@
-"""From transactional producers to Parquet, exactly once: both are killed, and Parquet has what was committed.
+"""From transactional producers to Parquet, exactly once: both are killed, and Parquet has the committed records.
 
-A tenth of ``--rounds``; 50, and a line in tests/sim/played.txt:
+The number of rounds is a tenth of ``--rounds``. 50 rounds, and a line in tests/sim/played.txt:
 
     KAFKA_ZK_RECORD_ROUNDS=1 python -m pytest -s -m soak tests/soak/test_transactional_extraction.py --rounds 500
 
-A slice of the same: tests/integration/spark/test_transactional_extraction.py.
+A short version: tests/integration/spark/test_transactional_extraction.py.
 """
 
 from pathlib import Path

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.storage.transaction_model import run_history
 
-HISTORIES = 20  # a seed: 10,000 in a campaign of 500
+HISTORIES = 20  # per seed: 10,000 in a campaign of 500 seeds
 
 
 def test_random_histories_are_what_the_model_says(tmp_path: Path, campaign_seed: int) -> None:

@@ -1,9 +1,9 @@
-"""A program with transactions that writes down what it does: it reads all partitions, appends to some, and ends.
+"""A program with transactions that writes a journal: it reads all partitions, appends to some, and ends.
 
 ``python -m tests.soak.transaction_client LIBRARY BOOTSTRAP TOPIC PARTITIONS PRODUCER SEED JOURNAL``: LIBRARY is
-``ours`` or ``librdkafka``; PRODUCER its transactional.id, and the group whose offsets its transactions commit. It ends
-with its input, or when it is fenced. Each line of the journal is written before, or after, what it tells of: a client
-that is killed leaves what it had done.
+``ours`` or ``librdkafka``; PRODUCER is its transactional.id, and the group whose offsets its transactions commit. It
+ends at the end of its input, or when it is fenced. Each line of the journal is written immediately before or after the
+action that it describes, so that a killed client leaves its history.
 """
 
 import json
@@ -27,7 +27,7 @@ from kafka_zk.clients.producer.errors import TransactionFatal
 from kafka_zk.clients.producer.future import RecordFuture
 
 TIMEOUTS_MS = (4_000, 15_000)
-"""Of transactions, in every second life."""
+"""Transaction timeouts, for alternate processes of a program."""
 _SOCKET_TIMEOUT_MS = 4_000
 _ABORTS = 0.25
 _SLEEPS = 0.3
@@ -51,11 +51,11 @@ class Abort(Exception):
 
 
 class Again(Exception):
-    """Nobody knows: ask again."""
+    """The outcome is unknown; ask again."""
 
 
 class Client(Protocol):
-    """What a library does. Raises: Abort; Again; anything else is the end of this client."""
+    """The operations of a library. Raises: Abort; Again; any other error ends this client."""
 
     def init(self) -> None: ...
     def committed(self) -> dict[int, int]: ...
@@ -132,7 +132,7 @@ class Ours:
             raise
         except KafkaTimeoutError as error:
             raise Again(repr(error)) from error
-        except KafkaError as error:  # also of a record that was not written
+        except KafkaError as error:  # also for a record that was not written
             raise Abort(repr(error)) from error
 
 
@@ -233,8 +233,8 @@ class Librdkafka:
 
 
 def _die_in_librdkafka() -> None:
-    """It waits for ever, whatever the time limit, if the coordinator that it remembers was missing from the metadata
-    once (issues 5456 and 5511 of librdkafka; seen with 2.16.0). A program that nobody answers dies at some time."""
+    """End the process if librdkafka hangs: whatever the time limit, it waits forever if its coordinator was missing
+    from the metadata once (librdkafka issues 5456 and 5511; seen with 2.16.0)."""
     print("send_offsets_to_transaction does not return")
     sys.stdout.flush()
     os._exit(0)
@@ -244,7 +244,7 @@ LIBRARIES: Mapping[str, type[Ours] | type[Librdkafka]] = {"ours": Ours, "librdka
 
 
 class Journal:
-    """Lines of JSON, each in the file when ``write`` returns."""
+    """Lines of JSON; each is in the file when ``write`` returns."""
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -255,12 +255,12 @@ class Journal:
 
 
 def now_ns() -> int:
-    """Of a clock that all processes of a machine share."""
+    """The time of a clock that all processes of a machine share."""
     return int(monotonic_s() * 1e9)
 
 
 class Worker:
-    """Transactions at random, until told."""
+    """Runs random transactions until the end is requested."""
 
     def __init__(self, client: Client, partitions: int, name: str, seed: int, journal: Journal) -> None:
         self._client, self._partitions, self._name, self._journal = client, partitions, name, journal
@@ -292,7 +292,7 @@ class Worker:
                     raise
 
     def _transaction(self, positions: dict[int, int]) -> dict[int, int]:
-        """Returns the positions that count."""
+        """Run one transaction. Returns the positions that are now valid."""
         self._journal.write("begin")
         self._client.begin()
         try:
@@ -349,15 +349,15 @@ def main(arguments: Sequence[str]) -> NoReturn:
     client = LIBRARIES[library](bootstrap, topic, int(partitions), producer, timeout_ms)
     try:
         Worker(client, int(partitions), name, int(seed), journal).run()
-    except (KafkaError, KafkaException, Abort, Again, SystemError) as error:  # the last: confluent-kafka, when fenced
+    except (KafkaError, KafkaException, Abort, Again, SystemError) as error:  # confluent-kafka's error when fenced
         journal.write("failed", what=repr(error))
-    os._exit(0)  # what is open stays open: the coordinator, or a successor, ends it
+    os._exit(0)  # an open transaction stays open: the coordinator or a successor ends it
 
 
 def command(
     library: str, bootstrap: str, topic: str, partitions: int, producer: str, seed: int, path: str
 ) -> list[str]:
-    """How such a program is started."""
+    """The command that starts such a program."""
     words: Iterable[object] = (library, bootstrap, topic, partitions, producer, seed, path)
     return [sys.executable, "-m", __name__, *map(str, words)]
 

@@ -1,4 +1,4 @@
-"""A broker with transactions in a few lines, with mistakes on request: what the judge of histories must find."""
+"""A minimal model of a broker with transactions, with optional mistakes that the judge of histories must find."""
 
 import random
 from collections import defaultdict
@@ -46,7 +46,7 @@ class TransactionModel:
     """Producers with transactions that read and append, and a reader beside them.
 
     Args:
-        mistake: one of ``MISTAKES``, made now and then.
+        mistake: one of ``MISTAKES``, made occasionally.
     """
 
     def __init__(self, seed: int, mistake: str = "") -> None:
@@ -62,7 +62,7 @@ class TransactionModel:
         self._numbers = 0
 
     def run(self) -> History:
-        """What its clients saw."""
+        """Run the model. Returns what its clients saw."""
         producers = [f"p{number}" for number in range(PRODUCERS)]
         for _ in range(_STEPS):
             self._now_ns += 1
@@ -89,7 +89,7 @@ class TransactionModel:
 
     def _finish(self, transaction: _Open) -> None:
         outcomes = [Outcome.COMMITTED, Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNKNOWN]
-        if not transaction.appends:  # or nothing shows what became of it
+        if not transaction.appends:  # otherwise, nothing shows the outcome
             self._append(transaction)
         if self._random.random() < 0.25:
             self._zombies.append(self._open[transaction.producer])
@@ -135,7 +135,7 @@ class TransactionModel:
         )
 
     def _mark(self, transaction: _Open, *, is_committed: bool) -> None:
-        """Write its markers; they take an offset each, as in Kafka."""
+        """Write the transaction's markers. Each takes an offset, as in Kafka."""
         for number in sorted({append.partition for append in transaction.appends}):
             log = self._logs[number]
             kept = is_committed and not self._makes(MARKER_IS_WRONG)
@@ -147,7 +147,7 @@ class TransactionModel:
                 mine[0].state = Outcome.ABORTED
 
     def _visible(self, number: int, begin: int) -> tuple[list[tuple[int, str]], int]:
-        """What a read_committed reader is given from an offset on, and up to which one."""
+        """The records that a read_committed reader gets from an offset on, and the offset where they end."""
         log = self._logs[number]
         stable = next((offset for offset, entry in enumerate(log) if entry.state is None), len(log))
         end = len(log) if self._mistake == OPEN_ARE_READ else stable
@@ -174,7 +174,7 @@ class TransactionModel:
 
 
 def history_of(seed: int, mistake: str = "") -> History:
-    """What the clients of one made-up run saw."""
+    """What the clients of one simulated run saw."""
     return TransactionModel(seed, mistake).run()
 
 
@@ -189,4 +189,4 @@ EXPECTED: Mapping[str, frozenset[str]] = {
     ORDER_IS_LOST: frozenset({"record in the wrong place"}),
     READERS_SKIP: frozenset({"reader that differs"}),
 }
-"""What the judge may call each mistake: one of these."""
+"""Mistake -> the names that the judge may give it."""

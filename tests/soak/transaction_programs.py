@@ -1,4 +1,4 @@
-"""Programs with transactions that are killed and followed, readers of what is committed, and what the judge is told."""
+"""Programs with transactions that are killed and replaced, readers of committed records, and the judge's input."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ READ_COMMITTED = "read_committed"
 
 
 class TransactionReader(Reader):
-    """Remembers what is committed and when it was given."""
+    """Remembers the committed records, and when it received them."""
 
     def __init__(self, source: Source) -> None:
         self.observed: list[Observed] = []
@@ -35,7 +35,7 @@ class TransactionReader(Reader):
 
 
 class Program:
-    """The lives of one producer: programs that follow each other, each with a journal."""
+    """One producer's *lives*: processes that replace each other, each with a journal."""
 
     def __init__(
         self, folder: Path, bootstrap: str, topic: str, partitions: int, producer: str, library: str
@@ -48,7 +48,7 @@ class Program:
         self.begin()
 
     def begin(self) -> None:
-        """The next life, whatever became of the one before."""
+        """Start the next life, whatever the state of the previous one."""
         life = len(self._lives)
         command = transaction_client.command(
             self._library, self._bootstrap, self._topic, self._partitions, self.producer, life,
@@ -60,7 +60,7 @@ class Program:
             )
 
     def revive(self) -> None:
-        """Begin a life if the last one is over."""
+        """Start a life if the last one has ended."""
         if self._lives[-1].poll() is not None:
             self.begin()
 
@@ -69,27 +69,27 @@ class Program:
         self._lives[-1].wait()
 
     def kill_all(self) -> None:
-        """Every life, also those that stand still."""
+        """Kill all lives, including paused ones."""
         for process in self._lives:
             process.kill()
             process.wait()
 
     def pause(self) -> int:
-        """Returns who is paused."""
+        """Pause the last life. Returns its process id."""
         pid = self._lives[-1].pid
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
         return pid
 
     def ask_to_end(self) -> None:
-        """Let the lives end what they are doing."""
+        """Ask the lives to finish their work and end."""
         for process in self._lives:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
 
     def ended(self, timeout_s: float) -> list[str]:
-        """Wait for them; who does not end was stuck."""
+        """Wait for all lives. Returns a description of each that does not end or fails."""
         stuck = []
         for life, process in enumerate(self._lives):
             try:
@@ -115,14 +115,14 @@ class Program:
 
 
 def end_transactions(bootstrap: str, producers: Iterable[str]) -> None:
-    """What clients left open, as a successor does it."""
+    """End the transactions that clients left open, as a successor does."""
     for producer in producers:
         with BlockingProducer(bootstrap_servers=bootstrap, transactional_id=producer) as successor:
             successor.init_transactions()
 
 
 class Final(NamedTuple):
-    """``records``: (offset, value) by partition, which a reader is given. ``open_at``: (last stable offset, end) of the
+    """``records``: (offset, value) by partition, as a reader gets them. ``open_at``: (last stable offset, end) of the
     partitions where those differ."""
 
     records: dict[int, list[tuple[int, str]]]
@@ -131,7 +131,7 @@ class Final(NamedTuple):
 
 
 def final(bootstrap: str, topic: str, partitions: int) -> Final:
-    """What is committed when all have ended."""
+    """The committed records after all programs have ended."""
     tps = [types.TopicPartition(topic, number) for number in range(partitions)]
     records: dict[int, list[tuple[int, str]]] = {number: [] for number in range(partitions)}
     with BlockingReader(bootstrap_servers=bootstrap) as plain:
@@ -155,7 +155,8 @@ def history(
     observed: Mapping[str, Sequence[Observed]],
     records: Mapping[int, Sequence[tuple[int, str]]],
 ) -> History:
-    """For the judge: what the programs wrote down, what each reader was given, what is there, and their offsets."""
+    """The judge's input: the programs' journals, what each reader received, the final records, and the programs'
+    offsets."""
     tps = [types.TopicPartition(topic, number) for number in records]
     journals = {name: events for program in programs for name, events in program.journals().items()}
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:

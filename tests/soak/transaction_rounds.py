@@ -1,4 +1,4 @@
-"""Programs with transactions on a replicated topic, and a seed that says what happens to the brokers and to them."""
+"""Programs with transactions on a replicated topic, and a seed that chooses the faults of brokers and programs."""
 
 import contextlib
 import os
@@ -29,10 +29,10 @@ PROPERTIES: Mapping[str, str] = MappingProxyType({
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "3",
 })  # fmt: skip
-"""Of brokers, beside those of the campaign of replication."""
+"""Broker properties, in addition to those of the replication campaign."""
 
 PRODUCERS = {"p0": "ours", "p1": "ours", "p2": "librdkafka", "p3": "librdkafka"}
-"""By transactional id, with the library of each."""
+"""Transactional id -> library."""
 
 NOTHING, KILL_CLIENT, ZOMBIE = "nothing", "kill", "pause, and a successor begins"
 _TO_CLIENTS = (NOTHING, KILL_CLIENT, ZOMBIE)
@@ -59,11 +59,11 @@ class TransactionRounds(ReplicationRounds):
 
     @property
     def acknowledged_count(self) -> int:
-        """Of records that every reader was given."""
+        """Number of records that every reader received."""
         return min(len(reader.observed) for reader in self.observers)
 
     def wait_acknowledged(self, count: int, timeout_s: float = _END_S) -> None:
-        """Wait for ``count`` more; a fenced program gets a successor."""
+        """Wait for ``count`` more acknowledged records; a fenced program gets a successor."""
         wanted = self.acknowledged_count + count
 
         def is_acknowledged() -> bool:
@@ -77,7 +77,7 @@ class TransactionRounds(ReplicationRounds):
         return {each.partition for each in self.observers[0].observed}
 
     def play(self, chosen: Any, *, at_once: bool = False) -> None:
-        """Beside what happens to brokers, something may happen to one client."""
+        """In addition to the faults of brokers, one client may fail."""
         what, program = self._random.choice(_TO_CLIENTS), self._random.choice(self.programs)
         paused_s = SESSION_TIMEOUT_S * self._random.uniform(0.2, 2)
         self._say(f"{what}: {program.producer}")
@@ -89,7 +89,7 @@ class TransactionRounds(ReplicationRounds):
         super().play([*chosen, *([_Paused(zombie, paused_s)] if zombie else [])], at_once=at_once)
 
     def judge(self, timeout_s: float = _END_S) -> list[str]:
-        """End all transactions, read all that counts, and say what was wrong."""
+        """End all transactions, read all committed records, and return the violations."""
         self._say("the end:")
         for program in self.programs:
             program.ask_to_end()
@@ -133,7 +133,7 @@ class TransactionRounds(ReplicationRounds):
 
 
 class _Paused(Fault):
-    """A client that stands still, while its successor works."""
+    """A client that is paused while its successor works."""
 
     def __init__(self, pid: int, seconds: float) -> None:
         self.action = ZOMBIE
@@ -147,7 +147,7 @@ class _Paused(Fault):
         return False
 
     def begin(self) -> None:
-        """It stands still already."""
+        """Does nothing: the client is already paused."""
 
     def end(self, *, at_once: bool) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -16,7 +16,7 @@ _QUORUM_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class ZooKeeperEnsemble:
-    """A context manager. Everything of server n is in ``folder/n``."""
+    """A context manager. The files of server n are in ``folder/n``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,7 +29,7 @@ class ZooKeeperEnsemble:
 
     @property
     def ports(self) -> list[int]:
-        """For clients."""
+        """The ports for clients."""
         return [client for client, _, _ in self._ports.values()]
 
     @property
@@ -37,7 +37,7 @@ class ZooKeeperEnsemble:
         return [self._folder / str(number) / "data" for number in SERVERS]
 
     def start(self, number: int) -> None:
-        """Begin to start a server; it goes on with the data that it has."""
+        """Begin to start a server; it continues with its data."""
         folder = self._folder / str(number)
         (folder / "data").mkdir(parents=True, exist_ok=True)
         (folder / "data" / "myid").write_text(str(number))
@@ -60,7 +60,7 @@ class ZooKeeperEnsemble:
         self._processes[number] = ServerProcess(f"ZooKeeper {number}", command, folder / "output.txt")
 
     def is_whole(self) -> bool:
-        """Whether all three serve."""
+        """True if all three servers serve."""
         return all(probe(client).health is Health.SERVING for client, _, _ in self._ports.values())
 
     def wait_until_whole(self) -> None:

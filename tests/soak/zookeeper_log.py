@@ -1,4 +1,5 @@
-"""Every value that a znode of a ZooKeeper server had, with the session that wrote it, from its transaction log."""
+"""All values that a ZooKeeper server's znodes had, and the sessions that wrote them, from the server's transaction
+log."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,7 +8,7 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, 
 
 
 class Write(NamedTuple):
-    """A znode was created, or its data set, by a session."""
+    """A session created a znode, or set its data."""
 
     zxid: int
     time_ms: int

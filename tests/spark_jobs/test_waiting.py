@@ -1,4 +1,4 @@
-"""A person reads what is waited for: after a second, with a bound, and again when it is something else."""
+"""The user is notified of a wait after a second, with its cause and maximum, and again when the cause changes."""
 
 import threading
 

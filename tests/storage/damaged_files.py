@@ -1,4 +1,4 @@
-"""Damaged files: each kind of damage to each file of a log directory, and what a start serves afterwards.
+"""Damaged files: each kind of damage to each file of a log directory, and what a broker serves after its next start.
 
 The results are stored in ``damaged_files.json``, which ``damaged_files_page`` and
 tests/peers/logs/damaged_files.py write.
@@ -54,7 +54,7 @@ class Damage(NamedTuple):
     file: str
     kind: str
     ending: str
-    topic: str | None  # the one whose file it is, None for a file of the log directory
+    topic: str | None  # the partition of the file, None for a file of the log directory
 
     @property
     def name(self) -> str:
@@ -71,15 +71,15 @@ class Damage(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What a log serves after the start."""
+    """The records that a log serves after the start, and its state."""
 
-    uncommitted: list[int]  # offsets of records
-    committed: list[int]  # of those, what a reader of committed records gets
-    wrong: list[int]  # offsets with other values than those that were produced
+    uncommitted: list[int]  # offsets of readable records
+    committed: list[int]  # those of them that a reader of committed records gets
+    wrong: list[int]  # offsets whose values are not those that were produced
     aborted: list[int]  # offsets of aborted records that a reader of committed records gets
-    next_offset: int | None  # what the next record gets; None if it is refused
-    serves_new: bool  # what the next record gets is served then
-    knows_producer: bool  # a batch that its producer sends again is not appended again
+    next_offset: int | None  # the offset of the next record; None if the append is refused
+    serves_new: bool  # whether that record is readable
+    knows_producer: bool  # whether a batch that its producer repeats is recognized
 
 
 #: By topic; None if the directory is offline. ``REFUSED`` if the broker does not start.
@@ -183,8 +183,8 @@ class Reader(Protocol):
     """A log, or a partition of a broker."""
 
     def fetch(self, offset: int, *, committed: bool) -> tuple[bytes, list[tuple[int, int]], int] | None:
-        """From the batch that holds ``offset`` on: the bytes, (producer id, first offset) of aborted transactions, and
-        the offset that a reader may not reach. None if it is refused."""
+        """Read from the batch that contains ``offset`` on. Returns the bytes, (producer id, first offset) of aborted
+        transactions, and the offset that a reader may not reach. Returns None if the fetch is refused."""
 
     def produce(self, data: bytearray) -> int | None:
         """The offset that a batch got; None if it was refused."""
@@ -230,7 +230,7 @@ def _read(reader: Reader, *, committed: bool, start: int = 0) -> dict[int, bytes
 
 
 def _first_batch(data: bytes, aborted: Sequence[tuple[int, int]]) -> tuple[int, dict[int, bytes]] | None:
-    """The offset after a batch, and its records as a consumer gets them; None if it is damaged."""
+    """The offset after a batch, and its records as a consumer gets them; None if the batch is damaged."""
     try:
         header = read_header(data)
         check_crc(memoryview(data), 0, header)
@@ -288,11 +288,11 @@ def outcome_of(damage: Damage, directory: Path, produced: Mapping[str, Produced]
 
 OURS, KAFKA = "kafka-zk", "Apache Kafka 3.9.1"
 Results = dict[str, dict[str, Outcome]]
-"""By the name of the row, then by who started."""
+"""By the name of the row, then by the broker that was started."""
 
 
 def stored() -> Results:
-    """What ``damaged_files.json`` says."""
+    """The contents of ``damaged_files.json``."""
     rows = json.loads(RESULTS.read_text())
     return {
         name: {
@@ -304,7 +304,7 @@ def stored() -> Results:
 
 
 def store(results: Results) -> None:
-    """Write the file, a row on a line."""
+    """Write the file, one row per line."""
     lines = [
         f"{json.dumps(name)}: "
         + json.dumps(
@@ -349,16 +349,16 @@ def _offsets(text: str) -> Iterator[int]:
 
 
 def undamaged(results: Results, ending: str) -> Mapping[str, Served]:
-    """What is served of each topic without damage; all brokers agree on it."""
+    """The state of each topic without damage; all brokers agree on it."""
     (one,) = {str(outcome): outcome for outcome in results[f"{NOTHING}, {UNDAMAGED}, {ending}"].values()}.values()
     return {topic: served for topic, served in one.items() if served is not None}
 
 
 def complaints(damage: Damage, results: Results) -> list[str]:
-    """Where ours is worse than Kafka, or serves what was not produced.
+    """The differences in which our storage is worse than Kafka, or serves records that were not produced.
 
-    Ours may serve less than Kafka after a kill if Kafka serves records behind a hole: what is behind lost records was
-    not durable either, and a follower fetches all of it again.
+    Ours may serve less than Kafka after a kill if Kafka serves records behind a hole: records behind lost ones were not
+    durable either, and a follower fetches all of them again.
     """
     ours, kafka = results[damage.name][OURS], results[damage.name][KAFKA]
     found = [
@@ -395,7 +395,7 @@ def complaints(damage: Damage, results: Results) -> list[str]:
 
 
 def _more_aborted(served: Served, theirs: Served | None) -> list[int]:
-    """Aborted records that a reader of committed ones gets from ours and not from Kafka."""
+    """Aborted records that a reader of committed ones gets from our storage but not from Kafka."""
     return sorted({*served.aborted} - {*(theirs.aborted if theirs is not None else ())})
 
 

@@ -1,4 +1,4 @@
-"""``docs/reference/damaged-files.md``, made of the results.
+"""Makes ``docs/reference/damaged-files.md`` from the results.
 
 ``python -m tests.storage.damaged_files_page`` runs our storage on damaged files again, and writes both.
 """

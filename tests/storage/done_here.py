@@ -10,14 +10,14 @@ from kafka_zk.storage.segments.timestamp_search import Result, Search
 
 
 def swap_here(cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> bool:
-    """``Cleaning.swap_steps``; whether it was still wanted."""
+    """Carry out ``Cleaning.swap_steps``; returns whether the cleaning was still wanted."""
     for sync in cleaning.swap_steps(cleaned, now_ms):
         sync()
     return not cleaning.is_aborted
 
 
 def clean_here(log: Log, config: CleanerConfig, now_ms: int) -> Cleaning | None:
-    """Clean a log here and now, whatever its dirty ratio is; None if there is nothing to clean.
+    """Clean a log synchronously, whatever its dirty ratio; None if there is nothing to clean.
 
     Raises: as ``CleanWork.run``, OSError.
     """

@@ -67,7 +67,7 @@ def batch(
 
 
 def append(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0) -> LogAppendInfo:
-    """What a broker does with a produced batch."""
+    """Append a batch as a broker appends one from a producer."""
     header = validate_batch(data)
     try:
         return log.append_as_leader(data, header, leader_epoch=leader_epoch, now_ms=now_ms)

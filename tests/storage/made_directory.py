@@ -39,7 +39,7 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
     TRANSACTIONAL: {},
     COMPACTED: {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"},
 }
-#: The broker's own: each batch has its index entry, and all timestamps are valid.
+#: The broker's configuration: each batch has its index entry, and all timestamps are valid.
 BROKER_CONFIG = {
     "log.retention.ms": "-1",
     "log.index.interval.bytes": "0",
@@ -47,7 +47,7 @@ BROKER_CONFIG = {
     "log.message.timestamp.before.max.ms": str(2**63 - 1),
     "log.message.timestamp.after.max.ms": str(2**63 - 1),
 }
-#: 2100: a broker forgets producers whose last record is a day old.
+#: The year 2100: a broker forgets producers whose last record is a day old.
 THEN_MS = 4_102_444_800_000
 IDEMPOTENT_ID, COMMITTING_ID, ABORTING_ID, OPEN_ID = 9, 11, 12, 13
 _DELETED_BEFORE = 9
@@ -56,7 +56,7 @@ _DELETED_BEFORE = 9
 class Produced(NamedTuple):
     """Everything that was appended to a log."""
 
-    values: dict[int, bytes]  # by offset; nothing else may be served
+    values: dict[int, bytes]  # by offset; no other records may be served
     aborted: set[int]  # offsets that readers of committed records must not get
     repeated: tuple[bytes, int]  # the newest batch of the idempotent producer, and its offset
 
@@ -138,7 +138,9 @@ def _fill_plain(log: Log, number: int, epoch: int, produced: Produced) -> None:
 
 
 def _fill_compacted(log: Log, number: int, epoch: int, produced: Produced) -> None:
-    """Keys recur in the next segment, so that compaction leaves holes, including the whole end of a segment."""
+    """Append records whose keys recur in the next segment, so that compaction leaves holes, including the whole end of
+    a segment.
+    """
     for each in range(5):
         key = b"key-%d" % (each if each < 2 else 10 * number + each % 2)
         value = b"compacted-%d-%d" % (number, each)
@@ -197,7 +199,7 @@ class Unsynced(files.FileSystem):
 
 
 class Made(NamedTuple):
-    """By ending: the directory that all copies are made of, and what was produced."""
+    """For each kind of stop: the directory that all copies are made of, and the produced records."""
 
     directories: Mapping[str, Path]
     produced: Mapping[str, Mapping[str, Produced]]

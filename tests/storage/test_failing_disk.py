@@ -156,7 +156,7 @@ def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path: Path, 
 
 
 def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path: Path, faults: FaultyFiles) -> None:
-    """The others start."""
+    """The other directories start."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.good)
     disks.logs.shutdown()

@@ -27,7 +27,7 @@ def test_partition_directories_are_found_again_and_deleted_ones_are_not(topic: s
 
 @given(st.integers(0, 2**63 - 1), st.sampled_from([".log", ".index", ".timeindex", ".snapshot"]))
 def test_offset_files_are_found_again(offset: int, suffix: str) -> None:
-    """Twenty digits."""
+    """The names have twenty digits."""
     name = filenames.offset_file(offset, suffix)
     assert len(name) == 20 + len(suffix)
     assert filenames.parse_offset_file(name) == (offset, suffix)
@@ -66,7 +66,7 @@ def test_damaged_checkpoints_are_named(tmp_path: Path, content: str) -> None:
 
 
 def test_a_missing_checkpoint_is_empty_and_a_write_leaves_no_temporary_file(tmp_path: Path) -> None:
-    """Atomic replacement."""
+    """The file is replaced atomically."""
     path = tmp_path / "c"
     assert read_offsets(str(path)) == {}
     for offset in (1, 2):

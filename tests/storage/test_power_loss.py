@@ -54,12 +54,12 @@ def test_the_lives_meet_what_they_are_about() -> None:
 
 
 def _recovery_keeps_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Kafka does."""
+    """Recovery keeps gaps as Kafka does."""
     monkeypatch.setattr(LogDir, "is_contiguous", property(lambda self: False, lambda self, value: None), raising=False)
 
 
 def _recovery_point_is_written_some_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cleaner does not wait for it."""
+    """The cleaner does not wait for the recovery point."""
     monkeypatch.setattr(HostedLogs, "prepare_recovery_point", lambda self, log, offset: None)
 
 
@@ -98,7 +98,7 @@ def _large_snapshots_count_as_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _compaction_ignores_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It removes markers that a start needs, because the newest snapshot lies before them."""
+    """Compaction removes markers that a start needs, because the newest snapshot lies before them."""
     everything = property(lambda self: 1 << 62, lambda self, offset: None)
     monkeypatch.setattr(ProducerState, "durable_offset", everything)
 
@@ -120,7 +120,7 @@ def _flushes_leave_aborted_transactions(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def _recovery_believes_aborted_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not compare the transaction indexes with the markers."""
+    """Recovery does not compare the transaction indexes with the markers."""
     monkeypatch.setattr(LogSegments, "replace_aborted", lambda self, start_offset, aborted: None)
 
 

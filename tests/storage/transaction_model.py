@@ -56,7 +56,7 @@ class Known(NamedTuple):
     last_sequence: int
     last_offset: int
     coordinator_epoch: int
-    first_offset: int  # of its open transaction, -1 without
+    first_offset: int  # first offset of its open transaction, -1 if there is none
 
 
 def transactions(history: list[Written]) -> list[Transaction]:
@@ -316,7 +316,9 @@ class TransactionHistory:
         assert stable == least or self.was_read_anew
 
     def _check_readers(self) -> None:
-        """Check that a consumer of committed records, with the algorithm of the Java client, gets exactly these."""
+        """Check that a consumer of committed records, with the algorithm of the Java client, gets exactly the expected
+        records.
+        """
         log = self.log
         position = begin = self.rng.randint(log.log_start_offset, max(log.log_start_offset, log.last_stable_offset))
         end = log.last_stable_offset
@@ -341,7 +343,7 @@ def committed_of(data: bytes, aborted: list[AbortedTransaction]) -> list[int]:
         while left and left[0].first_offset <= header.last_offset:
             skipped.add(left.pop(0).producer_id)
         if header.is_control:
-            marker = next(iter(decode_records(data, at)), None)  # none in a batch that compaction has emptied
+            marker = next(iter(decode_records(data, at)), None)  # a batch that compaction has emptied has no records
             if marker is not None and present(marker.key)[3] == 0:
                 skipped.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in skipped):

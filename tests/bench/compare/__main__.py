@@ -24,7 +24,7 @@ from tests.peers import jars, requirements
 QUICK_SIZES, QUICK_ROUNDS = (100, 2_000), 1
 FULL_SIZES, FULL_ROUNDS = (100, 2_000, 10_000), 5
 _FAILOVER = ("metadata", "kill", "supervised")
-"""What is done with more partitions than a quick run has: their other steps would take Kafka hours."""
+"""The steps for more partitions than a quick run has; other steps would take Kafka hours."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,7 +50,7 @@ def main(
 ) -> None:
     """Start, creation, deaths, clean stop, rolling restart, metadata, memory and CPU of three systems.
 
-    Exit code 1 if a system failed in a round; the others go on.
+    The exit code is 1 if a system failed in a round; the other systems continue.
     """
     console = Console(width=max(Console().width, 140))
     folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"compare-{time.time_ns()}"
@@ -60,10 +60,10 @@ def main(
     comparison = Comparison(folder, only or NAMES, cores, kept, lambda text: console.print(text, style="dim"))
     try:
         requirements.require(kcat=False)
-        for size in sizes:  # so that an interrupted run has all rounds of the small ones
+        for size in sizes:  # an interrupted run then has all rounds of the small sizes
             for number in range(rounds):
                 comparison.round(number, size, played[size])
-    except (requirements.MissingPeerTools, jars.JarsNotResolved, OSError) as failure:  # a full disk, too
+    except (requirements.MissingPeerTools, jars.JarsNotResolved, OSError) as failure:  # also on a full disk
         raise click.ClickException(str(failure)) from failure
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -88,7 +88,9 @@ def _record(facts: Mapping[str, Any], path: Path | None, *, resume: bool) -> rec
 
 
 def steps_for(partitions: int, *, quick: bool) -> Sequence[str]:
-    """A rolling restart of many partitions takes Kafka minutes: in a quick run it is done with few."""
+    """The steps of a run. In a quick run, only the smallest size has the rolling restart, which takes Kafka minutes
+    with many partitions.
+    """
     if partitions > max(QUICK_SIZES):
         return _FAILOVER
     return [step for step in STEPS if step != "rolling" or not quick or partitions == min(QUICK_SIZES)]
@@ -124,7 +126,7 @@ class Comparison:
             self._progress(told if failure is None else f"{told}; FAILED: {failure}")
 
     def _lived(self, name: str, partitions: int, steps: Sequence[str]) -> tuple[Figures, str | None]:
-        """The figures, and why there are no more if it failed."""
+        """The figures of one life, and the failure that ended it, if any."""
         folder = self._folder / name
         system = SYSTEMS[name](folder, self._cores)
         life = Life(system, partitions, steps)

@@ -1,4 +1,4 @@
-"""The targets of the comparison: ratios in one run, and limits in seconds. Who cannot be judged is said so."""
+"""The targets of the comparison: ratios in one run, and limits in seconds, with a verdict for missing figures."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from tests.bench.compare.systems import KRAFT, ON_ZOOKEEPER, OURS, SESSION_TIMEOUT_MS
 
 Samples = Mapping[str, Mapping[int, Sequence[Mapping[str, float]]]]
-"""By system, then number of partitions: the figures of each round."""
+"""The figures of each round, by system, then by number of partitions."""
 
 
 class Target(NamedTuple):
-    """``figure`` of ours at ``partitions`` (None: at each size), as a ratio to ``other``'s or else as it is."""
+    """Our ``figure`` at ``partitions`` (None: at each size), as a ratio to the figure of ``other``, or as such."""
 
     title: str
     figure: str
@@ -27,7 +27,7 @@ class Target(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """``found`` None: a figure is missing, nothing is judged."""
+    """``found`` is None if a figure is missing; then there is no judgement."""
 
     target: Target
     partitions: int | None
@@ -59,14 +59,14 @@ TARGETS = (
 
 
 def median(samples: Samples, system: str, partitions: int, figure: str) -> float | None:
-    """Of the rounds that have it."""
+    """The median of the rounds that have the figure."""
     rounds = samples.get(system, {}).get(partitions, ())
     values = [figures[figure] for figures in rounds if figure in figures]
     return statistics.median(values) if values else None
 
 
 def verdicts(samples: Samples) -> list[Verdict]:
-    """On each target, once for each size that it is about."""
+    """A verdict on each target, once for each of its sizes."""
     sizes = sorted({partitions for by_size in samples.values() for partitions in by_size})
     return [
         Verdict(target, partitions, _found(samples, target, partitions))

@@ -1,7 +1,7 @@
 """One life of a cluster under measurement: start, creation, deaths, stops and restarts, with a number of partitions.
 
-All times are seconds of the wall clock. "Led" is what the surviving brokers tell clients: every partition has a leader
-that lives, and that leader serves it.
+All times are seconds of the wall clock. A topic is led once the surviving brokers report a live leader for every
+partition, and this leader serves it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ from tests.peers.processes import ProcessFailed, wait_until
 
 TOPIC = "compared"
 LOADED = 12
-"""Partitions that a producer writes to meanwhile, from all parts of the topic: the first ones may change first."""
+"""The number of partitions that a producer writes to during a life. They are from all parts of the topic, because the
+first ones may change first.
+"""
 CREATED_AT_ONCE = 5_000
-"""A larger topic is created with this many partitions and then grown by as many: KRaft refuses a request that takes
-more than 10,000 records, one of which is the topic's own."""
+"""A larger topic is created with this number of partitions and then grown in steps of the same number, because KRaft
+refuses a request that needs more than 10,000 records, one of which is the topic's own.
+"""
 STEPS = ("start", "create", "metadata", "kill", "supervised", "stop", "rolling")
 _TIMEOUT_S = 600.0
 _POLL_S = 0.05
@@ -43,11 +46,11 @@ _PREFERRED_EVERYWHERE = struct.pack(">bii", 0, -1, 60_000)  # ElectLeaders v1: p
 
 Figures = dict[str, float]
 FAILURES = (java.JavaFailed, EmbeddedError, ProcessFailed, KafkaException, RegistryError, TimeoutError, OSError)
-"""What a life ends with if its system fails."""
+"""The exceptions that end a life when its system fails."""
 
 
 class Life:
-    """``steps``: some of ``STEPS``; start and create are always done. ``figures``: what was measured so far."""
+    """``steps``: a selection of ``STEPS``; start and create always run. ``figures``: the figures so far."""
 
     def __init__(self, system: System, partitions: int, steps: Iterable[str]) -> None:
         self._system = system
@@ -56,7 +59,7 @@ class Life:
         self.figures: Figures = {}
 
     def run(self) -> None:
-        """Until the last step is done. Raises: those of ``FAILURES``; JarsNotResolved."""
+        """Run all steps. Raises: those of ``FAILURES``; JarsNotResolved."""
         self._system.prepare()
         self._start()
         self._create()
@@ -73,7 +76,7 @@ class Life:
             steps["supervised"] = lambda load: self._kill("supervised", load, supervised=True)
         return {**steps, "stop": self._stop, "rolling": self._roll}
 
-    # -- what happens --
+    # -- steps --
 
     def _start(self) -> None:
         self.figures["start_s"] = self._system.start()
@@ -113,7 +116,7 @@ class Life:
         self.figures["metadata_kb"] = len(answer) / 1000
 
     def _kill(self, name: str, load: Load, *, supervised: bool) -> None:
-        """The broker that is the controller, and leads a third of the partitions. It is started again afterwards."""
+        """Kill the broker that is the controller and leads a third of the partitions, and restart it afterwards."""
         system = self._system
         victim, before = system.controller(), self._counts()
         survivors = [broker_id for broker_id in range(BROKERS) if broker_id != victim]
@@ -136,7 +139,8 @@ class Life:
         self.figures[f"{name}_return_gap_s"] = load.calm()
 
     def _stop(self, load: Load) -> None:
-        """A broker that is not the controller, and leads many: after the preferred leaders lead again."""
+        """Stop a broker that is not the controller and leads many partitions, after the preferred leaders lead again.
+        """
         system = self._system
         self._prefer()
         victim, before = (system.controller() + 1) % BROKERS, self._counts()
@@ -165,13 +169,14 @@ class Life:
         longest = {"rolling_gap_s": max(stopped + started), "rolling_stop_gap_s": max(stopped)}
         self.figures |= {"rolling_s": seconds, "rolling_start_gap_s": max(started), **longest}
 
-    # -- what is waited for --
+    # -- waits --
 
     def _until_led(
         self, alive: Iterable[int], moved: Collection[int] | None = None, created: Future[None] | None = None
     ) -> None:
-        """``moved``: whose leader may be another one than before; the others have been served all the time (None: no
-        partition has been served). Raises what ``created``, which makes them, does."""
+        """``moved``: the partitions whose leader may have changed, because all others were served throughout (None: no
+        partition has been served yet). Raises the exception of ``created``, which creates the partitions.
+        """
         alive = list(alive)
         asked = self._partitions if moved is None else moved
 
@@ -204,7 +209,7 @@ class Life:
         wait_until(in_sync, _TIMEOUT_S, "all replicas in sync", interval_s=0.2)
 
     def _until_fenced(self, victim: int, killed: float) -> float:
-        """When it was taken for dead."""
+        """The time at which the cluster considered the victim dead."""
         fenced: list[float] = []
 
         def is_fenced() -> bool:
@@ -216,13 +221,13 @@ class Life:
         return fenced[0]
 
     def _prefer(self) -> None:
-        """The leaders of the day of creation, so that each broker leads a third."""
+        """Elect the leaders of the creation again, so that each broker leads a third."""
         with Wire(self._system.ports[max(0, self._system.controller())]) as wire:
             wire.send(ApiKey.ELECT_LEADERS, 1, _PREFERRED_EVERYWHERE)
             wire.receive()
         self._until_led(range(BROKERS))
 
-    # -- what it costs --
+    # -- costs --
 
     @contextmanager
     def _load(self) -> Iterator[Load]:
@@ -234,7 +239,7 @@ class Life:
         return [*self._system.pids, *([keeper] if keeper is not None else [])]
 
     def _memory_mb(self) -> float:
-        """Of the brokers and of ZooKeeper."""
+        """The memory of the brokers and of ZooKeeper."""
         return sum(measure.memory(pid).resident_bytes for pid in self._pids()) / 1e6
 
     def _cpu_s(self) -> float:
@@ -244,7 +249,7 @@ class Life:
         return self._system.written(), self._system.sent()
 
     def _count(self, name: str, before: tuple[Written, dict[int, int] | None]) -> None:
-        """What was written, and sent to the brokers that lived all the time."""
+        """Count the writes, and the requests to the brokers that lived throughout."""
         (written, sent), (written_before, sent_before) = self._counts(), before
         counts = written.since(written_before)
         named = {"writes": counts.writes, "changes": counts.changes, "requests": counts.requests, "bytes": counts.bytes}
@@ -254,6 +259,6 @@ class Life:
 
 
 def loaded(partitions: Sequence[int]) -> Sequence[int]:
-    """LOADED of them, at even distances, or all if there are no more."""
+    """LOADED of the partitions at equal distances, or all if there are fewer."""
     count = min(LOADED, len(partitions))
     return [partitions[index * len(partitions) // count] for index in range(count)]

@@ -1,9 +1,10 @@
-"""A producer with acks=all beside what happens to the brokers: the longest time without an acknowledgement.
+"""A producer with acks=all during the changes of the brokers: the longest time without an acknowledgement.
 
-``Load`` runs this module in a process of its own, so that nothing else takes its time: it writes to a few partitions,
-one small record each every 20 ms. It answers the line ``gap`` with the longest gap since the last one, and the line
-``calm`` once each partition has been acknowledged again: so a gap counts where it began. The line ``metadata`` asks for
-the Metadata requests since the last such line: brokers that name new leaders (KIP-951) spare them.
+``Load`` runs this module in a process of its own, so that no other work delays it: it writes one small record to each
+of a few partitions every 20 ms. It answers the line ``gap`` with the longest gap since the previous line, and the line
+``calm`` once each partition has been acknowledged again, so that a gap counts where it began. It answers ``metadata``
+with the number of Metadata requests since the previous such line: brokers that name new leaders (KIP-951) make these
+unnecessary.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ _CONFIG: dict[str, str | int | float | bool] = {
     "statistics.interval.ms": 100,
     "topic.metadata.refresh.fast.interval.ms": 100,
 }
-"""A client that looks again soon: what it waits for is the cluster. It has as many requests under way as Java's
-producer: librdkafka's default is a million without idempotence, and after 6 s without a leader a thousand requests of
-one record wait at each broker for one answer after the other, those for partitions that have moved behind them."""
+"""A client with short retry intervals, so that it waits only for the cluster. It has as many requests in flight as
+Java's producer. librdkafka's default without idempotence is a million: after 6 s without a leader, a thousand
+requests of one record each wait at each broker for one response after the other, and those for moved partitions come
+last.
+"""
 
 
 class Gaps:
@@ -53,31 +56,33 @@ class Gaps:
         self._last_s[partition] = now_s
 
     def taken(self, now_s: float) -> float:
-        """The longest since this was asked last; a gap that goes on counts as far as it has come, and goes on."""
+        """The longest gap since the last call. An unfinished gap counts up to now, and again, from its start, next
+        time.
+        """
         longest = max([self._longest_s, *(now_s - last for last in self._last_s.values())])
         self._longest_s = 0.0
         return longest
 
 
 class MetadataRequests:
-    """How many Metadata requests librdkafka has sent, by its statistics of each broker."""
+    """The number of Metadata requests that librdkafka has sent, according to its statistics of each broker."""
 
     def __init__(self) -> None:
         self._total = self._taken = 0
 
     def counted(self, statistics: str) -> None:
-        """Take over librdkafka's JSON."""
+        """Take the numbers from librdkafka's JSON."""
         brokers = json.loads(statistics)["brokers"].values()
         self._total = sum(broker["req"].get("Metadata", 0) for broker in brokers)
 
     def taken(self) -> int:
-        """Since this was asked last."""
+        """The number since the last call."""
         count, self._taken = self._total - self._taken, self._total
         return count
 
 
 class Load:
-    """The process, as a context. Raises: TimeoutError if it does not answer."""
+    """The process, as a context. Raises: TimeoutError if it does not respond."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
         arguments = (bootstrap, topic, ",".join(map(str, partitions)))
@@ -92,15 +97,15 @@ class Load:
         return self
 
     def gap(self) -> float:
-        """Seconds, since anything was asked last."""
+        """The longest gap since the last call of any kind, in seconds."""
         return self._ask("gap")
 
     def calm(self) -> float:
-        """Wait until every partition has an acknowledgement; the longest gap until then."""
+        """Wait until every partition has a new acknowledgement; returns the longest gap until then."""
         return self._ask("calm")
 
     def metadata_count(self) -> int:
-        """Metadata requests since this was asked last, up to 0.1 s ago."""
+        """The number of Metadata requests since the last call of this method, up to 0.1 s ago."""
         return int(self._ask("metadata"))
 
     def _ask(self, line: str) -> float:
@@ -115,7 +120,7 @@ class Load:
 
 
 def main(bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
-    """Until standard input ends."""
+    """Write and answer until standard input ends."""
     requests = MetadataRequests()
     producer = Producer({"bootstrap.servers": bootstrap, "stats_cb": requests.counted, **_CONFIG})
     silent: set[int] = set()

@@ -1,7 +1,7 @@
-"""What a comparison has measured so far, in a file that a later run goes on with.
+"""The figures of a comparison so far, in a file that a later run continues.
 
-A full comparison takes hours. So the file is written after each life of a system, and a run that was interrupted can be
-resumed: on such a machine, with the same product and the same measuring code, so that what is put together can be.
+A full comparison takes hours. Therefore, the file is written after each life of a system, and an interrupted run can be
+resumed, provided that the machine, the product and the measuring code are the same, so that the figures are comparable.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ MEASURED = (
     "tests/bench/partition_wire.py",
     "tests/peers",
 )
-"""Folders and files that decide what is found."""
+"""Folders and files that determine the figures."""
 
 
 class CannotResume(Exception):
-    """Why a file cannot be gone on with, as a sentence."""
+    """The reason why a file cannot be continued, as a sentence."""
 
 
 class Record:
-    """``samples``: by system and number of partitions, the figures of each round so far; those of a life that failed
-    are what it had until then, and ``failures`` says why."""
+    """``samples``: the figures of each round so far, by system and number of partitions. For a life that failed, these
+    are the figures until the failure, and ``failures`` has the reason.
+    """
 
     def __init__(self, facts: Mapping[str, Any], path: Path | None = None) -> None:
-        """Nothing yet; written to ``path``, if there is one, whenever something is added."""
+        """An empty record; each addition is written to ``path``, if there is one."""
         self._facts = facts
         self._path = path
         self.samples: dict[str, dict[int, list[Figures]]] = {}
@@ -44,7 +45,7 @@ class Record:
 
     @classmethod
     def resumed(cls, facts: Mapping[str, Any], path: Path) -> Record:
-        """What is in the file, or nothing if there is none. Raises: CannotResume, OSError."""
+        """The content of the file, or an empty record if there is no file. Raises: CannotResume, OSError."""
         made = cls(facts, path)
         if not path.exists():
             return made
@@ -64,11 +65,11 @@ class Record:
         return made
 
     def rounds(self, system: str, partitions: int) -> int:
-        """How many there are."""
+        """The number of rounds."""
         return len(self.samples.get(system, {}).get(partitions, ()))
 
     def add(self, system: str, partitions: int, figures: Figures, failure: str | None = None) -> None:
-        """A life. Raises: OSError."""
+        """Add a life. Raises: OSError."""
         self.samples.setdefault(system, {}).setdefault(partitions, []).append(figures)
         if failure is not None:
             failed_round = self.rounds(system, partitions)
@@ -77,7 +78,7 @@ class Record:
             report.write_json(self._path, self.as_json())
 
     def as_json(self) -> dict[str, Any]:
-        """All figures of all rounds so far, and what they say of the targets."""
+        """All figures of all rounds so far, and the verdicts on the targets."""
         told = [
             {"target": each.target.title, "partitions": each.partitions, "wanted": each.target.wanted,
              "found": each.found, "verdict": each.text}
@@ -87,7 +88,7 @@ class Record:
 
 
 def measured(cores: str | None, played: Mapping[int, Sequence[str]]) -> dict[str, Any]:
-    """What has to be the same for figures that are put together. ``played``: the steps, by number of partitions."""
+    """The facts that must be equal for figures to be combined. ``played``: the steps, by number of partitions."""
     described = machine.describe()
     return {
         "product": machine.trees(MEASURED),
@@ -98,7 +99,7 @@ def measured(cores: str | None, played: Mapping[int, Sequence[str]]) -> dict[str
 
 
 def told(failures: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each."""
+    """A line for each failure."""
     return [
         f"{each['system']}, {each['partitions']:,} partitions, round {each['round']}: {each['what']}"
         for each in failures

@@ -1,6 +1,6 @@
-"""What a controller has sent its brokers: LeaderAndIsr, UpdateMetadata and StopReplica, counted where they arrive.
+"""The requests of a controller to its brokers: LeaderAndIsr, UpdateMetadata and StopReplica, counted where they arrive.
 
-Kafka logs a line for each of them; ours counts its requests. With KRaft nothing is sent: brokers fetch the log.
+Kafka logs a line for each of them; our broker counts its requests. With KRaft, there are none: brokers fetch the log.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _COUNTED = re.compile(r"^kafka_network_requestmetrics_requests_total\{([^}]*)\} 
 
 
 def in_log(log: str) -> int:
-    """How many a broker of Kafka's says it has carried out."""
+    """The number of control requests that a Kafka broker has executed, according to its log."""
     return len(_LOGGED.findall(log))
 
 
 def in_metrics(metrics: str) -> int:
-    """How many ours has answered since it was started, as its metrics say."""
+    """The number of control requests that our broker has answered since its start, according to its metrics."""
     counts = {labels: float(count) for labels, count in _COUNTED.findall(metrics)}
     return round(sum(count for labels, count in counts.items() if _request(labels) in CONTROL_REQUESTS))
 
@@ -34,5 +34,5 @@ def _request(labels: str) -> str:
 
 
 def since(now: Mapping[int, int], before: Mapping[int, int]) -> int:
-    """What came in between, at the brokers that lived all the time; both are counts by broker id."""
+    """The difference of two counts by broker id, for the brokers that lived throughout."""
     return sum(count - before[broker_id] for broker_id, count in now.items() if broker_id in before)

@@ -1,4 +1,4 @@
-"""What a comparison found, as tables and as pictures against the number of partitions."""
+"""The results of a comparison, as tables and as plots against the number of partitions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ COUNTED = tuple(
     )
 )
 ASKED = (Row("stop_metadata", "a clean stop: Metadata requests", ""),)
-"""Brokers that name new leaders (KIP-951) spare a client these."""
+"""With brokers that name new leaders (KIP-951), a client sends fewer of these."""
 
 _ZNODES, _ELECTED = "znodes, and a copy in the controller", "a broker, elected by a znode"
 _SENT = "LeaderAndIsr, UpdateMetadata"
@@ -70,7 +70,7 @@ _WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 420, 240, 60, 40, 50
 
 
 def tables(samples: Samples, verdicts: Sequence[Verdict]) -> list[Table]:
-    """For each size one; then what was written, where state lives, and the targets."""
+    """Tables for each size, then the writes of each change, the place of the state, and the targets."""
     sizes = sorted({partitions for by_size in samples.values() for partitions in by_size})
     return [
         *(_figures(samples, size, ROWS, f"{size:,} partitions, RF 3: medians") for size in sizes),
@@ -96,7 +96,7 @@ def _figures(samples: Samples, partitions: int, rows: Sequence[Row], title: str)
 
 
 def number(value: float | None) -> str:
-    """Three digits or all of a large number."""
+    """Three digits, or all digits of a large number."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -149,7 +149,7 @@ def svg(samples: Samples, caption: str) -> str:
 
 
 def _with_full_titles() -> Iterator[Row]:
-    """``ROWS``, where a title that goes on with the one above it (…) has both."""
+    """``ROWS`` with complete titles: a title that begins with … gets the one above it in front."""
     above = ""
     for row in ROWS:
         if not row.title.startswith("… "):

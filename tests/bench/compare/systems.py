@@ -1,8 +1,8 @@
-"""The three systems that are compared, three brokers each: Kafka 3.9.1 on ZooKeeper, Kafka 4.3.0 with KRaft, kafka-zk.
+"""The three systems under comparison, three brokers each: Kafka 3.9.1 on ZooKeeper, Kafka 4.3.0 with KRaft, kafka-zk.
 
-All three have sessions of ``SESSION_TIMEOUT_MS``, the same server.properties as far as they know the keys, and wait for
+All three have sessions of ``SESSION_TIMEOUT_MS``, the same server.properties as far as they have the keys, and wait for
 their disks. A node of KRaft is broker and controller in one process, so each system has three processes that serve
-clients; ZooKeeper is one more, which runs before the brokers start.
+clients; ZooKeeper is another one, which runs before the brokers start.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ COMMON = {
     "log.segment.delete.delay.ms": "1000",
     "min.insync.replicas": "2",
 }
-"""Beyond Kafka's config/server.properties."""
+"""Settings beyond Kafka's config/server.properties."""
 
 _LOGGING = "*reload4j*.jar"
-"""Maven resolves no logging for 4.3.0: with that of 3.9.1 it logs as 3.9.1 does."""
+"""Maven resolves no logging for 4.3.0; with the logging of 3.9.1, it logs like 3.9.1."""
 _SESSION_OF_JAVA = re.compile(r"Session establishment complete on server .*session id = (0x[0-9a-f]+)")
 _ACTIVE = re.compile(r"\[QuorumController id=(\d+)\].*[Bb]ecoming the active controller at epoch (\d+)")
 _FENCED = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\].*[Ff]encing broker (\d+) ")
@@ -74,15 +74,17 @@ class System(ABC):
 
     @property
     def pids(self) -> list[int]:
-        """Of the brokers that run."""
+        """The process ids of the running brokers."""
         return [broker.pid for broker in self._brokers if broker.alive]
 
     def prepare(self) -> None:
-        """What is there before the brokers are started, and is not measured. Raises: ProcessFailed, JavaFailed."""
+        """Set up everything that exists before the brokers start, which is not measured. Raises: ProcessFailed,
+        JavaFailed.
+        """
         self._brokers = [self._new_broker(broker_id) for broker_id in range(BROKERS)]
 
     def start(self) -> float:
-        """Start all brokers; the seconds until each of them lists all. Raises: EmbeddedError, TimeoutError."""
+        """Start all brokers; the seconds until each of them lists all brokers. Raises: EmbeddedError, TimeoutError."""
         begun_s = time.monotonic()
         for broker in self._brokers:
             broker.start()
@@ -90,18 +92,20 @@ class System(ABC):
         return time.monotonic() - begun_s
 
     def start_broker(self, broker_id: int) -> None:
-        """Start it again, and wait until each broker lists all."""
+        """Restart the broker, and wait until each broker lists all brokers."""
         self._brokers[broker_id].start()
         wait_until(self._all_listed, READY_TIMEOUT_S, f"{self.name}: broker {broker_id} listed by all")
 
     def stop_broker(self, broker_id: int) -> float:
-        """SIGTERM; the seconds until its process has ended."""
+        """Send SIGTERM; the seconds until the broker's process has ended."""
         begun_s = time.monotonic()
         self._brokers[broker_id].stop(STOP_TIMEOUT_S)
         return time.monotonic() - begun_s
 
     def kill_broker(self, broker_id: int, *, supervised: bool) -> float:
-        """SIGKILL; the time (``time.time``) of it. ``supervised``: its session is closed, if there is one."""
+        """Send SIGKILL; the time (``time.time``) of it. ``supervised``: a supervisor closes the session, if there is
+        one.
+        """
         at = time.time()
         self._brokers[broker_id].kill()
         return at
@@ -114,7 +118,7 @@ class System(ABC):
             broker.stop(STOP_TIMEOUT_S)
 
     def leaders(self, broker_id: int, topic: str) -> dict[int, int] | None:
-        """The leader of each partition that has one, as a broker knows it; None while it does not answer."""
+        """The leader of each partition that has one, according to a broker; None while the broker does not respond."""
         try:
             with Wire(self.ports[broker_id], _ANSWER_TIMEOUT_S) as wire:
                 return wire.leaders(topic)
@@ -122,7 +126,7 @@ class System(ABC):
             return None
 
     def serves(self, broker_id: int, topic: str, partitions: Sequence[int]) -> bool:
-        """Whether the broker answers for each of the partitions as its leader."""
+        """Whether the broker responds for each of the partitions as its leader."""
         try:
             with Wire(self.ports[broker_id], _ANSWER_TIMEOUT_S) as wire:
                 return not wire.unanswered(topic, partitions)
@@ -131,7 +135,7 @@ class System(ABC):
 
     @property
     def can_be_supervised(self) -> bool:
-        """Whether there are sessions that somebody else can close."""
+        """Whether the system has sessions that another process can close."""
         return True
 
     @abstractmethod
@@ -144,16 +148,16 @@ class System(ABC):
 
     @abstractmethod
     def written(self) -> Written:
-        """What was written so far to where the cluster keeps its state."""
+        """The writes so far to the place where the cluster keeps its state."""
 
     def sent(self) -> dict[int, int] | None:
-        """The control requests that arrived at each broker that runs; None: this system has none."""
+        """The control requests that arrived at each running broker; None: this system has none."""
         return None
 
     @property
     @abstractmethod
     def keeper_pid(self) -> int | None:
-        """The process that keeps the state, if the brokers do not do it."""
+        """The process that keeps the state, if it is not a broker."""
 
     @abstractmethod
     def _new_broker(self, broker_id: int) -> ChildProcess: ...
@@ -165,7 +169,7 @@ class System(ABC):
         return all(view is not None and len(view.broker_ids) == BROKERS and view.controller_id >= 0 for view in views)
 
     def _properties(self, broker_id: int, more: Mapping[str, str]) -> Path:
-        """Kafka's config/server.properties with our values and ``more``, without what the system does not know."""
+        """Kafka's config/server.properties with our values and ``more``, without keys that the system does not have."""
         home = self._folder / f"broker-{broker_id}"
         merged = apache_kafka.server_properties(broker_id, self.ports[broker_id], home / "logs", "", {**COMMON, **more})
         known = {key: value for key, value in merged.items() if value}
@@ -179,9 +183,9 @@ class System(ABC):
 
 
 class _OnZooKeeper(System):
-    """Either of the two that use it."""
+    """One of the two systems that use ZooKeeper."""
 
-    _asked = 0  # requests of the harness itself, which are not the system's
+    _asked = 0  # requests of the harness itself, which do not belong to the system
 
     def prepare(self) -> None:
         self._data = self._folder / "zookeeper"
@@ -227,7 +231,7 @@ class _OnZooKeeper(System):
 
 
 class KafkaOnZooKeeper(_OnZooKeeper):
-    """Kafka tells no supervisor of its session, but its own log names it: the harness does the supervisor's work."""
+    """Kafka does not report its session to a supervisor, but its log names it: the harness acts as the supervisor."""
 
     name = ON_ZOOKEEPER
 
@@ -247,7 +251,7 @@ class KafkaOnZooKeeper(_OnZooKeeper):
 
 
 class KafkaZk(_OnZooKeeper):
-    """With the product's own supervisor, which is told to hold still where a death is to be unsupervised."""
+    """Our brokers with the product's own supervisor, which does nothing for a death without supervision."""
 
     name = OURS
     _supervising = False
@@ -282,7 +286,7 @@ def _get(url: str) -> str:
 
 
 class Kraft(System):
-    """Three nodes that are brokers and controllers."""
+    """Three nodes that are brokers and controllers at the same time."""
 
     name = KRAFT
 
@@ -292,7 +296,7 @@ class Kraft(System):
         super().prepare()
 
     def controller(self) -> int:
-        """As the nodes' logs say."""
+        """The controller according to the nodes' logs."""
         active = [(int(epoch), int(node)) for log in self._logs() for node, epoch in _ACTIVE.findall(log)]
         return max(active)[1] if active else -1
 
@@ -339,7 +343,7 @@ class Kraft(System):
 
 
 def _kraft_command(properties: Path) -> list[str]:
-    """As Kafka 4.3.0's own scripts start it."""
+    """The command of Kafka 4.3.0's own scripts."""
     folder, logging = properties.parent, sorted(jars.jars(jars.ORACLE_VERSION).glob(_LOGGING))
     return [
         "java",

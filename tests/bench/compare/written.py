@@ -1,7 +1,7 @@
-"""What a cluster has written to where it keeps its state: counted from the files, not told.
+"""The writes of a cluster to the place where it keeps its state, counted in its files.
 
 ZooKeeper's transaction log has each write of a broker; a multi is one transaction with several operations. The metadata
-log of KRaft has records; those that only say that time passes are left out.
+log of KRaft has records, of which those that only mark the passing of time are ignored.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ _TIMEOUT_S = 5
 
 
 class Written(NamedTuple):
-    """``writes``: transactions, or batches. ``changes``: operations on znodes, or records. ``bytes``: of KRaft's log
-    only. ``requests``: all that ZooKeeper was sent, reads and pings too; None for KRaft."""
+    """``writes``: transactions, or batches. ``changes``: operations on znodes, or records. ``bytes``: only for KRaft's
+    log. ``requests``: all requests to ZooKeeper, including reads and pings; None for KRaft.
+    """
 
     writes: int
     changes: int
@@ -28,12 +29,12 @@ class Written(NamedTuple):
     requests: int | None
 
     def since(self, before: Written) -> Written:
-        """What came in between."""
+        """The difference to an earlier count."""
         return Written(*(None if a is None or b is None else a - b for a, b in zip(self, before, strict=True)))  # type: ignore[arg-type]
 
 
 def of_zookeeper(data_dir: Path, port: int) -> Written:
-    """Sessions, which come and go with clients, are no changes. Raises: OSError."""
+    """Counts no sessions, which come and go with clients. Raises: OSError."""
     changing = [
         [each for each in transaction.operations if not isinstance(each, SessionCreated | SessionClosed)]
         for transaction in transactions(data_dir)
@@ -53,7 +54,7 @@ def _packets_received(port: int) -> int:
 
 
 def packets_in(mntr: str) -> int:
-    """Of what ``mntr`` says. Raises: ValueError if it does not say it."""
+    """The number in the response to ``mntr``. Raises: ValueError if it is missing there."""
     for line in mntr.splitlines():
         if line.startswith("zk_packets_received"):
             return int(float(line.split()[1]))
@@ -61,7 +62,7 @@ def packets_in(mntr: str) -> int:
 
 
 def of_kraft(folder: Path) -> Written:
-    """The log of a node that is in sync. Raises: OSError, CorruptRecord."""
+    """Counts the log of a node that is in sync. Raises: OSError, CorruptRecord."""
     writes = changes = size = 0
     for segment in sorted(folder.glob("*.log")):
         data = segment.read_bytes()
@@ -76,5 +77,5 @@ def of_kraft(folder: Path) -> Written:
 
 
 def is_no_op(value: bytes) -> bool:
-    """Whether a metadata record only says that time passes: behind the frame's version comes the type."""
+    """Whether a metadata record only marks the passing of time. Its type comes after the frame's version."""
     return value[1] == _NO_OP_RECORD

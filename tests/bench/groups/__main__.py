@@ -1,4 +1,5 @@
-"""`python -m tests.bench.groups`: what groups cost Apache Kafka 3.9.1 and kafka-zk, measured in alternating pairs.
+"""`python -m tests.bench.groups`: the cost of groups for Apache Kafka 3.9.1 and kafka-zk, measured in alternating
+pairs.
 
 Joins, commits and heartbeats run on two brokers that stay up, after a warm-up round; each load has a broker of its own.
 """
@@ -16,7 +17,7 @@ PARTS = ("joins", "commits", "heartbeats", "loads")
 
 
 def run(plan: Plan, samples: Samples) -> None:
-    """Everything. Raises: ProcessFailed, Refused, TimeoutError."""
+    """Measure all parts. Raises: ProcessFailed, Refused, TimeoutError."""
     zookeeper = apache_kafka.start_zookeeper(plan.folder / "zookeeper")
     try:
         if set(plan.parts) - {"loads"}:

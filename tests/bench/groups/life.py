@@ -1,4 +1,4 @@
-"""What a broker does for groups, measured: joins, commits, heartbeats, and the load of what was committed."""
+"""Measures a broker's work for groups: joins, commits, heartbeats, and the load of committed offsets."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TOPIC = "bench"
 PARTITIONS = 100
 OFFSETS_PARTITIONS = 50
 
-#: Beyond Kafka's config/server.properties.
+#: Settings beyond Kafka's config/server.properties.
 OVERRIDES = {"auto.create.topics.enable": "false", "group.min.session.timeout.ms": "1000"}
 
 _BASE = 10  # members of the stable group that others join
-_JOINS = {1: 30, 10: 10, 100: 3, 500: 1}  # how many join at once, how often
+_JOINS = {1: 30, 10: 10, 100: 3, 500: 1}  # concurrent joins -> repetitions
 LOADS = {"few_keys": (100, 100), "many_keys": (10_000, 1)}
-"""How many groups commit 100 offsets, how often."""
+"""The number of groups that commit 100 offsets each, and the number of their commits."""
 
 _CONNECTIONS = 16
 _HEARTBEAT_GROUPS = 200
@@ -69,14 +69,14 @@ class Groups(BrokerLife):
     """The groups of one broker."""
 
     def prepare(self) -> Measured:
-        """Make the topics."""
+        """Create the topics, and measure the idle broker."""
         idle_bytes = self._memory_bytes()
         self._target.create_topic(TOPIC, partitions=PARTITIONS)
         self._await_coordinators()
         return {"idle_bytes": idle_bytes}
 
     def joins(self, number: int) -> Measured:
-        """One, ten, a hundred and five hundred join at once."""
+        """One, ten, a hundred and five hundred members join at the same time."""
         measured: Measured = {}
         for mode in ("eager", "cooperative"):
             for count, times in _JOINS.items():
@@ -124,7 +124,7 @@ class Groups(BrokerLife):
         return {f"{key}_per_s": done / took_s, f"{key}_cpu_us": used_s / done * 1e6}
 
     def heartbeats(self, number: int) -> Measured:
-        """Every member once a second; a connection speaks for several of them."""
+        """Every member sends a heartbeat once a second; each connection carries those of several members."""
         with ExitStack() as stack:
             wires = self._wires(stack, max(_HEARTBEAT_CONNECTIONS, _HEARTBEAT_MEMBERS))
             members: list[Member] = []
@@ -146,9 +146,9 @@ class Groups(BrokerLife):
         return {"heartbeat_cpu": used_s / took_s}
 
     def loads(self, key: str, cores: str | None) -> Measured:
-        """Commits by each group, as LOADS says, then a restart, until all of it is loaded.
+        """Each group commits as LOADS says; then the broker restarts and loads all offsets.
 
-        The load is what clients notice: from the broker's first complete Metadata answer on.
+        The load is the time that clients notice: from the broker's first complete Metadata response on.
         """
         groups, times = LOADS[key]
         names = [f"{key}-{number}" for number in range(self._count(groups))]
@@ -191,7 +191,7 @@ def _beat_all(members: Sequence[Member]) -> None:
 
 
 def _one_group_each(partitions: int, prefix: str) -> list[str]:
-    """A group of each partition of the offsets topic."""
+    """One group for each partition of the offsets topic."""
     found: dict[int, str] = {}
     number = 0
     while len(found) < partitions:

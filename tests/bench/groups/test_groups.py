@@ -1,4 +1,4 @@
-"""The bench of groups: what it sends is what the APIs say, and its table shows ratios."""
+"""The bench of groups sends valid requests of the APIs, and its table shows ratios."""
 
 from io import StringIO
 

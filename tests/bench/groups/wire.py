@@ -1,7 +1,7 @@
-"""Members of groups, written by hand: the client must cost next to nothing beside the broker.
+"""Hand-written members of groups, because the client must cost next to nothing compared with the broker.
 
-Plain versions of the APIs, which both brokers answer alike: JoinGroup 5, SyncGroup 3, Heartbeat 3, LeaveGroup 1,
-OffsetCommit 7, OffsetFetch 5. A request is sent to all members before the first answer is taken.
+They use plain versions of the APIs, to which both brokers respond alike: JoinGroup 5, SyncGroup 3, Heartbeat 3,
+LeaveGroup 1, OffsetCommit 7, OffsetFetch 5. A request goes out for all members before the first response is read.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _TIMEOUT_S = 120.0
 _PAUSE_S = 0.01
 _ASSIGNMENT = bytes(100)
 _EAGER = b"\0\1" + b"\0\0\0\1" + b"\0\5bench" + b"\0\0\0\0"
-_OWNED = b"\0\0\0\1" + b"\0\5bench" + b"\0\0\0\2" + bytes(8)  # KIP-429: two partitions that it keeps
+_OWNED = b"\0\0\0\1" + b"\0\5bench" + b"\0\0\0\2" + bytes(8)  # KIP-429: two partitions that the member keeps
 _WAITS = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def text(value: str) -> bytes:
-    """A string as the plain versions write it."""
+    """A string in the format of the plain versions."""
     return struct.pack(">h", len(value)) + value.encode()
 
 
 def commit_body(group: str, topic: str, partitions: Sequence[int], offset: int) -> bytes:
-    """OffsetCommit 7 by a consumer that assigns itself."""
+    """OffsetCommit 7 by a consumer that assigns its partitions itself."""
     rows = b"".join(struct.pack(">iqih", partition, offset, -1, 0) for partition in partitions)
     front = text(group) + struct.pack(">i", -1) + text("") + b"\xff\xff"
     return front + struct.pack(">i", 1) + text(topic) + struct.pack(">i", len(partitions)) + rows
 
 
 def check_commit(answer: bytes, topic: str) -> None:
-    """Raises: Refused."""
+    """Check that no partition has an error. Raises: Refused."""
     errors = [error for _, error in struct.iter_unpack(">ih", answer[8 + len(text(topic)) + 4 :])]
     if not errors or any(errors):
         raise Refused(f"OffsetCommit: {errors[:5]}")
@@ -53,9 +53,9 @@ def fetch_error(wire: Wire, group: str, topic: str) -> int:
 
 
 def await_coordinator(wire: Wire, group: str, topic: str) -> None:
-    """Wait until the broker answers for the group; the offsets topic is made where it is missing.
+    """Wait until the broker coordinates the group; it creates the offsets topic if that is missing.
 
-    Raises: Refused for an error that waiting does not mend; TimeoutError.
+    Raises: Refused for an error that does not end by waiting; TimeoutError.
     """
     end_s = time.monotonic() + _TIMEOUT_S
     while True:
@@ -73,7 +73,7 @@ def await_coordinator(wire: Wire, group: str, topic: str) -> None:
 
 @dataclass
 class Member:
-    """A member and the connection that it speaks over; its generation is the group's."""
+    """A member and the connection that it uses; its generation is the group's."""
 
     wire: Wire
     group: str
@@ -89,7 +89,7 @@ class Member:
         self.wire.send(ApiKey.JOIN_GROUP, 5, body + text("consumer") + protocols)
 
     def receive_join(self) -> int:
-        """The error code; takes over id, generation, and what the leader is told."""
+        """Returns the error code; takes over the id, the generation, and the leader's list of members."""
         answer = self.wire.receive()
         _, code, self.generation = struct.unpack_from(">ihi", answer)
         _, position = _read(answer, 10)
@@ -142,7 +142,7 @@ def _read(answer: bytes, position: int) -> tuple[str, int]:
 
 
 def get_ids(members: Sequence[Member]) -> None:
-    """The first JoinGroup of a new client, which only brings its id. Raises: Refused."""
+    """Send the first JoinGroup of each new client, whose response only brings its id. Raises: Refused."""
     for member in members:
         member.send_join()
     codes = {member.receive_join() for member in members}
@@ -151,7 +151,7 @@ def get_ids(members: Sequence[Member]) -> None:
 
 
 def rebalance(members: Sequence[Member]) -> None:
-    """All join, then all sync. Raises: Refused."""
+    """All members join, then all sync. Raises: Refused."""
     for member in members:
         member.send_join()
     codes = {member.receive_join() for member in members}
@@ -171,13 +171,14 @@ def begin(members: Sequence[Member]) -> None:
 
 
 def join_stable(old: Sequence[Member], new: Sequence[Member], *, cooperative: bool) -> None:
-    """``new`` join the stable group of ``old``, until all have an assignment; cooperative members join again after
-    they have given partitions up. Raises: Refused."""
+    """Let ``new`` join the stable group of ``old``, until all have an assignment; cooperative members join again after
+    they have revoked partitions. Raises: Refused.
+    """
     get_ids(new)
     for member in new:
         member.send_join()
     codes = {ErrorCode.NONE}
-    while ErrorCode.REBALANCE_IN_PROGRESS not in codes:  # the JoinGroups come over other connections
+    while ErrorCode.REBALANCE_IN_PROGRESS not in codes:  # the JoinGroups arrive over different connections
         for member in old:
             member.send_heartbeat()
         codes = {ErrorCode(member.receive_heartbeat()) for member in old}

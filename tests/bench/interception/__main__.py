@@ -1,8 +1,8 @@
-"""What an intercepting function adds to a request: `python -m tests.bench.interception`.
+"""The cost that an intercepting function adds to a request: `python -m tests.bench.interception`.
 
 One client sends Metadata and Produce requests one after another to a broker: without a function, with one that sees
-requests, and with one that sees requests and responses. The three take turns, so a busy moment hits all of them.
-The time that a tenth of the requests does not exceed is that of a quiet machine, the median that of this one.
+requests, and with one that sees requests and responses. The three take turns, so that a busy moment affects all of
+them. The first decile of the times approximates a quiet machine; the median shows this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VALUE = b"v" * 1000
 
 
 def see(exchange: Exchange) -> None:
-    """Let every message pass."""
+    """Let every message pass unchanged."""
 
 
 FUNCTIONS: Mapping[str, tuple[Any, ...] | None] = {
@@ -46,7 +46,7 @@ def timed(ask: Callable[[], object], count: int) -> list[float]:
 
 
 class Latency(NamedTuple):
-    """Milliseconds: of the first decile, and of the median."""
+    """The first decile and the median, in milliseconds."""
 
     fast: float
     middle: float
@@ -64,7 +64,7 @@ def measure(ask: Callable[[], object], cluster: Cluster, count: int, rounds: int
 
 
 def report(rows: Sequence[tuple[str, Mapping[str, Latency]]]) -> Iterator[str]:
-    """Lines of a table."""
+    """The lines of a table."""
     yield f"{'':33} first decile, added       median, added"
     for api, latencies in rows:
         base = latencies["no function"]

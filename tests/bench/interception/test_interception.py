@@ -1,4 +1,4 @@
-"""The table of the latency that interception adds, and that the command runs."""
+"""The table of the latency that interception adds, and the command itself."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.rebalance`: how groups rebalance, side by side in one run on one broker."""
+"""`python -m tests.bench.rebalance`: rebalances of groups, side by side in one run on one broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HERD_MEMBERS = (3, 10, 50, 100)
 _FULL_ROUNDS = 5
 _MINIMUM_WIDTH = 140
 _CREATE_TIMEOUT_S = 120
-#: One coordinator log is enough for a group; commits of fifty would only take longer to create.
+#: One partition of the offsets topic is enough for a group; fifty would only take longer to create.
 _OVERRIDES = {"offsets.topic.num.partitions": "1", "auto.create.topics.enable": "false"}
 
 
@@ -72,13 +72,13 @@ def main(
             ProcessFailed, MemberFailed, CountersRefused, changes.NeverSettled, deliveries.NotSettled, herd.NeverQuiet,
         ) as failure:  # fmt: skip
         raise click.ClickException(str(failure)) from failure
-    finally:  # also what was measured before something failed
+    finally:  # report also the figures before a failure
         bench.stop()
         bench.report(json_path, svg_path, {"rate": rate, "quick": quick})
 
 
 class _Bench:
-    """One ZooKeeper, one broker, and what was measured on them so far."""
+    """One ZooKeeper, one broker, and their figures so far."""
 
     def __init__(self, console: Console, chosen: list[methods.Method]) -> None:
         self._console = console
@@ -120,7 +120,7 @@ class _Bench:
                     )
 
     def report(self, json_path: Path | None, svg_path: Path | None, plan: dict[str, Any]) -> None:
-        """What was measured, if anything was."""
+        """Report the figures, if there are any."""
         if not self._samples and not self._herds:
             return
         facts = {

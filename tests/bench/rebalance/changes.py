@@ -1,4 +1,4 @@
-"""A group of three under a steady load: members join, leave and are killed, and the records say what that cost."""
+"""A group of three under a steady load: members join, leave and are killed, and the records show the cost."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tests.bench.rebalance.methods import Group, Method
 from tests.bench.rebalance.processes import MemberProcess, SteadyProducer
 from tests.peers.targets import Target
 
-#: The oldest member goes; there are three before and after a round. Who restarts is killed and joins again at once,
-#: under its old name if the group is static: that is timed from the kill, the others from when they are visible.
+#: The oldest member leaves or is killed; there are three before and after a round. A restarted member is killed and
+#: joins again at once, under its old name if the group is static: this is timed from the kill, other changes from the
+#: moment when they are visible.
 ROUND = ("join", "leave", "join", "kill", "restart")
 _MEMBERS = 3
 _POLL_INTERVAL_S = 0.25
@@ -62,7 +63,7 @@ def run(
 
 
 class _Trial:
-    """One group and its members, oldest first; each has a process of its own, up before it joins."""
+    """One group and its members, oldest first; each has a process of its own, which starts before it joins."""
 
     def __init__(self, method: Method, group: Group, partitions: int, records: Path) -> None:
         self._method = method
@@ -82,7 +83,7 @@ class _Trial:
         self._settle(time.monotonic_ns())
 
     def change(self, kind: str) -> Change:
-        """Let one thing happen, wait until all is quiet again, and read what it did."""
+        """Make one change, wait until all is quiet again, and read its effects."""
         assert self._membership is not None
         if kind in ("join", "restart"):
             self._spare = self._process()
@@ -141,15 +142,15 @@ class _Trial:
         return MemberProcess(self._method.command(self._group), self._group.folder.parent / "members.log")
 
     def _settle(self, begun_ns: int) -> int:
-        """Wait until every partition has had one deliverer for a while, and every member is one.
+        """Wait until each partition has had only one delivering member for a while, and every member delivers.
 
-        What was delivered before ``begun_ns`` says nothing: a member that is restarted has the name of the one before.
+        Deliveries before ``begun_ns`` do not count, because a restarted member may have the name of its predecessor.
         """
         deadline = time.monotonic() + _SETTLE_TIMEOUT_S
         while True:
             time.sleep(_POLL_INTERVAL_S)
             deliveries = self._reader.read()
-            now_ns = time.monotonic_ns()  # not before: members that received records meanwhile count as settled
+            now_ns = time.monotonic_ns()  # after the read: otherwise, records since the read would count
             since_ns = now_ns - int(_RECENT_S * 1e9)
             if since_ns >= begun_ns and settled(deliveries, self._partitions, since_ns, set(self._members)):
                 return now_ns

@@ -1,6 +1,6 @@
-"""What the members' record files say about one change of a group: who delivers, who fell silent, and for how long.
+"""The members' record files, evaluated for one change of a group: who delivers, and who is silent for how long.
 
-All times are nanoseconds of the machine's monotonic clock, the same in every process.
+All times are nanoseconds of the machine's monotonic clock, which is the same in every process.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 #: A partition that stays has stopped if it was silent for longer than this many times its longest gap in quiet times,
-#: and fell silent before all that moved were delivered again, or soon: later silences are the machine's.
+#: and if the silence began before all moved partitions were delivered again, or soon after: others have another cause.
 STOPPED_FACTOR = 1.5
 _REACTION_NS = 250_000_000
 _NS_PER_MS = 1e6
 
 
 class Delivery(NamedTuple):
-    """One record handed out."""
+    """One delivered record."""
 
     time_ns: int
     member: str
@@ -35,8 +35,8 @@ Deliveries = Mapping[int, Sequence[Delivery]]
 class Change:
     """One change of membership. Silences are in ms, by partition.
 
-    ``moved``: the partitions that have another owner; ``returned``: those of a member that was restarted and has them
-    again; ``stayed``: those whose owner was there all the time.
+    ``moved``: the partitions that have a different owner. ``returned``: the partitions that a restarted member has
+    again. ``stayed``: the partitions that kept their owner throughout.
     """
 
     #: From the moment that the change was visible until every partition was delivered by its (new) owner again.
@@ -55,18 +55,18 @@ class Change:
 
     @property
     def stayed_ratio(self) -> float | None:
-        """Of the partitions that stayed: the longest silence, in longest gaps of quiet times."""
+        """For the partitions that stayed: the longest silence, divided by the longest gap of quiet times."""
         quiet = max((self.quiet_ms[partition] for partition in self.stayed), default=0.0)
         silence = self.longest_silence_ms(self.stayed)
         return silence / quiet if silence is not None and quiet else None
 
 
 class NotSettled(Exception):
-    """Partitions that nobody, or nobody of the group, delivers at the end."""
+    """At the end, no member of the group delivers a partition."""
 
 
 class RecordReader:
-    """Reads the members' files as they grow; a line that is cut short is left for the next time."""
+    """Reads the members' files as they grow; an incomplete line waits for the next read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -88,15 +88,15 @@ class RecordReader:
         return self._found
 
     def forget(self, before_ns: int) -> None:
-        """Drop what was delivered before a moment."""
+        """Drop the deliveries before a moment."""
         for partition, deliveries in self._found.items():
             self._found[partition] = [each for each in deliveries if each.time_ns >= before_ns]
 
 
 def settled(deliveries: Deliveries, partition_count: int, since_ns: int, members: set[str]) -> bool:
-    """Whether since then each partition was delivered by one member alone, and every member delivered something.
+    """Whether each partition has been delivered since then by exactly one member, and every member delivered a record.
 
-    For groups in which everybody gets a partition.
+    This is for groups in which every member gets a partition.
     """
     deliverers = [
         {each.member for each in reversed(deliveries.get(partition, ())) if each.time_ns >= since_ns}
@@ -106,11 +106,12 @@ def settled(deliveries: Deliveries, partition_count: int, since_ns: int, members
 
 
 def change(deliveries: Deliveries, begun_ns: int, visible_ns: int, end_ns: int, restarted: str | None = None) -> Change:
-    """What happened between ``begun_ns`` (the member was told, or killed) and ``end_ns``, when all is quiet again.
+    """The change between ``begun_ns`` (a member was killed, or got its request) and ``end_ns``, when all is quiet
+    again.
 
-    ``visible_ns``: when the membership changed for the others to see. A silence counts whole if it ends after that, and
-    of a partition that moved only until its new owner delivers; quiet times are equally long, before ``begun_ns``.
-    Raises: NotSettled.
+    ``visible_ns``: the moment at which the others could see the change of membership. A silence counts completely if it
+    ends after that, and that of a moved partition ends when its new owner delivers; quiet times are equally long,
+    before ``begun_ns``. Raises: NotSettled.
     """
     owners = {partition: _owners(partition, each, begun_ns, end_ns) for partition, each in deliveries.items()}
     moved = frozenset(partition for partition, (before, after) in owners.items() if before != after)
@@ -148,7 +149,7 @@ class _Gap(NamedTuple):
 
 
 def _owners(partition: int, deliveries: Sequence[Delivery], begun_ns: int, end_ns: int) -> tuple[str, str]:
-    """Who delivered last before, and last of all."""
+    """The member that delivered last before the change, and the one that delivered last of all."""
     before = [each.member for each in deliveries if each.time_ns < begun_ns]
     within = [each.member for each in deliveries if begun_ns <= each.time_ns <= end_ns]
     if not before or not within:
@@ -162,7 +163,7 @@ def _first(deliveries: Sequence[Delivery], member: str, after_ns: int) -> int:
 
 
 def _longest_gap(deliveries: Sequence[Delivery], start_ns: int, end_ns: int) -> _Gap:
-    """The longest time between two deliveries of which the second lies in the window."""
+    """The longest time between two deliveries, the second of which is in the window."""
     gaps = [
         _Gap(later.time_ns - earlier.time_ns, later.time_ns)
         for earlier, later in itertools.pairwise(deliveries)

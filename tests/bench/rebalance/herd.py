@@ -1,7 +1,7 @@
-"""What one join costs ZooKeeper: requests and notifications, for groups of many members on many partitions.
+"""The cost of one join for ZooKeeper: requests and notifications, for groups of many members on many partitions.
 
-All members share one process, the topic has no records, and sessions are long, so that little but the rebalance is
-counted; what the idle group asks in an equal time (pings) is taken off.
+All members share one process, the topic has no records, and sessions are long, so that the counts contain little but
+the rebalance; the requests of the idle group in an equal time (pings) are subtracted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.peers.processes import wait_until
 from tests.peers.targets import Target
 
 _SESSION_TIMEOUT_MS = 10_000
-#: Well within what counts as quiet: the first commits are not the next join's.
+#: Much shorter than a quiet time, so that a group's first commits do not count for the next join.
 _COMMIT_INTERVAL_MS = 1000
-#: Longer than the back-off of Kafka's consumer between two tries.
+#: Longer than the back-off of Kafka's consumer between two attempts.
 _QUIET_S = 3.0
 _POLL_INTERVAL_S = 0.25
 _TIMEOUT_S = 240
@@ -34,7 +34,7 @@ _TIMEOUT_S = 240
 class Herd:
     """One join into a group that then has ``members`` members.
 
-    ``owned``: partitions with an owner afterwards; ``expired``: sessions that ended because the machine is too slow.
+    ``owned``: partitions with an owner afterwards; ``expired``: sessions that expired because the machine is too slow.
     """
 
     method: str
@@ -49,18 +49,20 @@ class Herd:
 
     @property
     def settled(self) -> bool:
-        """Whether the figures are those of one join, done."""
+        """Whether the figures are those of one complete join."""
         return self.owned == self.partitions and not self.expired
 
 
 class NeverQuiet(Exception):
-    """A group that goes on writing to ZooKeeper."""
+    """A group keeps writing to ZooKeeper."""
 
 
 def run(
     cluster: Target, folder: Path, method: Method, members: int, partitions: int, progress: Callable[[str], None]
 ) -> Herd:
-    """Form a group of one member fewer on a topic that exists, and let one join. Raises: NeverQuiet, MemberFailed."""
+    """Form a group with one member fewer on an existing topic, and let one member join. Raises: NeverQuiet,
+    MemberFailed.
+    """
     name = f"herd-{method.name}-{members}-{partitions}"
     folder.mkdir(parents=True, exist_ok=True)
     group = Group(name, topic(partitions), cluster, None, _SESSION_TIMEOUT_MS, _COMMIT_INTERVAL_MS)
@@ -102,7 +104,7 @@ def zookeeper_port(cluster: Target) -> int:
 
 
 class _Quiet(NamedTuple):
-    """A time in which nothing was written and nobody notified: what was counted at its end, and asked during it."""
+    """A time without writes and notifications: the counters at its end, and the rate of requests during it."""
 
     end: Counters
     end_s: float
@@ -110,7 +112,7 @@ class _Quiet(NamedTuple):
 
 
 def _quiet(port: int, what: str) -> _Quiet:
-    """Wait for such a time. Raises: NeverQuiet."""
+    """Wait for a quiet time. Raises: NeverQuiet."""
     deadline_s = time.monotonic() + _TIMEOUT_S
     first, first_s = read(port), time.monotonic()
     while True:

@@ -1,7 +1,7 @@
-"""When a change of membership could be seen: the moment from which a rebalance is timed.
+"""The moment at which a change of membership becomes visible, from which a rebalance is timed.
 
-For groups in ZooKeeper it is the moment at which a watch on ``ids`` fires for a bystander; for groups in the broker,
-the moment at which its description differs (asked every 20 ms).
+For groups in ZooKeeper, it is the moment at which a watch of another client on ``ids`` fires. For groups in the broker,
+it is the moment at which the group's description differs (it is requested every 20 ms).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _TIMEOUT_S = 60
 
 
 class Membership(Protocol):
-    """Sees a group's members come and go."""
+    """Observes the joins and leaves of a group's members."""
 
     def changed_ns(self, after_ns: int) -> int:
-        """When the membership first changed after a moment of the monotonic clock; waits for it."""
+        """Wait for a change of membership; returns the time of the first one after a moment of the monotonic clock."""
 
     def close(self) -> None: ...
 
 
 class _Observer:
-    """A thread that looks at the group and notes when what it sees changes."""
+    """A thread that observes the group and stores the times of its changes."""
 
     def __init__(self) -> None:
         self._changes_ns: list[int] = []
@@ -92,7 +92,7 @@ async def _watch_children(client: KazooBlockingClient, path: str, changed: Watch
 
 
 class BrokerMembership(_Observer):
-    """Asks the coordinator."""
+    """Observes the coordinator's description of the group."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})

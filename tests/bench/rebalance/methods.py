@@ -1,7 +1,7 @@
-"""How groups that are compared are run: which process hosts their members, with which configuration.
+"""The groups under comparison: the process that hosts their members, and its configuration.
 
 All use the same broker, Apache Kafka 3.9.1 in ZooKeeper mode, the same ZooKeeper, topics, session timeout and commit
-interval; everything else is as each consumer has it by default.
+interval; everything else is each consumer's default.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tests.peers.targets import Target
 
 SESSION_TIMEOUT_MS = 6000
 COMMIT_INTERVAL_MS = 5000
-#: How long a static member may be away and keep its partitions.
+#: The time for which a static member may be away and keep its partitions.
 STATIC_ABSENCE_MS = 10_000
-#: Enough heap for a hundred members in one JVM; small stacks, for each has a dozen threads.
+#: Enough heap for a hundred members in one JVM, and small stacks, because each member has a dozen threads.
 _JVM_FLAGS = ("-Xmx768M", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @dataclass(frozen=True)
 class Group:
-    """What a member process must know. ``folder`` None: records are not written."""
+    """The facts that a member process needs. ``folder`` None: it does not write records."""
 
     name: str
     topic: str

@@ -1,6 +1,7 @@
 """The herd effect as an SVG: requests and notifications of one join over the size of the group, both axes logarithmic.
 
-Drawn by hand, so that a plot needs no library. One panel for each count of partitions, one line for each kind of group.
+The SVG is written by hand, so that a plot needs no library. One panel for each count of partitions, one line for each
+kind of group.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from html import escape
 from tests.bench.rebalance.herd import Herd
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _MARGIN, _LEGEND_HEIGHT = 300, 260, 56, 26
-#: Told apart also without colour, by their dashes.
+#: The dashes distinguish the lines without colour, too.
 _LINES = (
     ("#b2182b", ""),
     ("#2166ac", "6 3"),
@@ -26,7 +27,7 @@ Point = tuple[float, float]
 
 
 def herd_svg(found: Sequence[Herd], titles: Mapping[str, str]) -> str:
-    """The whole picture, without joins that did not settle. Args: titles: method -> what the legend calls it."""
+    """The whole picture, without joins that did not settle. Args: titles: method -> its text in the legend."""
     herds = [herd for herd in found if herd.settled]
     partitions = sorted({herd.partitions for herd in herds})
     methods = [method for method in titles if any(herd.method == method for herd in herds)]

@@ -1,4 +1,4 @@
-"""The processes of a run: members that obey requests (``members/protocol.py``) and the steady producer."""
+"""The processes of a run: members that execute requests (``members/protocol.py``) and the steady producer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ANSWER_TIMEOUT_S = 240
 
 
 class MemberFailed(Exception):
-    """A member process ended, refused, or did not answer; the end of its log is in the text."""
+    """A member process ended, refused a request, or did not respond; the text contains the end of its log."""
 
 
 class MemberProcess:
@@ -46,11 +46,11 @@ class MemberProcess:
         self._process.stdin.flush()
 
     def done(self, what: str) -> None:
-        """Raises: MemberFailed."""
+        """Wait for the answer. Raises: MemberFailed."""
         self._expect_ok(what)
 
     def kill(self) -> None:
-        """SIGKILL: nothing is committed, released or said."""
+        """Send SIGKILL: the members commit, release and announce nothing."""
         if self._process.poll() is None:
             os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -72,7 +72,7 @@ class MemberProcess:
 
 
 class SteadyProducer:
-    """``rate`` records a second into every partition of a topic, until it is stopped."""
+    """Writes ``rate`` records per second to every partition of a topic until it is stopped."""
 
     def __init__(self, bootstrap: str, topic: str, partition_count: int, rate: int) -> None:
         arguments = [bootstrap, topic, str(partition_count), str(rate)]
@@ -86,7 +86,7 @@ class SteadyProducer:
         return self._process.pid
 
     def stop(self) -> None:
-        """End of its input, and wait until all is sent."""
+        """Close the producer's input, and wait until it has sent all records."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(30)

@@ -1,6 +1,7 @@
-"""A steady producer, as a process: the same count of records a second into every partition, evenly spread over time.
+"""A steady producer, as a process: the same number of records per second to every partition, evenly spread over time.
 
-Arguments: bootstrap servers, topic, count of partitions, records a second and partition. Ends when its input does.
+Arguments: bootstrap servers, topic, number of partitions, records per second and partition. It ends when its input
+does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def main(bootstrap: str, topic: str, partition_count: int, rate: int) -> None:
             while sent < due:
                 producer.produce(topic, _VALUE, partition=sent % partition_count)
                 sent += 1
-        except BufferError:  # the broker is slow: what is due stays due
+        except BufferError:  # the broker is slow: the records stay due
             pass
         producer.poll(0)
     producer.flush(10)

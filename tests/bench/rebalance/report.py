@@ -1,4 +1,4 @@
-"""Medians, the tables for people and the JSON for machines."""
+"""Medians, the tables for readers and the JSON for programs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def print_changes(console: Console, samples: Sequence[Sample]) -> None:
 
 
 def print_herd(console: Console, herds: Sequence[Herd]) -> None:
-    """One row for each count of members and partitions and each method; in brackets where the join did not settle."""
+    """One row for each number of members and partitions and each method; in brackets if the join did not settle."""
     table = Table(title="one join: what ZooKeeper was asked, and whom it notified")
     for heading in ("partitions", "members", "group", "requests", "of these writes", "notifications", "owned after"):
         table.add_column(heading, justify="left" if heading == "group" else "right")
@@ -55,7 +55,7 @@ def print_herd(console: Console, herds: Sequence[Herd]) -> None:
 
 
 def as_json(facts: Mapping[str, Any], samples: Sequence[Sample], herds: Sequence[Herd]) -> dict[str, Any]:
-    """Everything: facts, every single change with the silence of each partition, every join."""
+    """Everything: facts, every single change with the silence of each partition, and every join."""
     return {
         **facts,
         "changes": [
@@ -71,7 +71,7 @@ _SETS = ("moved", "returned", "stayed")
 
 
 def _by_row(samples: Sequence[Sample]) -> Mapping[tuple[int, str, str], list[Sample]]:
-    """Kinds in the order in which they happened, methods next to each other."""
+    """The samples of each row: kinds in the order in which they happened, methods next to each other."""
     kinds = list(dict.fromkeys(sample.kind for sample in samples))
     rows: dict[tuple[int, str, str], list[Sample]] = {}
     for sample in sorted(samples, key=lambda each: (each.partitions, kinds.index(each.kind))):

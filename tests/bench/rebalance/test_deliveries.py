@@ -18,7 +18,9 @@ def _steady(member: str, start_ms: int, end_ms: int, offset: int = 0) -> list[De
 
 
 def test_a_partition_that_moved_is_silent_until_the_new_owner_delivers() -> None:
-    """Visible at 1,000, delivered again at 1,300 after a silence of 310; the other never noticed."""
+    """The change is visible at 1,000, and the partition is delivered again at 1,300 after a silence of 310; the other
+    partition is not affected.
+    """
     found = deliveries.change(
         {0: _steady("a", 0, 1000) + _steady("b", 1300, 2000, 100), 1: _steady("a", 0, 2000)},
         begun_ns=995 * _MS, visible_ns=1000 * _MS, end_ns=1900 * _MS,
@@ -32,7 +34,7 @@ def test_a_partition_that_moved_is_silent_until_the_new_owner_delivers() -> None
 
 
 def test_a_partition_that_moved_has_moved_once_the_new_owner_delivers() -> None:
-    """A longer silence later is the machine's."""
+    """A longer silence later has another cause."""
     moved = [*_steady("a", 0, 1000), *_steady("b", 1050, 1500, 100), *_steady("b", 1700, 2000, 150)]
     found = deliveries.change({0: moved}, begun_ns=995 * _MS, visible_ns=1000 * _MS, end_ns=1900 * _MS)
     assert found.settled_ms == pytest.approx(50)
@@ -40,7 +42,7 @@ def test_a_partition_that_moved_has_moved_once_the_new_owner_delivers() -> None:
 
 
 def test_a_partition_that_stayed_but_stopped_counts_until_it_resumes() -> None:
-    """Eager: the owner is the same, yet nothing came for 200 ms, and two records came twice."""
+    """In an eager rebalance, the owner is the same, yet no record came for 200 ms, and two records came twice."""
     found = deliveries.change(
         {0: _steady("a", 0, 1050) + _steady("a", 1240, 2000, 103)},
         begun_ns=1000 * _MS, visible_ns=1000 * _MS, end_ns=1900 * _MS,
@@ -53,13 +55,13 @@ def test_a_partition_that_stayed_but_stopped_counts_until_it_resumes() -> None:
 
 
 def test_a_partition_that_nobody_delivers_again_is_not_settled() -> None:
-    """It must not look like one that was never silent."""
+    """The partition must not look like one that was never silent."""
     with pytest.raises(deliveries.NotSettled):
         deliveries.change({0: _steady("a", 0, 1000)}, 1000 * _MS, 1000 * _MS, 2000 * _MS)
 
 
 def test_a_member_that_returns_has_not_moved_its_partitions() -> None:
-    """But they were not simply kept either: the silence of its absence is told apart."""
+    """The partitions did not stay either: the silence during the member's absence is reported separately."""
     found = deliveries.change(
         {0: _steady("a", 0, 1000) + _steady("a", 1500, 2000, 100), 1: _steady("b", 0, 2000)},
         begun_ns=1000 * _MS, visible_ns=1000 * _MS, end_ns=1900 * _MS, restarted="a",
@@ -70,7 +72,9 @@ def test_a_member_that_returns_has_not_moved_its_partitions() -> None:
 
 
 def test_settled_asks_every_partition_and_every_member() -> None:
-    """A partition without records, a zombie, two that take turns, a member that has nothing yet: not settled."""
+    """A group is not settled with a partition without records, a zombie, a member without deliveries, or two that take
+    turns.
+    """
     both = {0: _steady("a", 0, 100), 1: _steady("b", 0, 100)}
     assert deliveries.settled(both, 2, 50 * _MS, {"a", "b"})
     assert not deliveries.settled(both, 3, 50 * _MS, {"a", "b"})
@@ -82,7 +86,7 @@ def test_settled_asks_every_partition_and_every_member() -> None:
 
 
 def test_a_line_cut_short_is_read_when_it_is_whole(tmp_path: Path) -> None:
-    """Files are read while they are written."""
+    """The reader reads files while members write them."""
     reader = deliveries.RecordReader(tmp_path)
     (tmp_path / "a").write_bytes(b"30 0 2\n10 0 1\n40 1")
     (tmp_path / "b").write_bytes(b"20 0 7\n")

@@ -1,4 +1,4 @@
-"""What the rebalance bench prints, stores and draws."""
+"""The output, the JSON and the plot of the rebalance bench."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _herd(method: str, members: int, requests: int, expired: int = 0) -> Herd:
 
 
 def test_rows_are_medians_in_the_order_of_events() -> None:
-    """Three rounds of each kind, one row for each."""
+    """Three rounds of each kind make one row."""
     found = [_sample(kind, number, ms) for number, ms in enumerate((100, 300, 200)) for kind in ("join", "leave")]
     out = io.StringIO()
     report.print_changes(Console(file=out, width=160), found)
@@ -40,7 +40,7 @@ def test_rows_are_medians_in_the_order_of_events() -> None:
 
 
 def test_json_holds_every_change_and_join() -> None:
-    """Sets as lists, the silence of each partition included."""
+    """Sets become lists, and the silence of each partition is included."""
     document = json.loads(json.dumps(report.as_json({"commit": "x"}, [_sample("kill", 0, 5)], [_herd("a", 3, 10)])))
     assert document["changes"][0]["change"]["moved"] == [1]
     assert document["changes"][0]["change"]["silence_ms"] == {"0": 30.0, "1": 400.0}
@@ -48,7 +48,7 @@ def test_json_holds_every_change_and_join() -> None:
 
 
 def test_the_plot_has_a_line_for_each_kind_of_group() -> None:
-    """More requests are drawn higher; the legend names both; a join in which sessions expired is left out."""
+    """More requests are drawn higher, the legend names both kinds, and a join with expired sessions is left out."""
     herds = [_herd(name, members, members * factor) for name, factor in (("a", 1), ("b", 100)) for members in (3, 100)]
     disturbed = _herd("a", 10, 10**6, expired=3)
     svg = ElementTree.fromstring(plot.herd_svg([*herds, disturbed], {"a": "kind <a>", "b": "kind b"}))
@@ -59,7 +59,7 @@ def test_the_plot_has_a_line_for_each_kind_of_group() -> None:
 
 
 def test_counters_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that does not allow mntr answers with a sentence."""
+    """A server that does not allow mntr responds with a sentence."""
     monkeypatch.setattr(zookeeper_counters, "four_letter_word", lambda word, port: "mntr is not executed because ...")
     with pytest.raises(zookeeper_counters.CountersRefused, match="zk_prep_processor_request_queued"):
         zookeeper_counters.read(1)

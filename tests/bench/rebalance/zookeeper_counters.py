@@ -1,4 +1,4 @@
-"""ZooKeeper's own count of what it was asked and whom it notified, by its four-letter word ``mntr`` (3.6 or later)."""
+"""ZooKeeper's own counts of requests and notifications, by its four-letter word ``mntr`` (3.6 or later)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ _NOTIFICATIONS = tuple(f"zk_sum_node_{kind}_watch_count" for kind in ("created",
 
 
 class Counters(NamedTuple):
-    """Since the server started. ``requests`` include pings, new and closed sessions; ``writes`` are part of them."""
+    """The counts since the server's start. ``requests`` include pings, new and closed sessions; ``writes`` are part of
+    them.
+    """
 
     requests: int
     writes: int
@@ -22,7 +24,7 @@ class Counters(NamedTuple):
 
 
 class CountersRefused(Exception):
-    """The server does not answer ``mntr``: it is down, or the word is not on its list."""
+    """The server does not respond to ``mntr``: it is down, or does not allow the word."""
 
 
 def read(port: int) -> Counters:
@@ -40,7 +42,8 @@ def read(port: int) -> Counters:
 
 
 def session_count(port: int) -> int:
-    """How many sessions there are now, of killed processes too until they expire. Raises: CountersRefused."""
+    """The number of current sessions, including those of killed processes until they expire. Raises: CountersRefused.
+    """
     values = _mntr(port)
     if "zk_global_sessions" not in values:
         raise CountersRefused(f"mntr of the ZooKeeper at port {port} does not count sessions")

@@ -1,7 +1,7 @@
-"""`python -m tests.bench.security`: what TLS and SASL cost Apache Kafka 3.9.1 and kafka-zk, in alternating pairs.
+"""`python -m tests.bench.security`: the cost of TLS and SASL for Apache Kafka 3.9.1 and kafka-zk, in alternating pairs.
 
 Both brokers have the same certificates and the same listeners, and negotiate the same cipher suites with the same
-clients. Each row of records is measured in plaintext, too: its ratio there is what TLS must keep.
+clients. Each row of records is also measured in plaintext, and its ratio over TLS must not be worse than there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PARTS = ("records", "handshakes", "logins", "connections")
 
 
 def run(plan: Plan, samples: Samples) -> None:
-    """Everything. Raises: ProcessFailed, Refused, TimeoutError."""
+    """Measure all parts. Raises: ProcessFailed, Refused, TimeoutError."""
     java.compiled(jars.ORACLE_VERSION)
     files = plan.folder / "files"
     brokers.make_certificates(files)

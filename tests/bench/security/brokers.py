@@ -1,4 +1,4 @@
-"""Brokers of both kinds whose listeners know TLS and SASL, beside a plain one, and the keys of their clients."""
+"""Brokers of both kinds with listeners for TLS and SASL beside a plain one, and the keys of their clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.peers.targets import Target
 USER, PASSWORD = "bench", "bench-secret"
 MECHANISM = "SCRAM-SHA-512"
 CERTIFICATES = {"ec": ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], "rsa": ["rsa:2048"]}
-"""Listener with TLS alone -> the key that its certificate has, as ``openssl req -newkey`` takes it."""
+"""Listener with TLS only -> the kind of its certificate's key, as an argument of ``openssl req -newkey``."""
 
 _PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "SASL_SSL": "SASL_SSL", "SASL": "SASL_PLAINTEXT", "EC": "SSL", "RSA": "SSL"}
 _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -29,7 +29,7 @@ _TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class SecuredBroker:
-    """``ports`` are by the name of the listener; ``target`` is the broker as the plain listener shows it."""
+    """``ports`` are by the name of the listener; ``target`` is the broker with its plain listener."""
 
     target: Target
     ports: Mapping[str, int]
@@ -40,7 +40,7 @@ class SecuredBroker:
         return self.files / "ec.pem"
 
     def secured(self) -> Target:
-        """The broker as its clients see it by SASL_SSL; what needs no client goes through the plain listener."""
+        """The broker with its SASL_SSL listener for clients; everything else uses the plain listener."""
         values = {**vars(self.target), "ports": [self.ports["SASL_SSL"]]}
         return _Secured(**values, plain=self.target)
 
@@ -55,8 +55,9 @@ class SecuredBroker:
 
     @contextmanager
     def java_login(self) -> Iterator[None]:
-        """Java clients that start meanwhile find the password in a file: the performance tools take no value with a
-        ``=``."""
+        """Let Java clients that start in the block find the password in a file: the performance tools accept no value
+        with a ``=``.
+        """
         jaas = self.files / "jaas.conf"
         jaas.write_text(f'KafkaClient {{ {_LOGIN} username="{USER}" password="{PASSWORD}"; }};\n')
         with mock.patch.dict("os.environ", {"JAVA_TOOL_OPTIONS": f"-Djava.security.auth.login.config={jaas}"}):
@@ -73,7 +74,7 @@ class _Secured(Target):
 
 
 def make_certificates(folder: Path) -> None:
-    """A key with a certificate for 127.0.0.1 that it signed itself, for each of ``CERTIFICATES``."""
+    """Make a key with a self-signed certificate for 127.0.0.1 for each of ``CERTIFICATES``."""
     folder.mkdir(parents=True)
     for name, kind in CERTIFICATES.items():
         key, certificate = folder / f"{name}.key", folder / f"{name}.pem"
@@ -86,7 +87,7 @@ def make_certificates(folder: Path) -> None:
 
 
 def start(name: str, zookeeper: str, folder: Path, files: Path, *, cores: str) -> SecuredBroker:
-    """Start one broker, and give it the user. Raises: ProcessFailed, KafkaException."""
+    """Start one broker, and add the user. Raises: ProcessFailed, KafkaException."""
     ports = {listener: free_port() for listener in _PROTOCOLS}
     target = targets.start(
         name, zookeeper, folder, overrides=_keys(ports, files), cores=cores, ports=[ports["PLAINTEXT"]]

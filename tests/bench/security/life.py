@@ -1,4 +1,4 @@
-"""What security costs a broker, measured: records over SASL_SSL and in plaintext, handshakes, logins, memory."""
+"""Measures the cost of security for a broker: records over SASL_SSL and in plaintext, handshakes, logins, memory."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ FIGURES = {
 
 
 class Security(BrokerLife):
-    """One broker."""
+    """The measurements of one broker."""
 
     def __init__(self, broker: SecuredBroker, scale: float, cores: str) -> None:
         super().__init__(broker.target, scale)
         self._broker = broker
         self._cores = cores
         self._records = self._count(RECORDS)
-        self._open = ExitStack()  # connections of clients
+        self._open = ExitStack()  # the open connections of clients
 
     def prepare(self) -> None:
-        """Write what the consumers are going to read."""
+        """Write the topics that consumers read later."""
         for name in {row.source for row in ROWS.values() if row.source is not None}:
             source = SOURCES[name]
             self._target.create_topic(name, partitions=source.partitions)
             clients.run(source, self._target, name, self._records_of(source))
 
     def records(self, number: int) -> Measured:
-        """Each row in plaintext and over SASL_SSL, one after the other."""
+        """Measure each row in plaintext and over SASL_SSL, one after the other."""
         measured: Measured = {}
         for name, row in ROWS.items():
             for over in OVER if number % 2 == 0 else reversed(OVER):
@@ -110,7 +110,7 @@ class Security(BrokerLife):
         }
 
     def connections(self, number: int) -> Measured:
-        """Connections of earlier rounds stay open, because new ones would reuse the memory that they freed."""
+        """Connections of earlier rounds stay open, because new ones would reuse the memory that closed ones freed."""
         count = self._count(_CONNECTIONS)
         port, authority = self._broker.ports["EC"], self._broker.authority
         peers.connections(self._open, port, authority, max(1, count // 10))
@@ -120,7 +120,8 @@ class Security(BrokerLife):
 
     def _needed_bytes(self) -> int:
         """Resident memory; for a JVM only the objects in use, because the size of its heap depends on the last garbage
-        collection, not on the connections."""
+        collection, not on the connections.
+        """
         if self._target.name == APACHE_KAFKA:
             return measure.live_heap_bytes(self._pid)
         return self._memory_bytes()

@@ -1,4 +1,4 @@
-"""Clients that only shake hands, log in or stay: OpenSSL's, and our own client's half of SCRAM."""
+"""Clients that only make handshakes, log in or stay connected: OpenSSL's, and our own client's half of SCRAM."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.bench.security.brokers import MECHANISM, PASSWORD, USER
 _SIDE_BY_SIDE = 2
 _LOGINS_SIDE_BY_SIDE = 4
 _COUNTED = re.compile(r"(\d+) connections in (\d+) real seconds")
-_RESUMED_BY = ["-reuse", "-tls1_2"]  # s_time takes no tickets of TLS 1.3
+_RESUMED_BY = ["-reuse", "-tls1_2"]  # s_time does not accept tickets of TLS 1.3
 _NEW_BY = ["-new", "-tls1_3"]
 
 
 def handshakes(port: int, authority: Path, seconds: int, *, resumed: bool) -> int:
-    """Number of handshakes that ``openssl s_time`` finishes in about ``seconds``. Raises: Refused."""
+    """Number of handshakes that ``openssl s_time`` completes in about ``seconds``. Raises: Refused."""
     command = ["openssl", "s_time", "-connect", f"127.0.0.1:{port}", "-CAfile", str(authority), "-verify", "1",
                "-time", str(seconds), *(_RESUMED_BY if resumed else _NEW_BY)]  # fmt: skip
     running = [
@@ -45,8 +45,9 @@ def handshakes(port: int, authority: Path, seconds: int, *, resumed: bool) -> in
 
 
 def logins(port: int, seconds: float) -> int:
-    """Number of SCRAM logins that succeed within ``seconds``. Clients know the salted password already, so they cost
-    little. Raises: Refused, OSError."""
+    """Number of SCRAM logins that succeed within ``seconds``. Clients have the salted password already, so they cost
+    little. Raises: Refused, OSError.
+    """
     ends_s = time.monotonic() + seconds
     counts, failures = list[int](), list[Exception]()
 
@@ -72,7 +73,7 @@ def logins(port: int, seconds: float) -> int:
 
 
 def log_in(port: int, nonce: str) -> None:
-    """One connection that logs in and ends. Raises: Refused, OSError."""
+    """Log in over one connection, and close it. Raises: Refused, OSError."""
     with Wire(port) as wire:
         wire.send(ApiKey.SASL_HANDSHAKE, 1, _string(MECHANISM))
         (code,) = struct.unpack_from(">h", wire.receive())

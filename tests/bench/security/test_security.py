@@ -1,4 +1,6 @@
-"""The bench of security: its clients log in and stay, and a row over SASL_SSL is one in plaintext with more keys."""
+"""The bench of security: its clients log in and stay connected, and a row over SASL_SSL equals one in plaintext with
+more keys.
+"""
 
 import ssl
 from contextlib import ExitStack

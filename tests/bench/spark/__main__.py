@@ -32,7 +32,8 @@ _GOALS = {
     (EXTRACT, 1000): (4.0, 3.0),
     (EXTRACT, 100): (5.0, 3.5),
 }
-"""How many times as fast as Spark's own source and writer, and at what fraction of its CPU, by sink and value size."""
+"""Goals by sink and value size: the speed as a multiple of Spark's own source and writer, and the factor of less CPU.
+"""
 _SINKS = (NOOP, PARQUET, EXTRACT)
 _SIZES_DIFFER_BY = 0.05
 _SOURCES = (OURS, SPARK)
@@ -40,7 +41,7 @@ _PARTITIONS = 2
 
 
 class Input(NamedTuple):
-    """One topic: how many records of which value size, compressed how."""
+    """One topic: the number of its records, their value size, and the codec."""
 
     records: int
     value_bytes: int
@@ -52,7 +53,7 @@ class Input(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Threads of Spark and tasks of the read; None: one for each partition."""
+    """Spark's threads and the tasks of the read; None: one task for each partition."""
 
     master: str
     min_partitions: int | None = None
@@ -73,7 +74,7 @@ class Sample(NamedTuple):
 
 
 class Session:
-    """One ``session_process``."""
+    """One ``session_process`` and its answers."""
 
     def __init__(self, source: str, master: str, bootstrap: str, zookeeper: str, folder: Path) -> None:
         arguments = [source, master, bootstrap, zookeeper, str(folder)]
@@ -109,7 +110,7 @@ class Session:
 def measured(
     sessions: dict[str, Session], broker_pid: int, given: Input, layout: Layout, sink: str, rounds: int, warmup: int
 ) -> list[Sample]:
-    """Alternate the sources, the first one changing from round to round."""
+    """Alternate the sources, with another first one in each round."""
     options = {"subscribe": given.topic}
     if layout.min_partitions:
         options["minPartitions"] = str(layout.min_partitions)
@@ -130,7 +131,7 @@ def measured(
 
 
 def _check_sizes(samples: Sequence[Sample]) -> None:
-    """Files of about one size, or they do not have the same content."""
+    """Check that the files have about the same size: otherwise, their content differs."""
     ours, sparks = (statistics.median(each.size_bytes for each in samples if each.source == name) for name in _SOURCES)
     if abs(ours - sparks) > sparks * _SIZES_DIFFER_BY:
         raise click.ClickException(f"{samples[0].sink}: our files have {ours:,.0f} bytes, Spark's {sparks:,.0f}")
@@ -165,7 +166,7 @@ def run(
 
 
 def _sinks(layout: Layout) -> Sequence[str]:
-    """An extraction plans its tasks itself."""
+    """The sinks of a layout; an extraction plans its tasks itself."""
     return [sink for sink in _SINKS if sink != EXTRACT or layout.min_partitions is None]
 
 
@@ -205,8 +206,8 @@ def main(
     rounds: int, warmup: int, scale: float, sizes: tuple[str, ...], codecs: tuple[str, ...], masters: tuple[str, ...],
     broker: str, json_path: Path | None,
 ) -> None:  # fmt: skip
-    """All columns of a topic, by both sources in alternating pairs: to a sink that throws them away, to Parquet, and by
-    an extraction, which Spark's own source and writer are compared with.
+    """All columns of a topic, by both sources in alternating pairs: to a sink that discards them, to Parquet, and by an
+    extraction, which is compared with Spark's own source and writer.
     """
     console = Console(width=max(Console().width, 150))
     layouts = [Layout(master) for master in masters] or [

@@ -1,8 +1,9 @@
-"""How long `kafka-zk lake audit` takes for a large table: `python -m tests.bench.spark.audit`.
+"""The time of `kafka-zk lake audit` for a large table: `python -m tests.bench.spark.audit`.
 
-The table is written first, with one file's rows shared by hard links where the format allows it: a Delta log whose
-statistics describe each file, and a folder of Parquet files with offsets of their own. With ``--scan`` every offset is
-read; the Delta files, which are links, then disagree with their statistics, so only the folder is scanned.
+The bench writes the tables first, with one file's rows shared by hard links where the format allows it: a Delta log
+whose statistics describe each file, and a folder of Parquet files with offsets of their own. With ``--scan``, the audit
+reads every offset; the Delta files, which are links, then disagree with their statistics, so only the folder is
+scanned.
 """
 
 import json
@@ -24,7 +25,7 @@ _PARTITIONS = 12
 
 
 class Run(NamedTuple):
-    """``name``: of the table and the options; ``exit_code``: 0 for a clean table."""
+    """``name``: the table and the options; ``exit_code``: 0 for a clean table."""
 
     name: str
     rows: int
@@ -44,7 +45,7 @@ def _rows(partition: int, first: int, count: int) -> pa.Table:
 
 
 def write_delta(folder: Path, files: int, rows_each: int) -> None:
-    """Each file is listed with the bounds that it would have; ten files are one version."""
+    """Each file gets the bounds that its own rows would have; ten entries make one version."""
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     pq.write_table(_rows(0, 0, rows_each), folder / "part-000000.parquet")
@@ -78,7 +79,7 @@ def write_parquet(folder: Path, files: int, rows_each: int) -> None:
 
 
 def run(name: str, folder: Path, rows: int, *options: str) -> Run:
-    """In a process of its own, started included."""
+    """Run the audit in a process of its own, whose start counts."""
     began_s = time.monotonic()
     command = [sys.executable, "-m", "kafka_zk", "lake", "audit", str(folder), "--json", *options]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)

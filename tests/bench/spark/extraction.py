@@ -1,4 +1,5 @@
-"""`python -m tests.bench.spark.extraction`: extractions against size and partitions, and the rounds of --every."""
+"""`python -m tests.bench.spark.extraction`: the cost of extractions by size and partitions, and the rounds of --every.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ _PARTITIONS_OF_ROUNDS = 2
 
 
 class Cost(NamedTuple):
-    """Of one extraction. Bytes are the peaks of resident memory; in local mode the driver's Java executes, too."""
+    """The cost of one extraction. Bytes are the peaks of resident memory; in local mode, the driver's Java is also the
+    executor.
+    """
 
     gigabytes: float
     partitions: int
@@ -64,7 +67,7 @@ def _extracting(
         sys.executable, "-m", "kafka_zk", "extract", "--zookeeper", target.zookeeper, "--group", topic,
         "--topic", topic, "--to", str(folder), "--json", "--master", master, "--conf", "spark.ui.enabled=false", *more,
     ]  # fmt: skip
-    files = str(folder.parent)  # what it leaves when it is killed goes with the rest
+    files = str(folder.parent)  # the files that it leaves when it is killed are removed, too
     environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": files, "TMPDIR": files}
     with (folder.parent / f"{topic}.log").open("w") as log:
         process = subprocess.Popen(
@@ -73,8 +76,8 @@ def _extracting(
     try:
         yield process
     except BaseException:
-        with suppress(ProcessLookupError):  # none of them is left
-            os.killpg(process.pid, signal.SIGKILL)  # also when the driver has ended: the others may live on
+        with suppress(ProcessLookupError):  # no process of the group is left
+            os.killpg(process.pid, signal.SIGKILL)  # also if the driver has ended, because the others may still run
         raise
     finally:
         process.wait(_ROUND_S)
@@ -105,7 +108,7 @@ def cost(target: Target, folder: Path, gigabytes: float, partitions: int, master
 
 
 def _driver(pid: int) -> tuple[int, int]:
-    """Python and Java below (or at) a process: the Python that has a Java as its child."""
+    """The process ids of Python and Java below (or at) a process: the Python whose child is a Java process."""
     tree = list(measure.process_tree(pid))
     for each in tree:
         if _name(each) == "java":
@@ -130,7 +133,7 @@ def _status(pid: int, key: str) -> str:
 
 
 def rounds(target: Target, folder: Path, counts: Sequence[int], each: int, master: str) -> Iterator[RoundCost]:
-    """The rounds of one session, for each count; the very first one starts Spark and is left out."""
+    """The rounds of one session, for each count; the first one starts Spark and is left out."""
     topic = "rounds"
     target.create_topic(topic, partitions=_PARTITIONS_OF_ROUNDS)
     with _extracting(target, topic, folder / topic, master, subprocess.PIPE, "--every", "1s") as process:
@@ -177,7 +180,9 @@ def print_report(console: Console, costs: Sequence[Cost], of_rounds: Sequence[Ro
 
 @contextmanager
 def _running(broker: str, folder: Path) -> Iterator[Target]:
-    """Killed at the end: the stop of a broker of many partitions takes seconds, and nobody needs its files."""
+    """A broker that is killed at the end, because its files are not needed and the stop of one with many partitions
+    takes seconds.
+    """
     with ExitStack() as cleanup:
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper")

@@ -11,7 +11,7 @@ import confluent_kafka
 
 _FLUSH_S = 300
 _STEP_S = 0.2
-_RUN = 1000  # records in a row that go to one partition
+_RUN = 1000  # consecutive records that go to one partition
 
 
 def fill(
@@ -20,7 +20,8 @@ def fill(
 ) -> None:  # fmt: skip
     """Write the records with keys, in batches of Kafka's default size; half of each value is random.
 
-    An interrupt ends it at once, and throws away what is not written. Raises: ClickException after five minutes.
+    An interrupt ends the function immediately, and discards the records that are not written yet. Raises:
+    ClickException after five minutes.
     """
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5, "batch.size": 16384,
@@ -39,10 +40,10 @@ def fill(
                 except BufferError:
                     producer.poll(_STEP_S)
         deadline_s = clock() + _FLUSH_S
-        while producer.flush(_STEP_S):  # in steps: an interrupt is not seen before a step ends
+        while producer.flush(_STEP_S):  # in steps, because Python sees an interrupt only after a step
             if clock() > deadline_s:
                 raise click.ClickException(f"{topic} was not written whole")
     finally:
         producer.purge()
         producer.flush(_STEP_S)
-        del producer  # the traceback of an interrupt would keep it, and it would complain when the brokers end
+        del producer  # the traceback of an interrupt would keep it, and it would log errors when the brokers end

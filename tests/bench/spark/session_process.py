@@ -1,7 +1,7 @@
-"""A Spark session as a process of its own, told by JSON lines on stdin what to read: one for each source.
+"""A Spark session as a process of its own, which gets its requests as JSON lines on stdin: one for each source.
 
-So each source has its own JVM and Python workers, whose CPU and memory the bench reads from /proc, and the runs of two
-sources can alternate while both stay warm.
+Each source thus has its own JVM and Python workers, whose CPU and memory the bench reads from /proc, and the runs of
+two sources can alternate while both stay warm.
 """
 
 import json
@@ -22,9 +22,9 @@ CHECK, NOOP, PARQUET, EXTRACT = "check", "noop", "parquet", "extract"
 
 
 def serve(source: str, master: str, bootstrap: str, zookeeper: str, folder: str) -> None:
-    """Answer requests until stdin ends: ``check`` counts and sums a topic, everything else is a sink to write to.
+    """Answer requests until stdin ends: ``check`` counts and sums a topic, any other request is a sink to write to.
 
-    ``extract`` is ``kafka-zk extract`` into a folder, from planning to publishing; for Spark's own source it is
+    ``extract`` is ``kafka-zk extract`` into a folder, from planning to publishing; for Spark's own source, it means
     ``parquet``.
     """
     config = {
@@ -32,7 +32,7 @@ def serve(source: str, master: str, bootstrap: str, zookeeper: str, folder: str)
         "spark.ui.enabled": "false",
     }
     if source == SPARK:
-        config["spark.sql.parquet.outputTimestampType"] = "TIMESTAMP_MICROS"  # as an extraction writes them
+        config["spark.sql.parquet.outputTimestampType"] = "TIMESTAMP_MICROS"  # the type that an extraction writes
         config["spark.jars"] = ",".join(map(str, sorted(jars.jars(jars.SPARK_KAFKA).glob("*.jar"))))
     session = spark_session(f"bench-{source}", master, config)
     _say({"event": "ready"})
@@ -60,7 +60,7 @@ def serve(source: str, master: str, bootstrap: str, zookeeper: str, folder: str)
 
 
 def _extracted(session: Any, zookeeper: str, topic: str, out: Path) -> dict[str, Any]:
-    """Extract the whole topic for a group that did not exist before."""
+    """Extract the whole topic for a new group."""
     group = f"bench-{time.time_ns()}"
     started_s = time.monotonic()
     report = extract(session, Extraction(zookeeper=zookeeper, group=group, topics=(topic,), target=str(out)))

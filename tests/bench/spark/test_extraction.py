@@ -1,4 +1,4 @@
-"""What an extraction that is measured leaves behind when it fails."""
+"""A measured extraction that fails leaves no process behind."""
 
 import os
 import select
@@ -15,7 +15,7 @@ import pytest
 from tests.bench.spark import extraction
 
 DRIVER = ["sh", "-c", "sleep 60 > /dev/null & echo $!"]
-"""It leaves a worker behind, and ends."""
+"""The command leaves a worker behind, and ends."""
 
 
 @pytest.fixture

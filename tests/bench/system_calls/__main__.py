@@ -1,8 +1,9 @@
-"""`python -m tests.bench.system_calls`: system calls, and bytes that they copy, per MB of records, ours and Kafka's.
+"""`python -m tests.bench.system_calls`: the system calls of both brokers, and the bytes that these copy, per MB of
+records.
 
-``strace -f`` is attached to each broker while a client of `make bench` runs; a warm-up run comes first. Unlike times,
-these counts hardly depend on how busy the machine is. Bytes are counted where a call copies between a process and the
-kernel (read, recvfrom, write, pwrite64, sendto, …); ``sendfile`` and memory-mapped files copy none there.
+``strace -f`` is attached to each broker while a client of `make bench` runs, after a warm-up run. Unlike times, these
+counts hardly depend on the load of the machine. Bytes are counted where a call copies between a process and the kernel
+(read, recvfrom, write, pwrite64, sendto, …); ``sendfile`` and memory-mapped files copy none there.
 """
 
 from __future__ import annotations

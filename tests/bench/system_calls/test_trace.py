@@ -1,4 +1,4 @@
-"""What strace prints, as counts and copied bytes."""
+"""strace's output becomes counts and copied bytes."""
 
 from tests.bench.system_calls.trace import parse, row
 

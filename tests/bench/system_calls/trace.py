@@ -1,4 +1,4 @@
-"""Counts the system calls, and the bytes that they copy, in what strace prints."""
+"""Counts the system calls in strace's output, and the bytes that they copy."""
 
 import re
 from collections import Counter
@@ -13,14 +13,16 @@ _RESULT = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed>).*\) += (-?\d+)")
 
 
 class Calls(NamedTuple):
-    """``counts``: by name. ``copied_bytes``: between the process and the kernel, in both directions."""
+    """``counts``: by name. ``copied_bytes``: bytes copied between the process and the kernel, in both directions."""
 
     counts: Counter[str]
     copied_bytes: int
 
 
 def parse(lines: Iterable[str]) -> Calls:
-    """From strace's lines. A call that another thread's call interrupts has two lines, and a result in the second."""
+    """Parse strace's lines. A call interrupted by another thread's call has two lines, and its result in the second
+    one.
+    """
     counts: Counter[str] = Counter()
     copied_bytes = 0
     for line in lines:

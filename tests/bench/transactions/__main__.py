@@ -1,4 +1,5 @@
-"""`python -m tests.bench.transactions`: what transactions cost Apache Kafka 3.9.1 and kafka-zk, in alternating pairs.
+"""`python -m tests.bench.transactions`: the cost of transactions for Apache Kafka 3.9.1 and kafka-zk, in alternating
+pairs.
 
 One broker of each kind stays up, or as many as each partition has replicas; the first round of each is a warm-up. The
 memory of ids is measured last.
@@ -15,7 +16,7 @@ PARTS = ("commits", "reads", "ids")
 
 
 def run(plan: Plan, samples: Samples) -> None:
-    """Everything. Raises: ProcessFailed, Refused, TimeoutError."""
+    """Measure all parts. Raises: ProcessFailed, Refused, TimeoutError."""
     zookeeper = apache_kafka.start_zookeeper(plan.folder / "zookeeper")
     up: dict[str, Target] = {}
     try:

@@ -1,4 +1,4 @@
-"""What brokers do for transactions, measured: transactions a second, readers of what is committed, memory of ids."""
+"""Measures brokers' work for transactions: transactions per second, readers of committed records, memory of ids."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ TOPIC = "bench"
 PARTITIONS = 10
 
 SHAPES = ((1, 1), (10, 1), (100, 1), (10, 10), (100, 10))
-"""Records of a transaction, and the partitions that they are spread over."""
+"""The number of records of a transaction, and of the partitions that they are spread over."""
 _TIMES = {1: 1000, 16: 150}
-"""Transactions of each producer, by how many producers there are."""
+"""The number of producers -> the transactions of each."""
 _READ_TRANSACTIONS = 10_000
 _IDS = 100_000
 _CONNECTIONS = 16
@@ -35,7 +35,7 @@ _IN_SYNC_S = 120
 
 
 def overrides(replication_factor: int) -> dict[str, str]:
-    """Beyond Kafka's config/server.properties; what three replicas hold, two must have."""
+    """Settings beyond Kafka's config/server.properties; of three replicas, two must be in sync."""
     insync = str(max(1, replication_factor - 1))
     return {
         "auto.create.topics.enable": "false",
@@ -74,7 +74,7 @@ FIGURES = {
 
 
 class Transactions(BrokerLife):
-    """The transactions of one cluster, each partition of which is on all of its brokers."""
+    """The transactions of one cluster whose brokers all have replicas of each partition."""
 
     def __init__(self, target: Target, scale: float = 1.0) -> None:
         super().__init__(target, scale)
@@ -82,7 +82,7 @@ class Transactions(BrokerLife):
         self._coordinators: dict[int, int] = {}
 
     def prepare(self) -> Measured:
-        """Make the topics."""
+        """Create the topics, and measure the idle brokers."""
         idle_bytes = self._memory_bytes()
         self._create(TOPIC, PARTITIONS)
         with ExitStack() as stack:
@@ -94,7 +94,7 @@ class Transactions(BrokerLife):
         self._target.create_topic(topic, partitions=partitions, replication_factor=len(self._target.brokers))
 
     def _leaders(self, topic: str) -> dict[int, int]:
-        """Of each partition, once all replicas are in sync. Raises: TimeoutError."""
+        """The leader of each partition, once all replicas are in sync. Raises: TimeoutError."""
         count, found = len(self._target.brokers), {}
 
         def is_in_sync() -> bool:
@@ -127,7 +127,7 @@ class Transactions(BrokerLife):
         return made
 
     def commits(self, number: int) -> Measured:
-        """One producer, and sixteen at the same pace, commit transactions one after the other."""
+        """One producer, and sixteen in step, commit transactions one after the other."""
         measured: Measured = {}
         for count, times in _TIMES.items():
             for records, partitions in SHAPES:
@@ -172,7 +172,7 @@ class Transactions(BrokerLife):
         consumer.close()
 
     def ids(self, number: int) -> Measured:
-        """Producers that begin, and never write."""
+        """Producers initialise their ids, and never write."""
         count = self._count(_IDS)
         before_bytes, begun_s = self._memory_bytes(), time.perf_counter()
         names = (f"an-application-{number}-{each}" for each in range(count))

@@ -1,4 +1,4 @@
-"""The bench of transactions: what it sends is what the APIs say."""
+"""The bench of transactions sends valid requests of the APIs."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.bench.transactions.wire import TransactionalProducer, init_body
 
 
 class _Heard(Wire):
-    """Keeps what is sent."""
+    """Keeps the requests."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []

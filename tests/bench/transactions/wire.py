@@ -1,7 +1,7 @@
-"""Transactional producers, written by hand: the client must cost next to nothing beside the broker.
+"""Hand-written transactional producers, because the client must cost next to nothing compared with the broker.
 
-Plain versions of the APIs, which both brokers answer alike: InitProducerId 1, AddPartitionsToTxn 1, Produce 7,
-EndTxn 1.
+They use plain versions of the APIs, to which both brokers respond alike: InitProducerId 1, AddPartitionsToTxn 1,
+Produce 7, EndTxn 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WAITS = (
 _PAUSE_S = 0.001
 _WAIT_S = 120.0
 _VALUE = bytes(100)
-_CRC, _ATTRIBUTES, _BASE_SEQUENCE = 17, 21, 53  # where they begin in a batch
+_CRC, _ATTRIBUTES, _BASE_SEQUENCE = 17, 21, 53  # the positions of these fields in a batch
 
 
 def init_body(transactional_id: str) -> bytes:
@@ -37,7 +37,7 @@ def init_body(transactional_id: str) -> bytes:
 
 
 def await_coordinator(wire: Wire, transactional_id: str) -> None:
-    """Make sure that the broker coordinates the id; its topic is made where it is missing. Raises: Refused."""
+    """Wait until the broker coordinates the id; it creates the topic if that is missing. Raises: Refused."""
     end_s = time.monotonic() + _WAIT_S
     while True:
         wire.send(ApiKey.FIND_COORDINATOR, 1, text(transactional_id) + b"\1")
@@ -50,10 +50,10 @@ def await_coordinator(wire: Wire, transactional_id: str) -> None:
 
 
 class Wires:
-    """The connections of one client: one to each broker, made when it is needed first, and closed by the stack."""
+    """The connections of one client: one to each broker, made when it is first used, and closed by the stack."""
 
     def __init__(self, stack: ExitStack, ports: Sequence[int]) -> None:
-        """``ports``: of the brokers, by id."""
+        """``ports``: the brokers' ports by id."""
         self._stack = stack
         self._ports = ports
         self._made: dict[int, Wire] = {}
@@ -66,7 +66,7 @@ class Wires:
 
 
 def batch(producer_id: int, producer_epoch: int, count: int) -> bytearray:
-    """A transactional batch of ``count`` records of 100 bytes; its sequence number is set when it is sent."""
+    """A transactional batch of ``count`` records of 100 bytes; its sequence number is set before it is sent."""
     builder = RecordBatchBuilder(transactional=True)
     for _ in range(count):
         builder.append(int(time.time() * 1000), None, _VALUE)
@@ -75,7 +75,7 @@ def batch(producer_id: int, producer_epoch: int, count: int) -> bytearray:
 
 @dataclass
 class TransactionalProducer:
-    """One producer and the connections that it speaks over: it sends a request, and receives its answer.
+    """One producer and its connections, with methods that send a request and methods that receive a response.
 
     Each of its transactions writes ``records`` records, spread over partitions of a topic. ``leaders``: connections to
     their leaders, each with the partitions that it leads.
@@ -111,7 +111,7 @@ class TransactionalProducer:
         self.start(producer_id, epoch)
 
     def start(self, producer_id: int, epoch: int) -> None:
-        """Go on as this producer."""
+        """Use this producer id and epoch from now on."""
         self.producer_id, self.epoch = producer_id, epoch
         self._batches = {number: batch(producer_id, epoch, self._each) for number in self._partitions}
 
@@ -125,7 +125,9 @@ class TransactionalProducer:
         self.coordinator.send(ApiKey.ADD_PARTITIONS_TO_TXN, 1, self._front() + added)
 
     def receive_add(self) -> bool:
-        """Whether the partitions are added: the transaction before is ended a moment after EndTxn is answered."""
+        """Whether the partitions were added. The broker refuses them until the previous transaction, whose EndTxn
+        already has its response, is complete.
+        """
         answer = self.coordinator.receive()
         (code,) = struct.unpack_from(">h", answer, 4 + 4 + len(text(self.topic)) + 4 + 4)
         if code not in (0, *_WAITS):
@@ -165,7 +167,7 @@ class TransactionalProducer:
 
 
 def transact(producers: Sequence[TransactionalProducer], times: int) -> list[float]:
-    """Let each producer commit ``times`` transactions at the same pace; returns the duration of each in seconds."""
+    """Let each producer commit ``times`` transactions in step; returns the duration of each in seconds."""
     took_s: list[float] = []
     for _ in range(times):
         begun_s = time.perf_counter()

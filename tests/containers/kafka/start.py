@@ -1,4 +1,4 @@
-"""Become Apache Kafka's broker, its configuration taken from the environment as our own image does it."""
+"""Become Apache Kafka's broker, with a configuration from the environment, as in our own image."""
 
 import os
 import subprocess

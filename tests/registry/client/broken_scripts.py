@@ -1,8 +1,8 @@
 """Random scripts of two clients while a leader dies, on an ensemble of three servers and on the simulator: the clients
 see only what the rules allow.
 
-``python -m tests.registry.client.broken_scripts --scripts 0-499`` plays many on an ensemble that it starts,
-and records them.
+``python -m tests.registry.client.broken_scripts --scripts 0-499`` plays many on an ensemble that it starts, and records
+them.
 """
 
 import argparse
@@ -43,7 +43,8 @@ class Script:
         self.lost = 0
 
     async def run(self, break_soon: Callable[[float], None]) -> str | None:
-        """``break_soon``: make the leader die after this many seconds; called in the middle of the script."""
+        """Run the script. ``break_soon`` is called in the middle of it, and makes the leader die after this many
+        seconds."""
         at = self._random.randrange(5, 20)
         for number in range(STEPS):
             if number == at:
@@ -104,7 +105,7 @@ class Script:
 
 
 def on_simulator(number: int) -> str | None:
-    """The server stops for a while; what was under way is applied up to a random request."""
+    """Stop the server for a while; requests in flight are applied up to a random one."""
     scheduler = Scheduler(number)
     server = SimZooKeeper(scheduler.clock, number, delay_ms=(1, 10))
 

@@ -16,13 +16,15 @@ from kafka_zk.sim.zookeeper.znode_tree import ZnodeTree
 
 
 class PossibleTrees:
-    """Sessions are named by small numbers, in stats too."""
+    """All possible trees. Sessions have small numbers, in stats, too."""
 
     def __init__(self) -> None:
         self._trees = [ZnodeTree()]
 
     def answered(self, operations: Sequence[Operation], session: int, answer: Any) -> bool:
-        """A multi (a write is one of one operation) had this answer, ``plain``; False if no tree gives it."""
+        """A multi (a single write is a multi of one operation) had this response, in the form of ``plain``; False if no
+        tree gives it.
+        """
         self._trees = [tree for tree in self._trees if _applied(tree, operations, session) == answer]
         return bool(self._trees)
 
@@ -34,7 +36,7 @@ class PossibleTrees:
         self._trees = _different(self._trees + applied)
 
     def read(self, path: str, answer: Any) -> bool:
-        """The results of ``exists`` and ``get`` of a synced client; False if no tree gives them."""
+        """The results of ``exists`` and ``get`` of a client that has synced; False if no tree gives them."""
         self._trees = [tree for tree in self._trees if seen_in(tree, path) == answer]
         return bool(self._trees)
 
@@ -50,7 +52,7 @@ def seen_in(tree: ZnodeTree, path: str) -> Any:
 
 
 def plain(value: Any, owners: dict[int, int]) -> Any:
-    """Without zxids and times; ``owners``: the numbers of sessions by their ids."""
+    """A response without zxids and times; ``owners``: the numbers of sessions by their ids."""
     if isinstance(value, ZnodeStat):
         owner = value.ephemeral_owner
         return (value.version, value.cversion, owners.get(owner, owner), value.data_length, value.num_children)
@@ -60,7 +62,7 @@ def plain(value: Any, owners: dict[int, int]) -> Any:
 
 
 def failure(error: RegistryError) -> Any:
-    """An outcome that is an error."""
+    """The outcome of an error."""
     return (error.index, type(error.cause).__name__) if isinstance(error, MultiFailed) else type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""The in-memory ZooKeeper and the real one give the same answers, stats and watch events to the same operations."""
+"""The in-memory ZooKeeper and the real one give the same responses, stats and watch events to the same operations."""
 
 import pytest
 
@@ -13,7 +13,7 @@ LONG = 300
 
 def test_the_same_scripts_have_the_same_outcomes(zookeeper: Chroot, campaign_seed: int) -> None:
     """Each response and the order of all watch events are compared."""
-    first = 1_000_000 + campaign_seed * SCRIPTS  # below that they are the command's
+    first = 1_000_000 + campaign_seed * SCRIPTS  # scripts with smaller numbers belong to the command
     found = differences(zookeeper.connect_string, range(first, first + SCRIPTS))
     assert not found, "\n".join(found[:3])
 

@@ -1,4 +1,4 @@
-"""The supervisor's second, for a server's name with several addresses."""
+"""The supervisor's time limit of one second, for a server name with several addresses."""
 
 import socket
 import time

@@ -44,7 +44,7 @@ def test_accepted(text: str, servers: tuple[tuple[str, int], ...], chroot: str) 
     ],
 )
 def test_refused_with_the_reason(text: str, reason: str) -> None:
-    """Each refusal quotes the string and says what is wrong with it."""
+    """Each error quotes the string and names the fault."""
     with pytest.raises(InvalidConnectString, match=r"not|no |once|port") as refused:
         parse(text)
     assert reason in str(refused.value)

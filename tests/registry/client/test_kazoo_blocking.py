@@ -87,7 +87,7 @@ def test_an_operation_waits_for_the_connection_to_come_back(
 
 
 class _Unlucky(KazooBlockingClient):
-    """Loses its connection at the first multi."""
+    """A client that loses its connection at the first multi."""
 
     proxy: TcpProxy | None = None
 
@@ -101,7 +101,7 @@ class _Unlucky(KazooBlockingClient):
 def test_a_claim_whose_connection_breaks_waits_and_finds_out(
     zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """Like any registry coroutine that must wait for the connection between two operations."""
+    """The coroutine waits for the connection between two operations, as any registry coroutine may."""
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
     client = _Unlucky(proxy.address + zookeeper.path, 4000)
     with client:

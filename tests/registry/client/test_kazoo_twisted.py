@@ -133,7 +133,7 @@ def test_a_watch_event_comes_before_the_answer_that_shows_the_change(lab: Lab) -
 
 def test_a_request_above_the_packet_limit_is_refused_and_the_connection_lives(lab: Lab) -> None:
     async def story() -> None:
-        client = await lab.client(session_timeout_ms=4000)  # a busy machine takes its time over 1 MB
+        client = await lab.client(session_timeout_ms=4000)  # a busy machine needs some time for 1 MB
         states: list[SessionState] = []
         client.add_session_listener(states.append)
         attempts: list[Awaitable[object]] = [

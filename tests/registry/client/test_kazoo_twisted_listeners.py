@@ -18,7 +18,7 @@ def fail(state: SessionState) -> None:
 
 @pytest.fixture
 def logged() -> Iterator[list[Any]]:
-    """The failures."""
+    """The logged failures."""
     failures: list[Any] = []
 
     def observe(event: Any) -> None:

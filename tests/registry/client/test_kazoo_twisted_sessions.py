@@ -73,8 +73,9 @@ def test_fifty_expiries_in_a_row(lab: Lab, expire_session: Callable[[int], None]
 def test_a_blip_shorter_than_the_session_loses_nothing(
     lab: Lab, zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """The session and its ephemerals survive without LOST. Requests in progress fail, and a change made meanwhile is
-    seen."""
+    """The session and its ephemerals survive without LOST. Requests in progress fail, and a change during the blip is
+    seen.
+    """
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
 
     async def story() -> None:
@@ -176,10 +177,10 @@ def test_a_server_restart_keeps_sessions(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_server_that_was_away_longer_than_the_session_gives_it_back(lab: Lab, tmp_path: Path) -> None:
-    """Nobody expires sessions meanwhile. The spare session that was opened beside it is not needed.
+    """No server expires sessions during that time. The spare session that was opened beside it is not needed.
 
     The client waits half a session for the old one once the spare is connected: 3 s, since a server that has just
-    started on a busy machine answers late.
+    started on a busy machine responds late.
     """
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""The lease ends 2/3 of a session timeout after the last answered request was sent."""
+"""The lease ends 2/3 of a session timeout after the last request with a response was sent."""
 
 import sys
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def test_not_held_before_the_first_answer() -> None:
 
 
 def test_counts_from_the_send_time_not_from_the_answer() -> None:
-    """An answer that took 3 s leaves 1 s of a lease of 4 s."""
+    """A response that took 3 s leaves 1 s of a lease of 4 s."""
     lease = Lease(6000)
     lease.answered(sent_ms=1000)
     assert lease.remaining_ms(4000) == 1000
@@ -43,7 +43,9 @@ def test_revoked_until_the_next_answer() -> None:
 
 @pytest.mark.parametrize("line", [1, 2, 3])
 def test_a_revocation_while_another_thread_asks_is_no_error(line: int) -> None:
-    """The user's thread asks before each record, the reactor's revokes: before any line of the answer."""
+    """The user's thread checks the lease before each record, while the reactor's thread revokes it before any line of
+    the check.
+    """
     lease = Lease(6000)
     lease.answered(1000)
     lines: list[int] = []

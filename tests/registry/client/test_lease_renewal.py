@@ -1,5 +1,5 @@
 """Only responses to requests that went through ZooKeeper's leader renew the lease, because the leader expires sessions.
-Which requests count."""
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -27,7 +27,7 @@ class _Answer:
 
 
 class _Answering:
-    """Stands for KazooSession: answers everything at once."""
+    """Stands for KazooSession: responds to every request immediately."""
 
     session_timeout_ms = 6000
 
@@ -53,8 +53,9 @@ class _Answering:
     ],
 )
 def test_reads_do_not_renew_the_lease(ask: Ask, value: Any, renews: bool) -> None:
-    """A follower that is cut off from the leader still answers reads for a while, although the session may already have
-    expired."""
+    """A follower that is cut off from the leader still responds to reads for a while, although the session may already
+    have expired.
+    """
     client = KazooBlockingClient("h:1", 6000, clock_ms=lambda: 1000.0)
     client._session, client._state = _Answering(value), SessionState.CONNECTED  # type: ignore[assignment]
     outcome: Any = ask(client)

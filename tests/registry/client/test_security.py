@@ -74,7 +74,7 @@ def test_one_protocol_is_the_only_one() -> None:
 
 
 def test_a_failure_is_told_by_its_cause() -> None:
-    """kazoo wraps errors in its own."""
+    """kazoo wraps the original errors in its own."""
     wrapped = RuntimeError("socket connection error")
     wrapped.__context__ = ConnectionRefusedError(111, "Connection refused")
     assert explain(wrapped, None) == "[Errno 111] Connection refused"

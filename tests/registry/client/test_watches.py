@@ -42,7 +42,7 @@ def test_children_are_reported_at_the_start_and_at_every_change(world: World) ->
 
 
 def test_a_burst_is_reported_as_one_change(world: World) -> None:
-    """Events coalesce: 20 creations in a row need far fewer reads, and the last read has all."""
+    """Events coalesce: 20 creations in a row need far fewer reads, and the last read has all of them."""
     writer, reader = world.clients
     seen: list[list[str]] = []
     world.scheduler.run(writer.create("/p"))
@@ -164,7 +164,7 @@ def test_nothing_is_reported_after_close(world: World) -> None:
 
 
 class Refusing:
-    """A client whose reads of children are refused ``count`` times; ``asked_s`` says when it was asked."""
+    """A client whose first ``count`` reads of children are refused; ``asked_s``: the times of the reads."""
 
     def __init__(self, client: SimClient, world: World, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         self.count = count
@@ -184,7 +184,7 @@ class Refusing:
 
 
 def test_what_was_refused_is_read_again_on_the_same_connection(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ACL may change, and without a retry the watch would not be set before the next connection."""
+    """The ACL may change, and without a retry the watch would be set only on the next connection."""
     writer, reader = world.clients
     seen: list[list[str]] = []
     world.scheduler.run(writer.create("/p"))
@@ -214,7 +214,7 @@ def test_the_delay_is_bounded_and_is_reset_by_a_success(world: World, monkeypatc
 def test_a_read_that_is_not_wanted_any_more_is_not_repeated(
     world: World, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """After ``close``, and when a new connection has read anyway."""
+    """This holds after ``close``, and when a new connection has read the znode already."""
     refusing = Refusing(world.clients[1], world, monkeypatch, count=1)
     watcher = ChildrenWatcher(world.clients[1], "/", lambda names: None)
     world.scheduler.run_for(100)
@@ -224,7 +224,8 @@ def test_a_read_that_is_not_wanted_any_more_is_not_repeated(
 
 
 def test_observers_see_each_step(world: World) -> None:
-    """Armed by the first read, fired by the change, read again; the zxid is that of the change."""
+    """The first read arms the watch, the change fires it, and the znode is read again; the zxid is that of the change.
+    """
     writer, reader = world.clients
     events: list[Event] = []
     observe_session(reader, EventSource("broker-1", events.append, lambda: 5))
@@ -250,7 +251,7 @@ def test_observers_see_each_step(world: World) -> None:
 
 
 def test_watchers_converge_under_any_faults(campaign_seed: int) -> None:
-    """Random writes, cuts, expiries and pauses: when all is quiet the last report is the truth."""
+    """Writes, cuts, expiries and pauses are random: in the end the last report equals the tree."""
     world = World(seed=campaign_seed, loss_probability=0.02)
     writer, reader = world.clients
     rng = random.Random(campaign_seed)

@@ -1,10 +1,11 @@
 """Random scripts of two clients on a small tree. The clients must see the same on the simulator's ZooKeeper and on a
 real server.
 
-Each script stays below its own root, so that one server can run many. Sequential names, versions and stats, multis, the
-order of watch events, the end of a session with its ephemerals, and requests that are too large are in it.
-``python -m tests.registry.client.zookeeper_scripts --scripts 0-9999`` plays many on a server that it starts,
-and records them.
+Each script stays below its own root, so that one server can run many. Scripts have sequential names, versions and
+stats, multis, the order of watch events, the end of a session with its ephemerals, and requests that are too large.
+
+``python -m tests.registry.client.zookeeper_scripts --scripts 0-9999`` plays many on a server that it starts, and
+records them.
 """
 
 import argparse
@@ -69,7 +70,7 @@ def operation(rng: random.Random, root: str) -> Operation:
 
 
 def step(rng: random.Random, root: str) -> Step:
-    """One client's next call; reads often leave a watch."""
+    """The next call of one client; reads often set a watch."""
     who, where, kind, watching = rng.randrange(_CLIENTS), _path(rng, root), rng.randrange(10), rng.random() < 0.7
     one, many = operation(rng, root), [operation(rng, root) for _ in range(rng.randrange(1, 5))]
     if rng.random() < REOPENS:
@@ -215,7 +216,7 @@ async def _play(numbers: Sequence[int], length: int, open_client: OpenClient) ->
 
 
 def on_real_server(connect_string: str, numbers: Sequence[int], length: int = STEPS) -> list[Any]:
-    """What was seen of each script."""
+    """The observations of each script."""
 
     async def open_client(who: int) -> RegistryClient:
         client = KazooBlockingClient(connect_string, SESSION_TIMEOUT_MS)
@@ -227,7 +228,7 @@ def on_real_server(connect_string: str, numbers: Sequence[int], length: int = ST
 
 
 def on_simulator(numbers: Sequence[int], length: int = STEPS) -> list[Any]:
-    """What was seen of each script."""
+    """The observations of each script."""
     scheduler = Scheduler(numbers[0])
     server = SimZooKeeper(scheduler.clock, numbers[0])
 
@@ -238,7 +239,7 @@ def on_simulator(numbers: Sequence[int], length: int = STEPS) -> list[Any]:
 
 
 def differences(connect_string: str, numbers: Sequence[int], length: int = STEPS) -> list[str]:
-    """Of the scripts of these numbers, in words."""
+    """The differences of the scripts with these numbers, in words."""
     pairs = zip(numbers, on_real_server(connect_string, numbers, length), on_simulator(numbers, length), strict=True)
     return [f"script {number}: {_first_difference(*seen)}" for number, *seen in pairs if seen[0] != seen[1]]
 

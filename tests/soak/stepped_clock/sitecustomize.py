@@ -1,7 +1,8 @@
 """Steps the wall clock of a Python process: with this folder on PYTHONPATH, ``time.time`` and ``time.time_ns`` are off
-by the seconds (a double) that the file KAFKA_ZK_STEPPED_CLOCK has, at once. The monotonic clock is not touched.
+by the seconds (a double) in the file that KAFKA_ZK_STEPPED_CLOCK names; a change of the file takes effect immediately.
+The monotonic clock does not change.
 
-libfaketime would do for any process, but it breaks the sleeps of Python 3.11 and later (EINVAL).
+libfaketime would work for any process, but it breaks sleeps in Python 3.11 and later (EINVAL).
 """
 
 import mmap

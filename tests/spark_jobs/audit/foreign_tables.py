@@ -1,4 +1,4 @@
-"""Tables of the libraries that others use: deltalake, pyiceberg and pyarrow."""
+"""Tables written by other libraries: deltalake, pyiceberg and pyarrow."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +57,8 @@ class DeltaFolder:
 
 
 class _OneTable(NoopCatalog):
-    """Commits to metadata files beside each other, as Iceberg's catalog for file systems does."""
+    """A catalog that commits each version as another metadata file in the folder, like Iceberg's catalog for file
+    systems."""
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         number = int(table.metadata_location.rpartition("/v")[2].split(".")[0]) + 1

@@ -1,4 +1,4 @@
-"""Which columns are taken for topic, partition and offset."""
+"""Which columns are recognized as topic, partition and offset."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Delta logs with what deltalake does not write."""
+"""Delta logs with features that deltalake does not write."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def field(name: str, kind: Any, physical: str) -> dict[str, Any]:
 
 
 def written(folder: Path, *more: dict[str, Any]) -> Report:
-    """A table with columns of other names in its files, partitioned by the partition; audited."""
+    """Audit a table whose files have other names for its columns, and which is partitioned by the partition."""
     place = {"type": "struct", "fields": [field("topic", "string", "col-2"), field("offset", "long", "col-3")]}
     schema = {"type": "struct", "fields": [field("partition", "integer", "col-4"), field("kafka", place, "col-1")]}
     (folder / "_delta_log").mkdir()

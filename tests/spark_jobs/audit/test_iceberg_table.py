@@ -1,4 +1,4 @@
-"""Iceberg tables with what pyiceberg does not write."""
+"""Iceberg tables with features that pyiceberg does not write."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_files_that_delete_rows_are_not_checked(table: IcebergFolder) -> None:
 
 
 def test_long_topics_have_cut_bounds(tmp_path: Path) -> None:
-    """Iceberg's bounds have 16 characters, so the footers say the rest."""
+    """Iceberg's bounds have 16 characters, so the rest is read from the footers."""
     table = IcebergFolder(tmp_path / "t")
     table.append(rows(range(5), topic="orders-of-customers-in-europe"))
     report = examine(AuditRequest(str(table.folder)), None)

@@ -1,4 +1,4 @@
-"""Runs against plain counting of offsets."""
+"""Runs, compared with plain counting of offsets."""
 
 from collections import Counter
 

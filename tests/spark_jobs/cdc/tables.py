@@ -1,4 +1,4 @@
-"""A table in memory, which rounds of changes are merged into."""
+"""A table in memory, into which rounds of changes are merged."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class MemoryTable:
         self.states: dict[Key, KeyState] = {}
         self.truncated_at: Position | None = None
         self.rows: dict[Key, dict[str, Any]] = {}
-        """Kept by the results alone, as a table does it."""
+        """Updated only from the results, as in a real table."""
         self._positions: dict[Key, Position] = {}
 
     def merge(self, changes: Sequence[Change]) -> list[Upsert | Delete]:
@@ -44,7 +44,7 @@ class MemoryTable:
 
 
 def merged_in_rounds(changes: Sequence[Change], random: Random) -> MemoryTable:
-    """Each round takes any number of the next changes of any partitions."""
+    """Merge all changes. Each round takes any number of the next changes of any partitions."""
     partitions: dict[int, list[Change]] = {}
     for change in changes:
         partitions.setdefault(change.partition, []).append(change)

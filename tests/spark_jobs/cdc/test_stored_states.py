@@ -1,4 +1,4 @@
-"""States as text lead to the same rows."""
+"""States that are stored as text result in the same rows."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -33,7 +33,7 @@ def test_a_change_keeps_its_values() -> None:
 
 
 class _TwoTables:
-    """Rows with their states, and the states of deleted keys, as texts; merged like Delta's."""
+    """Rows with their states, and the states of deleted keys, as strings; merged like Delta tables."""
 
     def __init__(self) -> None:
         self.rows: dict[Key, dict[str, Any]] = {}

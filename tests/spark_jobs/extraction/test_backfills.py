@@ -1,4 +1,4 @@
-"""What only backfills need."""
+"""Rules that apply to backfills only."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""--select, as far as it is plain columns."""
+"""--select with plain columns only."""
 
 import pytest
 

@@ -17,7 +17,7 @@ LARGE = 1000
 
 
 class Records:
-    """A lake whose files are numbers of records, and who rewrites them."""
+    """A lake in which a file is only a number of records, and its rewriter."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -28,7 +28,7 @@ class Records:
         self._attempts = 0
 
     def extract(self, start: int, end: int, within: str = "", written: int | None = None) -> None:
-        """``written`` of the records, into a folder of the range's; 0 makes no file."""
+        """Publish a range's folder with ``written`` of its records; 0 writes no file."""
         manifest = planned([OffsetRange("t", 0, start, end)], self.target, "parquet", "abc", 0)
         data = bytes(range(start, end))[:written]
         self.store.objects[f"{self.folders.staging(manifest)}/_SUCCESS"] = b""
@@ -53,7 +53,7 @@ class Records:
         return compact(self.folders, self, self.target, group, LARGE, f"{self._attempts}", still_held)
 
     def read(self) -> list[int]:
-        """By the descriptions."""
+        """Read the folders that the descriptions name as current."""
         found = []
         for folder in current_folders(self.folders, self.target):
             for path, data in self.store.objects.items():
@@ -106,14 +106,14 @@ def test_records_that_were_lost_stop_it(lake: Records) -> None:
 
 
 def test_of_two_groups_neither_removes_what_the_other_one_stages(lake: Records) -> None:
-    """They may write into one target, and each is compacted by itself."""
+    """Groups may share a target, and each one compacts only its own folders."""
     lake.when_written = lambda: lake.compact("h")
     lake.compact("g")
     assert lake.read() == list(range(15))
 
 
 def test_nothing_is_replaced_by_a_staging_folder_that_somebody_has_emptied(lake: Records) -> None:
-    """Another compaction of the group, if this one has slept through the end of its session."""
+    """Another compaction of the group did this while this one was paused beyond the end of its session."""
     lake.when_written = lambda: lake.store.delete(f"{lake.target}/_kafka_zk_staging")
     with pytest.raises(ExtractionFailed, match=r"15 records were written, but the files .* hold 0"):
         lake.compact()
@@ -130,7 +130,7 @@ def test_whoever_is_no_member_any_more_publishes_nothing(lake: Records) -> None:
 
 
 def test_ranges_without_a_record_are_merged_too(lake: Records) -> None:
-    """All of their records were left out, and Spark writes no file for a partition without any."""
+    """All of their records were left out, and Spark writes no file for a partition without records."""
     lake.extract(15, 20, written=0)
     lake.extract(20, 25, written=0)
     done = lake.compact()
@@ -149,7 +149,7 @@ def test_ranges_without_any_record(target: str) -> None:
 
 
 def test_folders_with_other_partitions_are_merged_by_themselves(lake: Records) -> None:
-    """``--partition-by`` was changed between the runs: the larger part comes first."""
+    """``--partition-by`` was changed between the runs; the larger set of folders is merged first."""
     for start in range(20, 40, 5):
         lake.extract(start, start + 5, "day=1/")
     assert len(lake.compact().replaced) == 4

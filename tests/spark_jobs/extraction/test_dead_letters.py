@@ -33,6 +33,6 @@ def test_those_below_the_offsets_that_are_done_are_left_out() -> None:
 
 @pytest.mark.parametrize("found", [(1,), (1, 2, 3)])
 def test_a_record_that_was_left_out_and_can_be_decoded_now_stops_the_run(found: tuple[int, ...]) -> None:
-    """A registry behind a balancer may not know a new schema at one moment, and know it at the next."""
+    """A registry behind a load balancer may lack a new schema in one request and have it in the next."""
     with pytest.raises(ExtractionFailed, match=f"2 records could not be decoded at first, and {len(found)} a moment"):
         send_undone(Producer(), "dead", letters(*found), 2, {T0: -1})

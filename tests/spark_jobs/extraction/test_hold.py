@@ -1,4 +1,5 @@
-"""A hold's writes when the connection to ZooKeeper breaks over them: sent again, found written, refused, given up."""
+"""A hold's writes during which the connection to ZooKeeper breaks: they are repeated, found written, refused, or given
+up."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
@@ -22,14 +23,14 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 MANIFEST = planned([OffsetRange(*T0, 0, 9), OffsetRange(*T1, 0, 3)], "file:/lake", "parquet", "a", 0)
 COMMITTED = MANIFEST.to(State.COMMITTED)
 BROKEN = [ConnectionLoss, SessionLost]
-"""What is not known afterwards is whether the multi was carried out. The run's client waits for a new connection."""
+"""After these errors, it is unknown whether the multi was carried out. The run's client waits for a new connection."""
 
 Send = Callable[[], Awaitable[Any]]
 Attempt = Callable[[Send], Coroutine[Any, Any, Any]]
 
 
 def unsent(error: type[RegistryError]) -> Attempt:
-    """The connection breaks before the server has the multi."""
+    """The connection breaks before the server receives the multi."""
 
     async def attempt(send: Send) -> Any:
         raise error("/path")
@@ -38,7 +39,7 @@ def unsent(error: type[RegistryError]) -> Attempt:
 
 
 def unanswered(error: type[RegistryError], meanwhile: Send | None = None) -> Attempt:
-    """It breaks before the answer comes; something may happen until there is a new one."""
+    """The connection breaks before the response arrives. Something may happen before the next connection."""
 
     async def attempt(send: Send) -> Any:
         await send()
@@ -50,7 +51,7 @@ def unanswered(error: type[RegistryError], meanwhile: Send | None = None) -> Att
 
 
 class Shaky:
-    """A client whose next multis go as ``attempts`` say, and all after them well."""
+    """A client whose next multis end as ``attempts`` say; later ones succeed."""
 
     def __init__(self, client: RegistryClient) -> None:
         self._client = client
@@ -67,7 +68,7 @@ class Shaky:
 
 
 class Group:
-    """A hold that has claimed its partitions and written its plan, and somebody else."""
+    """A hold that has claimed its partitions and written its plan, and another client."""
 
     def __init__(self) -> None:
         world = World()
@@ -79,7 +80,7 @@ class Group:
         self.run(self.hold.write_plan(MANIFEST, {T0: 0, T1: 0}))
 
     def left(self) -> tuple[Manifest | None, dict[TopicPartition, int]]:
-        """What the next run finds."""
+        """The state that the next run finds."""
         found = GroupHold(self.other, "g", "d")
         return self.run(found.read_manifest()), self.run(found.offsets([T0, T1]))
 
@@ -105,7 +106,7 @@ def group() -> Group:
 @pytest.mark.parametrize("error", BROKEN)
 @pytest.mark.parametrize("broken", [unsent, unanswered])
 def test_a_write_whose_answer_was_lost_is_done_once(group: Group, broken: Any, error: type[RegistryError]) -> None:
-    """And the hold knows all versions: what it writes next is not refused."""
+    """The hold also knows all versions, so its next write is not refused."""
     group.client.attempts = [broken(error)]
     group.run(group.hold.commit(COMMITTED))
     assert group.left() == (COMMITTED, {T0: 9, T1: 3})
@@ -142,7 +143,7 @@ def test_who_wrote_before_it_could_be_sent_again_has_won(group: Group) -> None:
 
 
 def test_a_commit_after_it_does_not_undo_it(group: Group) -> None:
-    """It was carried out, so its folder has to be published."""
+    """The write was carried out, so its folder must be published."""
     group.client.attempts = [unanswered(ConnectionLoss, group.foreign_commit)]
     group.run(group.hold.commit(COMMITTED))
     assert group.left() == (COMMITTED, {T0: 9, T1: 2})
@@ -162,7 +163,7 @@ def test_a_group_that_was_removed_meanwhile_is_refused(group: Group) -> None:
 
 @pytest.mark.parametrize("broken", [unsent, unanswered])
 def test_it_gives_up_when_there_is_no_connection_in_time(group: Group, broken: Any) -> None:
-    """Whether it was carried out is for the next run to see; nothing is in between."""
+    """The next run finds out whether the write was carried out; nothing is half written."""
     group.client.attempts = [broken(ConnectionLoss), unsent(ConnectionTimeout)]
     with pytest.raises(ConnectionTimeout):
         group.run(group.hold.commit(COMMITTED))
@@ -171,7 +172,7 @@ def test_it_gives_up_when_there_is_no_connection_in_time(group: Group, broken: A
 
 
 def test_a_claim_that_others_have_taken_since_judges_nothing(group: Group) -> None:
-    """The run stood still, its session ended, and others have extracted; it has read nothing of them yet."""
+    """The run was paused, its session ended, and other runs extracted; this run has not read their state yet."""
     slow = GroupHold(group.client, "g", "slow")
     group.run(group.hold.commit(COMMITTED))
     group.run(group.hold.leave())

@@ -1,4 +1,4 @@
-"""What range folders say of themselves, and what is wrong among them."""
+"""The descriptions of range folders, and the faults found by comparing them."""
 
 import json
 
@@ -11,7 +11,7 @@ from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 
 def folder(*ranges: tuple[int, int], replaces: tuple[str, ...] = ()) -> Inventory:
-    """Of partition 0 from the first pair, of 1 from the second."""
+    """A folder with the range of partition 0 in the first pair, and that of partition 1 in the second."""
     pieces = tuple(OffsetRange("t", number, start, end) for number, (start, end) in enumerate(ranges))
     return Inventory("g", pieces, 5, "parquet", {"a=1/part-0": 7}, replaces)
 
@@ -39,7 +39,7 @@ def test_every_offset_once_is_no_fault() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "overlap"),
     [
-        (5, 12, None),  # the folder x, which had these, is replaced
+        (5, 12, None),  # the folder x, which had these offsets, is replaced
         (1, 4, (OffsetRange("t", 0, 2, 4), "a")),
         (13, 20, (OffsetRange("t", 0, 14, 15), "b")),
     ],

@@ -35,7 +35,7 @@ def test_names_sort_by_progress_and_attempts_have_folders_of_their_own() -> None
         manifests.planned([OffsetRange("t", 0, 0, 9)], "f", "csv", attempt, 0) for attempt in ("x", "y")
     )
     assert first.name == second.name and first.staging != second.staging
-    assert first.staging.startswith("_")  # hidden from who reads the target
+    assert first.staging.startswith("_")  # hidden from readers of the target
 
 
 @pytest.mark.parametrize(

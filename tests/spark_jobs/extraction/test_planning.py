@@ -16,7 +16,8 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Brokers:
-    """Logs from 10 to 100, and open transactions to 105; the record of time 4 has offset 10, that of 50 has 60."""
+    """Logs have offsets 10 to 100, and open transactions to 105. The record with timestamp 4 has offset 10, the one
+    with timestamp 50 has offset 60."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: {-2: 10, -1: 100, 4: 10, 50: 60}.get(spec, -1) for tp, spec in wanted.items()}
@@ -64,7 +65,7 @@ def test_a_backfill_whose_offset_has_left_the_log_is_not_taken_for_complete() ->
     ("offsets", "from_ms", "told"),
     [
         ({T0: -1}, 50, None),
-        ({T0: 10}, 4, None),  # it has begun already
+        ({T0: 10}, 4, None),  # the backfill has begun already
         ({T0: -1, T1: 70}, 4, "the log of t-0 begins at offset 10, not before --from"),
         ({T0: -1, T1: -1}, 4, "not before --from; so do the logs of 1 more partitions"),
         ({T0: -1}, None, None),
@@ -117,7 +118,7 @@ def test_lag_before_and_after() -> None:
 def test_a_run_is_short_of_until_if_transactions_are_open_and_not_by_a_limit(
     options: dict[str, int], short: int
 ) -> None:
-    """Open are 100 to 104; the record of time 90 has offset 102."""
+    """Offsets 100 to 104 belong to open transactions; the record with timestamp 90 has offset 102."""
     plan = planning({T0: 40}, **options)
     assert plan.report(plan.new_ranges()).short == short
     nothing = planning({T0: 100}, **options)

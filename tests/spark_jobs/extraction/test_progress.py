@@ -1,4 +1,4 @@
-"""Progress out of Spark's status stores, of which these have the shape; a real Spark's: tests/integration."""
+"""Progress from fake status stores with the shape of Spark's; tests/integration uses a real Spark."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ def metric(number: int, name: str) -> Any:
 
 
 class Spark:
-    """Job 7, of a stage that reads and one that writes, its execution, and the execution of somebody else's job."""
+    """Job 7, of a stage that reads and one that writes, its execution, and the execution of another job."""
 
     def __init__(self, reading: tuple[Any, ...], writing: tuple[Any, ...], values: Mapping[int, str]) -> None:
         self.sparkContext = self._jsparkSession = self

@@ -1,4 +1,4 @@
-"""How far an extraction is: a bar, or lines where there is no terminal, after the wait that came before."""
+"""An extraction's progress after an earlier wait: a bar, or lines without a terminal."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""How the ranges of an extraction are shared out among Spark's tasks."""
+"""How the ranges of an extraction are distributed among Spark's tasks."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ def tasks_of(ranges: list[OffsetRange], cores: int = 2, max_records_per_task: in
 
 
 def sizes(partitions: int, records: int, max_records_per_task: int | None = None) -> list[int]:
-    """How many records each of the tasks of two cores reads."""
+    """The number of records that each task reads, with two cores."""
     ranges = [OffsetRange("t", number, 0, records) for number in range(partitions)]
     return tasks_of(ranges, max_records_per_task=max_records_per_task).sizes
 
@@ -36,7 +36,7 @@ def test_a_task_of_several_partitions_has_at_most_a_million_records_or_what_was_
     st.lists(st.integers(1, 5000), min_size=1, max_size=40), st.integers(1, 8), st.none() | st.integers(500, 5000)
 )
 def test_the_source_makes_the_same_tasks(counts: list[int], cores: int, max_records_per_task: int | None) -> None:
-    """In the same order, whatever the order of the ranges was."""
+    """They have the same order, whatever the order of the ranges."""
     ranges = [OffsetRange("t", number, 7, 7 + count) for number, count in enumerate(counts)]
     tasks = tasks_of(ranges[::-1], cores, max_records_per_task)
     source = options.parse({"kafka.bootstrap.servers": "h:1", **tasks.options})

@@ -1,4 +1,4 @@
-"""When rounds come, which failures end them, and what Prometheus sees; without Spark, brokers and ZooKeeper."""
+"""When rounds begin, which failures end them, and what Prometheus reads; without Spark, brokers and ZooKeeper."""
 
 import sys
 import threading
@@ -25,8 +25,8 @@ BEHIND = Report((PartitionReport("t", 0, 0, 5, 9, 4),), 5, 1, ("lake/range=x",),
 
 
 class World:
-    """Connections that open, and rounds that end as ``outcomes`` say (None: there is something to extract); the last
-    one stops them."""
+    """Working connections, and rounds that end as ``outcomes`` say (None: there is something to extract); the last
+    round stops the loop."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: Report | Exception | None) -> None:
         self.opened = 0
@@ -65,10 +65,11 @@ def test_a_round_that_left_records_behind_is_followed_at_once(monkeypatch: pytes
 
 
 def test_a_signal_may_stop_them_at_any_point_of_a_wait() -> None:
-    """The handler runs between any two steps of what it interrupts: here it is called at each call and return of it."""
+    """A handler may run between any two steps of the interrupted code; here it is called at each call and return in
+    it."""
 
     def interrupted_at(step: int) -> int:
-        """How many steps there were."""
+        """Returns the number of steps."""
         steps = 0
         stop = module._Stop()
 
@@ -108,7 +109,7 @@ def test_what_may_pass_is_tried_again_with_new_connections(
 
 
 def test_the_target_is_checked_once_and_again_after_a_failed_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has made the round fail may have changed the target, too."""
+    """The cause of the failure may have changed the target, too."""
     world = World(monkeypatch, None, None, FetchFailed("brokers are away"), None, None)
     checked: list[bool] = []
 
@@ -150,7 +151,7 @@ def test_what_stays_and_a_failure_of_the_first_round_end_them(
 
 
 class Asked:
-    """Connections to a cluster where partition 0 ends at offset 5; ``asked`` are the ListOffsets."""
+    """Connections to a cluster where partition 0 ends at offset 5; ``asked``: the ListOffsets requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, begins: int, offset: int | None) -> None:
         self.asked: list[int] = []
@@ -167,7 +168,7 @@ class Asked:
     zookeeper = None
 
     def offsets(self, wanted: Any) -> Any:
-        if isinstance(wanted, list):  # asked as the group's
+        if isinstance(wanted, list):  # requested as the group's offset
             return self.offsets_of()
         self.asked += wanted.values()
         return {tp: 5 if which == LATEST else self._begins for tp, which in wanted.items()}
@@ -187,7 +188,7 @@ class Asked:
 def test_when_there_is_nothing_to_do(
     monkeypatch: pytest.MonkeyPatch, begins: int, offset: int | None, is_idle: bool, asked: list[int]
 ) -> None:
-    """A group without offsets in an empty topic has nothing to do either."""
+    """This includes a group without offsets in an empty topic."""
     connections: Any = Asked(monkeypatch, begins, offset)
     extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake")
     assert (module.idle_report(extraction, connections) is not None) == is_idle

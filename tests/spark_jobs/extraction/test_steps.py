@@ -1,4 +1,4 @@
-"""What the next run does about what a killed one left: the table of the protocol."""
+"""How the next run handles the leftovers of a killed one: the protocol's table."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Classes of stores by their schemes, and what is said of those that cannot be."""
+"""Classes of stores by their schemes, and the errors for unsupported ones."""
 
 import pytest
 

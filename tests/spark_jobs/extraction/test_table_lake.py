@@ -16,7 +16,7 @@ from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 
 class Tables:
-    """By target, what is committed under each plan's sequence."""
+    """The commit of each plan's sequence, by target."""
 
     def __init__(self) -> None:
         self.commits: dict[str, dict[int, str]] = {}
@@ -51,7 +51,7 @@ class Tables:
 
 
 class Folders:
-    """``needs``: what the table needs of each staging; ``because``: the folders' own reason for Spark's writer."""
+    """``needs``: what the table requires of each staging; ``because``: the folders' own reason for Spark's writer."""
 
     def __init__(self, because: str | None = None) -> None:
         self.needs: list[Any] = []
@@ -103,7 +103,7 @@ def test_files_are_added_only_if_executors_wrote_them(
 
 
 def test_a_table_that_is_not_there_yet_is_made_to_be_fenced(tables: Tables) -> None:
-    """The run that sleeps would make it, and commit records that another one has extracted by then."""
+    """Otherwise, the sleeping run would create it, and commit records that another run has extracted by then."""
     assert fence(tables, "file:/lake") is False
     assert tables.commits == {"file:/lake": {3: FENCE}}
 
@@ -127,7 +127,7 @@ class _Session:
 
 
 def test_a_catalog_that_is_not_configured_is_named() -> None:
-    """Spark would say that its own catalog has no such namespace."""
+    """Spark's own error would say that its own catalog has no such namespace."""
     session = _Session(**{"spark.sql.catalog.my-lake": "org.apache.iceberg.spark.SparkCatalog"})
     check_catalog(session, "`my-lake`.db.t")
     with pytest.raises(ExtractionFailed, match=r"^no catalog lake is configured: --conf spark\.sql\.catalog\.lake=org"):
@@ -135,7 +135,7 @@ def test_a_catalog_that_is_not_configured_is_named() -> None:
 
 
 class _Sql:
-    """Spark, as far as a compaction asks it."""
+    """The part of Spark that a compaction calls."""
 
     def __init__(self) -> None:
         self.conf = {"spark.sql.catalog.lake": "c"}

@@ -1,4 +1,4 @@
-"""What is wrong with a target's folders, on a store in memory."""
+"""Faults in a target's folders, on a store in memory."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_the_group_and_the_log_are_asked(store: ObjectStore) -> None:
 
 
 def test_a_group_is_asked_for_what_it_has_extracted(store: ObjectStore) -> None:
-    """Another one writes its topics into the same target."""
+    """Another group extracts its topics into the same target."""
     extracted(store, 0, 5, TopicPartition("other", 0), "h")
     found = verified(store, group="g")
     assert (found.folders, found.ends) == (2, {T0: 5})

@@ -1,4 +1,4 @@
-"""Which extractions the executors write, and why Spark writes the others."""
+"""Which extractions the executors' own writer writes, and why Spark's writer writes the others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -67,7 +67,7 @@ def test_spark_writes_to_other_file_systems_and_unknown_types() -> None:
 
 
 def test_settings_of_spark_s_writer_are_obeyed() -> None:
-    """An executor that ignored a key of encryption would write plain text."""
+    """An executor that ignored an encryption key would write plain text."""
     assert because(parquet=("parquet.encryption.footer.key",)) == "parquet.encryption.footer.key"
     key = "parquet.encryption.column.keys"
     assert because(settings={key: "k1: value"}) == key

@@ -1,4 +1,4 @@
-"""Fetched bytes to Arrow: equal to what the plain decoders of storage say, for everything that a log can hold."""
+"""Fetched bytes as Arrow rows: equal to those of storage's plain decoders, for everything that a log can contain."""
 
 import struct
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ def test_without_the_headers_column_headers_are_passed_over(batches: Any) -> Non
 @patiently
 @given(st.lists(_rows, min_size=1, max_size=5), st.data())
 def test_a_damaged_batch_is_a_typed_error_or_other_rows_never_a_crash(rows: list[Row], data: st.DataObject) -> None:
-    """With the CRC not checked, so that the damage reaches the compiled code."""
+    """The CRC is not checked here, so that the damage reaches the compiled code."""
     log = bytearray(batch(rows, 0))
     for _ in range(data.draw(st.integers(1, 6))):
         log[data.draw(st.integers(HEADER_SIZE, len(log) - 1))] = data.draw(st.integers(0, 255))
@@ -224,7 +224,7 @@ def test_old_messages_and_new_batches_in_one_fetch() -> None:
 
 
 def test_old_messages_behind_new_batches_are_left_to_the_next_fetch() -> None:
-    """A topic whose message.format.version went back, on a broker that stored it so."""
+    """The topic's message.format.version was set back, on a broker that then stored old messages."""
     old = write_message_set([LegacyMessage(5, 1, 99, False, b"k", b"old")], 1)
     fetched = scan(memoryview(batch([Row(0, 1, None, b"new")], 4) + old), 4)
     assert (len(fetched.batches), fetched.legacy_size_bytes, fetched.next_offset) == (1, 0, 5)
@@ -270,7 +270,7 @@ def test_the_first_and_the_last_time_that_spark_can_hold(time_ms: int) -> None:
 @pytest.mark.parametrize("time_ms", [LAST_MS + 1, -LAST_MS - 1])
 @pytest.mark.parametrize("append_time", [False, True])
 def test_a_time_beyond_those_is_an_error(time_ms: int, append_time: bool) -> None:
-    """Some producers write microseconds. Spark's own source says KAFKA_MALFORMED_RECORD_TIMESTAMP."""
+    """Some producers write microseconds. Spark's own source raises KAFKA_MALFORMED_RECORD_TIMESTAMP."""
     log = bytearray(batch([Row(0, time_ms, None, b"v")], 4, log_append_time=append_time))
     log[35:43] = time_ms.to_bytes(8, "big", signed=True)
     with pytest.raises(CorruptRecord, match="offset 4 holds a record whose timestamp in ms is out of Spark's range"):
@@ -279,14 +279,15 @@ def test_a_time_beyond_those_is_an_error(time_ms: int, append_time: bool) -> Non
 
 
 def unreadable_batch(codec: Compression, base_offset: int) -> bytes:
-    """Its CRC fits: an uncompressed one has a sound record before a header without a name, others do not decompress."""
+    """A batch with a valid CRC. If it is uncompressed, a valid record precedes one with a header without a name;
+    otherwise, it cannot be decompressed."""
     sound = Row(0, 1, b"k", b"v" * 50, (("h", b"x" * 9),))
     made = bytearray(batch([sound] * 2, base_offset, codec))
     if codec:
         made[HEADER_SIZE:] = b"no such thing"
         made[8:12] = (len(made) - 12).to_bytes(4, "big")
     else:
-        made[-12] = 1  # the size of the second record's header name: null
+        made[-12] = 1  # the header name of the second record becomes null
     set_crc(made)
     return bytes(made)
 
@@ -296,7 +297,7 @@ def unreadable_batch(codec: Compression, base_offset: int) -> bytes:
 def test_batches_that_no_reader_can_read_are_left_out_if_that_is_asked_for(
     codec: Compression, with_headers: bool
 ) -> None:
-    """And named. Of the rest nothing is lost, and nothing of them gets into other rows."""
+    """They are also reported. No other record is lost, and none of their content gets into other rows."""
     rows = [Row(0, 1, b"key", b"value", (("h", b"x"),)), Row(0, 1, None, None)]
     log = batch(rows, 0, codec) + unreadable_batch(codec, 2) + batch(rows, 4, codec) + unreadable_batch(codec, 6)
     log += batch(rows, 8, codec)
@@ -325,7 +326,7 @@ def test_a_record_whose_time_spark_cannot_hold_is_left_out_alone() -> None:
 
 
 def test_a_damaged_batch_is_never_left_out() -> None:
-    """Another replica may have it whole."""
+    """Another replica may have an intact copy."""
     log = bytearray(batch([Row(0, 1, b"k", b"v")], 0))
     log[-1] ^= 1
     with pytest.raises(CorruptRecord, match="CRC"):
@@ -348,7 +349,7 @@ def test_an_empty_batch_that_compaction_left_moves_the_reader_on() -> None:
 
 
 def test_memory_is_bounded_by_the_arrow_batch_not_by_the_log() -> None:
-    """One record batch never holds more than its bound, or one record that is bigger."""
+    """A record batch never exceeds its limit, unless a single record does."""
     log = b"".join(batch([Row(0, 1, None, b"x" * 100)] * 50, 50 * number, Compression.lz4) for number in range(20))
     decoder = BatchDecoder(ArrowColumns("t", 3, True, rows=10_000, size_bytes=1_000), 0, FOREVER)
     sizes = [each.column("value").nbytes for each in decoder.feed(scan(memoryview(log), 0))]
@@ -370,7 +371,7 @@ def test_record_batches_stay_as_they_are_while_more_are_decoded() -> None:
 
 
 def test_an_empty_marker_that_compaction_left_ends_no_transaction() -> None:
-    """As in ``consumer.aborted_transactions``: the marker was the producer's last batch, its record is gone."""
+    """As in ``consumer.aborted_transactions``: the marker was the producer's last batch, and its record is gone."""
     empty = bytearray(marker(1, ABORT, 1)[:HEADER_SIZE])
     empty[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")
     empty[57:61] = bytes(4)

@@ -1,4 +1,4 @@
-"""What the data source says when it is used wrongly, as far as it can be seen without Spark."""
+"""The data source's errors for wrong usage, as far as they can be tested without Spark."""
 
 import io
 from collections.abc import Callable
@@ -21,12 +21,12 @@ SETTINGS = FetchSettings(ClientSettings("127.0.0.1:1"))
 
 @pytest.fixture(autouse=True)
 def hide_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a worker's environment says is as it was after each test."""
+    """Restore the worker's environment after each test."""
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
 
 
 def shown(work: Callable[[], object]) -> str:
-    """What a Python worker of Spark reports."""
+    """The error as a Python worker of Spark reports it."""
     reported = io.BytesIO()
     try:
         work()
@@ -36,7 +36,7 @@ def shown(work: Callable[[], object]) -> str:
 
 
 def test_an_error_is_its_reason() -> None:
-    """A stream says it when it is asked for offsets: PySpark hides errors of ``streamReader``."""
+    """A stream raises it when offsets are requested, because PySpark hides errors of ``streamReader``."""
     source = KafkaZkDataSource({"subscribe": "t", "kafka.bootstrap.servers": "h:1", "startingOffset": "earliest"})
     stream = source.streamReader(None)
     stream.stop()

@@ -1,4 +1,4 @@
-"""What a process loads that only fetches: no reactor, no ZooKeeper client, no pyspark session."""
+"""A process that only fetches loads no reactor, no ZooKeeper client, and no pyspark session."""
 
 import subprocess
 import sys

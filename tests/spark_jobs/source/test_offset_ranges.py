@@ -1,4 +1,4 @@
-"""Cutting offset ranges: nothing lost, nothing twice, as many pieces as were asked for."""
+"""Divided offset ranges have every offset once, and the requested number of pieces."""
 
 from typing import Any
 
@@ -39,14 +39,14 @@ def test_a_run_reads_exactly_its_limit_or_everything(ranges: Any, limit: int) ->
 
 
 def test_large_ranges_are_cut_in_proportion_and_small_ones_are_not() -> None:
-    """As the guide of Spark's source has it: divvying up larger partitions to smaller pieces."""
+    """The guide of Spark's source: "Spark will divvy up large Kafka partitions to smaller pieces"."""
     ranges = [OffsetRange("t", 0, 0, 100), OffsetRange("t", 1, 0, 10_000), OffsetRange("t", 2, 0, 30_000)]
     pieces = split(ranges, min_partitions=9)
     assert [sum(piece.partition == number for piece in pieces) for number in range(3)] == [1, 2, 6]
 
 
 def test_pieces_have_the_bounds_that_sparks_own_source_gives_them() -> None:
-    """tests/peers/spark/test_spark_source.py compares them with Spark's; here is what differs from plain proportion."""
+    """tests/peers/spark/test_spark_source.py compares them with Spark's; these cases differ from plain proportion."""
     ranges = [OffsetRange("t", 0, 0, 6), OffsetRange("t", 1, 0, 3)]
     assert [piece.until_offset for piece in split(ranges[:1], min_partitions=4)] == [1, 2, 4, 6]
     limited_first = split(ranges, min_partitions=5, max_records=4)

@@ -1,4 +1,4 @@
-"""The plan of a read from broker answers: a table of what brokers say and what is read then."""
+"""The plan of a read, as a table: what brokers respond, and what is read then."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,8 +14,8 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 class Cluster:
-    """Two topics; offsets 10 to 100 on each partition, one record a second from time 1,000,000 on; open transactions go
-    on to 105."""
+    """Two topics. Each partition has offsets 10 to 100, with one record a second from timestamp 1,000,000 on, and open
+    transactions up to offset 105."""
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         counts = {"a": 2, "b": 1}
@@ -121,7 +121,7 @@ def test_a_start_where_nothing_is_left_reads_nothing() -> None:
 
 @pytest.mark.parametrize("offset", [101, 105])
 def test_offsets_of_open_transactions_are_no_loss(offset: int) -> None:
-    """A group that reads uncommitted, or a run of an older version, may have come further than may be read now."""
+    """A group that reads uncommitted, or a run of an older version, may have read further than is readable now."""
     zookeeper = {"zookeeper__connect": "z:1", "group__id": "g"}
     assert plan({B0: offset}, subscribe="b", startingOffsets="committed", **zookeeper) == []
     given = f'{{"b":{{"0":{offset}}}}}'
@@ -130,7 +130,7 @@ def test_offsets_of_open_transactions_are_no_loss(offset: int) -> None:
 
 
 def test_only_committed_records_are_read_unless_asked() -> None:
-    """With or without Kafka's prefix, which goes first."""
+    """The option may have Kafka's prefix, which takes precedence."""
     for given, expected in (
         ({}, True),
         ({"isolation.level": "read_uncommitted"}, False),

@@ -1,4 +1,4 @@
-"""Fetching a range from a scripted cluster: leaders that move, connections that break, gaps and losses told apart."""
+"""Fetching a range from a scripted cluster: leaders move, connections break, and gaps are distinguished from losses."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def one_record(offset: int) -> bytes:
 
 
 class Broker:
-    """Answers fetches from a log {offset: batch}; ``script`` may answer or break the next ones first."""
+    """Responds to fetches from a log {offset: batch}, after the responses and failures in ``script``."""
 
     def __init__(self, cluster: "ScriptedCluster") -> None:
         self._cluster = cluster
@@ -170,7 +170,7 @@ def test_retention_in_the_middle_of_a_read_is_loss_too(read: Any) -> None:
 
 
 def test_deleted_records_at_the_beginning_of_a_batch_stay_deleted(read: Any) -> None:
-    """DeleteRecords moves the log's start into a batch; a fetch gives the batch whole."""
+    """DeleteRecords moves the log's start into a batch; a fetch still returns the whole batch."""
     builder = RecordBatchBuilder()
     for number in range(10):
         builder.append(1, None, b"%d" % number)
@@ -215,7 +215,7 @@ def test_a_damaged_batch_is_one_sentence(read: Any) -> None:
 
 
 def test_brokers_without_transactions_end_at_the_high_watermark(read: Any) -> None:
-    """Before Fetch version 4 there is no last stable offset in the answer."""
+    """Before Fetch version 4, responses contain no last stable offset."""
     cluster = ScriptedCluster([0, 1, 2], 0, 5)
     cluster.script.append(lambda offset: FetchedPartition(0, 0, 5, -1, -1, b""))
     assert read(cluster, 3, 5) == []

@@ -1,4 +1,4 @@
-"""Which topic of its name a stream's offset belongs to, in Spark's checkpoint."""
+"""To which of several topics of the same name an offset in Spark's checkpoint belongs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The streaming reader's offsets, over a topic that is deleted and recreated; no Spark, no broker."""
+"""The streaming reader's offsets while a topic is deleted and recreated; without Spark and brokers."""
 
 import pickle
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ class Cluster:
     def __init__(self, id: str | None) -> None:
         self.id = id
         self.end = 100
-        self.becomes: tuple[str, int] | None = None  # after the next look at offsets
+        self.becomes: tuple[str, int] | None = None  # after the next request for offsets
 
     @property
     def brokers(self) -> "Cluster":

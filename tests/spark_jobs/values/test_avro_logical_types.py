@@ -60,7 +60,7 @@ DECIMALS = {"decimal-2": Decimal("100.00"), "decimal-4": Decimal("1.0000")}
 
 
 def of_count(written: str) -> dict[str, Any]:
-    """Of a long with a logical type: the number, and the same time in other units."""
+    """The results for a long with a logical type: the number, and the same time in other units."""
     family, unit = written.rsplit("-", 1)
     nanos = N * {"millis": 1_000_000, "micros": 1000, "nanos": 1}[unit]
     found: dict[str, Any] = {"long": N, "double": float(N), f"{family}-nanos": nanos, written: N}
@@ -86,7 +86,7 @@ RESULTS: dict[str, dict[str, Any]] = {
                   "decimal-2": Decimal("1.00")},
     "decimal-fixed": {"fixed": b"\0d", "decimal-fixed": Decimal("10.0")},
 }  # fmt: skip
-"""By the written type: what each reader's type makes of the value of RAW; undecodable where there is nothing."""
+"""Written type -> reader's type -> result for the value in RAW; a missing entry means undecodable."""
 
 
 def schema(kind: Any) -> Schema:

@@ -1,4 +1,5 @@
-"""What ``from_json`` changes, by the JSON that it read and the JSON that ``to_json`` makes of it, as Spark 4.3 does."""
+"""Which fields ``from_json`` changes, from the JSON that it reads and the JSON that ``to_json`` writes, as in Spark
+4.3."""
 
 import pickle
 

@@ -87,7 +87,7 @@ def test_the_same_records_lead_to_the_same_map_and_the_same_choice(
         padded = bytes(before) + data
         noted = [outcome(each.note_keys, padded, before, of_batch, start) for each in loops]
         assert noted[0] == noted[1]
-        if noted[0] is CorruptRecord:  # a cleaning ends here; what a map holds by then does not matter
+        if noted[0] is CorruptRecord:  # a cleaning ends here; the contents of the map no longer matter
             break
         assert state(maps[0]) == state(maps[1])
     for (data, count), base_offset, last_delta in batches:
@@ -206,7 +206,7 @@ def test_the_digest_is_siphash(native: Native) -> None:
 
 @pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
 def test_a_digest_depends_on_a_random_secret(is_native: bool, request: pytest.FixtureRequest) -> None:
-    """Otherwise a client could construct two keys of which one deletes the other's record."""
+    """Otherwise, a client could construct two keys so that a record of one key removes the other key's record."""
     native = request.getfixturevalue("native") if is_native else None
     tables = []
     for _ in range(2):
@@ -239,7 +239,7 @@ def test_what_is_no_map_is_refused(native: Native, secret: bytes, table_bytes: i
 def test_numbers_outside_of_their_range_are_refused(
     native: Native, start: int, max_size: int, start_offset: int
 ) -> None:
-    """A table without a free slot would be searched for ever."""
+    """The search of a table without a free slot would not end."""
     with pytest.raises(ValueError, match=r"must start inside the data|must be below the number of slots"):
         native.note_keys(GOOD, start, 1, 0, 0, start_offset, bytes(16), bytearray(48), 0, max_size, 0, bytearray())
 

@@ -53,7 +53,7 @@ def test_truncations_and_the_file(
         assert cache.epoch_for_offset(offset) == before[offset]
     again = LeaderEpochCache(str(path / "leader-epoch-checkpoint"))
     again.load()
-    again.truncate_from_end(end)  # as the log's loader does
+    again.truncate_from_end(end)  # the log's loader does the same
     assert again.entries == [(epoch, first) for epoch, first in cache.entries if first < end]
 
 

@@ -61,7 +61,9 @@ def test_offsets_count_up_and_come_back(tmp_path: Path) -> None:
 def test_any_read_returns_whole_batches_up_to_its_bounds(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], max_bytes: int, start: int, upper: int
 ) -> None:
-    """Model: the list of batches. A read holds the fetch offset, fits the limit or is one batch, stops at the bound."""
+    """The model is the list of batches. A read contains the fetch offset, fits the limit or is one batch, and stops at
+    the bound.
+    """
     log = new_log(tmp_path_factory.mktemp("log"), segment_bytes=20_000, index_interval_bytes=1000)
     batches = [append(log, batch(count, value=b"x" * size)) for count, size in sizes]
     start %= log.log_end_offset + 1
@@ -84,7 +86,7 @@ def test_any_read_returns_whole_batches_up_to_its_bounds(
 
 
 def test_a_first_batch_above_the_limit_comes_alone_or_not_at_all(tmp_path: Path) -> None:
-    """KIP-74: at least one batch, if the caller requests it."""
+    """KIP-74: the read returns at least one batch if the caller requests it."""
     log = new_log(tmp_path)
     append(log, batch(1, value=b"x" * 5000))
     append(log, batch(1, value=b"x" * 5000))
@@ -95,7 +97,7 @@ def test_a_first_batch_above_the_limit_comes_alone_or_not_at_all(tmp_path: Path)
 
 
 def test_offsets_outside_the_log_are_refused(tmp_path: Path) -> None:
-    """Before the start and after the end; exactly the end is just empty."""
+    """Offsets before the start and after the end are refused; a read at the end is empty."""
     log = new_log(tmp_path)
     append(log, batch(3))
     log.increment_log_start_offset(2)
@@ -186,7 +188,7 @@ def test_headers_that_break_a_rule_are_refused(tmp_path: Path, change: Callable[
 
 
 def test_the_broker_itself_may_write_control_batches(tmp_path: Path) -> None:
-    """Transaction markers."""
+    """The control batches are transaction markers."""
     log = new_log(tmp_path)
     data = batch(key=b"\0\0\0\1", value=bytes(6), producer_id=1, producer_epoch=0, control=True, transactional=True)
     info = log.append_as_leader(data, read_header(data), leader_epoch=0, now_ms=T0, from_client=False)
@@ -279,7 +281,7 @@ def test_a_repeated_batch_is_answered_with_its_first_timestamp(tmp_path: Path, t
 
 
 def test_sequences_and_epochs_are_checked(tmp_path: Path) -> None:
-    """Refused: a gap, an old epoch, and a new epoch that does not begin at 0."""
+    """A gap, an old epoch, and a new epoch that does not begin at 0 are refused."""
     log = new_log(tmp_path)
     append(log, batch(1, producer_id=1, producer_epoch=3, base_sequence=10))
     with pytest.raises(OutOfOrderSequence):
@@ -302,7 +304,7 @@ def test_sequences_and_epochs_are_checked(tmp_path: Path) -> None:
 def test_timestamp_lookups_agree_with_a_linear_search(
     tmp_path_factory: pytest.TempPathFactory, timestamps: list[list[int]], wanted: int, start: int, clean: bool | None
 ) -> None:
-    """Also with timestamps out of order, after a clean restart and after a recovery."""
+    """This holds with timestamps out of order, after a clean restart and after a recovery."""
     log = new_log(tmp_path_factory.mktemp("log"), segment_bytes=400, index_interval_bytes=100)
     records = []
     for times in timestamps:
@@ -329,7 +331,7 @@ def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
 
 
 def test_without_timestamps_the_first_record_has_the_largest(tmp_path: Path) -> None:
-    """As in Kafka. A timestamp below -1 counts as none."""
+    """Kafka does the same. A timestamp below -1 counts as none."""
     log = new_log(tmp_path)
     append(log, batch(2, timestamp_ms=-1))
     append(log, batch(2, timestamp_ms=-1))
@@ -340,7 +342,7 @@ def test_without_timestamps_the_first_record_has_the_largest(tmp_path: Path) -> 
 
 
 def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -> None:
-    """Tested with the size limit and the codec."""
+    """The test changes the size limit and the codec."""
     log = new_log(tmp_path)
     append(log, batch(value=b"x" * 600))
     log.update_config(type(log.config)(max_message_bytes=500, compression_type="gzip"))

@@ -1,4 +1,4 @@
-"""Markers that are written together leave the same log behind as markers that are written one after the other."""
+"""Markers that are written together leave the same log as markers that are written one by one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ def begin(log: Log, epoch: int = 1) -> None:
 
 
 def markers(epoch: int = 1, coordinator_epoch: int = 3) -> list[bytearray]:
-    """Every third one aborts."""
+    """Markers of which every third one aborts."""
     return [
         marker_batch(producer, epoch, coordinator_epoch, is_commit=producer % 3 > 0, timestamp_ms=T0)
         for producer in PRODUCERS

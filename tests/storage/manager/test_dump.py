@@ -91,7 +91,7 @@ def test_damage_in_a_log_is_named_with_its_position(log: Log) -> None:
 
 
 def test_snapshots_checkpoints_and_transaction_indexes(log: Log, tmp_path: Path) -> None:
-    """One row per entry."""
+    """There is one row per entry."""
     (row,) = dump_file(log.directory / "00000000000000000080.snapshot")
     assert (row["producerId"], row["firstSequence"], row["lastSequence"], row["lastOffset"]) == (7, 78, 79, 79)
     assert list(dump_file(log.directory / "leader-epoch-checkpoint")) == [
@@ -110,7 +110,7 @@ def test_snapshots_checkpoints_and_transaction_indexes(log: Log, tmp_path: Path)
 
 
 def test_old_message_sets_are_shown_too(tmp_path: Path) -> None:
-    """A log from before Kafka 0.11."""
+    """The log is from before Kafka 0.11."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(
         encode_message(3, 0, 0, -1, None, b"v")

@@ -13,8 +13,9 @@ from tests.storage.manager.test_log_manager import TPS, manager
 
 
 def test_more_logs_than_the_process_may_open_files(tmp_path: Path) -> None:
-    """As in a container with few descriptors, of which connections also need some. The test uses a new process without
-    open files."""
+    """A container may have few descriptors, and connections need some, too. The test uses a new process without open
+    files.
+    """
     command = [sys.executable, "-m", "tests.storage.manager.test_log_manager_few_descriptors", str(tmp_path)]
     subprocess.run(command, check=True, timeout=60)
     assert (tmp_path / ".kafka_cleanshutdown").exists()
@@ -34,7 +35,7 @@ class Flushes:
         self.logs.start({})
 
     def begin(self) -> int:
-        """How many flushes are begun."""
+        """The number of flushes that have begun."""
         return self.logs.upkeep.flush_dirty(T0 + 1)
 
     def finish(self) -> None:

@@ -43,7 +43,7 @@ def crash(logs: LogManager) -> None:
 
 
 def fill(log: Log, size_bytes: int, value_bytes: int = 16_000) -> None:
-    """Batches of an idempotent producer."""
+    """Append batches of an idempotent producer."""
     number = 0
     while log.size_bytes < size_bytes:
         value = (b"%d " % number).ljust(value_bytes, b".")

@@ -164,7 +164,7 @@ def test_a_batch_that_grows_beyond_the_bound_is_refused() -> None:
 
 
 def test_sequences_wrap_at_two_to_the_31() -> None:
-    """After 2147483647 comes 0."""
+    """The sequence after 2147483647 is 0."""
     assert last_sequence(0x7FFFFFFF, 1) == 0
     assert last_sequence(-1, 5) == -1
 

@@ -53,7 +53,7 @@ def test_the_bytes_are_kafkas(tmp_path: Path) -> None:
 
 
 def test_entries_are_written_once_and_after_a_reload_behind_the_old_ones(tmp_path: Path) -> None:
-    """write_out appends what is new; padding from a killed broker goes away with it."""
+    """write_out appends new entries; it also removes the padding of a killed broker."""
     path = tmp_path / "i"
     index = OffsetIndex(str(path), 0, is_new=True)
     index.append(1, 10)

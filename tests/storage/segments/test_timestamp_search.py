@@ -1,5 +1,6 @@
-"""Bounded lookups by timestamp: a little immediately, the rest as work items. At the limit, the result is an offset
-from which no match is missed."""
+"""Bounded lookups by timestamp: a bounded part is done immediately, the rest as work items. At the limit, the result is
+an offset from which no match is missed.
+"""
 
 from pathlib import Path
 from typing import Any

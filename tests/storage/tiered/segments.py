@@ -18,7 +18,7 @@ T = TopicIdPartition(UUID(int=0xABC), "t", 0)
 def segment(
     number: int, start: int, end: int, *epochs: tuple[int, int], tp: TopicIdPartition = T, at_ms: int = 0
 ) -> RemoteLogSegmentMetadata:
-    """``epochs``: (epoch, first offset), by default epoch 0 for all. It has 100 bytes."""
+    """A segment of 100 bytes. ``epochs``: (epoch, first offset), by default epoch 0 for all."""
     segment_id = RemoteLogSegmentId(tp, UUID(int=number))
     return RemoteLogSegmentMetadata(segment_id, start, end, at_ms, at_ms, epochs or ((0, start),), 100, None, STARTED)
 
@@ -30,7 +30,7 @@ def update(
 
 
 def remote_log(*segments: RemoteLogSegmentMetadata) -> RemotePartitionLog:
-    """All segments are copied, one after the other."""
+    """A remote log to which these segments were copied, one after the other."""
     log = RemotePartitionLog()
     for each in segments:
         assert log.apply(each) and log.apply(update(each, FINISHED))

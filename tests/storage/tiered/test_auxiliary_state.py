@@ -1,4 +1,4 @@
-"""Where a follower begins whose leader has the next records in remote storage only."""
+"""Where a follower begins if its leader has the next records only in remote storage."""
 
 import pytest
 

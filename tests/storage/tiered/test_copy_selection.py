@@ -20,7 +20,8 @@ def bases(
 
 
 def test_closed_segments_below_the_last_stable_offset_are_copied() -> None:
-    """Never the active one, nor one that an open transaction or the high watermark reaches into."""
+    """The active segment is not copied. Neither is a segment that contains the high watermark or part of an open
+    transaction."""
     assert bases(remote_log()) == [0, 10, 20]
     assert bases(remote_log(), last_stable_offset=30) == [0, 10, 20]
     assert bases(remote_log(), last_stable_offset=29) == [0, 10]
@@ -32,7 +33,8 @@ def test_leader_epochs_of_a_segment_are_those_within_it() -> None:
 
 
 def test_copying_continues_after_the_last_copied_offset() -> None:
-    """Also if that segment is deleted. A gap before it is not filled: the new segment would hide a longer one."""
+    """This holds even if that segment was deleted. A gap before it is not filled: the new segment would hide a longer
+    one."""
     second = segment(2, 10, 19, (0, 10), (1, 15))
     log = remote_log(second)
     assert bases(log) == [20]
@@ -46,11 +48,12 @@ def test_segment_is_copied_again_whose_end_is_of_another_lineage() -> None:
 
 
 def test_log_start_offset_limits_the_selection() -> None:
-    """What lies before it is not copied; a segment in which it lies is copied whole."""
+    """Segments before it are not copied; the segment that contains it is copied whole."""
     assert bases(remote_log(), log_start_offset=10) == [10, 20]
     assert bases(remote_log(), log_start_offset=12, lineage=[(0, 12), (1, 15)]) == [10, 20]
 
 
 def test_segments_without_leader_epochs_are_not_copied() -> None:
-    """An old message format; later segments are not copied, either, because the remote log would have a gap."""
+    """They have an old message format. Later segments are not copied, either, because the remote log would have a
+    gap."""
     assert bases(remote_log(), lineage=[(1, 15)]) == []

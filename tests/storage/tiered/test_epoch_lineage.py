@@ -23,7 +23,8 @@ def pieces(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> l
 
 
 def test_epochs_of_a_segment_begin_within_it() -> None:
-    """The first is raised to the segment's start; epochs that end before, begin after or have no records are not in."""
+    """The first is raised to the segment's start; epochs that end before it, begin after it or have no records are left
+    out."""
     lineage = [(0, 0), (1, 5), (2, 12), (4, 20), (5, 30)]
     assert epochs_within(lineage, 10, 19) == ((1, 10), (2, 12))
     assert epochs_within(lineage, 12, 29) == ((2, 12), (4, 20))

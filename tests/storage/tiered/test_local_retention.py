@@ -50,7 +50,7 @@ def test_limits_of_local_retention(config: dict[str, Any], expected: tuple[int, 
 
 
 def test_segment_stays_until_it_is_copied() -> None:
-    """And all later ones, because a log has no hole. The active one is not closed meanwhile."""
+    """All later segments stay, too, because a log must not have holes. The active segment is not closed."""
     assert deletion(remote_log(segment(1, 0, 9)), local_retention_bytes=0) == (1, False)
     assert deletion(remote_log(segment(2, 10, 19)), local_retention_bytes=0) == (0, False)
     assert deletion(remote_log(segment(1, 0, 8)), local_retention_bytes=0) == (0, False)

@@ -17,5 +17,6 @@ from kafka_zk.storage.tiered.metadata_partition import metadata_partition
     ],
 )
 def test_partition_equals_kafkas(topic_id: str, expected: int) -> None:
-    """Where brokers of 3.9.1 wrote the records of partition 0 of these topics, of five partitions."""
+    """The expected numbers are where brokers of 3.9.1, with five partitions, wrote the records of these topics'
+    partition 0."""
     assert metadata_partition(UUID(topic_id), 0, 5) == expected

@@ -123,7 +123,7 @@ def test_gaps_equal_a_lookup_of_each_offset(rows: list[tuple[int, int, int]], en
 
 
 def test_deleted_partition_is_forgotten() -> None:
-    """Its segments do not need records of their own."""
+    """No records about its segments are needed."""
     metadata = RemoteLogMetadata()
     metadata.apply(FIRST)
     for state in RemotePartitionDeleteState:

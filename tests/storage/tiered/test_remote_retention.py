@@ -80,7 +80,7 @@ def test_local_records_in_a_gap_count_with_the_segment_after_them() -> None:
 
 
 def test_log_start_offset_deletes_what_lies_before_it() -> None:
-    """A segment that the offset lies in stays."""
+    """The segment that contains the offset stays."""
     log = remote_log(*SEGMENTS)
     assert deletion(log, log_start_offset=9) == (9, [])
     assert deletion(log, log_start_offset=25) == (25, [1, 2])
@@ -103,7 +103,8 @@ def test_lineage_that_lacks_old_epochs_deletes_nothing() -> None:
 
 
 def test_unfinished_copies_and_deletions() -> None:
-    """A copy is deleted when it is too old to finish, an interrupted deletion at once, and neither while busy."""
+    """A copy is deleted when it is too old to finish, an interrupted deletion is continued immediately, and neither
+    happens while the segment is busy."""
     log = remote_log(segment(1, 0, 9))
     deleted = segment(2, 10, 19)
     begun = segment(3, 20, 29, at_ms=40)

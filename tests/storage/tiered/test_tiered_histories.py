@@ -25,7 +25,7 @@ def run() -> list[TieredWorld]:
 
 
 def test_every_offset_is_local_or_remote() -> None:
-    """And the histories are not trivial: logs start late, and followers begin with remote state."""
+    """The histories are not trivial, either: logs start late, and followers begin with remote state."""
     worlds = run()
     assert sum(world.bootstrap_count for world in worlds) > HISTORIES
     assert sum(world.leader.log_start > 0 for world in worlds) > HISTORIES / 10

@@ -44,7 +44,7 @@ CONFIG = dataclasses.replace(
 
 
 class Replica:
-    """``history``: (epoch, content) of each offset from 0 on. Local are the offsets from ``bases[0]`` on."""
+    """``history``: (epoch, content) of each offset from 0 on. The offsets from ``bases[0]`` on are local."""
 
     def __init__(self) -> None:
         self.history: list[tuple[int, int]] = []
@@ -146,7 +146,7 @@ class TieredWorld:
         self.follower, self.is_in_sync = Replica(), False
 
     def elect(self) -> None:
-        """Uncleanly if the follower is not in sync, which is rare."""
+        """Elect the follower, uncleanly if it is not in sync, which is rare."""
         if not self.is_in_sync and (not self.follower.end or self.random.random() < 0.7):
             return
         self.epoch += 1
@@ -272,7 +272,7 @@ class TieredWorld:
 
     def _check_replica(self, replica: Replica) -> None:
         assert replica.local_start <= replica.end, f"the log ends at {replica.end}, before {replica.local_start}"
-        offset = max(replica.log_start, self.leader.log_start)  # the follower hears of it later
+        offset = max(replica.log_start, self.leader.log_start)  # the follower learns of it later
         for extent in epoch_lineage.extents(self.remote, replica.lineage, offset, replica.local_start):
             assert extent.first == offset, f"{offset} to {extent.first - 1} are lost"
             stored = self.objects.get(extent.segment.segment_id.id)

@@ -1,6 +1,6 @@
 """Members of a broker-side group: kafka-python's KafkaConsumer, one thread each.
 
-Arguments: topic, folder for the records, a JSON object of its configuration, in which the strategy is a class name.
+Arguments: topic, folder for the records, and a JSON object of the configuration, in which the strategy is a class name.
 """
 
 from __future__ import annotations

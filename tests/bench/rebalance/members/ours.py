@@ -1,7 +1,7 @@
 """Members of our groups: ``ZookeeperConsumer``, any number of them on one reactor.
 
-Arguments: topic, folder for the records (empty: they are not written), a JSON object of its configuration. With
-``"static": true`` a member's name is its instance id.
+Arguments: topic, folder for the records (empty: no records are written), and a JSON object of the configuration. With
+``"static": true``, a member's name is its instance id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ reactor: Any = installed_reactor
 
 
 class _Members:
-    """On the reactor's thread."""
+    """All methods run on the reactor's thread."""
 
     def __init__(self, topic: str, folder: str, config: dict[str, Any]) -> None:
         self._topic = topic

@@ -1,10 +1,10 @@
-"""What every member process speaks: requests on its standard input, records into files.
+"""The protocol of every member process: requests on its standard input, records in files.
 
-    join NAME...   the members take part; "ok" or "error why" when all of them have called what joins
-    leave NAME...  they leave cleanly, and answer when they have
+    join NAME...   the members join; the answer "ok" or "error why" comes when all of their join calls have returned
+    leave NAME...  the members leave cleanly; the answer comes when they have left
     end of input   the process ends
 
-A record is a line ``monotonic-ns partition offset`` in the folder's file NAME. The same in Java:
+A record is a line ``monotonic-ns partition offset`` in the folder's file NAME. The same protocol in Java:
 ``tests/peers/java/legacy/GroupMember.java``.
 """
 
@@ -17,13 +17,13 @@ from pathlib import Path
 
 
 class RecordFile:
-    """The records of one member, written through at every batch, so that a kill loses nothing that was delivered."""
+    """The records of one member, written without a buffer for each batch, so that a kill loses no delivery."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._file = (folder / name).open("ab", buffering=0)
 
     def write(self, records: Iterable[tuple[int, int]]) -> None:
-        """(partition, offset) of records delivered now."""
+        """Write the (partition, offset) of records that are delivered now."""
         now_ns = time.monotonic_ns()
         self._file.write(b"".join(b"%d %d %d\n" % (now_ns, partition, offset) for partition, offset in records))
 
@@ -35,7 +35,7 @@ def serve(join: Callable[[Sequence[str]], None], leave: Callable[[Sequence[str]]
         verb, *names = line.split()
         try:
             (join if verb == "join" else leave)(names)
-        except Exception as failure:  # the bench shows it and stops
+        except Exception as failure:  # the bench prints the answer and stops
             _answer(f"error {type(failure).__name__}: {failure}")
         else:
             _answer("ok")

@@ -1,4 +1,4 @@
-"""Which columns of a Parquet file have no certain bounds."""
+"""Which columns of a Parquet file have no reliable bounds."""
 
 import io
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 from kafka_zk.spark_jobs.extraction.direct.iceberg_bounds import without_bounds
 
 LONG = "z" * 5001
-"""More bytes than those of which pyarrow keeps a bound."""
+"""Too many bytes for pyarrow to write a bound."""
 
 
 def with_id(name: str, number: int, kind: Any) -> pa.Field:
@@ -18,7 +18,7 @@ def with_id(name: str, number: int, kind: Any) -> pa.Field:
 
 
 def unsure(kind: Any, *groups: list[Any]) -> list[int]:
-    """Of a file whose second column, a number, has bounds."""
+    """The columns without reliable bounds, in a file whose second column, a number, has bounds."""
     schema = pa.schema([with_id("column", 1, kind), with_id("number", 9, pa.int64())])
     file = io.BytesIO()
     with pq.ParquetWriter(file, schema, store_schema=False) as writer:

@@ -1,4 +1,4 @@
-"""Which Iceberg tables get files of executors; their field ids, and the values of partitions."""
+"""To which Iceberg tables executors write files directly; the field ids in these files, and the partition values."""
 
 import io
 from typing import Any
@@ -87,7 +87,7 @@ def test_every_field_has_its_id() -> None:
 
 
 def test_the_ids_of_a_file_are_those_it_was_written_with() -> None:
-    """A column that was dropped and added again meanwhile has the same type, but another id."""
+    """A column that has since been dropped and added again has the same type, but a different id."""
     found = iceberg_fields.arrow_schema(SCHEMA)
     assert found is not None
     file = io.BytesIO()

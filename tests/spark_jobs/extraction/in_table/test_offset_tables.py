@@ -19,7 +19,8 @@ SPARK = SimpleNamespace(_jvm=SimpleNamespace(scala=SimpleNamespace(jdk=SimpleNam
 
 
 class Change:
-    """A transaction of Delta's on a table with these offsets; ``read``: the applications that conflicts are about."""
+    """A transaction of Delta's on a table with these offsets; ``read``: the applications whose concurrent changes are
+    conflicts."""
 
     def __init__(self, offsets: dict[TopicPartition, int]) -> None:
         self._versions = {application("lake", tp, {}): offset for tp, offset in offsets.items()}
@@ -41,7 +42,7 @@ def moves(ends: dict[TopicPartition, int]) -> Moves:
 
 
 def test_a_commit_conflicts_with_one_that_moves_any_offset_of_its_plan() -> None:
-    """Such a run has removed the staged files of this one, also if it has moved other partitions."""
+    """The other run has removed the staged files of this one, even if it moved other partitions."""
     change = Change({FIRST: 7, SECOND: 3})
     moves({FIRST: 9}).check(change)
     assert change.read == {application("lake", tp, {}) for tp in (FIRST, SECOND)}
@@ -62,5 +63,5 @@ def test_files_of_a_failed_commit_stay_once_its_offsets_have_moved(
 
 
 def test_a_commit_that_sets_an_offset_back_is_not_taken_as_committed() -> None:
-    """After --no-fail-on-data-loss, of a topic that was recreated on brokers without topic ids."""
+    """This happens with --no-fail-on-data-loss, after a topic was recreated on brokers without topic ids."""
     assert not moves({FIRST: 2}).are_committed(Change({FIRST: 7, SECOND: 3}))

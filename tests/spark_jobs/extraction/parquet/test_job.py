@@ -1,4 +1,4 @@
-"""Which attempts' files are staged, under a scheduler that repeats tasks, starts copies of them, and loses them."""
+"""Which attempts' files are staged, with a scheduler that repeats tasks, starts copies of them, and loses them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -49,7 +49,7 @@ NO_TEXT = "the key is not UTF-8 text"
 
 
 def test_keys_and_values_that_are_not_utf8() -> None:
-    """If both are undecodable, the key's reason counts; without a value, only the key can be undecodable."""
+    """If both are undecodable, the key's reason is reported. Without a value, only the key can be undecodable."""
     shape = Shape(named("key", "value", "raw_value", "raw_key"), text=True)
     values: list[bytes | None] = ["grün".encode(), b"\xff", None, None]
     keys: list[bytes | None] = [b"\xed\xa0\x80", b"\xfe", b"\xff", b"k"]

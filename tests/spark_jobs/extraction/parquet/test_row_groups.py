@@ -1,4 +1,4 @@
-"""Which row groups batches become, and how much is collected meanwhile."""
+"""Into which row groups batches are collected, and how much memory this takes."""
 
 import pyarrow as pa
 import pytest

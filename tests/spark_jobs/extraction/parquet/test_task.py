@@ -22,7 +22,7 @@ RANGES = (OffsetRange("t", 0, 0, 8),)
 
 
 def batches(_: Any) -> Iterator[pa.RecordBatch]:
-    """Four batches of two records; the partition is the value."""
+    """Four batches of two records; each value is the partition number."""
     for start in range(0, 8, 2):
         values, offsets = [b"%d" % start] * 2, [start, start + 1]
         columns: list[Any] = [[b"k"] * 2, values, ["t"] * 2, [0, start], offsets, [0] * 2, [0] * 2]
@@ -69,7 +69,7 @@ def test_open_files_are_bounded(tmp_path: Path, spec: TaskSpec, monkeypatch: pyt
 
 
 def test_a_full_file_is_closed(tmp_path: Path, spec: TaskSpec) -> None:
-    """Sizes are those of the compressed files; other folders' files are not concerned."""
+    """Sizes are those of the compressed files; files of other folders stay open."""
     rows = pa.RecordBatch.from_pydict({"offset": range(1000), "value": [random.Random(7).randbytes(100)] * 1000})
     groups = [RowGroup(folder, [rows]) for folder in ("a=1", "a=1", "a=1", "a=2", "a=1")]
     one = _sizes(tmp_path / "none", spec.file, groups[:1])[0]
@@ -88,7 +88,7 @@ def _sizes(folder: Path, file: FileSpec, groups: list[RowGroup]) -> list[int]:
 
 @pytest.mark.parametrize("others", [{}, {"number": pa.int64()}])
 def test_numbers_with_fractions_have_no_bounds(tmp_path: Path, others: dict[str, pa.DataType]) -> None:
-    """Spark would skip a row group with NaN, its greatest number, if it looks for great numbers."""
+    """Otherwise, a search for large numbers in Spark would skip a row group with NaN, its greatest number."""
     inner = {"x": pa.float32(), "y": pa.int32()} if others else {"x": pa.float32()}
     schema = pa.schema({"ratio": pa.float64(), "struct": pa.struct(inner), **others})
     row = {"ratio": [1.0, float("nan")], "struct": [{"x": float("nan"), "y": 1}, {"x": 1.0, "y": 1}], "number": [1, 1]}
