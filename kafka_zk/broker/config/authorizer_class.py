@@ -17,7 +17,7 @@ class BadAuthorizer(Exception):
 
 
 def check_authorizer(properties: Mapping[str, str]) -> None:
-    """Raises BadAuthorizer."""
+    """Check the authorizer's keys. Raises BadAuthorizer for the first invalid one."""
     wanted = properties.get(_CLASS_KEY, "").strip()
     if wanted and wanted != ACL_AUTHORIZER and not is_python_class(wanted):
         raise BadAuthorizer(
@@ -39,7 +39,7 @@ def _refuse_without_authorizer(key: str, properties: Mapping[str, str]) -> None:
     value = properties.get(key, "").strip()
     if value:
         raise BadAuthorizer(
-            f"{key}={value}: there is no {_CLASS_KEY}, so that everyone may do everything; set it to {ACL_AUTHORIZER}, "
+            f"{key}={value}: {_CLASS_KEY} is not set, so everyone may do everything; set it to {ACL_AUTHORIZER}, "
             "or remove the key if that is what you want"
         )
 

@@ -1,10 +1,10 @@
-"""Which changes of a running broker's listeners are allowed (KIP-226). Pure.
+"""Checks changes to a running broker's listeners (KIP-226). Pure.
 
 A listener can be added, removed and moved. Its keys are set when it is added; later only its stores and connection
-limits can change. The inter-broker listener can only be moved, not removed or given another security protocol: other
-brokers could not reach this one.
+limits can change. The inter-broker listener can only be moved, not removed or given another security protocol, because
+other brokers could not reach this broker.
 
-Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
+If Kafka has a rule, the message is Kafka's too. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
 KafkaConfig.validateValues@3.9.
 """
 
@@ -76,8 +76,8 @@ def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
             raise _refused(f"Security protocol cannot be updated for existing listener ListenerName({name})")
     if present.inter_broker_listener != wanted.inter_broker_listener:
         raise _refused(
-            f"listeners: {present.inter_broker_listener} has to stay the first, as brokers use the first one among "
-            "themselves where inter.broker.listener.name is not set"
+            f"listeners: {present.inter_broker_listener} must stay first, because without inter.broker.listener.name "
+            "brokers connect to each other through the first listener"
         )
 
 

@@ -52,7 +52,7 @@ class SecurityKeys:
         None, "Key derivation function; PBKDF2WithHmacSHA512 if not set.", use=ACCEPTED,
     )
     password_encoder_old_secret = PASSWORD(
-        None, "The previous secret: the next start encrypts passwords again that used it.", use=ACCEPTED,
+        None, "The previous secret: at the next start, passwords encrypted with it are encrypted again.", use=ACCEPTED,
     )
     password_encoder_secret = PASSWORD(
         None, "Secret that encrypts passwords of key stores in ZooKeeper; required for setting them.",
@@ -128,7 +128,8 @@ class SecurityKeys:
     )
     ssl_enabled_protocols = LIST("TLSv1.2,TLSv1.3", "TLS versions.", use=ACCEPTED, update=PER_BROKER)
     ssl_endpoint_identification_algorithm = STRING(
-        "https", "Between brokers; empty: do not check the host name in a certificate.",
+        "https",
+        "How brokers check the host name in the certificate of another broker; empty: not at all.",
         use=ACCEPTED, update=PER_BROKER,
     )
     ssl_key_password = PASSWORD(
@@ -158,7 +159,7 @@ class SecurityKeys:
         use=ACCEPTED, update=PER_LISTENER,
     )
     ssl_truststore_location = STRING(
-        None, "File with these authorities: PEM, PKCS12 or JKS.",
+        None, "File with the authorities that sign certificates of clients and brokers: PEM, PKCS12 or JKS.",
         use=ACCEPTED, update=PER_LISTENER,
     )
     ssl_truststore_password = PASSWORD(None, "Password of ssl.truststore.location.", use=ACCEPTED, update=PER_LISTENER)

@@ -1,8 +1,8 @@
 """Finds Kafka's keys for security that this broker lacks: rows with ``unbuilt``.
 
-If the broker ignored such a key, it would be open while its administrator believes it protected. So the broker refuses
-to start, and AlterConfigs rejects the key. Under ``listener.name.<name>.`` a key counts if that listener is in use.
-A key with Kafka's default value is allowed: it requests no security.
+If the broker ignored such a key, the broker would be open while its administrator believes that it is protected. So the
+broker refuses to start, and AlterConfigs rejects the key. Under ``listener.name.<name>.`` a key counts if that listener
+is in use. A key with Kafka's default value is allowed: it requests no security.
 
 Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerConfigs.java@3.9.
 """
@@ -16,7 +16,7 @@ from kafka_zk.security.listener_keys import LISTENER_PREFIX, is_read_for_listene
 
 
 def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """A sentence for each key that requests security that is not built or that no listener in use provides.
+    """A sentence for each key that requests security that this broker lacks or that no listener in use provides.
 
     ``listeners``: the listeners in use, name -> security protocol; case does not matter.
     """
@@ -40,7 +40,7 @@ def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
     if row is None or not value or value.upper() == (row.default or "").upper():
         return None
     shown = key if row.is_sensitive else f"{key}={value}"
-    return f"{shown}: this broker {row.unbuilt} and would be open; remove the key if that is what you want"
+    return f"{shown}: this broker {row.unbuilt}, so it would accept everyone; remove the key if that is what you want"
 
 
 def _without_effect(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
@@ -59,7 +59,10 @@ def _without_effect(key: str, value: str, listeners: Mapping[str, str]) -> str |
     if any(row.needs in protocol.split("_") for protocol in concerned):
         return None
     shown = key if row.is_sensitive else f"{key}={value}"
-    return f"{shown}: no listener has {row.needs} for it and all would be open; remove the key if that is what you want"
+    return (
+        f"{shown}: none of the listeners that it applies to uses {row.needs}, so they would be open; remove the key if "
+        "that is what you want"
+    )
 
 
 def key_of_listener(key: str, listeners: Collection[str]) -> str | None:

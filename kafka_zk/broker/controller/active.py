@@ -66,7 +66,7 @@ class Put(Protocol):
     """Queues an event: a name and its work."""
 
     def __call__(self, name: str, work: Work, *, once: bool = False) -> None:
-        """``once``: drop the event if one of this name is queued."""
+        """``once``: drop the event if an event with this name is already queued."""
 
 
 class ActiveController:
@@ -119,7 +119,8 @@ class ActiveController:
         self._ended = False
 
     async def take_over(self) -> None:
-        """The failover: send the live brokers (as Kafka does), elect missing leaders, shrink ISRs.
+        """Run the failover: send UpdateMetadata with the live brokers (as Kafka does), elect missing leaders, shrink
+        ISRs.
 
         The last UpdateMetadata contains all partitions, so that a broker that has just started does not give clients
         incomplete topics.
@@ -167,14 +168,14 @@ class ActiveController:
         """See ``IsrChanges.alter``. Queues reassignments that can continue."""
         outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
-        if moving:  # queued: the leader's response must not wait
+        if moving:  # queued, so that the leader's response does not wait
             self._put("reassignment", lambda: self.reassignments.advance(moving))
         return outcomes
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         """``unclean.leader.election.enable`` has changed; ``by_default``: its default now."""
         self._changes.unclean_by_default = by_default
-        self._put("election of what has no leader", self._changes.elect_waiting, once=True)
+        self._put("election for leaderless partitions", self._changes.elect_waiting, once=True)
 
     # -- the beginning --
 
@@ -195,7 +196,7 @@ class ActiveController:
         try:
             present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:
-            _log.error("/feature is not changed: {error}", error=error)
+            _log.error("/feature could not be changed: {error}", error=error)
             return
         kept = present[0].features if present is not None and present[0].status == ENABLED else {}
         operation = write_operation(present, FinalizedFeatures(kept))
@@ -205,7 +206,7 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """Delete notifications for the previous controller, because this one has read all states."""
+        """Delete the notifications that the previous controller left; this one has read all states."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])
@@ -266,14 +267,14 @@ class ActiveController:
 
     def _balance(self) -> None:
         self._balance_due = self._clock.callLater(self._balance_interval_s, self._balance)
-        self._put("balance of leaders", self.elections.balance, once=True)
+        self._put("automatic leader rebalance", self.elections.balance, once=True)
 
     async def _retry_due(self) -> None:
         """Retry failed elections and deletions: no watch reports that the cause of a failure is gone."""
         if await self._changes.electable():
-            self._put("election of what has no leader", self._changes.elect_electable, once=True)
+            self._put("election for leaderless partitions", self._changes.elect_electable, once=True)
         if topic_deletion.waiting(self.context):
-            self._put("deletion of what was refused", self._deletions.try_refused, once=True)
+            self._put("retry of rejected deletions", self._deletions.try_refused, once=True)
 
     # -- requests --
 
@@ -311,7 +312,7 @@ class ActiveController:
             )
 
     async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
-        """Handle deletions in the response. An error of the whole request counts for each of its partitions."""
+        """Handle deletions in the response. An error for the whole request applies to each of its partitions."""
         errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
         deleting = {
             tp: code

@@ -1,4 +1,4 @@
-"""Elections without a failure: requested by administrators (by protocol or ZooKeeper), or for balance."""
+"""Elections that no failure caused: requested by administrators (over the protocol or in ZooKeeper), or for balance."""
 
 from collections.abc import Collection
 
@@ -57,5 +57,5 @@ class LeaderElections:
             imbalance.add(portion)
         to_elect = imbalance.to_elect()
         if to_elect:
-            self._reporter.info("leaders are balanced: %s", shortened(to_elect))
+            self._reporter.info("returning leadership to preferred leaders: %s", shortened(to_elect))
             await self._changes.bring_online(to_elect, ElectionStrategy.PREFERRED)

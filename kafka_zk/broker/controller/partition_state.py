@@ -31,7 +31,7 @@ RECOVERING = 1  # elected uncleanly, so it must recover first (KIP-704)
 class ElectionStrategy(enum.Enum):
     OFFLINE = "offline"
     OFFLINE_UNCLEAN = "offline, unclean"  # requested by an administrator
-    RETURNED = "returned"  # the leader or another ISR member was away, see ``returned``
+    RETURNED = "returned"  # the leader or another ISR member had been away, see ``returned``
     REASSIGN = "reassign"
     PREFERRED = "preferred"
     CONTROLLED_SHUTDOWN = "controlled shutdown"
@@ -121,7 +121,7 @@ def raise_leader_epochs(
 def why_final(context: Context, info: LeadershipInfo) -> str | None:
     """Why this controller cannot write the next state; None if it can."""
     if info.controller_epoch > context.epoch:
-        return f"controller epoch {info.controller_epoch} wrote it already"
+        return f"a controller with epoch {info.controller_epoch} has already written its state"
     if info.leader_epoch + 1 not in INT32:
         return f"its leader epoch {info.leader_epoch} is the largest possible one"
     return None
@@ -139,7 +139,7 @@ def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, L
 
 
 def established(context: Context, write: CreateState | WriteState, zk_version: int) -> SendLeaderAndIsr:
-    """Record that the state znode was written with version ``zk_version``, and that the partition is Online."""
+    """Record that the state znode was written with version ``zk_version`` and that the partition is Online."""
     tp, info = write.partition, replace(write.info, zk_version=zk_version)
     context.require_legal_partitions((tp,), PartitionEvent.BRING_ONLINE)
     context.leadership[tp] = info

@@ -39,7 +39,7 @@ class ControllerReporter:
         self.cause = ""
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
-        """``fields``: those that ``kind`` adds."""
+        """Emit an event. ``fields``: the fields that ``kind`` adds."""
         self.source.emit(kind, *fields, cause=self.cause if cause is None else cause, zxid=zxid)
 
     def info(self, text: str, *arguments: object) -> None:
@@ -102,13 +102,13 @@ class ControllerReporter:
             self._not_logged.setdefault(target, []).extend(new)
 
     def log_refused(self) -> None:
-        """Log what was refused since the last call, one line per target."""
+        """Log the changes refused since the last call, one line per target."""
         refused, self._not_logged = self._not_logged, {}
         for target, changes in refused.items():
             reason = changes[0].reason
             others = sum(change.reason != reason for change in changes)
             _log.warn(
-                "[{actor}] cannot go to {target}: {partitions}, because {reason}{others}",
+                "[{actor}] {target} is impossible for {partitions}, because {reason}{others}",
                 actor=self._actor,
                 target=target,
                 partitions=shortened([change.partition for change in changes]),
@@ -166,7 +166,7 @@ class ControllerReporter:
         if not self._many_are_unreachable:
             self._many_are_unreachable = True
             _log.warn(
-                "[{actor}] requests do not reach more than {count} brokers; the others are not named in the log",
+                "[{actor}] more than {count} brokers cannot be reached; the others are not named in the log",
                 actor=self._actor,
                 count=UNREACHABLE_COUNT,
             )

@@ -42,5 +42,8 @@ class HeldMemory:
         if self._is_full and self.used_bytes < self.limit_bytes // 2:
             self._is_full = False
             refused = ", ".join(f"{peer} {count} times" for peer, count in self.refused_counts.most_common(3))
-            _log.info("{holders} have memory again; rejected: {refused}", holders=self._holders, refused=refused)
+            _log.info(
+                "{holders} use less than half of the limit again; new ones were rejected from {refused}",
+                holders=self._holders, refused=refused,
+            )  # fmt: skip
             self.refused_counts.clear()

@@ -47,7 +47,7 @@ def _finish(reply: Reply, request: Any) -> None:
 
 
 def _failed(failure: Failure, request: Any) -> None:
-    _log.failure("a fault failed", failure)
+    _log.failure("a request to the API for faults could not be handled", failure)
     _finish((500, {"error": f"a bug: {failure.value!r}"}), request)
 
 

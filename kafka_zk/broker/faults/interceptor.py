@@ -1,7 +1,7 @@
 """The broker's connection to a function that intercepts requests and responses, in a process on the same machine.
 
-Calls are sent one at a time, in their order. If the function's process ends, or takes longer than CALL_TIMEOUT_S for a
-call, the connection is lost: waiting calls and later ones pass, and the log has one line.
+Calls are sent one at a time, in order. If that process ends, or takes longer than CALL_TIMEOUT_S for a call, the
+connection is lost. Then waiting calls and all later ones pass unchanged, and the log has one line.
 """
 
 from collections import deque
@@ -44,7 +44,7 @@ class Interceptor(TwistedProtocol):
         self._clock = clock
         self._token = token
         self._decoder = FrameDecoder(MOST_FRAME_BYTES)
-        self._calls: deque[tuple[Call, Deferred[Verdict]]] = deque()  # the first one has been sent
+        self._calls: deque[tuple[Call, Deferred[Verdict]]] = deque()  # the first of them has been sent
         self._timer: Any = None
         self.is_closed = False
         self.on_lost: Callable[[], None] = lambda: None
@@ -81,7 +81,7 @@ class Interceptor(TwistedProtocol):
 
     def _answer(self, verdict: Verdict) -> None:
         if not self._calls:
-            raise ProtocolError("a verdict without a call")
+            raise ProtocolError("it answered although it was not asked")
         _, waiting = self._calls.popleft()
         self._stop_timer()
         if self._calls:
@@ -93,12 +93,12 @@ class Interceptor(TwistedProtocol):
 
     def _lose(self, reason: str) -> None:
         if not self.is_closed:
-            _log.warn("the function that intercepts requests is lost, so they pass unchanged: {reason}", reason=reason)
+            _log.warn("the function that intercepts requests is lost, so all requests pass: {reason}", reason=reason)
             self.close()
             self.on_lost()
 
     def close(self) -> None:
-        """End the connection. Waiting calls pass."""
+        """End the connection. Waiting calls pass unchanged."""
         self.is_closed = True
         self._stop_timer()
         transport: Any = self.transport
@@ -114,7 +114,8 @@ class Interceptor(TwistedProtocol):
 
 
 async def connect_interceptor(reactor: Any, token: str, port: int) -> Interceptor:
-    """Only processes of this machine can intercept requests, so there is no host. Raises: InvalidFault."""
+    """Connect to the function at a port. Only processes on this machine can intercept requests, so there is no host.
+    Raises: InvalidFault."""
     creator = ClientCreator(reactor, Interceptor, reactor, token)
     try:
         connected: Interceptor = await creator.connectTCP(LOCALHOST, port, timeout=_CONNECT_TIMEOUT_S)

@@ -420,7 +420,7 @@ class Group(GroupMetadata):
             return
         self._propagate(then.assignments, ErrorCode.NONE, now)
         self.enter(Event.ASSIGNMENT_STORED, now)
-        self._report(AssignmentCompleted, "the leader assigned", self.generation_id, then.assignments)
+        self._report(AssignmentCompleted, "the leader sent the assignment", self.generation_id, then.assignments)
 
     def _propagate(self, assignments: Mapping[str, bytes], error: ErrorCode, now: Now) -> None:
         for member in self.members:
@@ -445,7 +445,7 @@ class Group(GroupMetadata):
         self._rebalance(event, f"member {member_id} {reason}", now)
 
     def _remove(self, member_id: str, departure: Departure, reason: str) -> None:
-        """The caller begins a rebalance if needed."""
+        """Remove a member. The caller begins a rebalance if needed."""
         member = self.members.remove(member_id)
         self._synced(member_id)
         if member is None:

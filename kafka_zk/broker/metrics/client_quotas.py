@@ -17,7 +17,7 @@ MOST_OWNERS = 500
 _LABELS = ["user", "client_id"]
 _NAMES = {
     QuotaKey.PRODUCE: ("produce", "byte_rate", "Bytes of Produce requests a second."),
-    QuotaKey.FETCH: ("fetch", "byte_rate", "Bytes of Fetch answers a second."),
+    QuotaKey.FETCH: ("fetch", "byte_rate", "Bytes of Fetch responses a second."),
     QuotaKey.REQUEST: ("request", "request_time", "Percent of a thread that requests use."),
     QuotaKey.MUTATION: ("controllermutation", "tokens", "Partitions that may be created or deleted at once."),
 }

@@ -17,14 +17,14 @@ class NoController(ConnectionError):
 
 
 class ControllerChannel:
-    """One connection, as long as the controller and its address stay.
+    """One connection, which is kept as long as the controller and its address stay the same.
 
     A replaced controller may be paused and never respond. Kafka waits for the request timeout; here
     ``controller_changed`` closes the connection, and the request fails.
 
     Args:
-        controller_id: that in ``/controller``; -1 if unknown.
-        listener: inter-broker.
+        controller_id: the id in ``/controller``; -1 if unknown.
+        listener: the inter-broker listener.
         connect: also negotiates versions.
     """
 
@@ -58,7 +58,7 @@ class ControllerChannel:
         try:
             connection = self._connection = await connecting
         except CancelledError:
-            raise NoController("the broker stops, or another broker is the controller now") from None
+            raise NoController("the broker is stopping, or another broker is now the controller") from None
         finally:
             self._connecting = None
         return connection

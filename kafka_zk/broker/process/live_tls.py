@@ -69,7 +69,7 @@ class LiveTls:
                 self._peers.security = inter_broker_security(config.properties, name, self._protocols[name])
         except InvalidSecurity as error:
             if self._problem != (problem := str(error)):
-                _log.error("the keys and certificates in use stay as they are: {error}", error=problem)
+                _log.error("the keys and certificates could not be changed: {error}", error=problem)
                 self._problem = problem
             return
         self._problem = ""
@@ -131,7 +131,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
     it."""
     old = present.settings
     if not _shown(old) or not _shown(new):
-        raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")
+        raise InvalidSecurity("the certificate of the listener cannot be parsed: restart the broker to change it")
     before, after = _shown(old)[0], _shown(new)[0]
     if before.subject != after.subject and not _is_true(properties, "ssl.allow.dn.changes"):
         raise InvalidSecurity(
@@ -148,7 +148,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
         )
     if old.authorities is not None and new.authorities is None and present.client_auth != "none":
         raise InvalidSecurity(
-            "Cannot remove the SSL truststore by which the listener knows its clients: name another one instead."
+            "Cannot remove the SSL truststore with which the listener authenticates clients: replace it instead."
         )
 
 

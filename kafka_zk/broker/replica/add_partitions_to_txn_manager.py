@@ -1,7 +1,7 @@
 """Asks coordinators whether partitions are in a transaction (AddPartitionsToTxn, verify only, KIP-890).
 
-This broker's own transactions are verified immediately. Other brokers get one request at a time; the next has one
-question per transactional id, the newest.
+This broker's own transactions are verified immediately. Each other broker gets one request at a time, with only the
+newest question for each transactional id.
 
 Source: AddPartitionsToTxnManager.scala@3.9.
 """
@@ -58,8 +58,8 @@ class AddPartitionsToTxnManager:
 
     Args:
         coordinator_of: broker id for a transactional id, if known.
-        connect: to another broker; may raise any exception.
-        verify: if this broker is the coordinator.
+        connect: connects to another broker; may raise any exception.
+        verify: used if this broker is the coordinator.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class AddPartitionsToTxnManager:
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
     ) -> RefusedPartitions | Awaitable[RefusedPartitions]:
-        """The partitions outside the transaction, with the reason. Await the result if another broker is asked. Never
-        raises."""
+        """Return the partitions outside the transaction, with the reasons. Returns an awaitable if another broker must
+        be asked. Never raises."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -103,7 +103,7 @@ class AddPartitionsToTxnManager:
         return question.answered
 
     def close(self) -> None:
-        """Waiting questions get COORDINATOR_NOT_AVAILABLE."""
+        """Answer waiting questions with COORDINATOR_NOT_AVAILABLE."""
         self._is_closed = True
         for connection in self._connections.values():
             connection.disconnect()
@@ -130,14 +130,14 @@ class AddPartitionsToTxnManager:
         lowest, highest = connection.versions.get(ApiKey.ADD_PARTITIONS_TO_TXN, (0, -1))
         version = min(highest, _HIGHEST_VERSION)
         if version < max(lowest, _BETWEEN_BROKERS_SINCE):
-            _log.warn("broker {id} cannot verify transactions: nothing is verified", id=broker_id)
+            _log.warn("broker {id} is too old to verify transactions: they are not verified", id=broker_id)
             return {name: {} for name in questions}
         message = _Request(transactions=[_message(each) for each in questions.values()])
         response = await connection.request(ApiKey.ADD_PARTITIONS_TO_TXN, message, version=version)
         if response.error_code:
             code = ErrorCode.of(response.error_code)
             _log.error("broker {id} does not verify transactions: {code}", id=broker_id, code=code.name)
-            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # concerns brokers only
+            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # a permission that only brokers need
             return _all_refused(questions, ErrorCode.INVALID_TXN_STATE if is_secret else code)
         return {
             result.transactional_id: _refused(result, questions[result.transactional_id].transaction)

@@ -1,7 +1,7 @@
 """A leader's requests to the controller to change an ISR (AlterPartition, KIP-497).
 
-There is one request at a time, with all waiting changes, one per partition. A change waits for the controller's
-response, across connections and controllers. After a failure or rejection, the next request follows in RETRY_BACKOFF_S.
+One request at a time carries all waiting changes, at most one per partition. A change waits for a response even if the
+connection or the controller changes. After a failure or rejection, the next request follows after RETRY_BACKOFF_S.
 
 Source: AlterPartitionManager.scala@3.9.
 """
@@ -27,7 +27,7 @@ LOWEST_VERSION, HIGHEST_VERSION = 0, 3
 _TOPIC_IDS_SINCE = 2
 _BROKER_EPOCHS_SINCE = 3
 _UNKNOWN_BROKER_EPOCH = -1
-"""Broker epoch of ISR members, which leaders do not know with ZooKeeper."""
+"""Broker epoch of ISR members: with ZooKeeper, leaders do not know it."""
 
 _log = Logger()
 _Request = codec.request(ApiKey.ALTER_PARTITION)
@@ -38,7 +38,8 @@ _Partition = _Topic.PartitionData
 class IsrChange(NamedTuple):
     """The proposed ISR, and the epochs that the leader knows.
 
-    ``partition_epoch``: the state znode's version. ``controller_epoch``: of the controller that appointed the leader.
+    ``partition_epoch``: the state znode's version. ``controller_epoch``: the epoch of the controller that appointed the
+    leader.
     """
 
     tp: TopicPartition
@@ -57,8 +58,8 @@ class AlterPartitions(Protocol):
     """Writes ISR changes through the controller or to ZooKeeper."""
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
-        """Calls ``answered`` once, with the written ISR or an error code; immediately with OPERATION_NOT_ATTEMPTED
-        during another change of the partition."""
+        """Calls ``answered`` once, with the written ISR or an error code. If another change of the partition is in
+        progress, calls it immediately with OPERATION_NOT_ATTEMPTED."""
 
 
 class ControllerConnection(Protocol):
@@ -69,7 +70,7 @@ class ControllerConnection(Protocol):
         """Lowest and highest version of each API."""
 
     def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]:
-        """Raises if the connection is lost or the request times out."""
+        """Send a request. Raises if the connection is lost or the request times out."""
 
 
 class _Item(NamedTuple):
@@ -85,9 +86,9 @@ class AlterPartitionManager:
     """Sends the ISR changes of this broker.
 
     Args:
-        broker_epoch: of the current registration.
+        broker_epoch: returns the epoch of the current registration.
         connected: connects to the current controller; may raise any exception.
-        highest_version: that ``inter.broker.protocol.version`` allows.
+        highest_version: the highest one that ``inter.broker.protocol.version`` allows.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class AlterPartitionManager:
             ensureDeferred(self._run())
 
     def close(self) -> None:
-        """Waiting changes get no response."""
+        """Drop waiting changes, which get no response."""
         self._is_closed = True
         self._waiting.clear()
 
@@ -168,7 +169,7 @@ class AlterPartitionManager:
         have_ids = all(item.change.topic_id != uuids.ZERO for item in items)
         version = min(highest, self._highest_version if have_ids else min(self._highest_version, _TOPIC_IDS_SINCE - 1))
         if version < max(lowest, LOWEST_VERSION):
-            raise UnsupportedController(f"it speaks {lowest} to {highest} of AlterPartition")
+            raise UnsupportedController(f"it supports versions {lowest} to {highest} of AlterPartition")
         return version
 
 

@@ -1,4 +1,4 @@
-"""All partitions of this broker: applies the controller's decisions, appends, reads.
+"""All partitions of this broker: applies the controller's decisions, and appends and reads records.
 
 Drives ``Partition`` and owns the logs, on the reactor thread. Work that takes longer than an append belongs to the log
 manager. Source: ReplicaManager.scala@3.9.
@@ -114,7 +114,7 @@ class ReplicaManager:
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
         self._partition_logs = PartitionLogs(logs, self.quotas, broker_id)
-        self.replication_bytes_out = 0  # in responses to followers
+        self.replication_bytes_out = 0  # bytes in responses to followers
         self.role_listeners = RoleListeners(events)
         self.verification: TransactionVerification | None = None
         """Verifies transactions with their coordinators; None: no verification."""
@@ -144,9 +144,9 @@ class ReplicaManager:
     ) -> list[AppendResult] | DelayedProduce:
         """Append one batch (a writable view) to each partition, and return the outcomes in this order.
 
-        What needs no conversion is appended before the first await; many batches take several turns. Each outcome then
-        waits for the flush that ``flush.messages`` requires. With ``required_acks`` -1, a DelayedProduce may wait for
-        the high watermark, see ``replicated``.
+        Batches that need no conversion are appended before the first await; a large number of batches takes several
+        turns. Each outcome then waits for the flush that ``flush.messages`` requires. With ``required_acks`` -1, a
+        DelayedProduce may wait for the high watermark, see ``replicated``.
 
         ``guards``: None if the client may not use transactions.
         """
@@ -212,7 +212,7 @@ class ReplicaManager:
     async def committed(
         self, tp: TopicPartition, begun: Unreplicated | Awaitable[Appended], timeout_ms: int
     ) -> AppendResult:
-        """Wait until all in-sync replicas have an append, for which ``appended`` returned ``begun``."""
+        """Wait until all in-sync replicas have the append for which ``appended`` returned ``begun``."""
         result = begun if isinstance(begun, Unreplicated) else await begun
         delayed = DelayedProduce([tp], [result])
         if delayed.is_decided:
@@ -284,8 +284,8 @@ class ReplicaManager:
         turns: Turns,
         guard: VerificationStateEntry | None,
     ) -> Appended:
-        """Convert a batch, then append it, after the previous batches: the conversion may take long, and readers do not
-        see records that wait for a flush."""
+        """Convert a batch, then append it after the previous batches. The conversion may take long, and the
+        configuration may change before its end. Readers do not see records that wait for a flush."""
         while True:
             try:
                 begun_s = self._clock.seconds()
@@ -297,7 +297,7 @@ class ReplicaManager:
             except NotConformed as again:  # the configuration has changed
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
-                return error.with_traceback(None)  # as in ``append_records``
+                return error.with_traceback(None)  # for the same reason as in ``append_records``
 
     def read(
         self,
@@ -310,7 +310,7 @@ class ReplicaManager:
         min_one_batch: bool = True,
         any_replica: bool = False,
     ) -> tuple[Log, LogRead]:
-        """Read from the log; ``any_replica``: also as a follower.
+        """Read from the log. ``any_replica``: even if this broker is a follower.
 
         Raises: ApiError, OffsetOutOfRange; OSError after taking the log directory offline.
         """
@@ -341,7 +341,7 @@ class ReplicaManager:
             raise
 
     def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
-        """Take the directory of a result of ``read`` offline after a disk error, unless the log is gone."""
+        """After a disk error in a result of ``read``, take the log's directory offline, unless the log is gone."""
         partition = self.partitions.get(tp)
         log = None if partition is None else partition.log
         if log is not None and str(log.directory) == found.segment.directory:
@@ -365,7 +365,7 @@ class ReplicaManager:
         """Remember a controller's epoch. Returns False if a higher one is known."""
         if controller_epoch < self.controller_epoch:
             _log.warn(
-                "ignored a request of controller epoch {controller_epoch}, have {known_epoch}",
+                "ignored a request of controller epoch {controller_epoch}: the newest epoch is {known_epoch}",
                 controller_epoch=controller_epoch,
                 known_epoch=self.controller_epoch,
             )
@@ -380,7 +380,7 @@ class ReplicaManager:
             try:
                 code = self._take_state(state)
             except Exception:
-                _log.failure("the controller's decision on {tp} was not carried out", tp=state.tp)
+                _log.failure("the controller's decision on {tp} could not be carried out", tp=state.tp)
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
             yield state.tp, code
 
@@ -414,8 +414,8 @@ class ReplicaManager:
         return partition.refusal or ErrorCode.NONE
 
     def _take_again(self, partition: Partition, wanted: LeaderState) -> ErrorCode:
-        """Apply a known leader epoch, maybe older than the last AlterPartition response: only the topic's
-        configuration, and a first id, count."""
+        """Apply a state of a known leader epoch. The state may be older than the last AlterPartition response, so adopt
+        only the topic's configuration, and the topic's id if none was known."""
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
         if not has_id:
             self.topic_ids.give(partition, wanted.topic_id)

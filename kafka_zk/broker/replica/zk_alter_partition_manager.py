@@ -1,7 +1,7 @@
-"""Writes a leader's ISR changes to ZooKeeper, for protocols below 2.7-IV2, before AlterPartition.
+"""Writes a leader's ISR changes to ZooKeeper, for protocols below 2.7-IV2, which lack AlterPartition.
 
-A write requires the state znode's version that the leader knows. A notification, some seconds later, tells the
-controller, which updates other brokers; the leader does not wait.
+A write succeeds only if the state znode still has the version that the leader knows. A few seconds later, a
+notification reaches the controller, which then updates other brokers. The leader does not wait for this update.
 
 Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9.
 """
@@ -51,9 +51,9 @@ class ZkAlterPartitionManager:
             answer = await self._write(change)
         except Exception as error:  # the change must get a response
             if isinstance(error, (RegistryError, InvalidZnode)):
-                _log.warn("the ISR of {tp} was not written: {error!r}", tp=change.tp, error=error)
+                _log.warn("the ISR of {tp} could not be written: {error!r}", tp=change.tp, error=error)
             else:
-                _log.failure("the ISR of {tp} was not written", tp=change.tp)
+                _log.failure("the ISR of {tp} could not be written", tp=change.tp)
             await after(self._clock, RETRY_BACKOFF_S)
             answer = ErrorCode.UNKNOWN_SERVER_ERROR
         if isinstance(answer, WrittenIsr):

@@ -64,9 +64,11 @@ class TokenKeys:
         try:
             self._tokens.keys = await self._run_in_thread(self._ask)
             wait_ms, self._backoff_ms = self._endpoint.refresh_ms, self._endpoint.retry_backoff_ms
-        except Exception as error:  # retry after any error, or withdrawn keys stay valid
+        except Exception as error:  # retry after any error; otherwise withdrawn keys would stay valid
             why = str(error) or repr(error)
-            _log.error("no keys of the OAuth provider: {url}: {error}", url=self._endpoint.url, error=why)
+            _log.error(
+                "cannot fetch the keys of the OAuth provider from {url}: {error}", url=self._endpoint.url, error=why
+            )
             wait_ms, self._backoff_ms = self._backoff_ms, min(self._backoff_ms * 2, self._most_ms)
         finally:
             self._is_fetching = False
