@@ -23,8 +23,8 @@ _END = "</body>"
 
 
 class ExportedPage(NamedTuple):
-    """``moment``: for the page's address, that of its last episode, or a lesson's first step. ``data_bytes``: what the
-    recording takes of ``content``.
+    """``moment``: for the page's address: its last episode, or a lesson's first step. ``data_bytes``: the recording's
+    share of ``content``.
     """
 
     content: bytes
@@ -37,8 +37,8 @@ def exported_page(recording: Recording, described: str, progress: Progress = sil
 
     Args:
         described: what was recorded.
-    Raises: NotExportable if the recording is empty or too long, with what to do, or nested too deeply; BadRequest if
-        its lesson is damaged; sqlite3.Error.
+    Raises: NotExportable if the recording is empty, too long or nested too deeply; BadRequest if its lesson is damaged;
+        sqlite3.Error.
     """
     try:
         data = page_data(recording, described, progress)
@@ -48,12 +48,12 @@ def exported_page(recording: Recording, described: str, progress: Progress = sil
     packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
     content = _page_around(packed)
     if len(content) > MOST_BYTES:
-        raise NotExportable(f"its page would have {_mb(len(content))}, and may have {_mb(MOST_BYTES)}: {SHORTER}")
+        raise NotExportable(f"its page would have {_mb(len(content))}, but the limit is {_mb(MOST_BYTES)}: {SHORTER}")
     return ExportedPage(content, len(packed), _moment(data))
 
 
 def _json(data: Document) -> str:
-    """JSON that a browser can read: numbers such as NaN, which Python's JSON has, become text."""
+    """JSON that a browser can read: numbers such as NaN, which only Python's JSON allows, become strings."""
     try:
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
     except ValueError:

@@ -13,7 +13,7 @@ VERSION = 1
 _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">16sH6xII60xI")
 _OPCODES_BETWEEN_SIGNALS = 1_000_000
-"""Of SQLite; without such a pause, Ctrl-C would wait for the end of a query."""
+"""SQLite operations between two checks for signals; without them, Ctrl-C would wait for the end of a query."""
 _META = "meta"
 _SCHEMA = "".join((
     f"create table if not exists {_META} (key text primary key, value text);",
@@ -62,7 +62,7 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _foreign_tables(database: sqlite3.Connection) -> set[str]:
-    """The names of tables, views, indexes and triggers that are not this version's: a query of them may never end."""
+    """The names of tables, views, indexes and triggers that are not this version's. A query of these may never end."""
     with closing(sqlite3.connect(":memory:")) as empty:
         empty.executescript(_SCHEMA)
         known = _tables(empty)
@@ -70,7 +70,7 @@ def _foreign_tables(database: sqlite3.Connection) -> set[str]:
 
 
 def _not_ours(path: Path | None, foreign: set[str]) -> NoRecording:
-    return NoRecording(f"{path} has other tables than a recording: {', '.join(sorted(foreign))}")
+    return NoRecording(f"{path} has tables that a recording does not have: {', '.join(sorted(foreign))}")
 
 
 def _tables(database: sqlite3.Connection) -> set[tuple[str, str, str | None]]:
@@ -87,7 +87,7 @@ def _check_whole(path: Path) -> None:
         header = file.read(_HEADER.size)
         size_bytes = file.seek(0, SEEK_END)
     if len(header) < _HEADER.size or not header.startswith(_MAGIC):
-        return  # SQLite says what is wrong
+        return  # opening it reports what is wrong
     page_bytes, changes, page_count, changes_then = _HEADER.unpack(header)[1:]
     expected_bytes = (65_536 if page_bytes == 1 else page_bytes) * page_count
     if changes == changes_then and size_bytes < expected_bytes:

@@ -15,7 +15,7 @@ def export(recording: Recording, path: Path, first: int, last: int) -> Iterator[
 
     It yields after each part of bounded size; the recording may grow until the next one.
 
-    Raises: OSError, also if the recording drops its entry ``first`` meanwhile; sqlite3.Error.
+    Raises: OSError, also if the recording drops its entry ``first`` during the export; sqlite3.Error.
     """
     begin, end = recording.entries.entry(first), recording.entries.entry(last)
     part = Recording(path)
@@ -29,7 +29,7 @@ def export(recording: Recording, path: Path, first: int, last: int) -> Iterator[
                 target.executemany(f"insert into entries ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 yield
                 if recording.entries.first > first:
-                    raise OSError("its beginning was dropped from memory meanwhile; save a later one")
+                    raise OSError("its beginning was dropped from memory meanwhile; save a later part")
             if begin is not None and end is not None:
                 spans = recording.spans.rows(begin.time_ms, end.time_ms)
                 target.executemany("insert into spans values (?, ?, ?, ?, ?, ?, ?)", spans)

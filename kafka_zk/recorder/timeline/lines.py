@@ -79,7 +79,7 @@ class RebalanceLines:
         stopped = rebalances.deliveries.stopped
         waits = [
             f"{self._summaries.names(rebalances.busy)} not done" if rebalances.busy else "",
-            f"nobody reads {listed(stopped)}" if stopped else "",
+            f"no member reads {listed(stopped)}" if stopped else "",
         ]
         told = "; ".join(each for each in waits if each) or "members come and go"
         yield f"{_time_of_day(began_ms)}  a rebalance {takes}: {told}"

@@ -18,7 +18,7 @@ _DETAILED = 40
 """Partitions with a line of their own, those that were silent longest."""
 _COUNTED = {
     CoordinatedBy.ZOOKEEPER: ("ZooKeeper requests", "watches fired"),
-    CoordinatedBy.BROKER: ("requests to the coordinator", "heartbeats that told of it"),
+    CoordinatedBy.BROKER: ("requests to the coordinator", "heartbeats that announced it"),
 }
 
 
@@ -43,7 +43,7 @@ class Summaries:
         return ", ".join([word for word in words if word] + [self._shortened(cause) for cause in others]) or "unknown"
 
     def details(self, summary: GroupRebalance) -> Iterator[str]:
-        """What the line omits: each silent partition, and requests and watches by member."""
+        """The details that the line omits: each silent partition, and requests and watches by member."""
         silences = sorted(summary.silences, key=lambda silence: -(silence.silent_ms or 0))
         for each in silences[:_DETAILED]:
             before, after = self.name(each.before), self.name(each.after or "")
@@ -51,7 +51,7 @@ class Summaries:
             path = f"{before} → {after}" if before != after else f"stays with {after}"
             since = " after its owner was seen to be gone" if each.noticed else ""
             if each.after is None:
-                yield f"{partition} stopped with {before}; nobody has taken it"
+                yield f"{partition} stopped with {before}; no member has taken it over"
             elif each.silent_ms is None:
                 yield f"{partition} was taken over before its owner was seen to be gone ({path})"
             else:
@@ -92,7 +92,7 @@ class Summaries:
         for owner, partitions in _grouped(summary.first_owners).items():
             yield f"{self.name(owner)} starts {_partitions(partitions, many)}"
         if summary.orphaned:
-            yield f"nobody reads {_partitions([each.partition for each in summary.orphaned], many)}"
+            yield f"no member reads {_partitions([each.partition for each in summary.orphaned], many)}"
 
     def _shortened(self, cause: str) -> str:
         return " ".join(self.name(word) for word in cause.split(" "))

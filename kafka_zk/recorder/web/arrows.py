@@ -1,4 +1,4 @@
-"""What goes from where to where in one entry, with a label, its znode and a sentence: an arrow of slow motion. Pure."""
+"""The arrow that slow motion draws for an entry: its ends, a label, the znode and a sentence. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ _FIRED = {
     EventType.CREATED: "was created",
     EventType.CHANGED: "was written",
     EventType.DELETED: "was deleted",
-    EventType.CHILD: "has other children",
+    EventType.CHILD: "gained or lost children",
 }
 
 
 class Arrow(NamedTuple):
     """``source`` and ``target``: processes, ZOOKEEPER or YOU; equal for an event within one process. ``znode``: its
-    path; "" for an event that concerns none. ``said``: a sentence.
+    path; "" for an event that concerns no znode. ``said``: a sentence.
     """
 
     source: str
@@ -128,7 +128,7 @@ def _ends(event: Event, process: str, stale: Mapping[int, str]) -> tuple[str, st
 
 
 def _znode(event: Event, entry: Entry, group_id: str) -> str:
-    """The znode that an event concerns, if it names none itself."""
+    """The znode that an event concerns, if the event itself names no znode."""
     if isinstance(event, replica.RoleChanged | replica.ReplicaStopped):
         return topics.state_path(event.partition.topic, event.partition.partition)
     if isinstance(event, replica.ControllerIgnored | controller.ControllerElected | controller.ControllerResigned):

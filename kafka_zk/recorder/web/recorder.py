@@ -113,7 +113,7 @@ class Recorder:
         self._on_news()
 
     def _read(self) -> list[Transaction]:
-        """ZooKeeper's own health is recorded even if nothing can be read from ZooKeeper: it says why."""
+        """ZooKeeper's own health is recorded even if nothing can be read from ZooKeeper, because it shows why."""
         try:
             return self._source.read()
         except (OSError, RegistryError):
@@ -129,7 +129,7 @@ class Recorder:
 
     def _lose(self, error: Exception) -> None:
         """Drop the traces and try the changes again; drop the changes if that fails, too."""
-        _log.failure("entries are lost")
+        _log.failure("entries could not be recorded and are lost")
         if self._events:
             self.lost_count += len(self._events)
             self._events = []

@@ -103,7 +103,7 @@ class Sampler:
                     return
                 self._take(self._now_ms(), self._turns.take(wanted.leaders, ends, committed))
         except Exception:
-            _log.failure("no sample of partitions and groups")
+            _log.failure("partitions and groups could not be sampled")
 
     async def _with_asked(self, admin: Admin, wanted: Wanted) -> Wanted:
         if self._asked is None:

@@ -1,4 +1,4 @@
-"""What a ZooKeeper server says of itself in its response to a four-letter word. Pure.
+"""Parses a ZooKeeper server's responses to four-letter words. Pure.
 
 ``srvr``, the only word that is enabled by default since 3.5.3:
 
@@ -59,7 +59,7 @@ def is_refusal(answer: str) -> bool:
 
 
 def parse(answer: str, response_ms: int) -> Reading:
-    """The reading of a response to one of WORDS. A response that is none of ZooKeeper's counts as no answer."""
+    """The reading of a response to one of WORDS. A response that does not come from ZooKeeper counts as no answer."""
     if _NOT_SERVING in answer:
         return Reading(NO_QUORUM, "it runs, but has no quorum or is starting", response_ms)
     if is_refusal(answer) or answer.strip() == "imok":
@@ -67,7 +67,7 @@ def parse(answer: str, response_ms: int) -> Reading:
     fields = {_OF_MNTR.get(name, name): value for name, value in _FIELD.findall(answer)}
     mode = fields.get("Mode", "")
     if mode not in _MODES:
-        return Reading(NO_ANSWER, "something else than ZooKeeper responds" if answer else "it closed the connection")
+        return Reading(NO_ANSWER, "something other than ZooKeeper responds" if answer else "it closed the connection")
     latency = fields.get("Latency min/avg/max", "").split("/")
     return Reading(
         mode,
