@@ -1,6 +1,6 @@
-"""One run: a world, working clients, operations and a plan of faults; then peace, and the judges.
+"""One run: a world with working clients, operations and a plan of faults; then *peace*, and the judges.
 
-``play(seed)`` runs all of it. The same seed gives the same history. After the last fault everything is healed. Within
+``play(seed)`` runs all of it. The same seed gives the same history. In peace, all faults are undone. Within
 LIVENESS_MS, each partition must then have a leader and an owner and accept writes; then all records are read and all
 processes are stopped.
 """
@@ -42,8 +42,8 @@ NEVER = str(2**63 - 1)
 DURABLE = "durable"
 CACHED = "cached"
 COMPACTED = "compacted"
-"""DURABLE loses no acknowledged record. CACHED may lose unsynced records in a power loss. COMPACTED keeps the last
-value of each key.
+"""Topics. DURABLE loses no acknowledged record. CACHED may lose unsynced records in a power loss. COMPACTED keeps the
+last value of each key.
 """
 TOPICS: Mapping[str, Mapping[str, str]] = {
     DURABLE: {},
@@ -89,7 +89,7 @@ class Outcome:
 
 
 class Run(Targets):
-    """The run of a seed or a plan, and the target of its faults."""
+    """A run that a seed generates, with its own or a given plan. Faults act on it."""
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
         super().__init__(seed)
@@ -185,7 +185,7 @@ class Run(Targets):
         self._within("a partition is not written to", lambda: not last.waiting)
         logs = judges.by_partition(world.run(self._read_all(), LIVENESS_MS))
         ends = {tp: found[-1].offset + 1 for tp, found in logs.items() if tp.topic == DURABLE}
-        self._within("the group does not get on", lambda: all(self._committed(tp) == end for tp, end in ends.items()))
+        self._within("the group makes no progress", lambda: all(self._committed(tp) == end for tp, end in ends.items()))
         self._settle_broker_group(ends)
         return logs, world.run(self._read_offsets_topic(), LIVENESS_MS)
 
@@ -197,7 +197,7 @@ class Run(Targets):
             if all(tp in committed and committed[tp].offset == end for tp, end in ends.items()):
                 return
             if world.now_ms > deadline_ms:
-                raise Stuck(f"the broker group makes no progress: {ends} is not {committed}")
+                raise Stuck(f"the broker group makes no progress: its offsets are {committed}, the logs end at {ends}")
             world.run_for(PATIENCE_MS)
 
     async def _read_offsets_topic(self) -> OffsetsTopic:
@@ -252,7 +252,7 @@ def play(
     kinds: Iterable[str] = DRAWN,
     prepare: Callable[[Run], None] = lambda run: None,
 ) -> Outcome:
-    """``plan``: faults to use instead of those that the seed draws from ``kinds``. ``prepare``: called with the run
+    """``plan``: faults to use instead of those that the seed generates from ``kinds``. ``prepare``: called with the run
     before it begins.
     """
     run = Run(seed, plan, kinds)

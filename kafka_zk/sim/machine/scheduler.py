@@ -1,4 +1,4 @@
-"""Virtual time: a Twisted ``Clock`` that jumps from one due call to the next, and one seeded random source.
+"""Virtual time: a Twisted ``Clock`` that jumps from one due call to the next; and one seeded random source.
 
 The same seed gives the same order of all calls, because no threads, sockets or real time are involved.
 """
@@ -21,7 +21,7 @@ class Stuck(AssertionError):
 
 
 class PlannedCall:
-    """Smaller than Twisted's DelayedCall: a run schedules hundreds of thousands."""
+    """Like Twisted's DelayedCall, but smaller, because a run schedules hundreds of thousands of calls."""
 
     __slots__ = ("_clock", "_is_cancelled", "args", "called", "func", "is_active", "time_s")
 
@@ -116,7 +116,7 @@ class VirtualClock(Clock):
         self.advance_to(self.rightNow + amount)
 
     def advance_to(self, time_s: float) -> None:
-        """Run due calls. (A sum of floats may be slightly less than ``time_s``.)"""
+        """Set the time and run due calls. (A sum of floats may be slightly less than ``time_s``.)"""
         self.rightNow = max(self.rightNow, time_s)
         heap = self._heap
         while heap and heap[0][0] <= self.rightNow:
@@ -165,7 +165,7 @@ class Scheduler:
         return self.clock.rightNow * 1000
 
     def step(self) -> bool:
-        """Run the next due calls. False if none is scheduled."""
+        """Run the next due calls. False if no call is scheduled."""
         due = self.clock.next_due()
         if due is None:
             return False
@@ -173,20 +173,20 @@ class Scheduler:
         return True
 
     def run_for(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Ends early if ``is_over``, called every virtual second, returns True."""
+        """Run due calls for this time. ``is_over``: called every virtual second; True ends the run early."""
         end_s = self.clock.rightNow + duration_ms / 1000
         while self.clock.rightNow < end_s and not is_over():
             self.clock.run_until(min(self.clock.rightNow + 1, end_s))
 
     def run_until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
-        """Raises Stuck after ``limit_ms`` of virtual time."""
+        """Run due calls until the condition is true. Raises Stuck after ``limit_ms`` of virtual time."""
         end = self.clock.seconds() + limit_ms / 1000
         while not condition():
             if self.clock.seconds() > end or not self.step():
-                raise Stuck(f"not so within {limit_ms} ms of virtual time (seed {self.seed})")
+                raise Stuck(f"the condition did not hold within {limit_ms} ms of virtual time (seed {self.seed})")
 
     def start(self, work: "Coroutine[Any, Any, T]") -> "Deferred[T]":
-        """The work continues during the next ``run…``."""
+        """Start work, which continues during the next ``run…``."""
         return ensureDeferred(work)
 
     def run(self, work: "Coroutine[Any, Any, T] | Deferred[T]", limit_ms: float = 60_000) -> T:

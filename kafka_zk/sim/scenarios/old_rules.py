@@ -1,7 +1,7 @@
-"""Old rules: the product without one of its safeguards. Scenarios are played with and without such a rule.
+"""Old rules: the product without one of its safeguards. Scenarios run with and without such a rule.
 
 Such rules broke clusters of Kafka or of other systems that stored state in ZooKeeper, or are counter-examples of papers
-and issues; a scenario says which. A rule is patched into the product for one play.
+and issues; a scenario says which. A rule is patched into the product for one run.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -158,7 +158,7 @@ def a_found_start_always_counts(patch: Patch) -> None:
 
 def every_member_reads_all(patch: Patch) -> None:
     """At each change of the group, every member reads the registrations of all members."""
-    patch.setattr(MemberWatch, "_hides_something", lambda self, stat, names: True)
+    patch.setattr(MemberWatch, "_missed_a_change", lambda self, stat, names: True)
 
 
 OLD_RULES: dict[str, OldRule] = {

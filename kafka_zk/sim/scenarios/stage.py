@@ -1,7 +1,6 @@
 """The stage of a scenario: a world with its brokers, its clients by name, and their history.
 
-``verbs`` act on it, and ``conditions`` examine it. ``StageError`` explains to the author of a scenario what is
-impossible.
+``verbs`` act on it, and ``conditions`` examine it. A ``StageError`` tells the scenario's author what is impossible.
 """
 
 from collections import Counter
@@ -36,7 +35,7 @@ from kafka_zk.sim.zookeeper.client import SimClient
 from kafka_zk.sim.zookeeper.server import ServerBackup
 
 READ_MS = 20_000
-"""The judges read a partition in this time."""
+"""Maximum time in which the judges read a partition."""
 ADMIN_MS = 3_000
 """Maximum time for a broker's response to an admin client."""
 _TOOL_SESSION_MS = 600_000
@@ -47,7 +46,7 @@ class StageError(Exception):
 
 
 class Stage:
-    """Use it inside ``with stage.world:``."""
+    """Use a stage inside ``with stage.world:``."""
 
     def __init__(self, seed: int) -> None:
         self.history = History()
@@ -77,7 +76,7 @@ class Stage:
         raise StageError(f"no broker is called {name}; there are: {self._listed(self.world.brokers.values())}")
 
     def process(self, name: str) -> SimBroker | SimGroupMember:
-        """Raises StageError if the name is unknown or a producer."""
+        """Raises StageError if the name is unknown or a producer's."""
         if name in self.members:
             return self.members[name]
         if name in self.producers:
@@ -87,7 +86,7 @@ class Stage:
         return self.broker(name)
 
     def client(self, name: str) -> SimClient:
-        """The ZooKeeper client of a broker or member. Raises StageError if it has none."""
+        """The ZooKeeper client of a broker or member. Raises StageError if it has no client."""
         client = self.process(name).client
         if client is None:
             raise StageError(f"{name} has no session with ZooKeeper")
@@ -115,9 +114,9 @@ class Stage:
     def start_brokers(self, count: int) -> None:
         """Start brokers in sequence, so that the first is the controller. Raises StageError."""
         if self.world.brokers:
-            raise StageError("the brokers are there already")
+            raise StageError("the brokers have already been started")
         if not 1 <= count <= 9:
-            raise StageError(f"{count} brokers: from 1 to 9 can be played")
+            raise StageError(f"{count} brokers: must be 1 to 9")
         for number in range(1, count + 1):
             self.world.broker(number, **{key.replace(".", "_"): value for key, value in BROKER.items()}).start()
             self.until(f"broker-{number} starts", lambda: all(each.is_started for each in self.world.brokers.values()))
@@ -139,7 +138,7 @@ class Stage:
     def produce(self, name: str, tp: TopicPartition, values: list[str]) -> None:
         if name not in self.producers:
             self.producers[name] = SimProducer(self.world, name, list, self.history)
-            self.producers[name].is_stopping = True  # it sends only the scenario's records
+            self.producers[name].is_stopping = True  # the producer sends only the scenario's records
         for value in values:
             self.producers[name].send(tp, f"{name}:{value}")
 
@@ -173,7 +172,7 @@ class Stage:
         try:
             self.world.until(condition, limit_ms)
         except Stuck:
-            raise StageError(f"not so within {limit_ms / 1000:g} s: {what}") from None
+            raise StageError(f"did not happen within {limit_ms / 1000:g} s: {what}") from None
 
     # -- judges ---------------------------------------------------------------------------------------------------
 
@@ -191,14 +190,14 @@ class Stage:
         made = self._reads_of_registrations() - self._reads_before
         if made <= self._reads_allowed:
             return []
-        return [f"the group made {made} reads of registrations, where {self._reads_allowed} are enough"]
+        return [f"the group read registrations {made} times, although {self._reads_allowed} reads are enough"]
 
     def _ends(self) -> dict[TopicPartition, int]:
         """The ends of the partitions that must be read completely."""
         return {tp: found[-1].offset + 1 for tp, found in self.logs.items() if tp.topic in self.to_be_read and found}
 
     def violations(self) -> list[str]:
-        """What the judges find now. ``logs`` has the records that they read."""
+        """The judges' findings at this moment. Afterwards, ``logs`` has the records that they read."""
         facts = self.history.facts
         logs = self.logs = {}
         broken = []

@@ -254,21 +254,21 @@ def wait(stage: Stage, duration: int) -> None:
 @phrase("wait until {condition} within {duration}")
 def wait_until(stage: Stage, condition: Callable[[], bool], duration: int = 60_000) -> None:
     """Wait until the condition is true, for at most 60 s by default."""
-    stage.until("this", condition, duration)
+    stage.until("the condition holds", condition, duration)
 
 
 @phrase("expect not {condition}")
 def expect_not(stage: Stage, condition: Callable[[], bool]) -> None:
     """Require that the condition is false now."""
     if condition():
-        raise StageError("it is so")
+        raise StageError("the condition holds, but must not")
 
 
 @phrase("expect {condition}")
 def expect(stage: Stage, condition: Callable[[], bool]) -> None:
     """Require that the condition is true now. The scenario continues either way, but fails if it is false."""
     if not condition():
-        raise StageError("it is not so")
+        raise StageError("the condition does not hold")
 
 
 def _check_names(stage: Stage, *names: str) -> None:
