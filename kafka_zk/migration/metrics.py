@@ -11,14 +11,14 @@ _PREFIX = "kafka_zk_migration_"
 
 
 class StatusMetrics:
-    """Each status is passed to ``tell``, on the thread that serves the metrics. What is not known is NaN."""
+    """Pass each status to ``update``, on the thread that serves the metrics. Unknown values are NaN."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._phase = self._gauge("phase", "1 for the phase of the migration, 0 for the others.", "phase")
         self._mode = self._gauge("broker_mode", "1 for the mode of each broker.", "broker", "mode")
         self._safe = self._gauge("safe", "1 if the next step, or a rollback, is safe, 0 if not.", "step")
-        self._fits = self._gauge("confirmed", "1 if the metadata log confirms the phase, 0 if it contradicts.")
+        self._fits = self._gauge("confirmed", "1 if the metadata log confirms the phase, 0 if it contradicts it.")
         self._offset = self._gauge("zookeeper_offset", "The last offset of the metadata log that is in ZooKeeper.")
         self._seen = self._gauge("last_status_timestamp_seconds", "When the status was last read.")
 

@@ -1,10 +1,10 @@
-"""Reads the metadata log in a node's folder: the newest snapshot, and the segments after it. It changes nothing.
+"""Reads the metadata log in a node's folder: the newest snapshot, and the segments after it. Changes nothing.
 
     __cluster_metadata-0/<end offset, 20 digits>-<epoch, 10 digits>.checkpoint    a snapshot
     __cluster_metadata-0/<base offset, 20 digits>.log                             a segment
 
-Both are sequences of record batches, which are read one by one. An incomplete last batch is no damage: the node may be
-writing it, or was killed.
+Both are sequences of record batches, which are read one by one. An incomplete last batch does not count as damage,
+because the node may be writing it, or was killed.
 
 Source: Snapshots.java, KafkaMetadataLog.scala@3.9.
 """
@@ -88,7 +88,7 @@ def _batches(path: str, *, may_be_torn: bool) -> Iterator[bytes]:
 
 def _checked(descriptor: int, span: BatchSpan) -> bytes:
     if span.magic != 2 or span.size_bytes > LARGEST_BATCH_BYTES:
-        raise CorruptRecord(f"magic {span.magic} and {span.size_bytes} bytes are no batch of a metadata log")
+        raise CorruptRecord(f"magic {span.magic} and {span.size_bytes} bytes are not a batch of a metadata log")
     data = files.pread(descriptor, span.size_bytes, span.position)
     if len(data) < max(span.size_bytes, HEADER_SIZE):
         raise CorruptRecord("the file has shrunk")

@@ -1,7 +1,7 @@
 """Replays a metadata log: a snapshot and the batches after it become an image. Pure.
 
-Records of a transaction count when it ends, so a log that stops within one, or aborts it, is replayed without it.
-Records without a counterpart in ZooKeeper are skipped.
+A transaction's records count when the transaction is committed. So a transaction that the log aborts or does not end is
+left out. Records without a counterpart in ZooKeeper are skipped.
 
 Source: MetadataDelta.java, PartitionRegistration.merge, MetadataBatchLoader.java@3.9.
 """
@@ -23,7 +23,7 @@ from kafka_zk.storage.records.record_batch import BatchHeader, check_crc, read_h
 from kafka_zk.storage.records.record_decoder import decode_records
 
 LARGEST_BATCH_BYTES = 64 * 1024 * 1024
-"""A controller writes at most 8 MB at once, but its snapshots and old logs may have other limits."""
+"""A controller writes at most 8 MB at once, but larger batches may be in snapshots and old logs."""
 
 _CONFIG_TYPES = {2: TOPIC, 4: BROKER}
 _MECHANISMS = {number: name for name, number in MECHANISM_NUMBERS.items()}
@@ -33,12 +33,13 @@ _SNAPSHOT_FOOTER = 4
 
 
 class UnreadableMetadata(Exception):
-    """The metadata log cannot be read; the text is a sentence."""
+    """The metadata log cannot be read; ``str()`` is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataLog:
-    """``end_offset``: after the last record that was replayed. ``state``: NONE without ZkMigrationStateRecord."""
+    """``end_offset``: the offset after the last replayed record. ``state``: NONE if there is no
+    ZkMigrationStateRecord."""
 
     image: MetadataImage
     state: MigrationState
@@ -47,7 +48,8 @@ class MetadataLog:
 
 
 class Replay:
-    """``end_offset``: after the last batch. ``leader_epoch``: of the last batch, -1 before the first."""
+    """``end_offset``: the offset after the last batch. ``leader_epoch``: the last batch's; -1 before the first
+    batch."""
 
     def __init__(self) -> None:
         self.end_offset = 0
@@ -68,9 +70,10 @@ class Replay:
         self._is_complete = header.is_control and self._control_type == _SNAPSHOT_FOOTER
 
     def snapshot_ended(self, end_offset: int, leader_epoch: int) -> None:
-        """``end_offset``: of the records that the snapshot replaces. Raises UnreadableMetadata without a footer."""
+        """``end_offset``: the offset after the records that the snapshot replaces. Raises UnreadableMetadata if the
+        snapshot has no footer."""
         if not self._is_complete:
-            raise UnreadableMetadata("the snapshot is incomplete: its last batch is not there")
+            raise UnreadableMetadata("the snapshot is incomplete: its last batch is missing")
         self.end_offset, self.leader_epoch = end_offset, leader_epoch
 
     def batch(self, data: bytes) -> None:
@@ -164,7 +167,7 @@ class Replay:
             old.leader_recovery_state if keeps_state else record.leader_recovery_state,
         )  # fmt: skip
 
-    # --- the others ---
+    # --- other records ---
 
     def _config(self, record: Any) -> None:
         if record.resource_type in _CONFIG_TYPES:
@@ -209,7 +212,7 @@ class Replay:
 
 
 def _set(entries: Any, entity: Any, key: str, value: Any) -> None:
-    """None removes the key, and the last key its entity."""
+    """Set a key. None removes the key; an entity without keys is removed."""
     if value is not None:
         entries.setdefault(entity, {})[key] = value
     elif entity in entries:
