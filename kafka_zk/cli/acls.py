@@ -125,8 +125,8 @@ def add(
 @command.command("remove")
 @resource_options
 @click.option("--prefixed", is_flag=True, help="Remove ACLs for all resources whose names begin with this name.")
-@click.option("--principal", help="Only those of this principal.")
-@click.option("--operation", type=_OPERATION, help="Only those for this operation.")
+@click.option("--principal", help="Remove only the ACLs of this principal.")
+@click.option("--operation", type=_OPERATION, help="Remove only the ACLs for this operation.")
 @where
 def remove(
     bootstrap: str,

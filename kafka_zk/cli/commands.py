@@ -32,15 +32,15 @@ COMMANDS = {
     "topics": _Entry("topics", "Create, list, describe and delete topics.", is_client=True),
     "reassign": _Entry("reassign", "Move partitions to other brokers.", is_client=True),
     "acls": _Entry("acls", "Who may do what: list, add, remove and explain ACLs.", is_client=True),
-    "users": _Entry("users", "Users of SCRAM: list, add, remove, explain.", is_client=True),
+    "users": _Entry("users", "SCRAM users: list, add, remove, explain.", is_client=True),
     "elect-leaders": _Entry("elect_leaders", "Elect preferred leaders, or unclean ones.", is_client=True),
     "compact": _Entry("compact", "Have brokers clean a compacted topic now.", is_client=True),
     "produce": _Entry("produce", "Write lines of stdin or a file to a topic.", is_client=True),
     "consume": _Entry("consume", "Read records of partitions, or as a member of a group.", is_client=True),
     "watch": _Entry("watch", "Follow a group's rebalances live.", is_client=True),
-    "web": _Entry("cluster.web", "See in a browser what happens to a cluster, and wind it back.", is_client=True),
+    "web": _Entry("cluster.web", "See in a browser what happens to a cluster, and rewind.", is_client=True),
     "outage": _Entry(
-        "cluster.outage", "Tell an outage from the logs of ZooKeeper and Kafka's brokers.", is_client=True
+        "cluster.outage", "Reconstruct an outage from the logs of ZooKeeper and Kafka's brokers.", is_client=True
     ),
     "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time.", is_client=True),
     "groups": _Entry(
@@ -62,7 +62,7 @@ COMMANDS = {
     ),
     "lake": _Entry("spark.lake", "Check tables and folders of topics: every offset once."),
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
-    "museum": _Entry("cluster.museum", "Famous outages of the ZooKeeper era, with the old rule and the new one."),
+    "museum": _Entry("cluster.museum", "Famous outages of the ZooKeeper era, with the old rule and with kafka-zk's."),
     "lesson": _Entry("cluster.lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
     "env": _Entry("env", "What is installed, what is missing, and what to do."),
     "completion": _Entry("completion", "Print the completion script of bash, zsh or fish."),

@@ -54,7 +54,7 @@ class Settling:
 
 @click.command("compact", short_help="Have brokers clean a compacted topic now.")
 @click.option("--topic", required=True)
-@click.option("--partition", type=click.IntRange(0), help="Wait for this one only; the others may be cleaned, too.")
+@click.option("--partition", type=click.IntRange(0), help="Wait for this partition only; others may be cleaned, too.")
 @click.option("--roll", is_flag=True, help=f"Also set {SEGMENT_MS}={ROLL_MS}: the next record closes the last segment.")
 @click.option("--timeout", "timeout_s", type=click.IntRange(1), default=600, show_default=True, help="In seconds.")
 @bootstrap_option
@@ -94,12 +94,12 @@ def command(
             is_settled = _settle(admin, topic, replicas, settling, timeout_s)
     print_rows(("partition", "broker", "before_bytes", "after_bytes"), _rows(settling), as_json)
     if not is_settled:
-        raise CommandFailed(f"the logs of {topic} are still shrinking after {timeout_s} s (--timeout)")
+        raise CommandFailed(f"the logs of {topic} are still shrinking after {timeout_s} s: give a longer --timeout")
     if all(settling.sizes.get(each, 0) >= size for each, size in settling.before.items()):
         note(
-            "Nothing was removed: no key comes twice before the last segment (--roll), or records are younger than "
-            "min.compaction.lag.ms, or the log cannot be cleaned; the broker's log and uncleanable-partitions-count "
-            "would tell."
+            "Nothing was removed: no key comes twice before the last segment (give --roll to close it), or records are "
+            "younger than min.compaction.lag.ms, or the log cannot be cleaned; the broker's log and "
+            "uncleanable-partitions-count say which."
         )
 
 

@@ -33,10 +33,10 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 @click.option(
     "--from-timestamp", help="Start at the first record of this time: ms since the epoch, or 2026-11-21T06:00Z."
 )
-@click.option("--max-messages", type=click.IntRange(1), help="Stop after this many.")
+@click.option("--max-messages", type=click.IntRange(1), help="Stop after this many records.")
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop when no record arrives for this long.")
 @click.option("--exit-at-end", is_flag=True, help="Stop at the partitions' ends as of the start.")
-@click.option("--wait", is_flag=True, help="Wait for a topic that is not there yet.")
+@click.option("--wait", is_flag=True, help="Wait for a topic that does not exist yet.")
 @click.option(
     "--isolation-level",
     type=click.Choice(("read_uncommitted", "read_committed")),
@@ -73,9 +73,9 @@ def command(
     keys of Kafka's consumer (partition.assignment.strategy=range|roundrobin|cooperative-sticky, session.timeout.ms,
     group.instance.id …). Otherwise members coordinate through ZooKeeper, which has the brokers' addresses and the
     offsets; --consumer-property takes the keys of Kafka's old consumer
-    (partition.assignment.strategy=range|roundrobin|sticky|cooperative, zookeeper.session.timeout.ms …), and
-    `kafka-zk watch` shows what members write with --trace. The environment variables only give the addresses of brokers
-    and ZooKeeper; they do not choose the type.
+    (partition.assignment.strategy=range|roundrobin|sticky|cooperative|weighted, consumer.capacity for weighted,
+    zookeeper.session.timeout.ms …), and `kafka-zk watch` shows what members write with --trace. The environment
+    variables only give the addresses of brokers and ZooKeeper; they do not choose the type.
 
     Offsets are committed every auto.commit.interval.ms, when a partition moves to another member, and at the end.
 
@@ -147,7 +147,7 @@ def _in_group_of_broker(
     from kafka_zk.cli.groups.consume_broker_group import BrokerGroupOptions, consume_in_broker_group
 
     if trace is not None:
-        raise click.UsageError("--trace is for groups of ZooKeeper")
+        raise click.UsageError("--trace is for ZooKeeper groups")
     properties = dict(consumer_properties)
     if name is not None:
         if "client.id" in properties or "client_id" in properties:

@@ -16,7 +16,7 @@ from kafka_zk.cli.terminal.output import note, print_rows
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Where no replica in sync lives: let any live one lead. Records that only the others have are lost.",
+    help="If no in-sync replica is alive, elect any live one. Records that only the others have are lost.",
 )
 @bootstrap_option
 @json_option

@@ -46,7 +46,12 @@ WATCHED_RECORDS = 10_000
     default="none",
     show_default=True,
 )
-@click.option("--partitioner", type=click.Choice(["roundrobin", "sticky"]), default="roundrobin", help="Without a key.")
+@click.option(
+    "--partitioner",
+    type=click.Choice(["roundrobin", "sticky"]),
+    default="roundrobin",
+    help="How records without a key are spread over partitions.",
+)
 @click.option("--property", "properties", type=KEY_VALUE, multiple=True, help="How a line is read, see below.")
 @click.option("--producer-property", "producer_properties", type=KEY_VALUE, multiple=True, help="E.g. linger.ms=5.")
 @json_option

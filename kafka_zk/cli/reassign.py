@@ -25,11 +25,11 @@ Moves = dict["TopicPartition", list[int]]
 @click.command("reassign", short_help="Move partitions to other brokers.")
 @click.option("--execute", type=_FILE, help="Begin the moves in this file.")
 @click.option("--verify", type=_FILE, help="Show which moves in this file are done; the exit code is 1 if not all are.")
-@click.option("--cancel", type=_FILE, help="Take back those moves in this file that are under way.")
+@click.option("--cancel", type=_FILE, help="Cancel the moves in this file that are in progress.")
 @click.option("--generate", metavar="BROKER[,...]", help="Print a file that spreads --topic evenly over these brokers.")
-@click.option("--list", "lists", is_flag=True, help="Show the moves that are under way.")
+@click.option("--list", "lists", is_flag=True, help="Show the moves that are in progress.")
 @click.option("--topic", "topics", multiple=True, help="For --generate; may be repeated.")
-@click.option("--disable-rack-aware", is_flag=True, help="For --generate: pay no attention to broker.rack.")
+@click.option("--disable-rack-aware", is_flag=True, help="For --generate: ignore broker.rack.")
 @click.option(
     "--throttle",
     metavar="BYTES",

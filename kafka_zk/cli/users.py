@@ -1,4 +1,4 @@
-"""``kafka-zk users``: users of SCRAM, through brokers or directly in ZooKeeper."""
+"""``kafka-zk users``: SCRAM users, through brokers or directly in ZooKeeper."""
 
 import secrets
 import shlex
@@ -30,7 +30,7 @@ _MECHANISM: dict[str, Any] = {
 }
 
 
-@click.group("users", cls=CommandGroup, short_help="Users of SCRAM: list, add, remove, explain.")
+@click.group("users", cls=CommandGroup, short_help="SCRAM users: list, add, remove, explain.")
 def command() -> None:
     """Manage the users that log in with a password by SCRAM, through brokers or (with --zookeeper) directly in
     ZooKeeper.
@@ -122,12 +122,12 @@ def add(
     if as_json:
         _show([ScramLogin(user, mechanism, iterations)], as_json)
     else:
-        note(f"{user} can log in with {mechanism} ({iterations} iterations); brokers follow within a second.")
+        note(f"{user} can log in with {mechanism} ({iterations} iterations); brokers apply this within a second.")
 
 
 @command.command("remove")
 @user_argument
-@click.option("--mechanism", **_MECHANISM, help="Only this one; otherwise all.")
+@click.option("--mechanism", **_MECHANISM, help="Only this mechanism. [default: all]")
 @where
 def remove(bootstrap: str, zookeeper: str | None, as_json: bool, user: str, mechanism: str | None) -> None:
     """Remove a user's credentials, of one mechanism or of all.
@@ -151,7 +151,7 @@ def remove(bootstrap: str, zookeeper: str | None, as_json: bool, user: str, mech
         _show(removed, as_json)
     else:
         mechanisms = " and ".join(each.mechanism for each in removed)
-        note(f"{user} can no longer log in with {mechanisms}; brokers follow within a second.")
+        note(f"{user} can no longer log in with {mechanisms}; brokers apply this within a second.")
 
 
 @command.command("explain")
@@ -216,7 +216,8 @@ def _say_how(user: str, own: Sequence[ScramLogin]) -> None:
         else:
             say(f"{user} can log in with {each.mechanism} ({each.iterations} iterations).")
     if not own:
-        say(f"{user} cannot log in with SCRAM; clients may have this name by PLAIN or a certificate, for example.")
+        say(f"{user} cannot log in with SCRAM, but clients may log in under this name in another way, for example with "
+            "PLAIN or a certificate.")  # fmt: skip
 
 
 def _no_user(user: str, found: Iterable[ScramLogin]) -> str:

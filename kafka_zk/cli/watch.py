@@ -24,7 +24,7 @@ POLL_MS = 100
 @click.command("watch", short_help="Follow a group's rebalances live, or the brokers: why, what moved, who did what.")
 @click.option("--group", help="The group to follow; it need not be there yet.")
 @click.option("--cluster", is_flag=True, help="Follow brokers, controller, leaders and ISRs instead of a group.")
-@zookeeper_option("Where a group in ZooKeeper is.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
+@zookeeper_option("Where a ZooKeeper group is.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
 @bootstrap_option
 @group_type_option("Who coordinates the group, see below.")
 @click.option(
@@ -57,11 +57,12 @@ def command(
     13:02:11  dora joined: anna→dora t-1; 3 never stopped; silent 15 ms; 23 requests
     13:02:40  the session of ben ended: ben→anna t-2; 3 never stopped; silent 9 ms; 14 requests
 
-    For a group in ZooKeeper this command sees members, owners and assignments. It sees every lasting change; two
+    For a ZooKeeper group, this command sees members, owners and assignments. It sees every lasting change; two
     changes between two reads look like one. Only the members know why they rebalance, when they stop and deliver, and
     their requests. Start members with --trace, on this machine or on a shared file system, and give the same path here.
-    Times come from the members' own clocks. A member that dies is silent from its death, but counted only from the end
-    of its session. Members of other kinds (for example a Scala consumer) write no trace; only their owner znodes show.
+    Times come from the members' own clocks. A member that dies is silent from its death, but its silence counts only
+    from the end of its session. Members of other kinds (for example a Scala consumer) write no trace; only their owner
+    znodes show.
 
     With the option --bootstrap-server, or --type broker, it follows a group that a broker coordinates, also Apache
     Kafka's. It sees the group's state, and each generation's members and assignments in __consumer_offsets. Only the

@@ -20,16 +20,16 @@ ACTIONS = {
     for action in (
         Action("kill", BROKER, "Its session {dead}; then the controller elects other leaders for its partitions."),
         Action("restart", BROKER, "It registers in a new session, and follows until it has caught up with leaders."),
-        Action("pause", BROKER, "It answers no request; after {session} its session ends and others lead."),
+        Action("pause", BROKER, "It answers no request; after {session} its session ends and other brokers lead."),
         Action("resume", BROKER, "If its session is over, it registers again and learns what it leads now."),
         Action("expire", BROKER, "Its ephemeral znodes are deleted now; it notices and registers in a new session."),
-        Action("cut", BROKER, "Cut off from ZooKeeper it loses its session after {session}, though clients still reach "
-               "it; cut off from other brokers it falls out of the ISR, or its followers do."),
+        Action("cut", BROKER, "Cut off from ZooKeeper, it loses its session after {session}, though clients still "
+               "reach it; cut off from other brokers, it falls out of the ISR, or its followers do."),
         Action("delay", BROKER, "Everything on these connections is delayed, in each direction: watches fire late, "
                "followers lag, writes with acks=all take longer. A delay of seconds can cost the session."),
         Action("mend", BROKER, "It can connect again, without delay; if its session is over, it registers again."),
-        Action("fill-disk", BROKER, "No file of it can grow any more, as on a full disk: with the next write to a log "
-               "it gives up its log directory; that is its only one, so it ends, and others lead."),
+        Action("fill-disk", BROKER, "Its files cannot grow any more, as on a full disk. At the next write to a log it "
+               "gives up its only log directory and therefore ends; others lead."),
         Action("free-disk", BROKER, "Its files can grow again. If it has ended meanwhile, restart it."),
         Action("join", GROUP, "The group rebalances: the new member gets its share of the partitions."),
         Action("leave", MEMBER, "It commits, releases its partitions and leaves; the others take them immediately."),

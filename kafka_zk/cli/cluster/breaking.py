@@ -1,4 +1,4 @@
-"""``kafka-zk break``: faults for the brokers and members of a cluster of ``kafka-zk up``."""
+"""``kafka-zk break``: faults for the brokers and members of a cluster started with ``kafka-zk up``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -142,11 +142,11 @@ def delay(cluster: RunningCluster, broker_id: int, ms: int, links: tuple[str, ..
     state = cluster.do("delay", broker_id, ms=ms, **{"from": links})
     names = {"zookeeper": "ZooKeeper", "brokers": "the other brokers"}
     slow = " and ".join(names[each] for each in state["delay_ms"] if each in (links or names))
-    told = f"between broker {broker_id} and {slow} everything comes {ms} ms later, each way: {state['expected']}"
-    _tell(as_json, state, f"{told} kafka-zk break mend {broker_id} ends that")
+    told = f"traffic between broker {broker_id} and {slow} is delayed by {ms} ms each way: {state['expected']}"
+    _tell(as_json, state, f"{told} kafka-zk break mend {broker_id} ends the delay")
 
 
-@command.command("fill-disk", short_help="Let no file of a broker grow any more.")
+@command.command("fill-disk", short_help="Stop all files of a broker from growing.")
 @_on_a_broker
 def fill_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """Prevent all files of a broker's process from growing (RLIMIT_FSIZE), as on a full disk; Linux only.

@@ -20,7 +20,7 @@ _LOGIN_FILE = "java.security.auth.login.config"
 
 
 def jvm_login_file(kafka_opts: str) -> dict[str, str]:
-    """The JAAS file in a JVM's ``KAFKA_OPTS``, as a key of ``server.properties``."""
+    """The JAAS file that ``KAFKA_OPTS`` names, under its key of ``server.properties``; empty if it names no file."""
     option = f"-D{_LOGIN_FILE}="
     try:
         found = [word.removeprefix(option) for word in shlex.split(kafka_opts) if word.startswith(option)]
@@ -31,7 +31,7 @@ def jvm_login_file(kafka_opts: str) -> dict[str, str]:
 
 def _load() -> Callable[..., int]:
     """Load a broker's modules, which takes half a second, and return ``run_broker``."""
-    gc.disable()  # imports leave no garbage; searching for it takes a tenth of the time
+    gc.disable()  # imports leave no garbage; collecting would take a tenth of the time
     try:
         with without_pyopenssl():
             from kafka_zk.broker.process.server import run_broker
@@ -43,12 +43,12 @@ def _load() -> Callable[..., int]:
 @click.command("broker", short_help="Run one broker from a server.properties file.")
 @click.argument("properties_file", metavar="SERVER.PROPERTIES", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--override", "overrides", type=KEY_VALUE, multiple=True, help="Set a key; may be repeated.")
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics on it, at /metrics.")
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics here, at /metrics.")
 @click.option("--metrics-host", help="Address for the metrics; 0.0.0.0 for all.  [default: the first listener's]")
 @click.option(
     "--faults-port",
     type=click.IntRange(1, 65535),
-    help=f"Serve the JSON API for named faults on it, for tests; needs a token in {FAULTS_TOKEN_VARIABLE}.",
+    help=f"Serve the JSON API for named faults here, for tests; needs a token in {FAULTS_TOKEN_VARIABLE}.",
 )
 @click.option("--faults-host", default="127.0.0.1", show_default=True, help="Address for the API of faults.")
 @click.option(
@@ -92,7 +92,7 @@ def command(
     """
     if metrics_host is not None and metrics_port is None:
         raise click.UsageError("--metrics-host needs --metrics-port")
-    token = os.environ.pop(FAULTS_TOKEN_VARIABLE, "")  # helper processes do not need it
+    token = os.environ.pop(FAULTS_TOKEN_VARIABLE, "")  # so that helper processes do not inherit it
     if faults_port is not None and not is_token(token):
         wanted = f"a token of {SHORTEST_TOKEN} or more characters of ASCII, without spaces, in {FAULTS_TOKEN_VARIABLE}"
         raise click.UsageError(f"--faults-port needs {wanted}")

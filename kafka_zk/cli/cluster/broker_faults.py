@@ -1,7 +1,7 @@
 """The faults that ``kafka-zk up`` applies to its brokers for ``kafka-zk break``.
 
-Only ``up`` can apply them: it owns the proxies and is the parent of the brokers, so their process ids are not reused
-while it waits for them, and restarted brokers end with the others.
+Only ``up`` can apply them, because it owns the proxies and is the parent of the brokers. So their process ids are not
+reused while it waits for them, and restarted brokers end with the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -89,7 +89,7 @@ class BrokerFaults:
 
     def _restart(self, broker: "BrokerProcess", _: Document) -> None:
         if broker.alive:
-            raise ActionRefused(f"broker {broker.broker_id} runs, as pid {broker.pid}")
+            raise ActionRefused(f"broker {broker.broker_id} is already running, as pid {broker.pid}")
         if not can_listen(broker.port):
             raise ActionRefused(f"port {broker.port} of broker {broker.broker_id} is in use: was it started by hand?")
         broker.start()

@@ -47,7 +47,7 @@ class ClusterActions:
         if name == TOLD:
             name = str(request.get("what"))
             if name not in ACTIONS or ACTIONS[name].target != BROKER or not isinstance(request.get(BROKER), int):
-                raise ActionRefused(f"{name!r} is not something that was done to a broker")
+                raise ActionRefused(f"{name!r} is not an action on a broker")
             answer: Document = {}
         elif name in self._workload.actions:
             answer = self._workload.actions[name](request)

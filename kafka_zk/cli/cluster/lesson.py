@@ -18,7 +18,7 @@ from kafka_zk.cli.terminal.output import note, print_json, say
 @click.command("lesson", short_help="A guided lesson on groups and replicas, on a live cluster.")
 @click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
 @click.option(
-    "--chapter", "chapters", type=click.IntRange(1, 10), multiple=True, help="Only this one; may be repeated."
+    "--chapter", "chapters", type=click.IntRange(1, 10), multiple=True, help="Only this chapter; may be repeated."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
 @web_option(f"Read it in a browser, with pictures and questions, on this port (default {WEB_PORT}).")
@@ -37,10 +37,10 @@ def command(
     1. five consumers on four partitions: one is idle
     2. two groups on one topic: each gets everything
     3. the same crash in an eager and a cooperative group, with the lag of both
-    4. the same changes in a group of ZooKeeper and in one of the broker
-    5. a leader dies: what three brokers make of it, in the znodes
+    4. the same changes in a ZooKeeper group and in a broker group
+    5. a leader dies: what three brokers then write to the znodes
     6. what an acknowledgement is worth: acks=1, acks=all and min.insync.replicas
-    7. an unclean election loses what it must
+    7. what an unclean election loses
     8. two controllers and the epoch: the orders of the old one are refused
     9. why a follower truncates its log, and where
     10. ACLs and quotas: who may do what, and how much
@@ -83,7 +83,7 @@ def _on_page(port: int, chapters: Sequence[int], record: Path | None, as_json: b
     from kafka_zk.recorder.recording.errors import NoRecording
 
     if record is not None and record.exists():
-        raise CommandFailed(f"{record} exists already: choose another name, or delete it")
+        raise CommandFailed(f"{record} already exists: choose another name, or delete it")
 
     def begun(url: str) -> None:
         if as_json:
@@ -97,7 +97,7 @@ def _on_page(port: int, chapters: Sequence[int], record: Path | None, as_json: b
         raise CommandFailed(f"port {port} is in use; choose another one with --web PORT") from error
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
-    note("a cluster starts for the lesson; its page will be there in a few seconds")
+    note("a cluster is starting for the lesson; the page will be ready in a few seconds")
     try:
         with (
             tempfile.TemporaryDirectory(prefix="kafka-zk-lesson-", ignore_cleanup_errors=True) as folder,

@@ -1,4 +1,5 @@
-"""``kafka-zk break fault``, ``faults`` and ``end-faults``: named faults at the brokers of ``kafka-zk up --faults``."""
+"""``kafka-zk break fault``, ``faults`` and ``end-faults``: named faults in a cluster started with ``kafka-zk up
+--faults``."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, FaultClient
 from kafka_zk.embedded.fault_token import FAULTS_FILE
 
-_NAMES = [name for name in KINDS if name != "intercept"]  # that needs a function in the process that begins it
+_NAMES = [name for name in KINDS if name != "intercept"]  # it calls a function of the process that begins it
 _OF_ONE_BROKER = frozenset({"expire_session", "disk_full"})
 
 Document = dict[str, Any]
@@ -36,7 +37,7 @@ def _on_a_cluster(function: Callable[..., None]) -> Callable[..., None]:
 @click.command("fault", short_help="Begin a named fault, such as error or fence.")
 @click.argument("name", metavar="FAULT", type=click.Choice(_NAMES))
 @click.argument("arguments", metavar="[KEY=VALUE]...", type=KEY_VALUE, nargs=-1)
-@click.option("--broker", type=int, help="Only at the broker with this id.  [default: at all]")
+@click.option("--broker", type=int, help="Only at the broker with this id.  [default: at all brokers]")
 @_on_a_cluster
 def fault(
     name: str,
@@ -104,7 +105,7 @@ def _clients(cluster: RunningCluster) -> dict[int, FaultClient]:
 
 
 def _at_all(cluster: RunningCluster, ask: Callable[[FaultClient, Document], Document]) -> list[Document]:
-    """What ``ask`` returns for each open fault of each broker. Names on stderr each broker that does not respond."""
+    """The results of ``ask`` for each open fault of each broker. Notes on stderr name brokers that do not respond."""
     found: list[Document] = []
     for broker_id, client in _clients(cluster).items():
         if broker_id in cluster.paused_broker_ids:
@@ -118,7 +119,9 @@ def _at_all(cluster: RunningCluster, ask: Callable[[FaultClient, Document], Docu
 
 
 def _begun(cluster: RunningCluster, request: Document, broker_id: int | None) -> list[Document]:
-    """Begin the fault at each broker or at none; at one broker, if one carries it out for all.
+    """Begin the fault at every broker, or at none if one of them fails.
+
+    A fault of kind ``at_one`` begins at a single broker, which acts for all.
 
     Raises: FaultRefused, CommandFailed.
     """

@@ -1,4 +1,4 @@
-"""``kafka-zk outage``: tell an outage of an Apache Kafka cluster from what it left on disk, as lines of text."""
+"""``kafka-zk outage``: reconstruct an outage of an Apache Kafka cluster from its files and logs, as lines of text."""
 
 import json
 import sys
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
     from kafka_zk.base.events import Event
 
 
-@click.command("outage", short_help="Tell an outage step by step, from the logs of ZooKeeper and Kafka's brokers.")
+@click.command("outage", short_help="Reconstruct an outage step by step from logs of ZooKeeper and Kafka's brokers.")
 @outage_log_options
 @json_option
 def command(logs: LogOptions, as_json: bool) -> None:
-    """Tell from logs what happened to an Apache Kafka cluster: whose session ended and why, how long the controller and
-    each leader were gone, ISRs, who left a group and why, and the phases of a migration to KRaft.
+    """Show from logs what happened to an Apache Kafka cluster: whose session ended and why, how long the controller and
+    each leader were gone, changes of ISRs, who left a group and why, and the phases of a migration to KRaft.
 
-    No server needs to run, and nothing is written. ZooKeeper 3.4 to 3.9 and Kafka up to 3.9, with the layout of Kafka's
-    own log4j.properties. ZooKeeper's files have no time zone; all times are shown in --log-time-zone.
+    No server needs to run, and nothing is written. It reads files of ZooKeeper 3.4 to 3.9, and logs of Kafka up to 3.9
+    in the layout of its own log4j.properties. ZooKeeper's files have no time zone; all times are shown in
+    --log-time-zone.
 
     \b
     kafka-zk outage --zookeeper-log /var/lib/zookeeper
     kafka-zk outage --zookeeper-log zk-copy --broker-logs logs-copy --log-time-zone UTC
     kafka-zk outage --broker-logs /var/log/kafka --json | grep '"member '
 
-    A line begins with the time and the teller: "znodes" is ZooKeeper's log, "broker 2" the broker's own. The page shows
-    the same with all znodes at every moment: kafka-zk web with the same options.
+    A line begins with its time and its source: "znodes" is ZooKeeper's log, "broker 2" is that broker's log. kafka-zk
+    web with the same options shows the same on a page, with all znodes at every moment.
     """
     if not logs.is_given:
         raise click.UsageError("name --zookeeper-log, --broker-logs or both")
@@ -77,7 +78,7 @@ def _text_lines(opened: OutageLogs, zone: ZoneInfo | None) -> Iterator[str]:
 
 
 def _time_text(time_ms: int, zone: ZoneInfo | None) -> str:
-    """A time that no calendar has is shown as its number."""
+    """A time beyond the range of ``datetime`` is shown in milliseconds."""
     try:
         return f"{datetime.fromtimestamp(time_ms // 1000, zone):%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03}"
     except (ValueError, OverflowError, OSError):

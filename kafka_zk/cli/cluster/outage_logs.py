@@ -1,4 +1,4 @@
-"""The options with which commands read what an outage left: a ZooKeeper's files and brokers' logs."""
+"""The options that name the files of an outage: ZooKeeper's transaction log and brokers' logs."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ PROGRESS_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class OutageLogs:
-    """``source``: the transaction log. ``described``: both logs and the time zone, for people."""
+    """``source``: ZooKeeper's transaction log. ``logs``: the brokers'. ``described``: both, and the time zone."""
 
     source: "ToldSource | None"
     logs: "BrokerLogs | None"
@@ -44,7 +44,7 @@ class OutageLogs:
         self.note_problems()
 
     def note_problems(self) -> None:
-        """What could not be read, on stderr."""
+        """Write to stderr what could not be read."""
         misses = self.source.misses if self.source is not None else ""
         for problem in filter(None, (misses, *(self.logs.problems if self.logs is not None else ()))):
             note(f"missing: {problem}")
@@ -64,7 +64,7 @@ class LogOptions:
         return bool(self.zookeeper) or self.brokers is not None
 
     def open(self, chroot: str | None = None, recording: "Recording | None" = None) -> OutageLogs:
-        """``chroot``: of the cluster if it is known. ``recording``: one that continues. Raises CommandFailed."""
+        """``chroot``: the cluster's, if known. ``recording``: an existing one to continue. Raises CommandFailed."""
         try:
             source = self._source(self.chroot if self.chroot is not None else chroot, recording)
             logs = self._logs()
@@ -151,7 +151,7 @@ _OPTIONS = (
         "--log-time-zone",
         metavar="ZONE",
         callback=_zone,
-        help="Of the times in the brokers' logs, such as Europe/Berlin or UTC. Default: that of this machine.",
+        help="Time zone of the brokers' logs, such as Europe/Berlin or UTC. Default: that of this machine.",
     ),
     click.option(
         "--chroot",

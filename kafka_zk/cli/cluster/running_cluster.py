@@ -1,4 +1,4 @@
-"""A cluster of a ``kafka-zk up`` of this user on this machine, for ``kafka-zk break``."""
+"""A cluster that ``kafka-zk up`` runs for this user on this machine, as ``kafka-zk break`` uses it."""
 
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def _session_of(client: KazooBlockingClient, broker_id: int) -> int:
 
 
 def find_cluster(data: Path | None, zookeeper: str | None) -> RunningCluster:
-    """Find the cluster with that data directory or ZooKeeper; without either, the only running one.
+    """Find the cluster with this data directory or ZooKeeper; without either, the only cluster that is running.
 
     Raises: CommandFailed, NotReached.
     """
@@ -133,18 +133,18 @@ def find_cluster(data: Path | None, zookeeper: str | None) -> RunningCluster:
         try:
             return _reach(control_socket.socket_of(data))
         except NotReached:
-            raise CommandFailed(f"no cluster of kafka-zk up runs in {data}") from None
+            raise CommandFailed(f"no kafka-zk up cluster is running in {data}") from None
     running = _all_running()
     found = [cluster for cluster in running if zookeeper in (None, cluster.zookeeper)]
     if len(found) == 1:
         return found[0]
     if found:
         named = ", ".join(cluster.data for cluster in found)
-        raise CommandFailed(f"{len(found)} clusters run: choose one with --data ({named})")
+        raise CommandFailed(f"{len(found)} clusters are running: choose one with --data ({named})")
     if running:
         named = ", ".join(cluster.zookeeper for cluster in running)
-        raise CommandFailed(f"no cluster of kafka-zk up with ZooKeeper {zookeeper} runs here, only {named}")
-    raise CommandFailed("no cluster of kafka-zk up runs here; kafka-zk up starts one")
+        raise CommandFailed(f"no kafka-zk up cluster with ZooKeeper {zookeeper} is running here, only {named}")
+    raise CommandFailed("no kafka-zk up cluster is running here; kafka-zk up starts one")
 
 
 def _all_running() -> list[RunningCluster]:

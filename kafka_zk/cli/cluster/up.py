@@ -47,7 +47,9 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
 
 
 @click.command("up", short_help="Run a whole cluster in the foreground: ZooKeeper and brokers.")
-@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True, help="Number; ids start at 0.")
+@click.option(
+    "--brokers", type=click.IntRange(1), default=3, show_default=True, help="Number of brokers; ids start at 0."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -73,8 +75,8 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
 @click.option(
     "--proxies/--no-proxies",
     default=None,
-    help="Put proxies between brokers and ZooKeeper, and between brokers: for break cut and delay.  [default: with "
-    "--web, unless -o or --zookeeper is in the way]",
+    help="Put proxies between brokers and ZooKeeper, and between brokers: for break cut and delay.  [default: on with "
+    "--web, unless -o or --zookeeper prevents it]",
 )
 @web_option(f"Show it in a browser: a page on this port (default {WEB_PORT}), and the brokers' events for it.")
 @click.option(
@@ -212,7 +214,7 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool, web_port: 
     try:
         _start_zookeeper(cluster, as_json, may_choose)
         if cluster.newly_secured:
-            note("the cluster was open; from now on clients have to log in, and it starts with --secure only")
+            note("the cluster was open; from now on clients have to log in, and the cluster starts only with --secure")
         _start_brokers(cluster, as_json)
         ready = True
         with ExitStack() as cleanup:

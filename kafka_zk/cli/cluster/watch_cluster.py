@@ -36,7 +36,7 @@ def watch_cluster(zookeeper: str | None, trace: Path | None, timeout_s: float, *
         zookeeper, trace = _found(zookeeper)
     follower = TraceFollower(trace, from_start=False) if trace is not None else None
     if follower is None:
-        note("the brokers' own steps are shown if they write them: kafka-zk up --trace DIR")
+        note("the brokers' own steps are shown only if the brokers write traces: kafka-zk up --trace DIR")
     events = ClusterEvents()
     lines = ClusterLines(events, verbose=verbose)
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kafka_zk.recorder.web.sources import Source, WatchSource
 
 URL = "web page at "
-BREAK_URL = "to break brokers from it, keep this address to yourself: "
+BREAK_URL = "with this address the page can break brokers; keep it to yourself: "
 
 
-@click.command("web", short_help="See in a browser what happens to a cluster, and wind it back.")
+@click.command("web", short_help="See in a browser what happens to a cluster, and rewind.")
 @click.argument("recording", required=False)
 @zookeeper_option("The cluster with this ZooKeeper; Apache Kafka's, too.", envvar="KAFKA_ZK_ZOOKEEPER")
 @command_config_option
@@ -45,8 +45,8 @@ BREAK_URL = "to break brokers from it, keep this address to yourself: "
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep everything in this file, or continue it: 200 to 600 bytes an entry, as the page counts them. Without it "
-    "the last 256 MB are kept, in memory.",
+    help="Keep everything in this file, or continue it; an entry takes 200 to 600 bytes (the page shows how many there "
+    "are). Without --record, only the last 256 MB are kept, in memory.",
 )
 @click.option(
     "--save",
@@ -64,7 +64,7 @@ BREAK_URL = "to break brokers from it, keep this address to yourself: "
     type=click.IntRange(0, 65535),
     default=WEB_PORT,
     show_default=True,
-    help="Of the page, on this machine only; 0 chooses a free one.",
+    help="Port of the page, on this machine only; 0 chooses a free one.",
 )
 @json_option
 def command(
@@ -82,15 +82,15 @@ def command(
     """Show a live cluster in a browser, at present and at any earlier moment: brokers, partitions, groups, all znodes,
     and the cause of each event.
 
-    For a cluster of kafka-zk up on this machine the page reads ZooKeeper's transaction log, which has every change
-    since the beginning and its session, and can kill, pause and restart brokers. For other clusters it shows what
-    watches report. Brokers and members report their own steps with --trace (up --web does that).
+    For a cluster of kafka-zk up on this machine, the page reads ZooKeeper's transaction log, which has every change
+    since the beginning with its session. It can also kill, pause and restart the brokers. For other clusters, it shows
+    what watches report. Brokers and members report their own steps with --trace (up --web does that).
 
-    With --zookeeper-log, --broker-logs or both it shows an outage of an Apache Kafka cluster from its logs; no server
-    needs to run. With --zookeeper as well the cluster is live, and the log replaces the watches.
+    With --zookeeper-log, --broker-logs or both, it shows an outage of an Apache Kafka cluster from its logs; no server
+    needs to run. With --zookeeper as well, it shows the live cluster, and the log replaces the watches.
 
-    With RECORDING it shows a file of --record, one that the page or --save has saved, or a scenario of kafka-zk replay,
-    step by step: a file or a built-in name.
+    RECORDING is a file that --record, --save or the page has written, or a scenario of kafka-zk replay, which the page
+    plays step by step: a file or the name of a built-in one.
 
     \b
     kafka-zk up --web
@@ -109,7 +109,7 @@ def command(
     if directory is not None and (recording is None or save is not None):
         raise click.UsageError("--export needs a recording, and cannot be used with --save")
     if save is not None and recording is None:
-        raise click.UsageError("--save needs a recording; of a live cluster, the page saves the time that it shows")
+        raise click.UsageError("--save needs a recording; for a live cluster, the page itself saves what it shows")
     from kafka_zk.cli.cluster.web_recordings import open_recording, save_recording
     from kafka_zk.recorder.recording.errors import NoRecording
     from kafka_zk.recorder.recording.recording import Recording
@@ -197,7 +197,7 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
 
         def end(*_: object) -> None:
             if cluster is None:
-                recording.database.interrupt()  # the query of a file from elsewhere, which may take any time
+                recording.database.interrupt()  # a query on someone else's file, which may take very long
             any_reactor.callFromThread(any_reactor.stop)
 
         for number in ending_signals():  # the reactor would log a KeyboardInterrupt and continue
@@ -236,7 +236,7 @@ def _record(
     source = _log_of(running, recording.entries.last_zxid())
     found = traces or ((running.trace,) if running.trace is not None else ())
     if not found:
-        note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
+        note("the brokers' own steps are shown only if the brokers write traces: kafka-zk up --web, or --trace DIR")
     told = TraceSource(*found, from_start=not recording.entries.count) if found else None
     beats = Heartbeats(running.zookeeper)
     cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats,

@@ -1,4 +1,4 @@
-"""The recordings that ``kafka-zk web`` opens, and what it makes of them: a file for a colleague, and a page."""
+"""The recordings that ``kafka-zk web`` opens, and what it exports from them: a file for a colleague, or a page."""
 
 import os
 from contextlib import ExitStack
@@ -21,7 +21,8 @@ _FRAME = 'sandbox="allow-scripts allow-downloads" width="100%" height="800" load
 
 
 def open_recording(name: str) -> tuple[Recording, None, str]:
-    """Open a recording, a saved part of one, or a scenario, which is played; it has no cluster. The text describes it.
+    """Open a recording, a saved part of one, or a scenario, which is run first. There is no live cluster. The string
+    describes the recording.
 
     Raises: NoRecording, CommandFailed, sqlite3.Error, OSError.
     """
@@ -45,7 +46,7 @@ def save_recording(name: str, target: Path) -> str:
             raise CommandFailed(f"{name} has no entries: there is nothing to save")
         save(recording, target, recording.entries.first, recording.entries.count)
     except FileExistsError as error:
-        raise CommandFailed(f"{target} exists already: choose another name, or delete it") from error
+        raise CommandFailed(f"{target} already exists: choose another name, or delete it") from error
     finally:
         recording.close()
     return f"saved {target}: {target.stat().st_size / 1000:,.0f} kB; kafka-zk web {target} shows it"
@@ -73,7 +74,7 @@ def export_page(name: str, directory: Path, progress: Progress = silent) -> Expo
     target = directory / "index.html"
     try:
         if target.exists():
-            raise CommandFailed(f"{target} exists already: choose another directory, or delete it")
+            raise CommandFailed(f"{target} already exists: choose another directory, or delete it")
         page = exported_page(recording, described, progress)
         directory.mkdir(parents=True, exist_ok=True)
         _write_new(target, page.content)
@@ -91,14 +92,14 @@ def export_page(name: str, directory: Path, progress: Progress = silent) -> Expo
 
 def _write_new(target: Path, content: bytes) -> None:
     with target.open("xb") as file, ExitStack() as undo:
-        undo.callback(target.unlink)  # half a page is no use
+        undo.callback(target.unlink)  # leave no incomplete page
         file.write(content)
         file.flush()
         undo.pop_all()
 
 
 def export_sentences(exported: Exported) -> str:
-    """For people."""
+    """The result of an export as sentences."""
     return (
         f"wrote {exported.page}: {exported.entries:,} entries, {exported.page_bytes / 1000:,.0f} kB, of which "
         f"{exported.recording_bytes / 1000:,.0f} kB are the recording\n"

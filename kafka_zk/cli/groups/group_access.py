@@ -46,7 +46,7 @@ def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, nam
 
 @contextlib.contextmanager
 def group_access(at: Where) -> "Iterator[GroupAccess]":
-    """ZooKeeper provides its own groups, and the brokers' addresses if none are given.
+    """ZooKeeper provides its own groups, and the brokers' addresses if ``bootstrap`` is not given.
 
     Raises: CommandFailed, RegistryError, KafkaError.
     """
@@ -84,7 +84,7 @@ class GroupAccess:
     def describe(self, wanted: Sequence[str]) -> list[tuple[str, GroupKind, PartitionOfGroup]]:
         """The groups of these names and all kinds; default: all groups.
 
-        Raises: CommandFailed for a name that no kind has.
+        Raises: CommandFailed if neither kind has a group of a given name.
         """
         known: dict[GroupKind, Collection[str]] = {}
         for kind in self.sides:
@@ -117,7 +117,7 @@ class GroupAccess:
             note(f"The groups {kind.place} are unknown: {error}")
 
     def the_one(self, group: str, *, may_be_new: bool = False) -> Groups:
-        """The groups of the kind that has this group.
+        """The groups of the kind to which this group belongs.
 
         Args: ``may_be_new``: the group need not exist if only one kind is requested.
         Raises: CommandFailed if no kind or both kinds have it.
@@ -130,7 +130,7 @@ class GroupAccess:
         having = [side for side in sides if group in self._known_for_change(side.kind, group)]
         if len(having) > 1:
             raise CommandFailed(
-                f"there is a group {group} in ZooKeeper and another one at the brokers: choose one with --type"
+                f"there is a ZooKeeper group {group} and a broker group {group}: choose one with --type"
             )
         if not having:
             missing = self._missing(group)
@@ -144,8 +144,8 @@ class GroupAccess:
             if len(self.sides) == 1:
                 raise
             raise CommandFailed(
-                f"whether there is a group {group} {kind.place} is unknown: {error} "
-                f"(--type {GroupKind.ZOOKEEPER} means the one in ZooKeeper)"
+                f"the groups {kind.place} cannot be read ({error}), so it is unknown whether {group} is one of them: "
+                f"give --type {GroupKind.ZOOKEEPER} to use the ZooKeeper group"
             ) from None
 
     def _known(self, kind: GroupKind) -> Collection[str]:
@@ -165,4 +165,4 @@ def check_names(groups: Collection[str], kind: GroupKind | None) -> None:
         if not group:
             raise click.UsageError("a group must have a name")
         if kind is GroupKind.ZOOKEEPER and not is_znode_name(group):
-            raise click.UsageError(f"{group!r} is not a valid name for a group in ZooKeeper")
+            raise click.UsageError(f"{group!r} is not a valid name for a ZooKeeper group")

@@ -28,7 +28,7 @@ class GroupBrokers:
 
     @contextlib.contextmanager
     def asked(self) -> "Iterator[BlockingAdmin]":
-        """Lend the admin client to the block. Once the brokers could not be reached, later calls fail immediately.
+        """Lend the admin client to the block. After a failure to reach the brokers, later calls fail immediately.
 
         Raises: CommandFailed if there is no broker; KafkaError.
         """
@@ -84,5 +84,5 @@ def _with_leader(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[Topi
     described = admin.describe_topics({tp.topic for tp in there})
     led = [tp for tp in there if tp.partition in described[tp.topic].available]
     if leaderless := sorted(set(there) - set(led)):
-        note(f"Log end offsets are unknown where there is no leader: {', '.join(map(str, leaderless))}")
+        note(f"Log end offsets are unknown for partitions without a leader: {', '.join(map(str, leaderless))}")
     return led

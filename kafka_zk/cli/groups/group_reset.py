@@ -20,7 +20,8 @@ _NO_SUCH = "no such topic, or no such partition of it"
 
 
 class Target(NamedTuple):
-    """The new offsets; exactly one field is set. ``current``: the committed offset or, without one, the log end."""
+    """The new offsets; exactly one field is set. ``current``: the committed offset or, if nothing is committed, the log
+    end."""
 
     earliest: bool = False
     latest: bool = False
@@ -61,7 +62,7 @@ def parse_topics(
 ) -> list[TopicPartition]:
     """Parse ``topic`` or ``topic:0,1`` into sorted partitions.
 
-    Raises: CommandFailed with ``lacking`` if one does not exist.
+    Raises: CommandFailed with ``lacking`` if a partition does not exist.
     """
     chosen: set[TopicPartition] = set()
     for text in wanted:
@@ -104,7 +105,7 @@ def _wished(tp: TopicPartition, current: Offsets, latest: int, target: Target) -
         return current.get(tp, latest)
     assert target.shift_by is not None
     if tp not in current:
-        raise CommandFailed(f"the offset of {tp} cannot be shifted: the group has none")
+        raise CommandFailed(f"the offset of {tp} cannot be shifted: the group has no committed offset")
     return current[tp] + target.shift_by
 
 

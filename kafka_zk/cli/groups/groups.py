@@ -35,8 +35,8 @@ KINDS = ("broker", "zookeeper")
 def command() -> None:
     """Show and change consumer groups and their offsets.
 
-    There are two kinds, shown in the column TYPE: groups of modern clients, which a broker coordinates, and groups of
-    the old kind, whose members coordinate through ZooKeeper. Both kinds may have a group of the same name.
+    There are two kinds, shown in the column TYPE: broker groups, which a broker coordinates for modern clients, and
+    ZooKeeper groups, whose members coordinate through ZooKeeper. Both kinds may have a group of the same name.
 
     Offsets can be changed only while the group has no live members.
 
@@ -62,7 +62,7 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of commands for both kinds, as the parameter ``at``."""
 
     @in_zookeeper
-    @brokers("The brokers.  [default: those registered in ZooKeeper]  Without --zookeeper: only their groups.")
+    @brokers("The brokers.  [default: those registered in ZooKeeper]  Without --zookeeper, only broker groups.")
     @click.option("--type", "kind", type=click.Choice(KINDS), help="Only groups of this kind.")
     @wraps(function)
     def with_where(
@@ -134,7 +134,7 @@ def delete(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
 @click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P,P...]", help="May be repeated.")
 @where
 def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bool) -> None:
-    """Remove a group's offsets for topics that it reads no longer."""
+    """Remove a group's offsets for topics that it no longer reads."""
     from kafka_zk.base.types import partitions_by_topic
     from kafka_zk.cli.groups.group_access import check_names, group_access
     from kafka_zk.cli.groups.group_reset import parse_topics
@@ -161,7 +161,7 @@ def targets(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--to-datetime",
                 help="To the first record at or after this time (ISO 8601, or ms since the epoch).",
             ),
-            click.option("--by-duration", help="To the first record after now minus this: P1D, PT2H30M."),
+            click.option("--by-duration", help="To the first record of this period before now: P1D, PT2H30M."),
             click.option("--shift-by", type=int, help="Forward by this many, or back if negative."),
             click.option("--to-offset", type=click.IntRange(0), help="To this offset."),
             click.option("--from-file", type=TEXT_FILE, help="To the offsets of lines TOPIC,PARTITION,OFFSET."),

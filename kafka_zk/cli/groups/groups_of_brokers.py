@@ -48,7 +48,7 @@ class GroupsOfBrokers:
         if described.state not in (EMPTY, DEAD):
             names = ", ".join(member.member_id for member in described.members)
             raise CommandFailed(
-                f"group {group} has {len(described.members)} live members at the brokers ({names}); stop them first"
+                f"the broker group {group} has {len(described.members)} live members ({names}); stop them first"
             )
 
     def store(self, group: str, offsets: Offsets) -> None:

@@ -96,7 +96,7 @@ class _OfBrokers(WatchedGroup):
 def zookeeper_group(zookeeper: str | None, group: str) -> Iterator[WatchedGroup]:
     """Raises click.BadParameter if the name is invalid there."""
     if not is_znode_name(group):
-        raise click.BadParameter(f"{group!r} is not a valid name for a group in ZooKeeper", param_hint="--group")
+        raise click.BadParameter(f"{group!r} is not a valid name for a ZooKeeper group", param_hint="--group")
     with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client:
         yield _InZookeeper(client, group)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 _SETTLING_MS = 2_000
-"""A change reaches both sides within some tenths of a second."""
+"""A change reaches both sides within a few tenths of a second."""
 _MOST_ROWS = 200
 _COLUMNS = ("kind", "name", "field", "zookeeper", "kraft")
 _NOT_COMPARED = "controller epochs and partition epochs, which differ by nature; encrypted passwords of brokers"
@@ -37,7 +37,7 @@ def diff(
     leaders and leader epochs, configurations, ACLs, SCRAM users, quotas, delegation tokens and producer ids.
 
     The log is fetched from the controllers, which needs ClusterAction on Cluster, or read in a controller's folder.
-    What differs is compared again after two seconds, and shown if it still differs. Keys of users and the values of
+    Differences are compared again after two seconds, and shown if they are still there. Keys of users and the values of
     brokers' configurations are compared, but not shown.
 
     Exit code: 0 both sides are equal, 1 they differ or the command failed, 2 nothing differs, but something could not
@@ -114,7 +114,7 @@ def _offset(znode: "Fact[MigrationZnode | None]") -> int | None:
 
 
 def _settled(given: Sources, folder: Path | None, client: "KazooBlockingClient") -> Comparison:
-    """What still differs after a while. Its values may change meanwhile: they differ again."""
+    """Compare twice, and keep the differences that are still there after a pause, even with other values."""
     first = _compared(given, folder, client)
     if first.log is None or (first.is_level and not first.differences):
         return first
@@ -147,7 +147,7 @@ def _show(found: Comparison) -> None:
     if shown:
         print_table(_COLUMNS, [each.as_document() for each in shown])
         if len(found.differences) > len(shown):
-            say(f"… and {len(found.differences) - len(shown)} more (--json shows all)")
+            say(f"… and {len(found.differences) - len(shown)} more (give --json to see all)")
         say("")
     if found.log is not None:
         state = found.log.state.name
@@ -166,7 +166,7 @@ def _summary(found: Comparison) -> str:
         return "Nothing was compared"
     if not found.differences:
         return (
-            "Nothing differs" if found.is_level else "Nothing differs, but both sides have not reached the same offset"
+            "Nothing differs" if found.is_level else "Nothing differs, but the two sides are not at the same offset"
         )
     counts = Counter(each.kind.value for each in found.differences)
     return "Differences: " + ", ".join(f"{kind} {count}" for kind, count in counts.items())

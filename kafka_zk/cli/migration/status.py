@@ -1,4 +1,4 @@
-"""``kafka-zk migration status``: how far a migration to KRaft is, and whether the next step is safe."""
+"""``kafka-zk migration status``: how far a migration to KRaft has got, and whether the next step is safe."""
 
 import time
 from dataclasses import replace
@@ -34,7 +34,7 @@ _INTERVAL_S = 2
 @controller_log_dir_option
 @click.option("--watch", "watches", is_flag=True, help="Show each change, until Ctrl-C.")
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), help="Watch, and serve Prometheus metrics on it, at /metrics; "
+    "--metrics-port", type=click.IntRange(0, 65535), help="Watch, and serve Prometheus metrics here, at /metrics; "
     "0 is a free port.",
 )  # fmt: skip
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve the metrics on.")
@@ -43,12 +43,12 @@ def status(
     zookeeper: str | None, bootstrap: str | None, broker_files: tuple[Path, ...], controller_files: tuple[Path, ...],
     controller_log_dir: Path | None, watches: bool, metrics_port: int | None, metrics_host: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show the phase of a migration to KRaft, the mode of each broker, and whether it is safe to continue or to roll
-    back.
+    """Show the phase of a migration to KRaft, the mode of each broker, what hinders the next step, and whether it is
+    safe to roll back. Before each step, run "kafka-zk migration check" too: it finds traps that are not shown here.
 
     The phases: none, waiting (the controllers wait for brokers), copying, dual write, brokers moving, brokers moved,
-    finalised, rolled back half-way. ApiVersions shows each broker's mode, without any permission. The metadata log
-    confirms the phase: it is fetched from the controllers, which needs ClusterAction on Cluster, or read in a
+    finalised, rolled back half-way. Each broker's mode comes from ApiVersions, which needs no permission. The metadata
+    log confirms the phase: it is fetched from the controllers, which needs ClusterAction on Cluster, or read in a
     controller's folder.
 
     \b
@@ -78,7 +78,8 @@ def status(
 
 
 class _StatusReader:
-    """Reads the metadata log only when its state may have changed or does not confirm the phase: the log may be long.
+    """Reads the metadata log only when its state may have changed or does not confirm the phase, because the log may be
+    long.
 
     A read returns the status, ``/migration``, and when they were read, in ms since the epoch.
     """

@@ -1,4 +1,4 @@
-"""Asks the servers of ZooKeeper who is connected to them."""
+"""Asks the ZooKeeper servers who is connected to them."""
 
 import socket
 from collections.abc import Iterable, Iterator
@@ -35,11 +35,11 @@ def read_strangers(connect_string: str, client: "KazooBlockingClient", facts: "C
     controllers = set(_addresses(hosts))
     found = strangers(connected, owners, client.session_id, controllers)
     if found.count and not controllers and facts.zookeeper.migration is not None:
-        reason = f"{found.count} other addresses are connected to ZooKeeper, maybe those of the controllers: {found}"
+        reason = f"other hosts are connected to ZooKeeper, maybe those of the controllers: {found}"
         return Unknown(reason, CONTROLLER_FILES)
     if found.count and chroot:
-        reason = f"{found.count} other addresses are connected to ZooKeeper, which other clusters may share: {found}"
-        return Unknown(reason, "to find out what runs there")
+        reason = f"other hosts are connected to ZooKeeper, which other clusters may share: {found}"
+        return Unknown(reason, "a look at what runs there")
     return found
 
 
@@ -61,7 +61,7 @@ def _connected(servers: Iterable[tuple[str, int]]) -> "Fact[list[Connected]]":
 
 
 def _addresses(hosts: Iterable[str]) -> Iterator[str]:
-    """As ZooKeeper writes them; a name that is not known has none."""
+    """The addresses of these hosts as ZooKeeper writes them. Skips names that cannot be resolved."""
     for host in hosts:
         try:
             for _, _, _, _, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM):

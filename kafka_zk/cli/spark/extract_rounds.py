@@ -37,7 +37,7 @@ def run_rounds(
         before = signal.signal(signal.SIGTERM, lambda *_: rounds.stop())
         cleanup.callback(signal.signal, signal.SIGTERM, before)
         rounds.run()
-        note("stopped after a round, as SIGTERM asks")
+        note("stopped by SIGTERM after the round")
 
 
 def _print(done: Round) -> None:

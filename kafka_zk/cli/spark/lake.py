@@ -27,7 +27,7 @@ PARQUET = "parquet"
 
 @click.group("lake", short_help="Audit tables of topics; look after folders that extract has written.")
 def command() -> None:
-    """Audit tables of topics, by any writer; verify and compact folders that kafka-zk extract has written."""
+    """Audit tables of topics, whatever wrote them; verify and compact folders that kafka-zk extract has written."""
 
 
 command.add_command(audit)
@@ -70,7 +70,7 @@ def verify(
 
 @command.command("compact")
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar="KAFKA_ZK_ZOOKEEPER", help="For folders.")
-@click.option("--group", help="For folders: whose extractions; none may run meanwhile.")
+@click.option("--group", help="For folders: the group that extracts; it must not run meanwhile.")
 @click.option("--to", "target", required=True, metavar="DIR", help="The target of the extractions.")
 @click.option("--format", type=click.Choice((PARQUET, *TABLE_FORMATS)), default=PARQUET, show_default=True)
 @click.option("--target-file-size", "mebibytes", type=click.IntRange(1), default=128, show_default=True, metavar="MIB")
@@ -109,7 +109,10 @@ def compact(
     if as_json:
         print_json(document)
     elif document["files_before"]:
-        note(f"{document['files_before']:,} files of {places[0]} are {document['files_after']:,} of {places[1]}")
+        note(
+            f"merged {document['files_before']:,} files of {places[0]} into "
+            f"{document['files_after']:,} of {places[1]}"
+        )
     else:
         note("there is nothing to compact")
 

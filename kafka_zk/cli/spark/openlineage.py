@@ -23,13 +23,13 @@ openlineage_option = click.option(
     metavar="URL|FILE",
     envvar="OPENLINEAGE_URL",
     show_envvar=True,
-    help="Tell a lineage server what became of the topics, or append it to a file.",
+    help="Send the run's OpenLineage events to a lineage server, or append them to a file.",
 )
 
 
 @contextmanager
 def lineage(target: str | None, extraction: "Extraction") -> "Iterator[Callable[[Report], None]]":
-    """START now, then COMPLETE with the report that the block hands over, or FAIL with its error."""
+    """Emit START now; after the block, COMPLETE with the report that it handed over, or FAIL with its error."""
     if target is None:
         yield lambda _: None
         return
@@ -44,7 +44,7 @@ def lineage(target: str | None, extraction: "Extraction") -> "Iterator[Callable[
     try:
         yield reports.append
     except BaseException as error:
-        # Other errors than ours may show values.
+        # Errors of other libraries may contain values of records.
         told = str(error) if isinstance(error, SourceError) else type(error).__name__
         emitter.emit(run.failed(wall_ms(), told))
         raise

@@ -17,7 +17,7 @@ _OPTIONS = (
     click.option(
         "--cdc",
         type=click.Choice(MODES),
-        help="Merge upserts and deletes into a Delta table by key: Debezium's events, or rows and tombstones.",
+        help="Merge upserts and deletes into a table by key: Debezium's events, or rows and tombstones.",
     ),
     click.option("--merge-schema", is_flag=True, help="New columns are added to the table (delta, iceberg)."),
     click.option(

@@ -24,7 +24,7 @@ json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="P
 
 
 def web_option(help: str) -> Decorator:
-    """The parameter is ``web_port``, None without the option."""
+    """The parameter is ``web_port``; None if the option is not given."""
     kind = click.IntRange(0, 65535)
     return click.option("--web", "web_port", type=kind, is_flag=False, flag_value=WEB_PORT, help=help)
 
@@ -75,7 +75,7 @@ def _one_group(context: click.Context, parameter: click.Parameter, group: str) -
     from kafka_zk.registry.znodes.consumers import is_znode_name
 
     if not is_znode_name(group):
-        raise click.BadParameter(f"{group!r} is not a valid name for a group in ZooKeeper")
+        raise click.BadParameter(f"{group!r} is not a valid name for a ZooKeeper group")
     return group
 
 
@@ -111,7 +111,8 @@ def zk_tls_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def zookeeper_properties() -> dict[str, str]:
-    """The keys in the current command's ``--zk-tls-config-file``; empty without one. Raises CommandFailed."""
+    """The keys in the current command's ``--zk-tls-config-file``; empty if the option is not given. Raises
+    CommandFailed."""
     from kafka_zk.cli.terminal.properties import read_properties
 
     context = click.get_current_context(silent=True)

@@ -24,7 +24,7 @@ SHOWN = 20
 @click.option("--topic", "wanted", multiple=True, help="May be repeated; all topics by default.")
 @click.option(
     "--older-than", default="PT1H", show_default=True, metavar="DURATION",
-    help="Copies and deletions are unfinished if they began before that.",
+    help="Report copies and deletions as unfinished if they began longer ago.",
 )  # fmt: skip
 @bootstrap_option
 @json_option
@@ -33,8 +33,8 @@ def check(storage: str, wanted: tuple[str, ...], older_than: str, bootstrap: str
 
     It reports topics whose tiering was turned off while remote segments remain, missing objects and those of a wrong
     size, offsets that neither the bucket nor a leader has, copies and deletions that were never finished, segments of
-    deleted topics, and orphans. Nothing is changed. What one look finds is looked at again, because brokers copy and
-    delete meanwhile.
+    deleted topics, and orphans. Nothing is changed. If something is found, it looks a second time and reports only what
+    both looks found, because brokers copy and delete meanwhile.
 
     ADDRESS is where the brokers' plugin writes: the folder of Kafka's LocalTieredStorage, or a bucket or folder of
     Aiven's plugin, with its key.prefix. Buckets need kafka-zk[tiered], and take their keys from the environment

@@ -32,5 +32,7 @@ class NoOffsetForPartition(KafkaError):
     """A partition has no committed offset and ``auto.offset.reset`` chooses no start; ``seek`` to one."""
 
     def __init__(self, tp: TopicPartition) -> None:
-        super().__init__(f"no offset is committed for {tp} and auto.offset.reset names no start")
+        super().__init__(
+            f"no offset is committed for {tp}, and auto.offset.reset=none: seek to one, or set earliest or latest"
+        )
         self.tp = tp

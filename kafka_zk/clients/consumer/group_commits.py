@@ -82,11 +82,11 @@ class GroupCommits:
 
     async def _commit_starts(self) -> None:
         def due() -> Mapping[TopicPartition, int]:
-            self._starts_wait = False  # starts found from now on need another turn
+            self._starts_wait = False  # starts that are found later need another commit
             return self._delivery.starts_due()
 
         for tp, reason in (await self._write_in_turn(due)).items():
-            if reason is not None:  # retried at the next occasion, if the partition is still owned
+            if reason is not None:  # committed with later ones, if the partition is still owned
                 _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
 
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
@@ -119,4 +119,4 @@ class GroupCommits:
 
     @staticmethod
     def _in_background(commit: Coroutine[Any, Any, None]) -> None:
-        run(commit).addErrback(lambda failure: _log.failure("a commit failed", failure=failure))
+        run(commit).addErrback(lambda failure: _log.failure("an offset commit failed", failure=failure))

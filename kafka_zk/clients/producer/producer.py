@@ -48,8 +48,8 @@ class Producer:
     - ``send`` returns a Deferred for each record and waits for metadata, partition and buffer memory
       (``max.block.ms``);
     - ``send_nowait`` accepts a record immediately or raises; its future costs almost nothing;
-    - ``send_all`` sends an iterable, respects ``buffer.memory``, yields to the reactor, and returns when all is
-      acknowledged.
+    - ``send_all`` sends an iterable, respects ``buffer.memory``, yields to the reactor, and returns when all records
+      are acknowledged.
 
     With a ``transactional_id``, records can be sent only in transactions, after ``await
     producer.init_transactions()``::
@@ -204,7 +204,7 @@ class Producer:
     def check_begun(self, begun_count: int) -> None:
         """Raise TransactionAborted if a transaction was begun after ``begun_count``. Any thread may call it."""
         if begun_count != self.begun_count:
-            raise TransactionAborted("not sent: its transaction has ended while it waited")
+            raise TransactionAborted("not sent: its transaction ended while it waited")
 
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
         """Send all records of an iterable and wait for their acknowledgement. Returns their number.
@@ -328,7 +328,7 @@ class Producer:
             self._transactions.close()
         await self._cluster.close()
 
-    # --- inside ---
+    # --- internals ---
 
     def _transaction_manager(self, idempotence: Idempotence | None) -> TransactionManager | None:
         if self.config.transactional_id is None:

@@ -47,7 +47,7 @@ class Sender:
     Args:
         on_progress: called after every response: memory may have become free.
         on_fatal: called once, with the error that ends this producer.
-        transactions: of a transactional producer; decides which batches may be sent.
+        transactions: decides which batches may be sent; None if the producer is not transactional.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Sender:
         moved = self._cluster.learn_leaders(leaders, response.node_endpoints) if leaders else ()
         self._in_flight[node_id] -= 1
         now_ms = clock_ms(self._reactor)
-        missing = PartitionResult(-1, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the broker's answer left it out")
+        missing = PartitionResult(-1, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the response lacks the partition")
         stale = [
             self._completion.handle(each, results.get(each.tp, missing), now_ms, has_moved=each.tp in moved)
             for each in batches

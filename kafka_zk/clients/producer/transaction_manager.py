@@ -126,13 +126,13 @@ class TransactionManager:
         self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata, *, is_alone: bool = False
     ) -> None:
         """See ``Producer.send_offsets``. Without a member id, the coordinator cannot recognize a consumer that was
-        removed from its group, so only members may commit, unless the group has none (``is_alone``).
+        removed from its group, so only members may commit, unless the group has no members (``is_alone``).
         """
         self.state.check_in_transaction()
         if not offsets:
             return
         if group.member_id == "" and group.generation_id < 0 and not is_alone:
-            doing = f"the consumer is in no generation of group {group.group_id} now"
+            doing = f"the consumer is not currently a member of group {group.group_id} (it has no generation)"
             error = broker_error(ErrorCode.ILLEGAL_GENERATION, doing)
             self.state.fail(Outcome.ABORTABLE, error)
             self._notify()
@@ -177,14 +177,14 @@ class TransactionManager:
         self._closed = True
         self._changed.fire()
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------------
 
     @property
     def _identity(self) -> tuple[str, int, int]:
         return self._transactional_id, self._idempotence.producer_id, self._idempotence.epoch
 
     async def _flush(self, method: str, deadline_s: float) -> None:
-        """Flush until no record waits, including those sent meanwhile.
+        """Flush until no record is waiting, including those sent during the flush.
 
         Raises: KafkaTimeoutError after ``max.block.ms``; delivery continues. If records have failed: the errors of
         ``check_in_transaction``.
