@@ -52,7 +52,7 @@ LISTENER_KEYS = frozenset(
     ("listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
      "security.inter.broker.protocol")
 )  # fmt: skip
-"""Keys that would open a secured cluster."""
+"""Keys that could give a secured cluster a listener without security."""
 SESSION_TIMEOUT_MS = 6_000  # with Kafka's 18 s, a crashed broker would restart slowly
 
 
@@ -166,7 +166,7 @@ class EmbeddedCluster:
         self._check_ports()
         self._acquire_lock()
         if self._secured:
-            was_started = (self.data_dir / "broker-0" / "server.properties").exists()  # the folder comes earlier
+            was_started = (self.data_dir / "broker-0" / "server.properties").exists()  # the folder is created earlier
             self.newly_secured = was_started and not is_secured(self.data_dir)
             self.security = ClusterSecurity.prepared(self.data_dir / FOLDER)
         else:
@@ -182,7 +182,7 @@ class EmbeddedCluster:
     def load_brokers(self) -> None:
         """Start the brokers' processes early, for example while ZooKeeper starts: they load their modules, and wait for
         ``start_brokers``. Another call replaces them."""
-        self._kill_loading()  # of an earlier attempt, if ZooKeeper needed another port
+        self._kill_loading()  # those of an earlier attempt, if ZooKeeper needed another port
         self._loading = self._new_brokers()
         for broker in self._loading:
             broker.load()
@@ -348,7 +348,7 @@ class EmbeddedCluster:
     def faults(self) -> "ClusterFaults":
         """The named faults of the cluster. Raises: EmbeddedError if its brokers take no faults."""
         if not self._takes_faults:
-            raise EmbeddedError("the brokers of this cluster take no faults: it was started without takes_faults")
+            raise EmbeddedError("the brokers of this cluster take no faults; start the cluster with takes_faults")
         if self._faults is None:
             from kafka_zk.embedded.faults import ClusterFaults  # loads an HTTP client
 
@@ -401,7 +401,7 @@ class EmbeddedCluster:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
-            raise DataDirInUse(f"another cluster runs in {self.data_dir}") from None
+            raise DataDirInUse(f"another cluster is running in {self.data_dir}") from None
         self._lock = lock
 
     def _release_lock(self) -> None:

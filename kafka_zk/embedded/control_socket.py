@@ -44,7 +44,7 @@ class ControlSocket:
     """The server side, for ``up``.
 
     Args:
-        data_dir: of the cluster; must exist.
+        data_dir: the cluster's data directory; must exist.
         folder: for sockets, see the module docstring.
     Raises: OSError; NotOurs.
     """
@@ -114,7 +114,7 @@ def socket_of(data_dir: Path) -> Path:
     try:
         return Path(json.loads((data_dir / CLUSTER_FILE).read_text())["socket"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise NotReached(f"no cluster of kafka-zk up runs in {data_dir}") from None
+        raise NotReached(f"no kafka-zk up cluster is running in {data_dir}") from None
 
 
 def socket_folder() -> Path:
@@ -124,7 +124,7 @@ def socket_folder() -> Path:
 def _check_ours(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise NotOurs(f"{folder} is not a folder for this user alone")
+        raise NotOurs(f"{folder} must be a folder that only you can access: run chmod 700 on it, or remove it")
 
 
 def _remove_dead(folder: Path) -> None:

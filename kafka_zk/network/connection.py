@@ -390,7 +390,7 @@ class BrokerConnection(TwistedProtocol):
             self.close()
 
     def _failed(self, failure: Failure) -> None:
-        _log.failure("{connection}: no response was sent", failure, connection=self._name)
+        _log.failure("{connection}: the response could not be sent", failure, connection=self._name)
         self.close()
 
     def _respond(self, header: RequestHeader, parts: Response) -> None:

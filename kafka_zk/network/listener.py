@@ -134,7 +134,7 @@ class Listener:
         self._is_giving_up = False
         self._all_closed: Deferred[None] | None = None
         self._pause: Any = None  # timer, while a connection rate prevents accepting
-        self._tls_context: Any = None  # ports open with the first context, not with the renewed one
+        self._tls_context: Any = None  # the renewed context: a port always opens with the first one
 
     @property
     def name(self) -> str:
@@ -253,8 +253,8 @@ class Listener:
         available = self._quotas.available()
         if available == 0 and self._quotas.lacks_descriptors():
             _log.warn(
-                "{listener}: new connections wait at {count}: the open-file limit (ulimit -n) is nearly reached."
-                " Raise the limit or lower max.connections",
+                "{listener}: new connections wait, because {count} are open and the open-file limit (ulimit -n) is"
+                " nearly reached. Raise the limit or lower max.connections",
                 listener=self.name,
                 count=self._quotas.count,
             )
@@ -273,7 +273,7 @@ class Listener:
             self._pause = self._reactor.callLater(pause_ms / 1000, self._accept_again)
         if not self._quotas.opened(host):
             _log.warn(
-                "{listener}: closed a new connection of {host}, which has too many", listener=self.name, host=host
+                "{listener}: closed a new connection from {host}, which has too many", listener=self.name, host=host
             )
             return None
         self._number += 1
@@ -312,8 +312,8 @@ class Listener:
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:
-        """Count each connection's checks without progress, and close stalled and idle ones in slices: there may be
-        thousands.
+        """Count each connection's checks without progress, and close stalled and idle connections in slices, because
+        there may be thousands.
 
         While requests wait for memory, waiting requests that hold memory are ended early, and connections whose peer
         does not read are closed.

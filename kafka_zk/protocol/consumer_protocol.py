@@ -110,7 +110,7 @@ def _read_partitions(data: Buffer, position: int) -> tuple[frozenset[TopicPartit
         partitions, position = read_count(data, position, False)
         for number in struct.unpack_from(f">{partitions}i", data, position):
             if number < 0:
-                raise ProtocolError(f"partition {number} of {topic}")
+                raise ProtocolError(f"a partition number of {topic} is negative: {number}")
             found.append(TopicPartition(topic, number))
         position += _INT32.size * partitions
     return frozenset(found), position

@@ -113,9 +113,12 @@ def _id(row: Any) -> Any:
 
 
 def _epochs(row: Any) -> tuple[tuple[int, int], ...]:
-    """Raises ProtocolError without epochs, or for offsets that the segment does not have."""
+    """Raises ProtocolError if there are no epochs, or for offsets that the segment does not have."""
     epochs = tuple(sorted((each.leader_epoch, each.offset) for each in row.segment_leader_epochs))
     starts = [start for _, start in epochs]
     if not starts or starts != sorted(starts) or not 0 <= row.start_offset <= row.end_offset:
-        raise ProtocolError(f"a segment of offsets {row.start_offset} to {row.end_offset} with epochs {epochs[:9]}")
+        raise ProtocolError(
+            f"invalid offsets or leader epochs of a remote segment: offsets {row.start_offset} to {row.end_offset}, "
+            f"epochs {epochs[:9]}"
+        )
     return epochs

@@ -1,8 +1,8 @@
 """Reads a client's security keys, spelled as in Java, librdkafka or kafka-python.
 
 Files are read immediately, so that other machines can use the result. Unknown keys and contradictions are rejected,
-with one sentence without secrets. TLS or SASL keys that the protocol does not use are rejected, too: the user would
-believe that they have an effect.
+with one sentence without secrets. TLS or SASL keys that the protocol does not use are rejected, too; otherwise the user
+would believe that they have an effect.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
 """
@@ -33,7 +33,7 @@ from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 MOST_STORE_BYTES = 16 * 1024 * 1024
-"""A larger file is a device or the wrong one."""
+"""A larger file is a device, or not a key store."""
 
 _SERVICE = "sasl.kerberos.service.name"
 _CALLBACK = "sasl.login.callback.handler.class"
@@ -79,7 +79,7 @@ def _is_of_security(key: str) -> bool:
 
 
 class _Keys:
-    """The supported keys, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except of
+    """The supported keys, in Java's or librdkafka's spelling with dots. An empty value counts as absent, except that of
     ``ssl.endpoint.identification.algorithm``."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
@@ -95,7 +95,7 @@ class _Keys:
             if meant is None or meant not in JAVA_KEYS | LIBRDKAFKA_KEYS or value is None:
                 continue
             if meant in spelled:
-                raise InvalidSecurity(f"{name} and {spelled[meant]} are the same: give one of them")
+                raise InvalidSecurity(f"{name} and {spelled[meant]} are the same key: give only one of them")
             spelled[meant] = name
             if value != "" or meant == "ssl.endpoint.identification.algorithm":
                 self._given[meant] = value
@@ -342,7 +342,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
     if callback is not None and callback not in (*_ENDPOINT_HANDLERS, _UNSECURED_HANDLER):
         raise InvalidSecurity(
             f"{_CALLBACK}={callback}: a Java class cannot be loaded; give a Python function as module:function, which "
-            "returns the token and the second when it expires"
+            "returns the token and its expiry in s since the epoch"
         )
     if keys.has(_TOKEN_URL) or callback in _ENDPOINT_HANDLERS:
         url = keys.needed(_TOKEN_URL, f"with {_CALLBACK}={callback}")

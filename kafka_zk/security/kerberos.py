@@ -47,7 +47,7 @@ def gssapi_module() -> Any:
 
 
 def default_realm() -> str:
-    """The default realm in krb5.conf; empty if there is none."""
+    """The default realm in krb5.conf; empty if the file names none."""
     gssapi = gssapi_module()
     try:
         name = gssapi.Name("x", gssapi.NameType.kerberos_principal).canonicalize(gssapi.MechType.kerberos)
@@ -146,7 +146,7 @@ def _messages(gssapi: Any, context: Any, token: bytes) -> Generator[bytes, bytes
     except gssapi.exceptions.GSSError as error:
         raise _client_failure(error, "the broker cannot be verified: ") from None
     if len(offer) != len(_NONE_OFFERED) or not offer[0] & _NO_LAYER:
-        raise SaslAuthenticationFailed("GSSAPI: the broker demands a security layer; Kafka has none")
+        raise SaslAuthenticationFailed("GSSAPI: the broker demands a security layer, which Kafka does not have")
     yield bytes(context.wrap(_NONE_OFFERED, False).message)
 
 
@@ -187,5 +187,5 @@ def _credentials(gssapi: Any, login: KerberosLogin, store: dict[str, str] | None
 
 
 def _mechs(gssapi: Any) -> list[Any]:
-    """Only Kerberos, because the library may support other mechanisms."""
+    """The mechanisms to offer: only Kerberos, because the library may support others."""
     return [gssapi.MechType.kerberos]

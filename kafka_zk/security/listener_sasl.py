@@ -157,8 +157,10 @@ def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) ->
     module, _, attribute = name.partition(":")
     try:
         made = getattr(importlib.import_module(module), attribute)(dict(options))
-    except Exception as error:  # foreign; its message may contain the options
-        raise InvalidSecurity(f"{key}={name}: the class cannot be imported and made: {type(error).__name__}") from None
+    except Exception as error:  # a user's code; its message may contain the options
+        raise InvalidSecurity(
+            f"{key}={name}: the class cannot be imported and instantiated: {type(error).__name__}"
+        ) from None
     if not callable(getattr(made, _METHODS[mechanism], None)):
         raise InvalidSecurity(f"{key}={name}: the class has no method {_METHODS[mechanism]}")
     return made
@@ -168,7 +170,7 @@ def _password_check(callback: Any) -> Callable[[str, str], bool]:
     def check(username: str, password: str) -> bool:
         try:
             return callback.authenticate(username, password) is True
-        except Exception as error:  # foreign; its message may contain the password
+        except Exception as error:  # a user's code; its message may contain the password
             raise SaslAuthenticationFailed(_NOT_VERIFIED, f"the callback raises {type(error).__name__}") from None
 
     return check
@@ -182,7 +184,7 @@ class _CallbackTokens(TokenValidator):
         try:
             name, expires_s = self._callback.validate(token)
             valid = ValidToken(name, int(float(expires_s) * 1000))
-        except Exception as error:  # foreign code
+        except Exception as error:  # a user's code
             raise RefusedToken(f"the callback raises {type(error).__name__}") from None
         if not isinstance(name, str) or not name or valid.expires_ms <= now_ms:
             raise RefusedToken("the callback names no user, or the token has expired")
@@ -197,7 +199,7 @@ def _tokens(
     if callback is not None:
         return _CallbackTokens(callback), None
     if handler not in _SIGNED_HANDLERS:
-        if url:  # the administrator would believe tokens to be verified
+        if url:  # otherwise the administrator would believe that tokens are verified
             wanted = keys.name_of("OAUTHBEARER", SERVER_CALLBACK)
             raise InvalidSecurity(f"{JWKS_URL}={url}: without effect unless {wanted}={_SIGNED_HANDLERS[0]}")
         return UnsecuredTokens(options), None
@@ -229,7 +231,7 @@ def _endpoint(keys: ListenerKeys, url: str, options: Mapping[str, str]) -> JwksE
     is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and is_local)):
         raise InvalidSecurity(
-            f"{JWKS_URL}={url}: must be file:///… or https://…; over http an attacker on the way could add a key"
+            f"{JWKS_URL}={url}: must be file:///… or https://…; over http, an attacker in the network could add a key"
         )
 
     def ms(name: str, default: int) -> int:

@@ -3,8 +3,8 @@
     keyFactoryAlgorithm:PBKDF2WithHmacSHA512,cipherAlgorithm:AES/CBC/PKCS5Padding,keyLength:128,iterations:4096,
     salt:<base64>,initializationVector:<base64>,encryptedPassword:<base64>,passwordLength:7
 
-Needs the package ``cryptography`` (``kafka-zk[security]``). Encrypted texts contain their parameters, which this module
-bounds.
+Needs the package ``cryptography`` (``kafka-zk[security]``). An encrypted password contains its parameters, which this
+module bounds.
 Source: EncryptingPasswordEncoder, IvParamsEncoder.java@3.9.
 """
 
@@ -36,7 +36,7 @@ _MAX_CACHED = 32
 
 @dataclass(frozen=True, slots=True)
 class PasswordEncoder:
-    """Encodes with these parameters; decodes any text encoded with the same secret."""
+    """Encodes with these parameters; decodes any password encoded with the same secret."""
 
     secret: Password = field(repr=False)
     key_factory: str = KEY_FACTORY
@@ -87,7 +87,7 @@ class PasswordEncoder:
         return ",".join(f"{name}:{value}" for name, value in fields.items())
 
     def decode(self, text: str) -> Password:
-        """Raises InvalidSecurity, whose message omits the text."""
+        """Raises InvalidSecurity, whose message omits the encoded password."""
         return _decode(self, text)
 
     def _key(self, factory: str, salt: bytes, iterations: int, bits: int) -> bytes:
@@ -111,7 +111,7 @@ def _decode(encoder: PasswordEncoder, text: str) -> Password:
     except (KeyError, ValueError, binascii.Error):
         raise InvalidSecurity("it is not an encoded password") from None
     if cipher != CIPHER or factory not in _HASHES or bits not in _KEY_LENGTHS_BITS:
-        raise InvalidSecurity(f"it is encoded in another way than this broker knows: {CIPHER} with PBKDF2")
+        raise InvalidSecurity(f"its encoding is unknown: this broker reads only {CIPHER} with PBKDF2")
     if not 1 <= iterations <= MOST_ITERATIONS or len(vector) != _BLOCK_BYTES or len(encrypted) % _BLOCK_BYTES:
         raise InvalidSecurity("it is not an encoded password")
     decryptor = _cipher(encoder._key(factory, salt, iterations, bits), vector).decryptor()

@@ -50,7 +50,7 @@ class Login:
     """The authenticated user.
 
     Attributes:
-        expires_ms: of the credential, since the epoch; None: never.
+        expires_ms: when the credential expires, in ms since the epoch; None: never.
         is_token: a delegation token was used.
     """
 
@@ -241,7 +241,7 @@ class SaslServer:
         final = self._scram.final_message(message)
         login, credential = self._found(self._claimed)
         if credential != self._scram.credential:
-            raise SaslAuthenticationFailed("The user's credential, or the token, has ended during the login")
+            raise SaslAuthenticationFailed("The user's credential or token expired during the login")
         self.login = login
         return final
 
@@ -254,6 +254,6 @@ class SaslServer:
         return Login(found.owner, self._mechanism, found.expires_ms, is_token=True), found.credential
 
     def _hidden(self) -> str:
-        """Kafka's generic message: the reason would help an attacker."""
+        """Kafka's generic message, because the reason would help an attacker."""
         what = "authentication" if self._before is None else "re-authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"

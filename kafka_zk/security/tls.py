@@ -1,4 +1,4 @@
-"""TLS contexts, and readable reasons of failed handshakes.
+"""TLS contexts, and readable reasons for failed handshakes.
 
 Importing this module loads OpenSSL.
 """
@@ -100,7 +100,7 @@ def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
             context.load_cert_chain(path, password=password)
     except (OSError, ValueError) as error:
         raise InvalidSecurity(
-            f"the private key does not fit its certificate, or its password is wrong ({reason(error)}): check "
+            f"the private key does not match its certificate, or its password is wrong ({reason(error)}): check "
             "ssl.keystore.location and ssl.key.password"
         ) from None
 
@@ -113,8 +113,8 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.suites:
         if modern and modern != cipher_suites.TLS_1_3 and "TLSv1.3" in allowed:
             raise InvalidSecurity(
-                f"ssl.cipher.suites: of TLS 1.3 Python uses all of {', '.join(sorted(cipher_suites.TLS_1_3))} or none; "
-                "list all three, or none of them"
+                f"ssl.cipher.suites: for TLS 1.3, Python uses all of {', '.join(sorted(cipher_suites.TLS_1_3))} or "
+                "none; list all three, or none of them"
             )
         if not modern:
             allowed = [name for name in allowed if name != "TLSv1.3"]
@@ -168,8 +168,8 @@ def _explanation(error: BaseException, settings: TlsSettings) -> str:
         told = error.verify_message.rstrip(".")
         if error.verify_code in NAME_MISMATCH:
             return (
-                f"the broker's certificate is for another host ({told}); connect to a name that it has, or make one "
-                "that has this name"
+                f"the broker's certificate is for another host ({told}); connect to a host name that it "
+                "contains, or issue one that has this name"
             )
         if error.verify_code in UNKNOWN_ISSUER:
             where = "the trust store" if settings.authorities is not None else "the system's trust store"

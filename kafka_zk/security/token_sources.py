@@ -112,7 +112,7 @@ class TokenCallback:
         answer = function(self.config.value)
         if not isinstance(answer, tuple) or len(answer) < 2 or not isinstance(answer[0], str):
             raise SaslAuthenticationFailed(
-                f"the token callback {self.name} must return the token and the second since the epoch when it expires"
+                f"the token callback {self.name} must return the token and its expiry in s since the epoch"
             )
         extensions = answer[3] if len(answer) > 3 else {}
         return Token(Password(answer[0]), int(float(answer[1]) * 1000), now_ms, dict(extensions or {}))

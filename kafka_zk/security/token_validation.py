@@ -74,12 +74,12 @@ def time_ms(claims: Mapping[str, Any], name: str, *, needed: bool = True) -> int
 
 
 def principal_name(claims: Mapping[str, Any], name: str) -> str:
-    """Raises RefusedToken if the claim is missing or no valid text."""
+    """Raises RefusedToken if the claim is missing or not a valid string."""
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
         raise RefusedToken(f"the claim {name} with the principal's name is missing")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise RefusedToken(f"the claim {name} has half a character, which no principal's name can have")
+        raise RefusedToken(f"the claim {name} has an unpaired surrogate, which no principal's name can have")
     return value
 
 
@@ -94,7 +94,7 @@ def check_times(issued_ms: int | None, expires_ms: int, now_ms: int, skew_ms: in
 
 
 class UnsecuredTokens:
-    """``options``: of the login module; those named ``unsecuredValidator…`` are read."""
+    """``options``: the login module's options, of which those named ``unsecuredValidator…`` are read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """Raises InvalidSecurity."""
@@ -121,6 +121,6 @@ class UnsecuredTokens:
 
 
 def _scope(claim: Any) -> set[str]:
-    """The scopes in a claim: as in Kafka, a text is one scope, even with spaces."""
+    """The scopes in a claim: as in Kafka, a string is one scope, even with spaces."""
     words = [claim.strip()] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return {word for word in words if isinstance(word, str)}

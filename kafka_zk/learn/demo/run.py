@@ -274,21 +274,21 @@ class Demo:
             tell("dora starts")
             group.join("dora")
             tell(f"ben is killed; the session, and with it the claims, lasts up to {SESSION_TIMEOUT_MS // 1000} s")
-            other.start("emil", "fay")  # they join their group meanwhile
+            other.start("emil", "fay")  # they join their group during this time
             group.kill("ben")
             tell("emil and fay have started meanwhile, in a group that a broker coordinates")
             other.settle()
             tell("fay leaves")
             other.leave("fay")
         tell(f"`kafka-zk watch --group {GROUP}` shows any group like this, -v every step of it;")
-        tell(f"`kafka-zk watch --group {BROKER_GROUP} --type broker` one of a broker")
+        tell(f"`kafka-zk watch --group {BROKER_GROUP} --type broker` shows a broker group")
         self._report["rebalances"] = _rebalances(group, "zookeeper_requests")
         self._report["broker_group_rebalances"] = _rebalances(other, "coordinator_requests")
 
     # --- step 6
 
     def _start_spark(self, cleanup: ExitStack) -> DemoLake | None:
-        """Spark starts early, because that takes long."""
+        """Start Spark early, because that takes long."""
         self._spark_obstacle = obstacle()
         if self._spark_obstacle:
             return None
@@ -303,7 +303,7 @@ class Demo:
             self._report["extractions"] = []
             return
         self._wait_for_spark(lake)
-        self._show.fact(f"one Spark session extracts twice, each time what this would: {lake.command()}")
+        self._show.fact(f"one Spark session extracts twice, each time like this command: {lake.command()}")
         first = self._extract(lake, sent)
         self._show.fact(f"the files hold as many flights of each of the {len(sent.counts)} carriers as the input")
         more = self._produce_more()
@@ -314,7 +314,7 @@ class Demo:
 
     def _wait_for_spark(self, lake: DemoLake) -> None:
         started, waited = lake.wait_started()
-        self._show.fact(f"Spark has started, in {started:.1f} s; {waited:.1f} s of them were waited for here")
+        self._show.fact(f"Spark has started, in {started:.1f} s; the demo waited for the last {waited:.1f} s")
         self._report["spark_start"] = {"seconds": started, "waited_seconds": round(waited, 3)}
 
     def _extract(self, lake: DemoLake, new: Tally) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
     teacher.show(f"a consumer reads: {' '.join(read)}")
     teacher.say(
         "b is lost, although it was acknowledged: broker 0 was in the ISR and did not have it. A replica of the ISR "
-        f"has kept up within replica.lag.time.max.ms; it does not have to have every record. Now c has offset {after}, "
+        f"has kept up within replica.lag.time.max.ms; it need not have every record. Now c has offset {after}, "
         "which was b's."
     )
     return {"acknowledged": {"b": offset, "c": after}, "read": read}

@@ -215,8 +215,8 @@ def _measured(group: Group, lag: list[float], killed_at: int) -> dict[str, Any]:
 
 def _sentence(name: str, measured: dict[str, Any]) -> str:
     return (
-        f"{name}: {measured['stopped']} partitions stopped, at most for {measured['longest_silence_ms']} ms; "
-        f"{measured['never_stopped']} never did; {measured['zookeeper_requests']} requests a kill"
+        f"{name}: {measured['stopped']} partitions stopped, for at most {measured['longest_silence_ms']} ms; "
+        f"{measured['never_stopped']} never stopped; {measured['zookeeper_requests']} requests per kill"
     )
 
 

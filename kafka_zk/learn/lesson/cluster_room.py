@@ -1,4 +1,4 @@
-"""What chapters need with every cluster."""
+"""The functions that chapters need with every kind of cluster."""
 
 import time
 from abc import ABC, abstractmethod
@@ -73,7 +73,7 @@ class ClusterRoom(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Bring the new cluster into the state with which chapters begin."""
+        """Bring the new cluster into the state in which each chapter begins."""
 
     def _new_name(self, topic: str) -> TopicPartition:
         """A name that was used before gets a number."""
@@ -91,7 +91,7 @@ class ClusterRoom(ABC):
         """``data_matters``: show data and version."""
         found = self.znode(path)
         if found is None:
-            self.teacher.show(f"{path}  is not there")
+            self.teacher.show(f"{path}  does not exist")
             return
         data, stat = found
         told = [data, f"znode version {stat.version}"] if data_matters else []

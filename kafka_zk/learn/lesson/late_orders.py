@@ -29,7 +29,7 @@ def late_write(
         run_blocking(ControllerRegistry(client).fenced_multi(epoch_zk_version, [write]))
     except ControllerMoved as refusal:
         return str(refusal)
-    raise LessonFailed(f"the state of {tp} was written by a controller that is not one any more")
+    raise LessonFailed(f"the state of {tp} was written by a former controller")
 
 
 def late_leader_and_isr(

@@ -109,7 +109,7 @@ def _allowed(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
     teacher.say(
         f"Broker {WRITER} wrote both znodes in one transaction: the ACLs of the topic, and a notification that names "
         f"it. Every broker watches {parent}. Broker {LEADER} leads the topic, so it decides whether {ALICE} may write; "
-        "its watch fired, it read the notification and then the ACLs. No broker asks ZooKeeper when a client asks it."
+        "its watch fired, and it read the notification, then the ACLs. No broker asks ZooKeeper during a request."
     )
     room.wait_obeyed(LEADER, added)
     offset = producer.send(tp.topic, b"a", partition=0).result().offset
@@ -144,8 +144,9 @@ def _denied(room: SecuredRoom, news: News, tp: TopicPartition) -> str:
     reason = _show_denial(room, news, BOB)
     teacher.say(
         "A matching Deny beats every Allow, and without any matching ACL the answer is no. The reason is the ACL that "
-        f"decided. kafka-zk acls explain --principal User:{BOB} --operation read --topic {tp.topic} finds it without a "
-        "try. Clients get the code only: a topic that they may not describe looks the same whether it exists or not."
+        f"decided. kafka-zk acls explain --principal User:{BOB} --operation read --topic {tp.topic} finds it without "
+        "a request. Clients get only the code: a topic that they may not describe looks the same whether it exists or "
+        "not."
     )
     return reason
 
@@ -186,9 +187,9 @@ def _throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: To
     teacher.say(
         "No broker was restarted, and no record was refused. A broker answers at once and says in the response for how "
         "long the client should wait (throttle_time_ms). Then it does not read from the connection for that time, so "
-        f"that clients which ignore it wait as well. It looks at the last {WINDOW_COUNT} seconds here, 11 by default; "
-        "what was unused in them may be used up first. A quota is per broker: with two leaders, alice gets twice as "
-        "much."
+        f"that clients which ignore it wait as well. Here the broker measures over the last {WINDOW_COUNT} seconds (11 "
+        "by default), so a client that was idle may exceed the rate for a moment. A quota is per broker: with two "
+        "leaders, alice gets twice as much."
     )
     return {
         "quotas": quotas,

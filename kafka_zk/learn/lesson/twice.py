@@ -35,9 +35,9 @@ def same_change_twice(room: Classroom) -> dict[str, Any]:
     teacher.chapter(4, "The same change, twice")
     teacher.say(
         "Since Kafka 0.9, a broker can coordinate a group. Its members set no watches. They send heartbeats, and when "
-        "the group changes, the response asks them to join again. Here are two groups that read one topic, one in "
-        "ZooKeeper and one of the broker, both eager (range), and both go through the same changes. Watches are not "
-        "held back in this chapter, because it measures time."
+        "the group changes, the response asks them to join again. Here are two groups that read one topic, a "
+        "ZooKeeper group and a broker group. Both are eager (range), and both go through the same changes. Watches are "
+        "not held back in this chapter, because it measures time."
     )
     room.gate.closed = False
     topic = room.topic("orders", PARTITIONS)
@@ -90,10 +90,11 @@ def _who_decides(room: Classroom, found: Mapping[str, Mapping[str, GroupRebalanc
     teacher.say(
         "With the broker, the coordinator decides who is a member, and when all have joined. The group's leader, "
         "which is the member that joined first, computes the assignment for all. The coordinator stores it in "
-        "__consumer_offsets and distributes it. A member continues until the response to its next heartbeat, and the "
-        f"first member to learn of the change waits for the last: heartbeats are sent every {HEARTBEAT_MS} ms here, "
-        f"every 3 s by default. A dead member's session ends after {SESSION_TIMEOUT_MS / 1000:g} s here, 45 s by "
-        "default; in both groups, the silence of its partitions is measured from then on."
+        "__consumer_offsets and distributes it. A member learns of a change only from the response to its next "
+        "heartbeat, so the first member to learn of it waits for the last: heartbeats are sent every "
+        f"{HEARTBEAT_MS} ms here, every 3 s by default. A dead member's session ends after "
+        f"{SESSION_TIMEOUT_MS / 1000:g} s here, 45 s by default; in both groups, the silence of its partitions is "
+        "measured from then on."
     )
 
 

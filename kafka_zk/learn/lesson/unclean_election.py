@@ -14,7 +14,7 @@ CONTROLLER, LEADER, THIRD = 0, 1, 2
 def unclean_election(room: BrokerRoom) -> dict[str, Any]:
     """The whole ISR dies; a broker outside of it is elected."""
     teacher = room.teacher
-    teacher.chapter(CHAPTER, "An unclean election loses what it must")
+    teacher.chapter(CHAPTER, "What an unclean election loses")
     teacher.say(
         "Only a replica of the ISR may become the leader: it has every record that was acknowledged with acks=all. "
         "What if the whole ISR is dead? Then the partition has no leader until a member of the ISR returns, or until "
