@@ -52,7 +52,7 @@ class Claim(NamedTuple):
 class Claimed(NamedTuple):
     """This session owns the partition. ``token``: for commits. ``offset``: where to continue (-1: unknown).
 
-    ``zxid``: of the claim; 0 if it created the offset znode. ``topic_czxid``: 0 if there is no such topic.
+    ``zxid``: the claim's zxid; 0 if the claim created the offset znode. ``topic_czxid``: 0 if there is no such topic.
     ``outdated``: discarded offset of an earlier topic of this name.
     """
 
@@ -207,7 +207,7 @@ class OwnerRegistry:
         return fired
 
     def _armed(self, path: str, stat: ZnodeStat) -> None:
-        self._events.emit(WatchArmed, path, cause="the owner is waited for", zxid=stat.mzxid)
+        self._events.emit(WatchArmed, path, cause="waiting for the owner", zxid=stat.mzxid)
 
     # Claims
 
@@ -217,7 +217,7 @@ class OwnerRegistry:
         settled: dict[TopicPartition, Claimed | Taken],
         watches: "_OwnerWatches | None",
     ) -> None:
-        """Make one attempt; partitions that changed meanwhile stay unsettled."""
+        """Make one attempt. Partitions that change during the attempt stay unsettled."""
         reads = await self._read(wanted, watches)
         await self._ensure_parents(tp.topic for tp, read in reads.items() if read.stored is None)
         await self._topics.remember({tp.topic: read.topic for tp, read in reads.items()})
@@ -312,7 +312,7 @@ class OwnerRegistry:
     async def _release(
         self, releases: Mapping[TopicPartition, Release], doubts: "_Doubts", settled: dict[TopicPartition, bool]
     ) -> None:
-        """Make one attempt; partitions that changed meanwhile stay unsettled."""
+        """Make one attempt. Partitions that change during the attempt stay unsettled."""
         reread = [tp for tp in releases if tp in doubts.tokens]
         paths = [znodes.offset_path(self._group, *tp) for tp in reread] + [self._path(tp) for tp in releases]
         answers = await found(self._client.get(path) for path in paths)  # offsets first, so that a later claim shows

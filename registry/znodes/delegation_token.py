@@ -83,7 +83,7 @@ def decode(path: str, data: bytes | None) -> TokenInformation:
     )
     token_id = json_codec.text(path, document, "tokenId")
     if path != token_path(token_id):
-        raise InvalidZnode(f"{path}: it is the token {json_codec.shown(token_id)}")
+        raise InvalidZnode(f"{path}: its content is that of another token, {json_codec.shown(token_id)}")
     return TokenInformation(
         token_id,
         owner,
@@ -98,7 +98,7 @@ def decode(path: str, data: bytes | None) -> TokenInformation:
 def _renewers(path: str, listed: Any) -> tuple[Principal, ...]:
     names: Sequence[str] = json_codec.text_list(path, "renewers", listed)
     if len(names) > MOST_RENEWERS:
-        raise InvalidZnode(f"{path}: {len(names)} renewers, at most {MOST_RENEWERS} are allowed")
+        raise InvalidZnode(f"{path}: {len(names)} renewers; at most {MOST_RENEWERS} are allowed")
     return tuple(_principal(path, json_codec.text(path, {"renewers": name}, "renewers")) for name in names)
 
 

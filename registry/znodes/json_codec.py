@@ -115,7 +115,7 @@ def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, st
 def broker_ids(path: str, key: str, value: object) -> list[int]:
     """Check that ``value`` is a list of at most MOST_REPLICAS 32-bit integers, and return it. Raises InvalidZnode."""
     if isinstance(value, list) and len(value) > MOST_REPLICAS:
-        raise InvalidZnode(f"{path}: {key!r} names {len(value)} replicas, at most {MOST_REPLICAS} are allowed")
+        raise InvalidZnode(f"{path}: {key!r} names {len(value)} replicas; at most {MOST_REPLICAS} are allowed")
     if not isinstance(value, list) or [entry for entry in value if type(entry) is not int or entry not in INT32]:
         raise InvalidZnode(f"{path}: {key!r} must be a list of integers of 32 bits, not {shown(value)}")
     return value
