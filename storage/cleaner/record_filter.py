@@ -6,10 +6,10 @@ records stay, as do the batch's first and last offset, producer and codec.
 A tombstone is removed in two steps (KIP-534). The first cleaning that finds it as its key's last record sets the
 batch's delete horizon: now plus ``delete.retention.ms``. A cleaning after the horizon removes the tombstone, so
 consumers have that long to see it, however old it was. An attribute bit says that the horizon replaces the base
-timestamp. Batches of magic 0 and 1 have none; there the segment's age counts.
+timestamp. Batches of magic 0 and 1 have no horizon; the segment's age decides instead.
 
-Records of aborted transactions are removed immediately; markers in two steps, too, once nothing of their transactions
-is left (``cleaned_transactions``).
+Records of aborted transactions are removed immediately. Once all records of a transaction are gone, its marker is
+removed in two steps, too (``cleaned_transactions``).
 
 Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9.
 """
@@ -48,7 +48,7 @@ RecordPlace = tuple[int, int, int, int, bytes | None, bool]
 
 
 class LastRecord(NamedTuple):
-    """A producer's last data batch: last offset (NO_DATA_OFFSET without one) and epoch."""
+    """A producer's last data batch: last offset (NO_DATA_OFFSET if there is none) and epoch."""
 
     data_offset: int
     epoch: int
@@ -62,7 +62,7 @@ class Chosen(NamedTuple):
     """A batch's records to keep, encoded, and values for its header."""
 
     kept_count: int
-    keyless_count: int  # among the removed ones
+    keyless_count: int  # of the removed records
     has_tombstone: bool
     max_timestamp_delta: int
     records: bytes
@@ -239,7 +239,7 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
             else:
                 key = records[position : position + key_size]
                 position += key_size
-            has_value = not records[position] & 1  # -1, the size of null, is odd; a size is even
+            has_value = not records[position] & 1  # zigzag: -1, the size of null, is odd; all other sizes are even
             if not position < end <= size:
                 raise IndexError
             yield start, end, timestamp_delta, offset_delta, key, has_value
@@ -247,7 +247,7 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
     except (IndexError, InvalidRecord):
         raise CorruptRecord("a record of the batch is malformed or missing") from None
     if position != size:
-        raise CorruptRecord(f"the batch holds more than the {record_count} records that it says")
+        raise CorruptRecord(f"the batch holds more than the {record_count} records that it declares")
 
 
 def choose(

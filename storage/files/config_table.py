@@ -178,7 +178,7 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
     ),
     "leader.replication.throttled.replicas": TopicConfig(
         "LIST", (), "* or a list of partition:broker",
-        "Replicas whose serving to followers is throttled.", _is_throttle_list,
+        "Leader replicas whose traffic to followers is throttled.", _is_throttle_list,
     ),
     "local.retention.bytes": _number(
         "LONG", -2, -2, "Local size limit with remote storage; -2: retention.bytes."
@@ -216,18 +216,20 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
         "Whether a record's timestamp is the producer's or the broker's.",
     ),
     "min.cleanable.dirty.ratio": _number(
-        "DOUBLE", 0.5, 0, "Minimum uncompacted share of a log that is compacted.", 1
+        "DOUBLE", 0.5, 0, "Share of a log that must be dirty before the log is compacted.", 1
     ),
     "min.compaction.lag.ms": _number(
         "LONG", 0, 0, "Minimum time before a record is compacted."
     ),
     "min.insync.replicas": _number(
-        "INT", 1, 1, "Number of replicas that must have a record for acks=all."
+        "INT", 1, 1, "Minimum size of the ISR for writes with acks=all."
     ),
     "preallocate": _boolean(False, "Whether to reserve the disk space of a new segment."),
     "remote.log.copy.disable": _boolean(False, "Remote storage: stop copying."),
     "remote.log.delete.on.disable": _boolean(False, "Remote storage: delete when disabled."),
-    "remote.storage.enable": _boolean(False, "Remote storage, which is not supported."),
+    "remote.storage.enable": _boolean(
+        False, "Copy closed segments to remote storage; once true, it cannot be changed back."
+    ),
     "retention.bytes": _number(
         "LONG", -1, None, "Partition size above which old segments are deleted; negative: no limit."
     ),

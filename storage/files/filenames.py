@@ -1,8 +1,8 @@
 """Names in a log directory, which only this module builds and parses.
 
-A segment's files have its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``; for deletion
-``<topic>-<partition>.<32 hex digits>-delete``, the topic shortened for at most 255 bytes. The directory of an
-incomplete copy ends in ``-future``; its topic is not shortened.
+A segment's files have its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``; if it is being
+deleted, ``<topic>-<partition>.<32 hex digits>-delete``, with the topic shortened so that the name has at most 255
+bytes. The directory of an incomplete copy ends in ``-future``; its topic is not shortened.
 Source: LogFileUtils.java, UnifiedLog.logDeleteDirName, logFutureDirName@3.9.
 """
 
@@ -81,7 +81,7 @@ def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
     name."""
     name = f"{partition_dir(tp)}.{random_uuid(random).hex}{FUTURE_DIR_SUFFIX}"
     if len(name) > _MAX_NAME_LENGTH:
-        raise ValueError(f"{tp.topic}: a directory name of {len(name)} bytes, at most {_MAX_NAME_LENGTH} are allowed")
+        raise ValueError(f"{tp.topic}: a directory name of {len(name)} bytes; at most {_MAX_NAME_LENGTH} are allowed")
     return name
 
 

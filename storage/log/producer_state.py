@@ -68,8 +68,8 @@ Recall = Callable[[ProducerEntry, int], list[ProducedBatch]]
 class ProducerState:
     """The producers of one log.
 
-    ``snapshot_offset``, ``durable_offset``: of the newest snapshot, and of the newest durable one. ``observe``:
-    receives findings about unreadable snapshots. ``recall``: reads a producer's batches before an offset.
+    ``snapshot_offset``, ``durable_offset``: the offsets of the newest snapshot and of the newest durable snapshot.
+    ``observe``: receives findings about unreadable snapshots. ``recall``: reads a producer's batches before an offset.
     """
 
     __slots__ = (
@@ -111,7 +111,7 @@ class ProducerState:
                 if known is not None:
                     return known
                 raise OutOfOrderSequence(
-                    f"producer {header.producer_id}: sequence {sequence} arrived, {following} was expected"
+                    f"producer {header.producer_id}: sequence {sequence} arrived, but {following} was expected"
                 )
         elif header.producer_epoch < entry.producer_epoch:
             raise _fenced(entry, header)
@@ -299,7 +299,7 @@ class ProducerState:
         self.transactions = UnstableTransactions(replayed.unstable)
 
     def take_over(self, other: "ProducerState") -> None:
-        """Copy the state of the log that this log, with the same records, replaces."""
+        """Copy the state of the log that this log replaces; both have the same records."""
         other.give_up_snapshot()
         self.give_up_snapshot()
         self.producers = other.producers
@@ -340,8 +340,8 @@ class ProducerState:
     def apply_marker(
         self, batch: Buffer, header: BatchHeader, base_offset: int, max_timestamp_ms: int
     ) -> AbortedTransaction | None:
-        """Call ``end_transaction`` for a control batch. One without a marker, for example emptied by compaction,
-        changes nothing."""
+        """Call ``end_transaction`` for a control batch, unless it has no marker, for example because compaction emptied
+        it."""
         marker = marker_of(batch, header)
         if marker is None or not marker.ends_transaction:
             return None
@@ -395,7 +395,7 @@ class ProducerState:
 
     def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
         """Begin the snapshot for ``offset``; ``end_snapshot`` ends it. Returns None while another one is in progress,
-        which is completed first: otherwise a log that rolls constantly would never get a snapshot."""
+        which is completed first. Otherwise, a log that rolls constantly would never get a snapshot."""
         self._owed_offset = offset
         if self.under_way is not None:
             return None
@@ -415,15 +415,16 @@ class ProducerState:
         self._owed_offset = -1
 
     def lacks_snapshot(self, offset: int) -> bool:
-        """True if records before ``offset`` are still needed: its snapshot is in progress or was skipped."""
+        """True if records before ``offset`` are still needed, because the snapshot at ``offset`` is in progress or was
+        skipped."""
         return self.snapshot_offset < min(offset, self._owed_offset)
 
     def load_snapshot(self, directory: str, low: int, high: int, newest: int | None = None) -> int:
         """Load the newest readable snapshot with ``low < offset <= high`` that is not after ``newest``.
 
-        Unreadable snapshots are discarded. Snapshots after ``high`` are removed durably: they must not reappear beside
-        other records after a power loss. Returns the loaded snapshot's offset, where ``replay`` must begin; ``low`` if
-        there is none.
+        Unreadable snapshots are discarded. Snapshots after ``high`` are removed durably, because they must not reappear
+        beside other records after a power loss. Returns the loaded snapshot's offset, where ``replay`` must begin;
+        ``low`` if there is none.
         """
         self.clear()
         offsets = snapshot_offsets(directory)
@@ -447,7 +448,7 @@ class ProducerState:
 
 
 class Replayed(NamedTuple):
-    """The producers, ``UnstableTransactions.unstable``, and the aborted transactions."""
+    """A replay's result: the producers, ``UnstableTransactions.unstable``, and the aborted transactions."""
 
     producers: list[ProducerEntry]
     unstable: dict[int, int]

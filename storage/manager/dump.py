@@ -48,7 +48,7 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
     parsed = parse_offset_file(name)
     if parsed is None:
         if not name.endswith("-checkpoint"):
-            raise ValueError(f"{name}: neither named by an offset nor a checkpoint")
+            raise ValueError(f"{name}: its name is neither an offset nor that of a checkpoint")
         yield from _dump_checkpoint(text_path)
         return
     base_offset, suffix = parsed
@@ -211,7 +211,7 @@ def _index_mismatch(log_path: str, offset: int, position: int) -> str | None:
         except CorruptRecord as error:
             return f"offset {offset}: {error}"
         if span is None or span.last_offset != offset:
-            found = "nothing whole" if span is None else f"last offset {span.last_offset}"
+            found = "no complete batch" if span is None else f"last offset {span.last_offset}"
             return f"offset {offset} is indexed at position {position}, where there is {found}"
     return None
 

@@ -43,7 +43,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
             properties[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
     version = _integer(path, properties, "version", "a version")
     if version == _KRAFT_VERSION:
-        raise InconsistentLogDir(f"{path}: version {version}, a ZooKeeper-mode broker has version {_VERSION}")
+        raise InconsistentLogDir(f"{path}: version {version}, but a ZooKeeper-mode broker has version {_VERSION}")
     if version not in (None, _VERSION):
         raise _corrupt(path, f"version={version} is not known")
     broker_id = _integer(path, properties, "broker.id", "a broker's id")
@@ -88,11 +88,11 @@ def check_meta_properties(directory: str, broker_id: int, cluster_id: str, obser
         write_meta_properties(directory, MetaProperties(broker_id, cluster_id))
         return
     if found.broker_id is not None and found.broker_id != broker_id:
-        raise InconsistentLogDir(f"{directory} belongs to broker {found.broker_id}, this is broker {broker_id}")
+        raise InconsistentLogDir(f"{directory} belongs to broker {found.broker_id}, but this is broker {broker_id}")
     if found.cluster_id is not None and found.cluster_id != cluster_id:
-        raise InconsistentLogDir(f"{directory} belongs to cluster {found.cluster_id}, this is cluster {cluster_id}")
+        raise InconsistentLogDir(f"{directory} belongs to cluster {found.cluster_id}, but this is cluster {cluster_id}")
     if found.broker_id is None and found.cluster_id is None:
-        meaning = f"the directory counts as one of broker {broker_id} in cluster {cluster_id}"
+        meaning = f"the directory is treated as belonging to broker {broker_id} of cluster {cluster_id}"
         observe(Finding(f"{directory}/{META_PROPERTIES}", "names no broker and no cluster", meaning))
     if found.broker_id is None or found.cluster_id is None:
         write_meta_properties(directory, MetaProperties(broker_id, cluster_id, found.directory_id))

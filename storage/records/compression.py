@@ -114,7 +114,7 @@ def decompress_chunks(
         if size_bytes > max_size_bytes:
             raise _too_big(max_size_bytes)
         if count > _FREE_PARTS + size_bytes // _PART_BYTES:
-            raise CorruptRecord(f"{count} parts in {size_bytes} bytes of uncompressed data")
+            raise CorruptRecord(f"too many parts for {size_bytes} bytes of uncompressed data: {count}")
         yield chunk
 
 

@@ -216,7 +216,7 @@ def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Comp
     if not messages:
         return b""
     if codec not in (Compression.none, Compression.gzip, Compression.snappy, Compression.lz4):
-        raise UnsupportedCompression(f"{codec.name} needs magic 2, the reader knows magic {magic}")
+        raise UnsupportedCompression(f"{codec.name} needs magic 2, but the reader only knows magic {magic}")
     append_time = messages[-1].log_append_time and magic > 0
     time_flag = TIMESTAMP_TYPE_FLAG if append_time else 0
     shift = messages[0].offset if magic and codec else 0

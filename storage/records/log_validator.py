@@ -78,8 +78,8 @@ def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
     length = header.batch_length + LOG_OVERHEAD
     if length != size_bytes:
         if length < HEADER_SIZE:
-            raise CorruptRecord(f"the batch says it has {length} bytes, {size_bytes} arrived")
-        raise InvalidRecord(f"exactly one batch is allowed: it says it has {length} bytes, {size_bytes} arrived")
+            raise CorruptRecord(f"the batch declares {length} bytes, but {size_bytes} arrived")
+        raise InvalidRecord(f"exactly one batch is allowed: it declares {length} bytes, but {size_bytes} arrived")
     computed = crc32c(memoryview(buffer)[CRC_START:])
     if computed != header.crc:
         raise CorruptRecord(f"CRC is {header.crc:#010x}, computed {computed:#010x}")
@@ -122,8 +122,8 @@ def check_at_once(
     max_records: int = AT_ONCE_RECORDS,
     max_uncompressed_bytes: int = AT_ONCE_BYTES,
 ) -> int:
-    """Check that the records are readable, and correct and return the header's ``max_timestamp``. This is for batches
-    without ``needs_conform``.
+    """Check that the records are readable, and correct and return the header's ``max_timestamp``. Only for batches for
+    which ``needs_conform`` returns False.
 
     The default limits keep it below 1 ms.
     Raises: NotConformed above the limits, or if a compressed batch must be rebuilt; InvalidRecord,
@@ -229,8 +229,8 @@ def _check_records(
     needs_key = config.is_compacted
     has_append_time = bool(header.attributes & TIMESTAMP_TYPE_FLAG)
     is_create_time = config.message_timestamp_type == "CreateTime"
-    # Kafka treats a producer's LogAppendTime bit as a claim about the timestamp. A topic accepts it with a timestamp
-    # for CreateTime, and rejects it for LogAppendTime.
+    # If a producer sets the LogAppendTime bit, Kafka checks the timestamps: a topic with CreateTime accepts those
+    # within its bounds, a topic with LogAppendTime rejects all.
     checks_timestamps = has_append_time or (
         is_create_time and (config.timestamp_before_max_ms != LONG_MAX or config.timestamp_after_max_ms != LONG_MAX)
     )

@@ -82,7 +82,7 @@ def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
     except IndexError:
         raise InvalidRecord("a record of the batch is malformed or missing") from None
     if position != size or any(chunks):
-        raise InvalidRecord(f"the batch holds more than the {record_count} records that it says")
+        raise InvalidRecord(f"the batch holds more than the {record_count} records that it declares")
 
 
 def _fill(data: bytearray, chunks: Iterator[bytes], size_bytes: int) -> int:

@@ -71,7 +71,7 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
             )
         size_bytes = length + LOG_OVERHEAD
         if position + size_bytes > end:
-            raise CorruptRecord(f"a batch of {size_bytes} bytes at position {position}, {end - position} are left")
+            raise CorruptRecord(f"a batch of {size_bytes} bytes at position {position} with {end - position} left")
         last_offset = base_offset
         if magic == 2:
             if last_offset_delta < 0:
@@ -114,7 +114,7 @@ def iter_batches_at(
             spend(len(chunk))
             chunk_start, index, following = position, 0, span.size_bytes
             if len(chunk) < following:
-                raise CorruptRecord(f"a batch of {following} bytes at position {position}, {len(chunk)} are there")
+                raise CorruptRecord(f"a batch of {following} bytes at position {position}, where {len(chunk)} are left")
         yield span, chunk[index:following]
         position += span.size_bytes
 
@@ -122,8 +122,8 @@ def iter_batches_at(
 def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:
     """True if an index entry for ``indexed_offset`` may refer to the batch, which begins at most one offset later.
 
-    Normally the entry has the batch's last offset. It has a later one if Kafka appended several batches together, and
-    after damage the one before the batch.
+    Normally the entry has the batch's last offset. If Kafka appended several batches together, it has a later offset;
+    after damage, it has the offset before the batch.
     """
     return span.base_offset <= indexed_offset + 1
 
@@ -134,7 +134,7 @@ def find_offset(
     """The first batch from ``position`` on that ends at or after ``offset``.
 
     Args:
-        indexed_offset: of the index entry for ``position``.
+        indexed_offset: the offset in the index entry for ``position``.
     Raises: CorruptRecord for damage, or if entry and batch do not match.
     """
     for span in iter_spans(descriptor, position, end):
