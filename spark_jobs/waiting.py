@@ -1,4 +1,4 @@
-"""Waits that end: after a second a note gives the cause and the maximum, and work that hangs is given up."""
+"""Bounded waits. After a second, a note gives the cause and the maximum. Work that hangs is abandoned."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,10 @@ TOLD_AFTER_S = 1.0
 
 
 class Wait:
-    """The block may wait up to ``patience_ms`` for ``cause``; silent without ``note``."""
+    """Reports to ``note``, if there is one, that the block is waiting: after TOLD_AFTER_S, and then each new cause.
+
+    ``patience_ms``: the maximum to report. The block itself must end the wait.
+    """
 
     def __init__(self, note: Note | None, patience_ms: float, cause: str) -> None:
         self._note = note
@@ -49,8 +52,10 @@ class Wait:
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """The result of ``work``, in a thread, because a server may send a byte at a time. Raises its errors, TimeoutError;
-    then the thread stays until the server is done.
+    """Run ``work`` on a thread and return its result. A socket's timeout is not enough, because a server may send a
+    byte at a time.
+
+    Raises: the errors of ``work``; TimeoutError, after which the thread continues until ``work`` ends.
     """
     done: SimpleQueue[T | _Failed] = SimpleQueue()
 
@@ -64,7 +69,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     try:
         found = done.get(timeout=seconds)
     except Empty:
-        raise TimeoutError(f"no whole answer within {seconds:g} s") from None
+        raise TimeoutError(f"no complete response within {seconds:g} s") from None
     if isinstance(found, _Failed):
         raise found.error
     return found

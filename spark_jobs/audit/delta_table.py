@@ -1,4 +1,4 @@
-"""A Delta table, from its log.
+"""Reads a Delta table from its log.
 
 Source: PROTOCOL.md of Delta Lake (Delta Log Entries, Checkpoints, Per-file Statistics, Column Mapping).
 """
@@ -27,14 +27,14 @@ _UNDERSTOOD = frozenset(
     ("columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint",
      "vacuumProtocolCheck")
 )  # fmt: skip
-"""Features of readers."""
+"""Reader features."""
 _ACTIONS = ("add", "metaData", "protocol", "sidecar")
 _CUT_AT = 32
-"""Writers cut bounds of texts to this length."""
+"""Writers truncate the bounds of strings to this length."""
 
 
 class DeltaTable:
-    """Its newest version. Raises AuditFailed, OSError."""
+    """A Delta table's newest version. Raises AuditFailed, OSError."""
 
     format = "delta"
     field_ids: Mapping[str, int] = {}
@@ -162,7 +162,7 @@ class _Log:
                 if line.strip():
                     yield json.loads(line)
         except ValueError as error:
-            raise AuditFailed(f"{path} is no commit of Delta: {error}") from error
+            raise AuditFailed(f"{path} is not a Delta commit: {error}") from error
 
     def _rows(self, path: str) -> Iterator[Mapping[str, Any]]:
         try:
@@ -171,7 +171,7 @@ class _Log:
                 for batch in parquet.iter_batches(columns=columns):
                     yield from batch.to_pylist()
         except pa.ArrowInvalid as error:
-            raise AuditFailed(f"{path} is no checkpoint of Delta: {error}") from error
+            raise AuditFailed(f"{path} is not a Delta checkpoint: {error}") from error
 
 
 def _key(action: Mapping[str, Any]) -> str:
@@ -200,7 +200,7 @@ def _is_cut(value: Any) -> bool:
 
 
 def _physical_paths(struct: Mapping[str, Any], above: str = "", own_above: str = "") -> dict[str, str]:
-    """The names of all columns -> those in the files, both as paths with dots."""
+    """Maps each column's name in the table to its name in the files. Both names are dotted paths."""
     found: dict[str, str] = {}
     for each in struct["fields"]:
         own = each.get("metadata", {}).get("delta.columnMapping.physicalName", each["name"])

@@ -1,6 +1,7 @@
-"""``kafka-zk lake audit``: gaps, duplicates and faulty files of one table, compared with the topic if it is known.
+"""``kafka-zk lake audit``: finds gaps, duplicates and faulty files of one table, and compares it with the topic if the
+topic is known.
 
-Only append-only tables can be judged: a row that was merged or deleted looks like a gap.
+Only append-only tables can be judged, because a row that was merged or deleted looks like a gap.
 """
 
 from collections import Counter
@@ -43,7 +44,7 @@ class AuditRequest(NamedTuple):
 
 
 def examine(request: AuditRequest, log: "TopicLog | None", for_each: ForEach = map) -> Report:
-    """``for_each``: reads files. Raises AuditFailed, FetchFailed, AuthenticationError, OSError."""
+    """``for_each``: the function that reads files. Raises AuditFailed, FetchFailed, AuthenticationError, OSError."""
     stored = StoredFiles(request.address)
     table = opened(stored, request)
     if table.columns.topic is None and not request.topic:
@@ -52,8 +53,8 @@ def examine(request: AuditRequest, log: "TopicLog | None", for_each: ForEach = m
 
 
 def opened(stored: StoredFiles, request: AuditRequest) -> Table:
-    """Delta, Iceberg, or a folder of Parquet files, by what is there. A Delta table may have metadata for readers of
-    Iceberg (UniForm), which follow it. Raises AuditFailed, OSError.
+    """Open the Delta table, Iceberg table or folder of Parquet files that is found there. Delta is tried first, because
+    a Delta table may also have Iceberg metadata (UniForm), which lag behind the Delta log. Raises AuditFailed, OSError.
     """
     with _understood(request.address):
         if any(True for _ in stored.listed(f"{stored.root}/{LOG}")):
@@ -66,7 +67,7 @@ def opened(stored: StoredFiles, request: AuditRequest) -> Table:
 
 @contextmanager
 def _understood(address: str) -> Iterator[None]:
-    """Metadata of other shapes than the formats have: values may be missing, or of other types."""
+    """Raise AuditFailed for malformed metadata, in which values are missing or have the wrong type."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -74,7 +75,7 @@ def _understood(address: str) -> Iterator[None]:
 
 
 class _Gone:
-    """Files of one partition that the table lacks, by the offsets that they had, as far as their statistics say."""
+    """Files of one partition that are no longer in the table, with their offsets where statistics give them."""
 
     def __init__(self, removed: Sequence[Removed], tp: TopicPartition, only_topic: str | None) -> None:
         self._removed: list[Removed] = []
@@ -87,7 +88,7 @@ class _Gone:
         self._firsts, self._lasts = np.array(runs, np.int64).reshape(-1, 2).T
 
     def holding(self, first: int, last: int) -> list[Removed]:
-        """Those that had some of these offsets."""
+        """The files that had any of these offsets."""
         found = np.flatnonzero((self._firsts <= last) & (first <= self._lasts))
         return [self._removed[at] for at in found]
 
@@ -149,7 +150,7 @@ class _Examination:
             self._findings.append(finding)
 
     def _bounds(self) -> "Mapping[TopicPartition, LogBounds]":
-        """Of the topics that exist; none without a cluster."""
+        """The log bounds of the topics that exist; empty without a cluster."""
         if self._log is None:
             return {}
         topics = sorted({tp.topic for tp in self._rows.judged} | ({self._asked.topic} - {""}))
@@ -158,7 +159,7 @@ class _Examination:
         if self._asked.topic in absent:
             raise AuditFailed(f"topic {self._asked.topic} does not exist at {self._servers}")
         self._not_checked += [
-            f"topic {topic} does not exist at {self._servers}, so nothing says which of its gaps are lost records"
+            f"topic {topic} does not exist at {self._servers}, so gaps of its own look like lost records"
             for topic in absent
         ]
         self._absent_topics = frozenset(absent)
@@ -167,7 +168,7 @@ class _Examination:
     # --- files
 
     def _intact(self, stored: StoredFiles) -> list[DataFile]:
-        """The files that exist, each once; the others become findings."""
+        """The files that exist, each once; missing and repeated files become findings."""
         found: dict[str, DataFile] = {}
         for file in self._table.files:
             if file.path in found:
@@ -190,7 +191,7 @@ class _Examination:
         repair = repairs.keep_once(self._table.name, self._table.columns, *run) if run else ()
         tp, low, high = run or (None, None, None)
         commits = _known(first.commit, again.commit)
-        said = f"{first.path} is listed more than once: each of its rows is read again"
+        said = f"{first.path} is listed more than once, so readers get each of its rows more than once"
         self._add(Finding(Kind.TWICE, said, tp, low, high, again.row_count, (first.path,), commits, repair))
 
     def _damaged(self, file: DataFile, said: str) -> None:
@@ -292,7 +293,7 @@ class _Examination:
 
     def _ahead(self, tp: TopicPartition, judged: Judged, end: int) -> None:
         last = judged.last
-        said = f"the table has offsets of {tp} up to {last}, but the topic ends at {end}: it was recreated or cut"
+        said = f"the table has offsets of {tp} up to {last}, but the topic ends at {end}: it was recreated or truncated"
         self._add(Finding(Kind.AHEAD, said, tp, max(end, judged.first), last))
 
     def _before(self, tp: TopicPartition, judged: Judged, bounds: "LogBounds") -> None:
@@ -325,7 +326,7 @@ def _offsets(first: int, last: int) -> str:
 
 
 def _clipped(gaps: Gaps, low: int, high: int) -> int:
-    """The number of the gaps' offsets from ``low`` to ``high``."""
+    """The number of offsets from ``low`` to ``high`` that are in the gaps."""
     return int(np.maximum(np.minimum(gaps.lasts, high) - np.maximum(gaps.firsts, low) + 1, 0).sum())
 
 

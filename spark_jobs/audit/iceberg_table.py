@@ -1,4 +1,4 @@
-"""An Iceberg table, from its metadata file, manifest list and manifests.
+"""Reads an Iceberg table from its metadata file, manifest list and manifests.
 
 Source: the Iceberg table specification (Table Metadata, Snapshots, Manifests, Appendix D: Single-value serialization).
 """
@@ -23,15 +23,15 @@ from kafka_zk.spark_jobs.errors import AuditFailed
 METADATA = "metadata"
 _FILE = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _DELETED = 2
-"""Status of a manifest's entry; the others are live."""
+"""Status of a deleted entry in a manifest; entries with any other status are live."""
 _DATA = 0
-"""Content of a manifest and of a file; the others hold deletions."""
+"""Content of a manifest, and of a file, that holds rows; other contents are deletions."""
 _CUT_AT = 16
-"""By default writers cut bounds of texts to this length."""
+"""By default, writers truncate the bounds of strings to this length."""
 
 
 class IcebergTable:
-    """Its current snapshot. Raises AuditFailed, OSError."""
+    """An Iceberg table's current snapshot. Raises AuditFailed, OSError."""
 
     format = "iceberg"
 
@@ -96,7 +96,7 @@ class IcebergTable:
         try:
             yield from fastavro.reader(io.BytesIO(data))  # type: ignore[misc]
         except (ValueError, EOFError, KeyError, IndexError) as error:
-            raise AuditFailed(f"{address} is no manifest of Iceberg: {error}") from error
+            raise AuditFailed(f"{address} is not an Iceberg manifest: {error}") from error
 
     def _file(self, entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> DataFile:
         found = entry["data_file"]
@@ -115,7 +115,8 @@ class IcebergTable:
         return DataFile(path, found["record_count"], bounds, fixed, self._commit(added_by), size)
 
     def _partition_values(self, found: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
-        """By TOPIC and PARTITION, where the table is partitioned by them. Files that add_files took lack the column."""
+        """Values by TOPIC and PARTITION, if the table is partitioned by them. Files imported by add_files lack these
+        columns."""
         values = found.get("partition") or {}
         return {
             name: str(values[each["name"]])
@@ -135,7 +136,8 @@ class IcebergTable:
 
 
 def metadata_file(files: StoredFiles) -> str | None:
-    """The newest metadata file of the table's folder; None if it has none. Raises AuditFailed if that is unclear."""
+    """The newest metadata file in the table's folder; None if there is no such file. Raises AuditFailed if several
+    files have the newest version."""
     if _FILE.fullmatch(files.root.rpartition("/")[2]):
         return str(files.root)
     found: dict[int, list[str]] = {}
@@ -154,9 +156,9 @@ def _metadata(data: bytes, path: str) -> Mapping[str, Any]:
     try:
         found = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
         if found["format-version"] > 3:
-            raise AuditFailed(f"{path}: version {found['format-version']} of Iceberg's format is not understood")
+            raise AuditFailed(f"{path}: version {found['format-version']} of the Iceberg format is not supported")
     except (ValueError, KeyError, OSError, EOFError, TypeError) as error:
-        raise AuditFailed(f"{path} is no metadata file of Iceberg: {error}") from error
+        raise AuditFailed(f"{path} is not an Iceberg metadata file: {error}") from error
     return dict(found)
 
 
@@ -168,7 +170,7 @@ def _schema(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _field_ids(struct: Mapping[str, Any], above: str = "") -> dict[str, tuple[int, str]]:
-    """(Field id, type) of each column, by its path with dots."""
+    """The (field id, type) of each column, by its dotted path."""
     found: dict[str, tuple[int, str]] = {}
     for each in struct["fields"]:
         path = f"{above}{each['name']}"
@@ -185,12 +187,12 @@ def _content(manifest: Mapping[str, Any]) -> int:
 
 
 def _map(pairs: Any) -> dict[int, Any]:
-    """Avro has no maps with numbers as keys."""
+    """Converts a list of pairs to a dict, because Avro has no maps with numbers as keys."""
     return {each["key"]: each["value"] for each in pairs or ()}
 
 
 def _value(kind: str, data: bytes | None) -> Any:
-    """None for types of other columns, and for texts that may be cut."""
+    """The value of a bound; None for other types, and for strings that may be truncated."""
     if data is None:
         return None
     if kind in ("int", "long"):

@@ -16,7 +16,7 @@ from kafka_zk.spark_jobs.extraction.parquet.partition_folders import NO_VALUE
 
 
 class ParquetFolder:
-    """Only the footers know what the files hold. Raises AuditFailed, OSError."""
+    """A table without metadata: only the files' footers say what the files contain. Raises AuditFailed, OSError."""
 
     format, name = "parquet", ""
     not_checked: Sequence[str] = ()
@@ -29,7 +29,7 @@ class ParquetFolder:
         )
         found = [each for each in found if each.path.endswith((".parquet", ".parq"))]
         if not found:
-            raise AuditFailed(f"{files.root} has no table: no metadata of Iceberg, no Delta log, no Parquet files")
+            raise AuditFailed(f"{files.root} has no table: no Iceberg metadata, no Delta log, no Parquet files")
         path, columns = _first_readable(files, [each.path for each in found])
         self.columns = self.file_columns = columns_of({*columns, *_folder_values(path[len(files.root) + 1 :])}, *choice)
         self.files: Sequence[DataFile] = [

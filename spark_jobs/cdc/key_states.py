@@ -1,16 +1,17 @@
-"""What is known of one key, in a form that any order of its changes leads to.
+"""The state of one key, which does not depend on the order in which the key's changes arrive.
 
 Every part of a state only grows: each column keeps the value with the highest rank, and the newest upsert and delete
-are two ranks. So a change that comes again, or late, alters nothing that newer changes decided, and the state is the
-same however the changes were divided into rounds.
+are ranks. So a change that is repeated or late alters nothing that newer changes decided, and it does not matter how
+the changes are divided into rounds.
 
     the row exists        its newest upsert is newer than its newest delete and than the table's truncate
     a column is visible   its value is newer than both
     the key was changed   the old key keeps its values as an estate. The new key inherits those that it awaits: columns
-                          with a placeholder. Old and new key know each other, so either may come first.
+                          with a placeholder. The states of the old and the new key name each other, so either event may
+                          come first.
 
-A deleted key keeps its ranks and its estate, without values of its own. What an heir inherits is passed on again when a
-change comes again, because the heir's row may not have been written then.
+A deleted key keeps its ranks and its estate, but has no values of its own. When a change is repeated, the heir inherits
+the same values again, because its row may not have been written the first time.
 """
 
 from collections.abc import Iterable
@@ -25,8 +26,8 @@ _BEFORE_ALL_OFFSETS = -1
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A column's value. ``rank``: since when this row has it. ``origin``: the change that wrote it, perhaps of an old
-    key.
+    """A column's value. ``rank``: the change with which this row got the value. ``origin``: the change that first wrote
+    the value, perhaps under an old key.
     """
 
     value: Any
@@ -40,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a row was when its key changed to ``heir``."""
+    """The values that a row had when its key changed to ``heir``."""
 
     heir: Key
     rank: Rank
@@ -49,14 +50,14 @@ class Estate:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The row that took the place of this one, and the columns that it awaits."""
+    """The row that replaced this row in a key change, and the columns that it awaits from this row."""
 
     heir: Key
     rank: Rank
     columns: frozenset[str]
 
     def takes(self, estate: Estate) -> bool:
-        """Delete and create of one key change have the same position, if they have one."""
+        """True if both are of one key change, whose delete and create have the same position, or no position."""
         return self.heir == estate.heir and self.rank.position == estate.rank.position
 
 
@@ -66,7 +67,7 @@ class KeyState:
     seen_at: Rank | None = None
     deleted_at: Rank | None = None
     partition: int = -1
-    """Of changes without a position, which only their partition orders."""
+    """The only partition of changes without a position, because nothing but their offsets orders them."""
     estate: Estate | None = None
     claim: Claim | None = None
 
@@ -81,7 +82,7 @@ class KeyState:
         return self.seen_at is not None and self._is_newer(self.seen_at, truncated_at)
 
     def row(self, truncated_at: Position | None = None) -> dict[str, Any] | None:
-        """The visible columns; None without a row. Columns that no change has brought are absent."""
+        """The visible columns; None if the row does not exist. Columns that no change has contained are absent."""
         if not self.exists(truncated_at):
             return None
         return {name: cell.value for name, cell in self.cells.items() if self._is_newer(cell.rank, truncated_at)}
@@ -114,7 +115,7 @@ class KeyState:
         return bequeathed
 
     def claimed_by(self, claim: Claim) -> list[tuple[str, Cell]]:
-        """A row awaits columns of this one. Returns those that are known."""
+        """Record that another row awaits columns of this row. Returns those columns that are known."""
         if self.claim is not None and claim.rank < self.claim.rank:
             return []
         self.claim = claim
@@ -135,13 +136,15 @@ class KeyState:
         return bequeathed
 
     def _precedes_claim(self, cell: Cell) -> bool:
-        """Positions of two partitions' records are comparable, their offsets are not."""
+        """True if the cell is older than the claim. The positions of records in two partitions can be compared, but not
+        their offsets."""
         if self.claim is None:
             return False
         return not self.claim.rank.position or cell.rank.position < self.claim.rank.position
 
     def _inherited(self, cells: Iterable[tuple[str, Cell]]) -> list[tuple[str, Cell]]:
-        """The cells as the heir's, since the key changed and before the heir's own change there."""
+        """The cells that the heir inherits. They get the key change's position, but rank before the heir's own change
+        at this position."""
         if self.claim is None or (self.estate is not None and not self.claim.takes(self.estate)):
             return []
         position = self.claim.rank.position
@@ -154,8 +157,8 @@ class KeyState:
         newest = self.newest
         if newest is not None and len(newest.position) != len(change.rank.position):
             raise ChangeRefused(
-                f"key {change.key} has changes of two kinds of connectors, or with and without a position, which "
-                "have no common order"
+                f"key {change.key} has changes whose order is unknown: they come from two kinds of connectors, or only "
+                "some have a position"
             )
         if change.rank.position:
             return

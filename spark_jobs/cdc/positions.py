@@ -4,7 +4,7 @@
     postgresql        (lsn,)                 ``lsn``; null in incremental snapshots, whose ``sequence[1]`` has it
     mariadb, mysql    (file, pos, row)       the number at the end of ``file``, ``pos``, ``row``
 
-``ts_ms`` is never a position: events of one transaction share it. Source: Debezium 3.5, recorded.
+``ts_ms`` is never a position, because all events of one transaction share it. Source: recordings of Debezium 3.5.
 """
 
 import json
@@ -21,14 +21,15 @@ _FILE_NUMBER = re.compile(r"\.(\d+)$", re.ASCII)
 
 
 def of_source(source: Mapping[str, Any]) -> Position:
-    """``source``: the envelope's. Raises ChangeRefused."""
+    """``source``: the envelope's field ``source``. Raises ChangeRefused."""
     connector = source.get("connector")
     if connector == _POSTGRESQL:
         return _lsn(source.get("lsn"), source.get("sequence"))
     if connector in _BINLOG:
         return _binlog(source.get("file"), source.get("pos"), source.get("row"))
     raise ChangeRefused(
-        f"changes of the connector {connector} have no known order: {_POSTGRESQL}, {' and '.join(_BINLOG)} do"
+        f"changes of the connector {connector} have no known order; only those of {_POSTGRESQL}, "
+        f"{' and '.join(_BINLOG)} have one"
     )
 
 
@@ -49,8 +50,8 @@ def _lsn(lsn: Any, sequence: Any) -> Position:
         return (int(json.loads(sequence)[1]),)
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise ChangeRefused(
-            "a change of PostgreSQL has neither an lsn nor a sequence: give the connector's transform "
-            "add.fields=op,lsn,source.sequence"
+            "a change of PostgreSQL has neither an lsn nor a sequence: set "
+            "add.fields=op,lsn,source.sequence in the connector's transform"
         ) from error
 
 

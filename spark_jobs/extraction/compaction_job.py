@@ -31,7 +31,7 @@ def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_f
             _join(client, hold, group)
             manifest = run_blocking(hold.read_manifest())
             if manifest is not None and manifest.unfinished:
-                raise ExtractionFailed(f"an extraction of group {group} was not completed: run it once first")
+                raise ExtractionFailed(f"an extraction of group {group} was not completed: run it again first")
             return compact(
                 folders, SparkRewriter(spark), files.qualified(target), group, target_file_bytes, attempt,
                 lambda: _check_member(hold, group),

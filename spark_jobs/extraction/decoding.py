@@ -19,9 +19,9 @@ DECODINGS = ("json", "avro", "string")
 FORMATS = ("parquet", "json", "csv")
 KEPT = ("key", "topic", "partition", "offset", "timestamp")
 INTERNAL = "_kafka_zk_"
-"""Begins the names of columns that are not written."""
+"""Prefix of columns that are not written."""
 FITS = f"{INTERNAL}fits"
-"""Column: whether key and value were decoded; null without a value, unless the key was not."""
+"""Column: whether key and value were decoded. Null if the record has no value and its key was decoded."""
 REASON = f"{INTERNAL}reason"
 """Column: why the key or the value was not decoded; null if no reason is known."""
 KEY_MISFIT = f"{INTERNAL}key_misfit"
@@ -41,7 +41,7 @@ def check(
     decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL, value_format: str | None = None,
     key_format: str | None = None,
 ) -> None:  # fmt: skip
-    """Check what needs no Spark. Raises WronglyAsked for impossible combinations."""
+    """Check the options, as far as possible without Spark. Raises WronglyAsked for impossible combinations."""
     if decode in ("json", "avro") and not schema:
         raise WronglyAsked(f"--decode {decode} needs --schema")
     if schema and decode not in ("json", "avro") and value_format is None:
@@ -131,7 +131,7 @@ def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> Non
     """
     types = {field.name: field.dataType for field in columns}
     if twice := [name for name, count in Counter(field.name.lower() for field in columns).items() if count > 1]:
-        raise WronglyAsked(f"--schema: several columns are called {twice[0]}, except for upper and lower case")
+        raise WronglyAsked(f"--schema: several column names differ only in case: {twice[0]}")
     for name in partition_by:
         if name not in types:
             raise WronglyAsked(f"--partition-by: there is no column {name}, only {', '.join(types)}")

@@ -1,4 +1,4 @@
-"""Extract new records of topics exactly once: the driver of the protocol in ``steps.py``.
+"""Extracts new records of topics exactly once; drives the protocol in ``steps.py``.
 
     from kafka_zk.spark_jobs.extraction.job import extract
     from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -111,16 +111,16 @@ class Lake(StagingLake, Protocol):
     def in_table(self, manifest: Manifest) -> bool: ...
 
     def is_fenced(self, manifest: Manifest) -> bool:
-        """True if the plan's name is used up in its table without records."""
+        """True if the plan's table has a commit with the plan's name but without records."""
         ...
 
     def fence(self, manifest: Manifest) -> bool: ...
 
 
 def plan(extraction: Extraction, *, spark: Any = None, note: Note = lambda _: None) -> Report:
-    """What a run would extract now (``--dry-run``), without writing or joining the group.
+    """Plan what a run would extract now (``--dry-run``), without writing or joining the group.
 
-    ``spark``: as for ``extract``; needed if a table has the offsets. Raises as ``extract``.
+    ``spark``: as for ``extract``; needed if a table has the offsets. Raises the errors of ``extract``.
     """
     options.check(extraction)
     started_s = monotonic_s()
@@ -162,7 +162,7 @@ def extract(
 
 
 def _without_zookeeper(spark: Any, extraction: Extraction, note: Note, progress: Progress | None) -> Report:
-    """Spark must start, because its table has the offsets. ``progress``: None only plans."""
+    """Spark must start, because its table has the offsets. ``progress``: None to plan only."""
     session, start_seconds = started(spark, note)
     from kafka_zk.spark_jobs.extraction.in_table import run as in_table
 
@@ -206,14 +206,14 @@ def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> lis
 
 
 def _check_keys_of_group(extraction: Extraction, connections: Connections) -> None:
-    """A backfill's keys have the type of the group's. Raises WronglyAsked."""
+    """Check that a backfill decodes keys like its group. Raises WronglyAsked."""
     if extraction.is_backfill:
         hold = GroupHold(connections.zookeeper, extraction.group, "")
         _check_keys(extraction, run_blocking(hold.read_manifest()))
 
 
 def _check_keys(extraction: Extraction, last: Manifest | None) -> None:
-    """The keys of a group's records all have one type. Raises WronglyAsked."""
+    """Check that all keys of a group's records have one type. Raises WronglyAsked."""
     asked, known = extraction.key_format_to_keep, last.key_format if last is not None else ""
     if asked and known and asked != known:
         raise WronglyAsked(
@@ -234,7 +234,7 @@ def _planning(
 
 
 def started(spark: Any, note: Note) -> tuple[Any, float]:
-    """The session, and the seconds that its start took. Raises WronglyAsked for a session of Spark Connect."""
+    """The session, and the seconds that its start took. Raises WronglyAsked for a Spark Connect session."""
     if not callable(spark):
         _check_classic(spark)
         return spark, 0.0
@@ -249,7 +249,7 @@ def started(spark: Any, note: Note) -> tuple[Any, float]:
 
 def _check_classic(session: Any) -> None:
     if type(session).__module__.startswith("pyspark.sql.connect."):
-        raise WronglyAsked(f"the session is one of Spark Connect, without a Java: {WITHOUT_CONNECT}")
+        raise WronglyAsked(f"this is a Spark Connect session, which has no JVM: {WITHOUT_CONNECT}")
 
 
 def run(
@@ -267,7 +267,7 @@ def run(
         with _java_is_asked(spark):
             if not checked or extraction.value_format is not None:  # the schema in the registry may have changed
                 lake.check()
-            connections.zookeeper.process(0)  # handle session events that arrived meanwhile
+            connections.zookeeper.process(0)  # handle session events that have arrived since
             client = connections.zookeeper
             return run_blocking(ExtractionRun(extraction, client, connections, lake, observe, note).run())
     except (ConnectionLoss, ConnectionTimeout, SessionLost) as error:
@@ -276,7 +276,7 @@ def run(
 
 @contextmanager
 def _java_is_asked(spark: Any) -> Iterator[None]:
-    """Raises JavaDied if an error comes from the end of the driver's Java."""
+    """Raises JavaDied if the block fails because the driver's Java process has ended."""
     from py4j.protocol import Py4JError
 
     try:
@@ -331,7 +331,7 @@ class ExtractionRun:
         return planning.report(ranges, self._staged, tuple(self._published), left)
 
     async def _make_visible(self, manifest: Manifest) -> None:
-        """Files are published after the offsets have moved, a table's records before."""
+        """Files are published after the offsets have moved, but a table's records are published before."""
         if is_table(manifest.format):
             await self._step(Step.PUBLISH, lambda: self._publish(manifest))
             await self._step(Step.COMMIT, lambda: self._commit(manifest))
@@ -371,7 +371,7 @@ class ExtractionRun:
     async def _claim(self) -> dict[TopicPartition, int]:
         partitions = self._cluster.partitions()
         for told in _lost(self._extraction, await self._hold.outdated(partitions)):
-            self._note(f"{told}: continues at its beginning")
+            self._note(f"{told}; the extraction continues at the topic's beginning")
         return await self._hold.claim(partitions)
 
     async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
@@ -384,7 +384,7 @@ class ExtractionRun:
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
             is_asked_for = list(manifest.ranges) == planning.new_ranges()
-            if not is_asked_for or self._lake.is_fenced(manifest):  # a run fenced the plan and then died
+            if not is_asked_for or self._lake.is_fenced(manifest):  # a run that fenced the plan has died
                 left = Leftover.DROP
         if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
             return manifest, left
@@ -401,8 +401,8 @@ class ExtractionRun:
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
             raise ExtractionFailed(
-                f"{manifest.target} has {manifest.name}, but the group's offsets do not say so yet: "
-                f"run it once with --topic {absent[0]} too"
+                f"{manifest.target} has {manifest.name}, but the group's offsets do not include it yet: "
+                f"run the extraction once with --topic {absent[0]} as well"
             )
         self._published.append(self._lake.published(manifest))
         if all(offsets[each.tp] == each.from_offset for each in manifest.ranges):
@@ -427,8 +427,9 @@ class ExtractionRun:
         )  # fmt: skip
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
-                f"{self._lake.published(manifest)} already exists: the group's offsets were set back, or another "
-                "group has extracted this range: it would be there twice; choose another target or move the folder away"
+                f"{self._lake.published(manifest)} already exists, so its records would be there twice. Either the "
+                "group's offsets were set back, or another group extracted this range: choose another target, or move "
+                "the folder away"
             )
         if self._extraction.is_backfill:
             self._lake.check_disjoint(manifest)
@@ -446,7 +447,7 @@ class ExtractionRun:
             raise
 
     async def _drop(self, manifest: Manifest) -> bool:
-        """Forget an attempt, so that the next run plans again. True if a table has its records."""
+        """Forget an attempt, so that the next run plans again. True if a table has the attempt's records."""
         self._lake.discard(manifest)  # first, to free space for the table's fence, which is a file, too
         if self._lake.fence(manifest):
             return True

@@ -1,11 +1,11 @@
-"""``--mask COLUMN=KIND``: columns whose values do not reach the target.
+"""``--mask COLUMN=KIND``: masks columns whose values must not reach the target.
 
     hmac    HMAC-SHA-256 with a secret key, in hexadecimal: equal values stay equal, and can be joined
     null    nothing
-    keep4   the last four characters, and an asterisk for each other one
+    keep4   the last four characters, and an asterisk for each character before them
 
-A masked column is text, or has its own type with ``null``. Null stays null. Columns are masked as soon as keys and
-values are decoded, so --where, --select, --partition-by and the staged files see only masks.
+A masked column becomes text, except with ``null``, which keeps its type. Null stays null. Columns are masked as soon as
+keys and values are decoded, so --where, --select, --partition-by and the staged files see only masks.
 """
 
 import hmac
@@ -64,7 +64,7 @@ def check_columns(masks: Sequence[Mask], columns: Any) -> None:
     names = [field.name.lower() for field in columns]
     for mask in masks:
         if names.count(mask.column.lower()) > 1:
-            raise WronglyAsked(f"--mask: several columns are called {mask.column}, except for upper and lower case")
+            raise WronglyAsked(f"--mask: several column names differ only in case: {mask.column}")
         kind = types.get(mask.column.lower())
         if kind is None:
             raise WronglyAsked(f"--mask: there is no column {mask.column}, only {', '.join(columns.fieldNames())}")
@@ -95,14 +95,14 @@ def masked(frame: Any, masks: Sequence[Mask], key: bytes | None) -> Any:
 
 
 def digest(key: bytes, value: str | bytes | None) -> str | None:
-    """Text as UTF-8."""
+    """The HMAC in hexadecimal. Text is encoded as UTF-8."""
     if value is None:
         return None
     return hmac.digest(key, value.encode() if isinstance(value, str) else bytes(value), "sha256").hex()
 
 
 def keep4(value: str | None) -> str | None:
-    """A value of four characters or fewer keeps none."""
+    """Keep the last four characters. A value of four characters or fewer keeps none."""
     if value is None:
         return None
     kept = value[-_KEPT:] if len(value) > _KEPT else ""

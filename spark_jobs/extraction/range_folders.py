@@ -1,7 +1,7 @@
 """The folders of a plain target: publishes a staged range as ``range=...``, and finds existing ranges.
 
 Any run may repeat PUBLISH at any point. PUBLISH follows the inventory that was written when the staging was complete.
-Each of its steps creates one file; none changes an existing file.
+Each step of PUBLISH creates one file, and no step changes an existing file.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,8 +44,8 @@ _ATTEMPTS = ".attempts"
 
 
 def attempts_folder(staging: str) -> str:
-    """Where the tasks that write files themselves do so: beside the staging folder, so that a task that was abandoned
-    never writes into a published folder.
+    """The folder for tasks that write files themselves. It is beside the staging folder, not inside it, so that an
+    abandoned task never writes into a published folder.
     """
     return f"{staging}{_ATTEMPTS}"
 
@@ -80,7 +80,7 @@ class RangeFolders:
         self.files.write(self._inventory(manifest), found)
 
     def staged(self, manifest: Manifest) -> list[str]:
-        """The paths of the files that ``complete`` has found. Raises ExtractionFailed if they are not all there."""
+        """The paths of the files that ``complete`` has found. Raises ExtractionFailed if some are missing."""
         where = self._inventory(manifest)
         data = self.files.read(where)
         found = dict(self.files.walk(self.staging(manifest)))
@@ -113,7 +113,7 @@ class RangeFolders:
             self.files.delete(uri)
 
     def attempts(self, target: str, prefix: str) -> list[Manifest]:
-        """What attempts whose names begin with ``prefix`` have staged, or left."""
+        """The manifests of all that attempts whose names begin with ``prefix`` have staged, including leftovers."""
         names = {name.removesuffix(_ATTEMPTS) for name in self.files.folders(f"{target}/{STAGING_FOLDER}")}
         found = [
             Manifest.of_staging(target, name.rpartition("-")[0], f"{STAGING_FOLDER}/{name}", "parquet")
@@ -125,7 +125,7 @@ class RangeFolders:
         return f"{self.staging(manifest)}.json"
 
     def _inventory(self, manifest: Manifest) -> str:
-        """Where the inventory of the staged files is."""
+        """The URI of the staged files' inventory."""
         if publication(manifest.target) is Publication.COPY:
             return self._description(manifest)
         return f"{self.staging(manifest)}/{inventories.FILE_NAME}"
@@ -145,7 +145,7 @@ class RangeFolders:
         self.files.delete(source)
 
     def _copy(self, manifest: Manifest) -> None:
-        """Move files one by one: a rename of the folder would move it into the existing one."""
+        """Move files one by one, because a rename of the folder would move it into the existing folder."""
         if self.is_published(manifest):
             self.discard(manifest)
             return
@@ -166,13 +166,13 @@ class RangeFolders:
         if found is not None:
             self.files.delete(target)  # its size differs: not the staged file
         if not self.files.exists(source):
-            raise ExtractionFailed(f"{source} was staged and is missing, and {target} did not exist")
+            raise ExtractionFailed(f"the staged file {source} is missing, and {target} does not exist either")
         self.files.make_folder(target.rpartition("/")[0])
         if not self.files.rename(source, target):
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
     def check_disjoint(self, manifest: Manifest) -> None:
-        """Raises ExtractionFailed if a folder of the target has some of the ranges, or does not say what it has."""
+        """Raises ExtractionFailed if a folder of the target has some of the ranges, or has no description."""
         found = self.found(manifest.target)
         if undescribed := [name for name, each in found.items() if each is None]:
             raise ExtractionFailed(

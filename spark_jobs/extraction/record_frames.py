@@ -37,7 +37,7 @@ def source_options(
 
 
 class RecordFrames:
-    """The frames of one extraction. All use the registry's schemas of the first one."""
+    """The frames of one extraction. All of them use the registry's schemas as the first frame found them."""
 
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         self._spark = spark
@@ -56,7 +56,7 @@ class RecordFrames:
         except PySparkException as error:
             raise WronglyAsked(f"{asked}: {first_line(error)}") from error
         if columns.summarizes(frame):
-            raise WronglyAsked("--select: it summarizes records (count, DISTINCT and the like), which are gone then")
+            raise WronglyAsked("--select must not summarize records (count, DISTINCT): single records would be lost")
         terms = self._extraction.partition_by
         decoding.check_columns(written, self._extraction.format, partitioning.plain(terms))
         partitioning.check_columns(terms, written)
@@ -131,8 +131,8 @@ class RecordFrames:
         return (reader if needed is None else reader.schema(needed)).load()
 
     def _needed_columns(self) -> str | None:
-        """The source's columns that --select names, so that no other one enters Spark's Java; None for all, if others
-        may be needed.
+        """The source's columns that --select names, so that no other column enters Spark's Java; None means all
+        columns, because others may be needed.
         """
         asked = self._extraction
         if not asked.is_raw or asked.include or asked.mask or asked.where is not None:
@@ -178,7 +178,7 @@ class RecordFrames:
 
 
 def _counts(columns: Sequence[str], asked: Extraction) -> list[Any]:
-    """A reason may show a value, so with masks there is none."""
+    """A reason may show a value, so reasons are left out if columns are masked."""
     from pyspark.sql import functions as f
 
     counts = [f.count(f.lit(1)).alias("records")]

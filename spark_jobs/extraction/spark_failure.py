@@ -1,4 +1,4 @@
-"""The reason of a Spark failure in one sentence, from a Java trace or a task's Python traceback."""
+"""Extracts the reason for a Spark failure, in one sentence, from a Java trace or a task's Python traceback."""
 
 import re
 
@@ -17,7 +17,7 @@ _STAYS = (
     "AnalysisException", "ParseException", "IllegalArgumentException", "UnsupportedOperationException",
     "ValidationException", "ModuleNotFoundError", "NOT_NULL", "[DELTA_", "_delta_log/",
 )  # fmt: skip
-"""Marks of errors that the configuration, the columns or the table cause."""
+"""Strings in errors that recur in every run, because the configuration, the columns or the table cause them."""
 _PASSES = ("[DELTA_CONCURRENT", "No space left on device")
 _NOISE = re.compile(r"^An error occurred while calling ")
 
@@ -31,7 +31,7 @@ def first_line(error: Exception) -> str:
 
 
 def reason(error: Exception) -> str:
-    """This project's error in a task, else what Python raised there, else the deepest Java cause with a message, else
+    """This project's error in a task, else the task's Python error, else the deepest Java cause with a message, else
     the first line.
     """
     lines = [line.strip() for line in str(error).splitlines()]
@@ -41,22 +41,22 @@ def reason(error: Exception) -> str:
         absent = _ABSENT.match(raised)
         return _LACKS.format(absent[1]) if absent else raised
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
-    if told := [cause for cause in causes if _EXCEPTION.match(cause)]:  # without a message, a cause explains nothing
+    if told := [cause for cause in causes if _EXCEPTION.match(cause)]:  # a cause without a message explains nothing
         return _tidy(told[-1])
     return first_line(error)
 
 
 def _raised(text: str) -> str | None:
-    """The last line of the first Python traceback: the first one that is not indented."""
+    """The last line of the first Python traceback, which is its first line without indentation."""
     _, found, trace = text.partition(_TRACEBACK)
     return next((line.strip() for line in trace.splitlines()[1:] if line[:1].strip()), None) if found else None
 
 
 def advice(error: Exception) -> str:
-    """What to do after a failure of Spark: change something if a repetition would fail in the same way."""
+    """What to do after a Spark failure: change something, if another run would fail in the same way."""
     text = f"{type(error).__name__}: {error}"
     if any(mark in text for mark in _STAYS) and not any(mark in text for mark in _PASSES):
-        return "a repetition would fail, too: change the options or the target first, then the next run continues"
+        return "running it again would fail, too: change the options or the target first, then the next run continues"
     return "run it again, it continues where it stopped"
 
 

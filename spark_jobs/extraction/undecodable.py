@@ -1,4 +1,4 @@
-"""What happens to values that --decode cannot decode."""
+"""Decides what happens to values that --decode cannot decode."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ CHOICES = (FAIL, NULL, KEEP)
 RAW_VALUE, RAW_KEY = "raw_value", "raw_key"
 """Null if the value or the key was decoded."""
 _MEANING = {
-    "json": "JSON of the schema",
-    "avro": "Avro of the schema",
+    "json": "JSON that matches the schema",
+    "avro": "Avro that matches the schema",
     "string": "UTF-8 text",
     **{f"registry {name}": f"{name} of a schema in the registry" for name in ("avro", "protobuf", "json-schema")},
 }
@@ -18,8 +18,9 @@ _MEANING = {
 
 class Staged(NamedTuple):
     """What a staging folder contains. ``values``: number of records with a value, or with an undecodable key.
-    ``undecodable``: number of records whose key or value is; ``keys``: of these, whose key is. ``first``: place of the
-    first one, and the reason. ``spark_because``: why Spark's writer wrote it; None if the executors did.
+    ``undecodable``: number of records whose key or value is undecodable. ``keys``: number of records whose key is
+    undecodable. ``first``: the place of the first undecodable record, and the reason. ``spark_because``: why Spark's
+    writer wrote the files; None if the executors did.
     """
 
     records: int
@@ -31,7 +32,7 @@ class Staged(NamedTuple):
 
     @property
     def writer(self) -> str:
-        """Who wrote it, as a report names them."""
+        """Who wrote the files, in the words of the report."""
         return "executors" if self.spark_because is None else f"Spark, because of {self.spark_because}"
 
 
@@ -45,7 +46,7 @@ NOTHING_STAGED = Staged(0)
 
 
 def meaning(decoding: str) -> str:
-    """Describe a decodable value; ``decoding`` as ``Extraction.decoding``."""
+    """Describe a value that can be decoded. ``decoding``: as ``Extraction.decoding``."""
     return _MEANING[decoding]
 
 
@@ -61,7 +62,7 @@ def refusal(
     if staged.keys:
         return (
             f"{staged.keys:,} keys are not {keys} (the first record that cannot be decoded is at {staged.first}), so "
-            "nothing was published: --key-format says what the keys are, bytes keeps them as they are"
+            "nothing was published: give their format with --key-format, where bytes keeps them as they are"
         )
     assert decoding is not None, "bytes are not decoded"
     wanted = meaning(decoding)
@@ -72,5 +73,5 @@ def refusal(
         )
     return (
         f"{staged.undecodable:,} of {staged.values:,} values are not {wanted} (the first is at {staged.first}), "
-        f"so nothing was published: --on-undecodable {NULL} or {KEEP} extracts them"
+        f"so nothing was published: give --on-undecodable {NULL} or {KEEP} to extract them"
     )

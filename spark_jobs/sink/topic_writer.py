@@ -50,7 +50,7 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a batch of a stream. With ``checkpointLocation`` the job name stays the same, so that a retried
+    """The writer of one batch of a stream. With ``checkpointLocation`` the job name stays the same, so that a retried
     task aborts its earlier transaction and the number of ids is bounded.
     """
 
@@ -113,7 +113,7 @@ def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:
     for batch in batches:
         before, sent = sent, list(_send(producer, topic, batch))
         count += len(sent)
-        _wait(before)  # the brokers handle the newer rows meanwhile
+        _wait(before)  # during this wait, the brokers handle the newer rows
     producer.flush()
     _wait(sent)
     return count
@@ -131,7 +131,9 @@ def _send(producer: Any, default_topic: str | None, batch: Any) -> Iterator[Any]
     for key, value, topic, partition, headers in zip(*columns, strict=True):
         target = default_topic if default_topic is not None else topic
         if target is None:
-            raise OptionError("a row has no topic: the column topic is null (the option topic sets it for all)")
+            raise OptionError(
+                "a row has no topic, because its column 'topic' is null: set the option 'topic' to use one for all rows"
+            )
         pairs = tuple((each["key"], each["value"]) for each in headers or ())
         yield producer.send(target, _as_bytes(value), _as_bytes(key), partition, headers=pairs)
 

@@ -101,9 +101,9 @@ def check_columns(schema: Any, topic: str | None) -> None:
     """
     types = {field.name: field.dataType.simpleString() for field in schema}
     if "value" not in types:
-        raise OptionError(f"a column value is needed; there are {', '.join(types)}")
+        raise OptionError(f"the column 'value' is missing; there are {', '.join(types)}")
     if topic is None and "topic" not in types:
-        raise OptionError("the option topic or a column topic is needed")
+        raise OptionError("set the option 'topic', or add a column 'topic'")
     for name, allowed in _TYPES.items():
         if name in types and types[name] not in allowed:
             raise OptionError(f"the column {name} is {types[name]}, not {' or '.join(allowed)}")

@@ -112,7 +112,8 @@ class BrokerConnection:
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def _ask_versions_in_plaintext(self, host: str, port: int, timeout_s: float) -> dict[int, tuple[int, int]]:
-        """A listener with TLS answers with an alert, or closes the connection: ask it whether it wants TLS."""
+        """Read the API versions without TLS. A TLS listener responds with an alert or closes the connection; on such an
+        error, check whether it expects TLS."""
         try:
             return self._ask_versions()
         except (OSError, ProtocolError) as error:
@@ -175,7 +176,7 @@ class BrokerConnection:
             raise ProtocolError(f"{self.address} announces a response of {size} bytes")
         frame = self._read(size)
         if correlation_id_of(frame) != correlation_id:
-            raise ProtocolError(f"{self.address} responds to another request than {correlation_id}")
+            raise ProtocolError(f"{self.address} responds to a request other than {correlation_id}")
         return frame[response_body_position(frame, api_key, version) :]
 
     def _read(self, size: int) -> memoryview:

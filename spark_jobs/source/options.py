@@ -225,7 +225,7 @@ def _subscription(options: _Options) -> dict[str, Any]:
     given = [(name, options.text(name)) for name in _STRATEGIES if options.text(name) is not None]
     if len(given) != 1:
         told = "none is given" if not given else " and ".join(name for name, _ in given) + " are given"
-        raise OptionError(f"exactly one of subscribe, subscribePattern and assign is needed, {told}")
+        raise OptionError(f"exactly one of subscribe, subscribePattern and assign is needed; {told}")
     name, text = given[0]
     assert text is not None
     found: dict[str, Any] = {"topics": (), "pattern": None, "partitions": ()}
@@ -257,7 +257,7 @@ def _bounds(options: _Options, streaming: bool) -> tuple[OffsetSpec, OffsetSpec]
     if streaming:
         for name in _BATCH_ENDINGS:
             if options.text(name) is not None:
-                raise OptionError(f"{name} is for batch reads, a stream has no end")
+                raise OptionError(f"{name} is for batch reads; a stream has no end")
         return starting, Latest()
     ending = _bound(options, "ending", Latest())
     if isinstance(starting, Latest) or _has(starting, specs.LATEST_OFFSET):

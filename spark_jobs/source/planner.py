@@ -170,7 +170,7 @@ def _times(option: str, spec: AtTime, wanted: list[TopicPartition]) -> dict[Topi
 
 def _names_all(option: str, given: Mapping[TopicPartition, int], wanted: list[TopicPartition]) -> None:
     if missing := sorted(set(wanted) - given.keys()):
-        raise OptionError(f"{option} must name every partition that is read, {missing[0]} is missing")
+        raise OptionError(f"{option} must name every partition that is read; {missing[0]} is missing")
     if foreign := sorted(given.keys() - set(wanted)):
         raise OptionError(f"{option} names {foreign[0]}, which is not read")
 

@@ -111,7 +111,7 @@ def _of_union(writer: list[Any], reader: Any, named: Mapping[str, Any]) -> Any:
     branches = [each for each in writer if kind == _kind(each) or kind in _PROMOTIONS.get(_kind(each), ())]
     found = [conversion(each, reader, named) for each in branches]
     if any(each != found[0] for each in found):
-        return RefusedValue("the union that it was written as has several logical types for the reader's type")
+        return RefusedValue("it was written as a union in which several logical types match the reader's type")
     return found[0] if found else None
 
 

@@ -32,12 +32,13 @@ def read_frame(value: bytes) -> Frame:
 
 
 def read_message_path(payload: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The path to the message in its Protobuf schema, from the outside in, and its bytes. Raises ValueUndecodable."""
+    """The path to the message in its Protobuf schema, outermost message first, and the message's bytes. Raises
+    ValueUndecodable."""
     count, position = _zigzag(payload, 0)
     if count == 0:  # short form of the first message
         return (0,), payload[position:]
     if not 0 < count <= _PATH_MAX:
-        raise ValueUndecodable(f"no Protobuf message: its path would have {count} steps")
+        raise ValueUndecodable(f"not a Protobuf message: {count} message indexes")
     path = []
     for _ in range(count):
         step, position = _zigzag(payload, position)
@@ -51,4 +52,4 @@ def _zigzag(data: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * number)
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), position + number + 1
-    raise ValueUndecodable("no Protobuf message: its path has no end")
+    raise ValueUndecodable("not a Protobuf message: its message indexes have no end")

@@ -38,7 +38,7 @@ class JsonSchemaReader:
             resolver = _registry(schema).resolver_with_root(_resource(document))
             self.columns = _Columns(resolver, iter(range(_COLUMNS_MAX))).kind(document, "the schema")
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, Unresolvable) as error:
-            raise WronglyAsked(f"no JSON Schema: {error}") from error
+            raise WronglyAsked(f"not a JSON Schema: {error}") from error
 
     def prepared(self, writer: Schema) -> Any:
         """Raises ValueUndecodable if the schema is invalid."""
@@ -55,12 +55,12 @@ class JsonSchemaReader:
         try:
             value = json.loads(payload, parse_float=_float, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
-            raise ValueUndecodable(f"no JSON: {error}") from error
+            raise ValueUndecodable(f"not JSON: {error}") from error
         try:
             with time_limit(_SECONDS + _SECONDS_PER_BYTE * len(payload)):
                 writer.validate(value)
         except TimeLimitReached as error:
-            raise ValueUndecodable("its schema needs too long to validate it") from error
+            raise ValueUndecodable("validating it against its schema takes too long") from error
         except jsonschema.ValidationError as error:
             where = error.json_path
             raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
@@ -84,7 +84,7 @@ def _registry(schema: Schema) -> Any:
 
 class _Columns:
     def __init__(self, resolver: Any, left: Iterator[int]) -> None:
-        """``left``: as many schemas may be visited."""
+        """``left`` has an item for each schema that may still be visited."""
         self._resolver = resolver
         self._left = left
 

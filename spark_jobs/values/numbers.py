@@ -31,7 +31,7 @@ class NumberDecoder:
     def decode(self, data: bytes) -> int | float:
         """Raises ValueUndecodable."""
         if len(data) != self._format.size:
-            raise ValueUndecodable(f"{len(data):,} bytes are no {self._name}, which has {self._format.size}")
+            raise ValueUndecodable(f"{len(data):,} bytes are not a valid {self._name}, which has {self._format.size}")
         (number,) = self._format.unpack(data)
         assert isinstance(number, int | float)
         return number

@@ -32,7 +32,7 @@ _WRAPPERS = frozenset(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VALUES_MIN, _VALUES_PER_BYTE, _VALUES_PER_ROW = 100_000, 4, 8
-"""What the rows of a message may have, and what a row counts beside its fields."""
+"""Limits of the number of values in a message's rows, and what a row counts besides its fields."""
 _FIELDS_MAX = 10_000
 
 
@@ -70,7 +70,7 @@ class ProtobufReader:
             message.ParseFromString(body)
             return _Rows(len(body)).row(message)
         except (DecodeError, OverflowError) as error:
-            raise ValueUndecodable(f"no Protobuf message {name}: {error}") from error
+            raise ValueUndecodable(f"not a Protobuf message {name}: {error}") from error
 
 
 def _named(file: Any, path: tuple[int, ...]) -> str:
@@ -78,7 +78,7 @@ def _named(file: Any, path: tuple[int, ...]) -> str:
     found = None
     for step in path:
         if not 0 <= step < len(scope):
-            raise ValueUndecodable(f"its schema has no message {list(path)}")
+            raise ValueUndecodable(f"its schema has no message with the indexes {list(path)}")
         found = scope[step]
         scope = list(found.nested_types)
     assert found is not None, "a path has at least one step"
@@ -178,7 +178,7 @@ def _has_column(field: Any, known: dict[str, bool]) -> bool:
 
 
 def _struct(message: Any, within: tuple[str, ...], left: Iterator[int]) -> Any:
-    """``left``: as many fields may be visited."""
+    """``left`` has an item for each field that may still be visited."""
     from pyspark.sql.types import StructField, StructType
 
     if message.full_name in within:
@@ -263,5 +263,5 @@ class _Rows:
             known = field.enum_type.values_by_number.get(value)
             return known.name if known is not None else str(value)
         if field.type == field.TYPE_STRING and isinstance(value, bytes):  # proto2 does not check text
-            raise ValueUndecodable(f"no Protobuf message: {field.full_name} is not UTF-8")
+            raise ValueUndecodable(f"not a Protobuf message: {field.full_name} is not UTF-8")
         return Decimal(value) if field.cpp_type == field.CPPTYPE_UINT64 else value

@@ -17,7 +17,7 @@ from kafka_zk.spark_jobs.errors import SourceError
 from kafka_zk.spark_jobs.waiting import within
 
 _TIMEOUT_S = 30
-"""For each part of an answer."""
+"""Timeout for each part of a response."""
 _ANSWER_S = 60.0
 _VERSIONS_MAX = 10_000
 _ANSWER_BYTES_MAX = 2**25
@@ -63,7 +63,7 @@ class SchemaRegistry:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url.rstrip("/"))
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise RegistryFailed(f"--schema-registry: {parts.geturl()!r} is not http://HOST:PORT or https://HOST:PORT")
+            raise RegistryFailed(f"--schema-registry: {url.rpartition('@')[2]!r} is not http://HOST:PORT or https://HOST:PORT")
         self._headers = {"Accept": _ACCEPT}
         host = parts.netloc.rpartition("@")[2]
         if parts.username is not None:
@@ -92,7 +92,10 @@ class SchemaRegistry:
         """The subject's versions, oldest first, which ``by_id`` knows from then on."""
         numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions") or []
         if isinstance(numbers, list) and len(numbers) > _VERSIONS_MAX:
-            raise RegistryFailed(f"the schema registry {self.url} has {len(numbers):,} versions of {subject}")
+            raise RegistryFailed(
+                f"the schema registry {self.url} has {len(numbers):,} versions of {subject}; at most {_VERSIONS_MAX:,} "
+                "are supported"
+            )
         try:
             return [self._version(subject, int(number)) for number in sorted(numbers)]
         except (TypeError, ValueError) as error:

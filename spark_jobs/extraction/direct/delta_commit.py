@@ -27,7 +27,7 @@ class Columns(NamedTuple):
     partitioned_by: Sequence[str]
 
     def as_table(self) -> dict[str, Any]:
-        """Those of the table that Spark would create."""
+        """The columns of the table that Spark would create."""
         fields = delta_actions.nullable(json.loads(self.written.json()))["fields"]
         names = [field["name"] for field in fields]
         derived = [name for name in self.partitioned_by if name not in names]
@@ -39,11 +39,12 @@ class Columns(NamedTuple):
 class Transactions(Protocol):
     """The application transactions that a commit writes, so that it happens at most once.
 
-    ``change``: a transaction of Delta's. What it has read makes a concurrent commit of the same applications fail.
+    ``change``: a Delta transaction. Because it has read the applications' versions, it conflicts with a concurrent
+    commit that changes them.
     """
 
     def check(self, change: Any) -> None:
-        """Raises ForeignCommit if the table is no longer as the commit needs it."""
+        """Raises ForeignCommit if the versions are no longer those that the commit needs."""
         ...
 
     def are_committed(self, change: Any) -> bool: ...
@@ -52,13 +53,13 @@ class Transactions(Protocol):
 
 
 class Plan(NamedTuple):
-    """The transaction of one plan."""
+    """The application transaction that names one plan."""
 
     application: str
     version: int
 
     def check(self, change: Any) -> None:
-        """A plan does not depend on what others have committed."""
+        """Check nothing, because a plan does not depend on other writers' commits."""
 
     def are_committed(self, change: Any) -> bool:
         return bool(change.txnVersion(self.application) >= self.version)
@@ -81,7 +82,7 @@ class DeltaCommit:
         return self._refusal(found, columns)
 
     def refusal_of_new_table(self) -> str | None:
-        """The session's settings may give a new table any feature."""
+        """Why Delta's own writer must create the table. (The session's settings may give a new table any feature.)"""
         return next((name for name in sorted(self._spark.conf.getAll) if name.startswith(_DEFAULTS)), None)
 
     def add(self, files: Sequence[StagedFile], columns: Columns, transactions: Transactions, note: str) -> None:
@@ -119,13 +120,13 @@ class DeltaCommit:
         transactions.check(change)
         fields = json.loads(json.loads(change.metadata().json())["metaData"]["schemaString"])["fields"]
         if told := delta_actions.other_columns(fields, columns.as_table()["fields"]):
-            raise ExtractionFailed(f"{self._target} has other columns than the extraction: {told}")
+            raise ExtractionFailed(f"the columns of {self._target} differ from those of the extraction: {told}")
         found = change.writeFiles(frame._jdf).toList()
         ours = self._actions(transactions.actions(wall_ms()))
         change.commit(found.concat(ours), self._operation(columns.partitioned_by, note))
 
     def begun(self) -> Any:
-        """A transaction on the newest version of the table."""
+        """Begin a transaction on the table's newest version."""
         return self._log().forTable(self._spark._jsparkSession, self._target).startTransaction()
 
     def _refusal(self, snapshot: Any, columns: Columns) -> str | None:

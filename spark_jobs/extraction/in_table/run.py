@@ -1,12 +1,12 @@
-"""Extract new records exactly once without ZooKeeper: the target's table has the offsets.
+"""Extracts new records exactly once without ZooKeeper; the target table stores the offsets.
 
-    PLAN      read the table's offsets; no other state
+    PLAN      read the table's offsets, the only state
     STAGE     write the records to a staging folder of this attempt
     PUBLISH   one commit of the table adds the records and moves the offsets, if they are where the plan began
     MIRROR    commit the offsets for the broker group, for tools that show lags; nothing reads them here
 
-A run that is killed before PUBLISH leaves a staging folder, which the next run that publishes removes. Of two runs at
-once one publishes, and the other one fails.
+A run that is killed before PUBLISH leaves a staging folder, which the next run that publishes removes. If two runs are
+concurrent, one publishes and the other fails.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from kafka_zk.spark_jobs.waiting import Note
 
 
 def plan(spark: Any, extraction: Extraction, note: Note) -> Report:
-    """What a run would extract now. Nothing is written."""
+    """Plan what a run would extract now. Nothing is written."""
     with closing(_brokers(extraction, note)) as brokers:
         planning = TableRun(spark, extraction, brokers, silent, note).planning()
         return planning.report(planning.new_ranges())
@@ -76,7 +76,7 @@ class TableRun:
             )
             if self._extraction.fail_on_data_loss:
                 raise DataLoss(f"{told} (--no-fail-on-data-loss continues at its beginning)")
-            self._note(f"{told}: continues at its beginning")
+            self._note(f"{told}; the extraction continues at the topic's beginning")
         planning = Planning(self._extraction, self._brokers, found.offsets)
         if (doubt := planning.beginnings_in_doubt()) is not None:
             self._note(doubt)
@@ -99,7 +99,7 @@ class TableRun:
         except ForeignCommit:
             raise
         except (*REFUSALS, ExtractionFailed):
-            self._tables.check(manifest)  # a run that was faster has removed the staging folder
+            self._tables.check(manifest)  # raises ForeignCommit if a faster run has removed the staging folder
             raise
         finally:
             self._lake.discard(manifest)
@@ -109,7 +109,7 @@ class TableRun:
         return planning.report(ranges, staged, (self._lake.published(manifest),))
 
     def _mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """A failure changes nothing for the next run, which mirrors again."""
+        """Commit the offsets for the broker group. A failure does not matter, because the next run mirrors again."""
         from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
         known = {tp: CommittedOffset(offset) for tp, offset in offsets.items() if offset != NO_OFFSET}
@@ -120,7 +120,10 @@ class TableRun:
             with BlockingAdmin(bootstrap_servers=self._servers, security=security) as admin:
                 admin.groups.commit(self._extraction.group, known)
         except KafkaError as error:
-            self._note(f"the brokers have no newer offsets of group {self._extraction.group} for lag tools: {error}")
+            self._note(
+                f"the brokers did not store the new offsets of group {self._extraction.group}, "
+                f"so lag tools show old offsets: {error}"
+            )
 
     @property
     def _servers(self) -> str:
@@ -128,6 +131,6 @@ class TableRun:
 
 
 def attempts_of(extraction: Extraction) -> str:
-    """Begins the names of attempts at the same group and topics."""
+    """The prefix of the names of all attempts for the same group and topics."""
     asked = "/".join((extraction.progress_group, *sorted(extraction.topics)))
     return hashlib.sha256(asked.encode()).hexdigest()[:8]
