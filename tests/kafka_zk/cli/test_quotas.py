@@ -1,4 +1,4 @@
-"""``kafka-zk quotas``: what is asked of the brokers, and what is shown."""
+"""``kafka-zk quotas``: its requests to brokers, and its output."""
 
 import contextlib
 import json
@@ -45,7 +45,8 @@ def run(*arguments: str) -> Any:
 
 
 def test_quotas_are_in_one_place_only(admin: Admin) -> None:
-    """As for topics, ACLs and users: --bootstrap-server beside --zookeeper had no effect, and no message."""
+    """--bootstrap-server and --zookeeper together are refused, as for topics, ACLs and users.
+    """
     result = run("list", "--bootstrap-server", "b:1", "--zookeeper", "z:1")
     assert result.exit_code == 2 and "give --bootstrap-server or --zookeeper, not both" in result.output
 
@@ -75,7 +76,7 @@ def test_set_names_one_entity(admin: Admin, options: list[str], entity: Entity) 
     ("arguments", "sentence"),
     [
         (["set", "x=5"], "Whose quotas?"),
-        (["set", "--user", "a", "--default-user", "x=5"], "name one of them"),
+        (["set", "--user", "a", "--default-user", "x=5"], "give one of them"),
         (["set", "--user", "a", "x"], "it must be KEY=NUMBER"),
         (["set", "--user", "a", "x=many"], "it must be KEY=NUMBER"),
     ],

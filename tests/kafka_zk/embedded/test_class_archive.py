@@ -1,4 +1,4 @@
-"""The first ZooKeeper that stops writes an archive of its classes; the next one starts from it."""
+"""The first ZooKeeper that stops writes an archive of its classes, with which the next one starts."""
 
 import os
 import subprocess
@@ -65,11 +65,12 @@ def test_only_one_server_at_a_time_writes(cache: Path, java: Java, jars: list[Pa
     claim = written(third.java_flags)
     begun_s = claim.stat().st_mtime - ABANDONED_AFTER_S - 1
     os.utime(claim, (begun_s, begun_s))
-    assert archive_to_use_or_write(java, jars).java_flags, "a claim of a process whose number is used again"
+    assert archive_to_use_or_write(java, jars).java_flags, "a claim of a process whose id was reused"
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_one(cache: Path, java: Java, jars: list[Path]) -> None:
-    """Also for other jars: the environment that had them may be gone. Claims of processes that run are kept."""
+    """This includes files for other jars, whose environment may no longer exist. Claims of running processes are kept.
+    """
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
     mine = written(archive_to_use_or_write(java, jars).java_flags)
@@ -90,7 +91,7 @@ def test_what_a_killed_server_has_written_is_not_used(cache: Path, java: Java, j
 
 
 def test_only_the_archives_used_last_are_kept(cache: Path, java: Java, jars: list[Path]) -> None:
-    """Every new environment has other jars, and an archive has 20 MB."""
+    """Every new environment has other jars, and an archive takes 20 MB."""
     cache.mkdir(parents=True)
     others = [cache / f"zookeeper-{number}.jsa" for number in range(MOST_ARCHIVES)]
     for seconds, other in enumerate(others):
@@ -103,7 +104,7 @@ def test_only_the_archives_used_last_are_kept(cache: Path, java: Java, jars: lis
     (made,) = set(cache.iterdir()) - set(others)
     os.utime(made, (0, 0))
     assert archive_to_use_or_write(java, jars).java_flags
-    assert made.stat().st_mtime > 0, "it is in use"
+    assert made.stat().st_mtime > 0, "the archive is in use"
 
 
 def test_other_jars_and_another_java_have_other_archives(cache: Path, java: Java, jars: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""The socket through which a running ``up`` is reached."""
+"""The socket of a running ``up``."""
 
 import os
 import socket
@@ -84,7 +84,7 @@ def test_whoever_goes_away_without_reading_disturbs_nobody(served: Served, folde
 
 
 def test_a_process_with_many_open_files_answers(tmp_path: Path, folder: Path) -> None:
-    """``select`` knows no file descriptor above 1,023."""
+    """``select`` does not support file descriptors above 1,023."""
     with ExitStack() as held:
         for _ in range(1100):
             held.enter_context((tmp_path / "file").open("w"))
@@ -96,7 +96,7 @@ def test_a_process_with_many_open_files_answers(tmp_path: Path, folder: Path) ->
 def test_nothing_is_left_behind(tmp_path: Path, folder: Path) -> None:
     Served(tmp_path, folder).close()
     assert not folder.exists()
-    with pytest.raises(NotReached, match="no cluster of kafka-zk up runs in"):
+    with pytest.raises(NotReached, match="no kafka-zk up cluster is running in"):
         control_socket.socket_of(tmp_path)
 
 
@@ -122,9 +122,9 @@ def test_only_this_user_can_enter_the_folder(tmp_path: Path, folder: Path) -> No
     served.close()
     folder.mkdir()
     os.chmod(folder, 0o777)
-    with pytest.raises(OSError, match="for this user alone"):
+    with pytest.raises(OSError, match="that only you can access"):
         ControlSocket(tmp_path, folder)
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    with pytest.raises(OSError, match="for this user alone"):
+    with pytest.raises(OSError, match="that only you can access"):
         ControlSocket(tmp_path, folder)

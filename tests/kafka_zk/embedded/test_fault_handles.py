@@ -1,4 +1,4 @@
-"""A handle of a fault, whose brokers may end, start again or not respond meanwhile. Nothing is started here."""
+"""The handle of a fault whose brokers may end, restart or not respond. No process is started here."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.kafka_zk.testing.runs import run_pytest
 
 
 class FakeBroker:
-    """Its process and the API for faults of that process. ``open``: how often each fault has fired, by number."""
+    """A broker's process and its API for faults. ``open``: how often each fault has fired, by number."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id, self.pid, self.alive, self.is_paused = broker_id, 100 + broker_id, True, False
@@ -37,7 +37,7 @@ class FakeBroker:
         return {"id": self.begun_count, "fired": 0}
 
     def told(self, number: int) -> dict[str, Any]:
-        assert not self.is_paused, "it would wait 30 s"
+        assert not self.is_paused, "the call would wait 30 s"
         if not self.alive:
             raise BrokerGone("connection refused")
         if self.is_refusing or number not in self.open:
@@ -129,7 +129,7 @@ def test_a_fault_that_one_broker_refuses_begins_at_none(cluster: FakeCluster) ->
 
 
 def test_no_fault_waits_for_a_paused_broker(cluster: FakeCluster) -> None:
-    """A fault for all brokers is refused before it begins at one; a fault for one begins at another."""
+    """A fault for all brokers is refused before it begins at any; a fault for one broker begins at another one."""
     cluster.brokers[1].is_paused = True
     with pytest.raises(FaultRefused, match="no fault can begin at broker 1, which is paused: resume it first"):
         faults_of(cluster).throttle(100)
@@ -157,7 +157,7 @@ def test_a_broker_with_a_full_disk_is_restarted_once(cluster: FakeCluster) -> No
 
 
 def test_a_fault_does_not_outlive_its_cluster(cluster: FakeCluster) -> None:
-    """The test's end would start a broker again, without ZooKeeper."""
+    """Otherwise, the end of the test would restart a broker without ZooKeeper."""
     full = faults_of(cluster).disk_full(0)
     fired, silent = faults_of(cluster).throttle(100), faults_of(cluster).throttle(200)
     others = FakeCluster()
@@ -182,7 +182,7 @@ def test_a_fault_may_have_fired_before_its_cluster_was_killed(cluster: FakeClust
 
 
 def test_a_fault_of_a_fixture_ends_although_its_test_did_not_run(tmp_path: Path) -> None:
-    """Otherwise the next test would have it, and fail because it never fired."""
+    """Otherwise, the next test would have the fault, and fail because it never fired."""
     (tmp_path / "test_two.py").write_text(
         "import pytest\n"
         "from kafka_zk.embedded import faults\n"

@@ -72,7 +72,7 @@ def test_an_error_reaches_only_the_client_that_the_fault_names(
 
 @each_client
 def test_a_fetch_error_is_one_of_the_partition(cluster: EmbeddedCluster, topic: str, client: Client) -> None:
-    """OFFSET_OUT_OF_RANGE sends the consumer back to the beginning."""
+    """OFFSET_OUT_OF_RANGE makes the consumer start from the beginning."""
     with (
         client.producer(cluster.bootstrap, "p") as producer,
         client.consumer(cluster.bootstrap, topic, new_name()) as consumer,
@@ -278,7 +278,7 @@ def test_a_function_sees_requests_and_drops_one(cluster: EmbeddedCluster, topic:
     assert len(seen) >= 2 and all(b"a value" in records for records in seen)
 
 
-# --- what does not depend on the client -------------------------------------------------------------------------------
+# --- faults whose effect does not depend on the client ----------------------------------------------------------------
 
 
 def test_a_fault_that_never_fired_fails_its_block(cluster: EmbeddedCluster, topic: str) -> None:
@@ -305,7 +305,7 @@ def test_a_fault_ends_with_its_test_even_if_it_never_fired(tmp_path: Path) -> No
 
 
 def test_an_error_of_the_function_fails_the_test_with_its_traceback(tmp_path: Path) -> None:
-    """The second test fails by itself, too: the function's error is the one to see."""
+    """The second test also fails by itself, but the function's error is the one to show."""
     (tmp_path / "test_two.py").write_text(
         "from kafka import KafkaProducer\n"
         "def wrong(exchange):\n"
@@ -322,13 +322,13 @@ def test_an_error_of_the_function_fails_the_test_with_its_traceback(tmp_path: Pa
     )
     said = run_pytest(tmp_path, "-o", "kafka_zk_brokers=1", "-W", "ignore::DeprecationWarning")
     assert "2 failed" in said, said
-    assert said.count("    return exchange.request.no_such_field") == 2, "the line is shown for both tests"
+    assert said.count("    return exchange.request.no_such_field") == 2, "both tests show the line"
     assert "ProduceRequest has no field 'no_such_field'" in said
     assert "AssertionError: the test itself" in said
 
 
 def test_a_broker_goes_on_without_a_test_process_that_was_killed(cluster: EmbeddedCluster, topic: str) -> None:
-    """The log has one line, and the API its usual handler again."""
+    """The log has one line, and the API has its usual handler again."""
     broker = cluster.brokers[leader_of(cluster, topic)]
     program = (
         "import os, sys, signal\n"
@@ -407,7 +407,7 @@ def test_a_broker_takes_no_faults_unless_it_was_started_for_them(
 
 
 def test_a_move_without_a_destination_is_refused(cluster: EmbeddedCluster) -> None:
-    with pytest.raises(FaultRefused, match="nowhere-0 has no leader"):
+    with pytest.raises(FaultRefused, match="nowhere-0 does not exist"):
         cluster.faults.leader_moves("nowhere")
     with pytest.raises(FaultRefused, match=r"TRANSACTIONAL_ID_NOT_FOUND|no transactional id"):
         cluster.faults.fence(new_name())

@@ -1,4 +1,4 @@
-"""Complaint 27: monitoring that dies silently because a four-letter word is not in the whitelist."""
+"""Complaint 27: monitoring that silently stops working because a four-letter word is not in the whitelist."""
 
 import contextlib
 import socket
@@ -29,7 +29,7 @@ def server(to_words: bytes, to_connects: bytes) -> Iterator[int]:
                 with connection:
                     connection.sendall(to_words if connection.recv(4).isalpha() else to_connects)
                     connection.shutdown(socket.SHUT_WR)
-                    while connection.recv(4096):  # an end, not a reset
+                    while connection.recv(4096):  # end the stream without a reset
                         pass
 
     thread = threading.Thread(target=serve, daemon=True)
@@ -83,4 +83,4 @@ def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
         with pytest.raises(AnswerTooLong, match="more than 4999999 bytes"):
             four_letter_word("wchc", port, most_bytes=len(long) - 1)
     with server(long, SESSION) as port:
-        assert probe(port).health is Health.DOWN, "that is no ZooKeeper"
+        assert probe(port).health is Health.DOWN, "this server is no ZooKeeper"

@@ -1,4 +1,4 @@
-"""Child processes: they say how they ended, and never outlive their parent."""
+"""Child processes: they report how they ended, and never outlive their parent."""
 
 import os
 import subprocess
@@ -25,12 +25,12 @@ SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sle
 def wait_for(condition: Callable[[], bool], timeout_s: float = 10) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
+        assert time.monotonic() < deadline, "the condition never became true"
         time.sleep(0.01)
 
 
 def exists(pid: int) -> bool:
-    """Whether the process runs: a zombie that nobody reaps does not."""
+    """Whether the process runs; a zombie does not count."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def test_a_logged_error_is_quoted_rather_than_the_farewell_after_it(tmp_path: Pa
 
 
 def test_only_what_it_logged_in_its_last_seconds_is_quoted_of_a_process_that_was_killed(tmp_path: Path) -> None:
-    """Also where the log has lines without a time: they are as old as the one before them."""
+    """Lines without a time are as old as the line before them."""
     old = "2026-11-22T13:00:00.000Z ERROR k: the disk is slow\\nTraceback …"
     code = f"import time; print('{old}', flush=True); print('2026-11-22T13:00:01.000Z INFO k: fine', flush=True)"
     child = ChildProcess("broker 7", [sys.executable, "-c", f"{code}; time.sleep(60)"], tmp_path / "log")
@@ -96,7 +96,7 @@ def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
 
 
 def test_a_process_is_asked_to_end_once(tmp_path: Path) -> None:
-    """A second SIGTERM can meet a Python that has put its handlers away, and turn a clean end into a killed one."""
+    """A second SIGTERM may arrive after Python has removed its handlers, and turn a clean end into a kill."""
     code = (
         "import signal, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))\n"
@@ -132,7 +132,7 @@ def test_a_command_that_cannot_be_run_is_told(tmp_path: Path) -> None:
 def test_a_process_starts_although_the_current_folder_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Java needs a current folder. The process gets that of its log."""
+    """Java needs a current folder, so the process gets that of its log."""
     removed = tmp_path / "removed"
     removed.mkdir()
     monkeypatch.chdir(removed)
@@ -160,13 +160,13 @@ def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
 
 
 def test_a_child_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
-    """The kernel kills a tied child with the thread that started it, and threads of pools end soon."""
+    """The kernel kills a tied child when the thread that started it ends, and pool threads end soon."""
     code = "import itertools, time\nfor number in itertools.count(): print(number, flush=True); time.sleep(0.02)"
     child = ChildProcess("broker 7", [sys.executable, "-c", code], tmp_path / "log")
 
     def start() -> None:
         child.start()
-        wait_for(lambda: child.output() != "")  # it is tied by now
+        wait_for(lambda: child.output() != "")  # the child is tied by now
 
     starting = threading.Thread(target=start)
     starting.start()
@@ -179,7 +179,7 @@ def test_a_child_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_starts_children_too(tmp_path: Path) -> None:
-    """Its parent's thread for that is not there."""
+    """The fork does not have its parent's thread for this."""
     first = ChildProcess("first", [sys.executable, "-c", "pass"], tmp_path / "first")
     first.start()
     pid = os.fork()
@@ -195,7 +195,7 @@ def test_a_forked_process_starts_children_too(tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_interrupted_while_it_starts_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C reaches the main thread while the process is made on another one."""
+    """Ctrl-C reaches the main thread while another thread creates the process."""
 
     class Made:
         is_killed = False
@@ -227,7 +227,7 @@ def test_a_command_that_is_interrupted_while_it_starts_is_killed(monkeypatch: py
 def test_green_threads_are_refused_with_a_sentence(
     library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread that waits for a process to end would stop all the others. gevent 25 and eventlet 0.40 answer so."""
+    """The thread that waits for a process would block all others. gevent 25 and eventlet 0.40 cause this error."""
     module: Any = types.ModuleType(library)
     module.is_module_patched = lambda name: name == "threading"
     module.is_monkey_patched = lambda name: name == "thread"

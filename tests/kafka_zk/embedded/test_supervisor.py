@@ -1,4 +1,4 @@
-"""Whose session is closed, and when: only of the child that was reaped, and only once nobody holds its pipe."""
+"""Which session is closed, and when: only that of the reaped child, and only once no process holds its pipe."""
 
 import os
 import signal
@@ -32,12 +32,12 @@ SLEEP = "[sys.executable, '-c', 'import time; time.sleep(60)']"
 def wait_for(condition: Callable[[], object], timeout_s: float = 10) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
+        assert time.monotonic() < deadline, "the condition never became true"
         time.sleep(0.01)
 
 
 class Lab:
-    """Children under a supervisor that notes what it would close."""
+    """Children under a supervisor that records the sessions it would close."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -64,7 +64,7 @@ class Lab:
         return child
 
     def other(self, child: ChildProcess) -> int:
-        """The pid of a process that the child has started and printed."""
+        """The id of a process that the child has started and printed."""
         self.others.append(int(child.output().split()[1]))
         return self.others[-1]
 
@@ -95,21 +95,21 @@ def test_only_the_child_that_was_reaped_counts() -> None:
     told = ReportedSession(41, 7, PASSWORD)
     assert session_to_close(told.line(), 41) == told
     assert session_to_close(told.line(), 42) is None
-    assert session_to_close(told.line() + ReportedSession(42, 8, PASSWORD).line(), 41) is None, "who spoke last"
+    assert session_to_close(told.line() + ReportedSession(42, 8, PASSWORD).line(), 41) is None, "not the last report"
     assert session_to_close(b"", 41) is None
 
 
 @pytest.mark.integration
 def test_the_last_session_of_a_killed_child_is_closed(lab: Lab) -> None:
     child = lab.child("tell(7); tell(8); up()")
-    os.kill(child.pid, signal.SIGKILL)  # by somebody else
+    os.kill(child.pid, signal.SIGKILL)  # not by the supervisor
     assert lab.settled(child) == [8]
     assert child.exit_code == -signal.SIGKILL
 
 
 @pytest.mark.integration
 def test_a_child_that_ends_by_itself_is_dead_as_well(lab: Lab) -> None:
-    """What it closed itself is a stale id."""
+    """A session that the child has closed itself has an invalid id by then."""
     child = lab.child("tell(7); print('up', flush=True)")
     assert lab.settled(child) == [7]
 
@@ -127,7 +127,7 @@ def test_nothing_is_closed_of_a_child_that_is_paused(lab: Lab) -> None:
 
 @pytest.mark.integration
 def test_the_death_of_a_wrapper_proves_nothing(lab: Lab) -> None:
-    """Neither while the real process lives nor afterwards: nobody has reaped that one."""
+    """This holds while the real process lives and afterwards, because the supervisor has not reaped it."""
     wrapper = lab.child("tell(7); up(os.getpid())", "sh", "-c", '"$@"; true', "sh")
     real = lab.other(wrapper)
     assert real != wrapper.pid
@@ -158,7 +158,7 @@ def test_a_program_that_it_has_started_otherwise_does_not_count(lab: Lab) -> Non
 
 @pytest.mark.integration
 def test_each_start_has_a_pipe_of_its_own(lab: Lab) -> None:
-    """A slow end of the first life cannot close the session of the second."""
+    """A slow end of the first process cannot close the session of the second."""
     child = lab.child(f"tell(os.getppid() and 7); up(subprocess.Popen({SLEEP}, pass_fds=[pipe.descriptor]).pid)")
     helper, first_pid = lab.other(child), child.pid
     child.kill()

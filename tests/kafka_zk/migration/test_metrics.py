@@ -21,7 +21,7 @@ def test_a_status() -> None:
         'kafka_zk_migration_phase{phase="waiting"} 0.0',
         'kafka_zk_migration_broker_mode{broker="1",mode="migration"} 1.0',
         'kafka_zk_migration_broker_mode{broker="2",mode="unknown"} 1.0',
-        'kafka_zk_migration_safe{step="continue"} 1.0',
+        'kafka_zk_migration_safe{step="continue"} NaN',
         "kafka_zk_migration_confirmed NaN",
         "kafka_zk_migration_zookeeper_offset 131.0",
         "kafka_zk_migration_last_status_timestamp_seconds 1.795737658e+09",

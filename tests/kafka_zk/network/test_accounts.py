@@ -1,5 +1,6 @@
-"""What connections hold of the budget adds up at every step, whatever comes, goes or fails meanwhile; in the end it is
-nothing."""
+"""The memory accounts of connections are consistent after every step, whatever arrives, ends or fails; in the end they
+are empty.
+"""
 
 import struct
 from collections.abc import Callable
@@ -28,7 +29,7 @@ MOST_CONNECTIONS = 12
 
 
 class Wire:
-    """A transport whose peer takes its answers at random."""
+    """A transport whose peer receives responses at random times."""
 
     host, port = "peer", 1
 
@@ -47,7 +48,7 @@ class Wire:
     getHost = getPeer
 
     def receive_into(self, *arguments: object) -> None:
-        """Everything comes by ``dataReceived``."""
+        """All data arrive through ``dataReceived``."""
 
     def pauseProducing(self) -> None:
         self.is_paused = True
@@ -56,7 +57,7 @@ class Wire:
         self.is_paused = False
 
     def hold(self) -> None:
-        """Nothing."""
+        """This transport holds nothing back."""
 
     send_held = hold
 
@@ -99,7 +100,7 @@ class Wire:
 
 
 class World:
-    """A listener's connections without sockets, and handlers that do whatever handlers do."""
+    """A listener's connections without sockets, and handlers that behave at random."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -172,7 +173,7 @@ class World:
         self.clock.advance(random.choice([0, 0.001, 0.02]))
 
     def _receive(self, wire: Wire) -> None:
-        """A part of a request, sometimes more than was asked for, sometimes with another one behind it."""
+        """Receive a part of a request, sometimes more than requested, sometimes with the next request behind it."""
         random = self.random
         if wire.is_closing or wire.is_lost or (wire.is_paused and random.random() > 0.05):
             return
@@ -189,8 +190,8 @@ class World:
         assert pool.used_bytes == sum(each.size_bytes - each.overdraft_bytes for each in self._accounts)
         assert pool.overdraft_bytes == sum(each.overdraft_bytes for each in self._accounts)
         holder = pool._overdrawn
-        assert holder is not None or not pool.is_waited_for, "somebody waits, and nobody goes before"
-        assert holder is None or holder.size_bytes or holder._asks, "who needs nothing keeps others waiting"
+        assert holder is not None or not pool.is_waited_for, "an account waits, but none may exceed the budget"
+        assert holder is None or holder.size_bytes or holder._asks, "an account that needs nothing keeps others waiting"
 
     def end(self) -> None:
         for wire in list(self.wires):

@@ -1,4 +1,4 @@
-"""Listeners: whom they take, whom they refuse, and how connections end with them."""
+"""Listeners: which connections they accept and refuse, and how connections end."""
 
 import socket
 import struct
@@ -52,7 +52,7 @@ def test_an_address_above_its_limit_is_refused(reactor: LocalReactor, make_serve
 def test_a_full_broker_accepts_again_when_a_connection_ends(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """max.connections: the next one waits, it is not refused."""
+    """With max.connections, the next connection waits; it is not refused."""
     server = make_server(quotas=ConnectionQuotas(max_connections=1))
     first = server.connect()
     second = server.connect(accepted=False)
@@ -68,7 +68,7 @@ def test_a_full_broker_accepts_again_when_a_connection_ends(
 def test_a_full_listener_accepts_again_when_one_of_its_connections_ends(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """listener.name.<listener>.max.connections; also of a listener of brokers."""
+    """The limit is listener.name.<listener>.max.connections, which applies even to a listener for brokers."""
     server = make_server(max_connections=1, inter_broker=True)
     first = server.connect()
     second = server.connect(accepted=False)
@@ -98,7 +98,7 @@ def test_a_full_listener_accepts_again_when_its_limit_is_raised(
 def test_a_listener_above_its_rate_accepts_nobody_for_a_while(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """max.connection.creation.rate: the next one waits, it is not refused."""
+    """With max.connection.creation.rate, the next connection waits; it is not refused."""
     rates = ConnectionRates(QuotaWindow(2, 200))
     rates.set_limits(10, {})
     server = make_server(quotas=ConnectionQuotas(rates=rates))
@@ -115,7 +115,7 @@ def test_a_listener_above_its_rate_accepts_nobody_for_a_while(
 def test_an_address_above_its_rate_is_held_and_closed(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """What it sends meanwhile is not read, and it is no connection of the broker."""
+    """Its data are not read in the meantime, and it does not count as a connection of the broker."""
     rates = ConnectionRates(QuotaWindow(2, 100))
     rates.set_address_limit("127.0.0.1", 10)
     server = make_server(quotas=ConnectionQuotas(rates=rates))
@@ -177,7 +177,7 @@ def test_stop_sends_what_is_queued(reactor: LocalReactor, server: Server) -> Non
 def test_a_request_that_does_not_come_is_given_up(
     reactor: LocalReactor, make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, warnings: list[str]
 ) -> None:
-    """With a line in the log. Who sends on, however slowly, who waits for an answer and who is only idle, stays."""
+    """The log has a line about it. Connections that send slowly, wait for a response or are idle stay open."""
     monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
     server = make_server()
     waiting: Deferred[Response] = Deferred()
@@ -200,7 +200,7 @@ def test_a_request_that_does_not_come_is_given_up(
 def test_many_that_are_given_up_at_once_take_turns(
     reactor: LocalReactor, make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, warnings: list[str]
 ) -> None:
-    """Or their lines in the log would delay all others for as long as a thousand of them take."""
+    """Otherwise, logging a thousand of them would delay all other connections."""
     monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
     server = make_server()
@@ -225,7 +225,7 @@ def test_many_that_are_given_up_at_once_take_turns(
     counting.start(0)
     reactor.until(lambda: len(turns_of) == len(peers))
     counting.stop()
-    assert len(set(turns_of)) == len(peers), "they were closed in one turn"
+    assert len(set(turns_of)) == len(peers), "several connections were closed in the same turn"
     reactor.until(lambda: not server.listener.connections)
     assert len(warnings) == len(peers)
 
@@ -238,7 +238,7 @@ def test_who_goes_on_before_its_turn_comes_is_not_given_up(
     ending: str,
     begun_bytes: int,
 ) -> None:
-    """An incomplete request that is complete by then, and an idle connection that is not idle any more."""
+    """The request may be complete by then, and an idle connection may have become active."""
     monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
     server = make_server(max_idle_ms=1000)
@@ -266,7 +266,7 @@ def test_who_goes_on_before_its_turn_comes_is_not_given_up(
 def test_a_request_that_has_only_begun_is_not_stalled_yet(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """Its first look may come right after its size prefix: the time counts from there."""
+    """The first check may come right after the size prefix; the time counts from there."""
     server = make_server()
     peer = server.connect()
     peer.sendall(struct.pack(">i", 5000))
@@ -282,7 +282,7 @@ def test_a_request_that_has_only_begun_is_not_stalled_yet(
 def test_a_slow_request_is_given_up_when_others_need_its_memory(
     reactor: LocalReactor, make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, warnings: list[str]
 ) -> None:
-    """Or a few clients that send a byte now and then would keep all others waiting."""
+    """Otherwise, a few clients that send a byte from time to time would keep all others waiting."""
     monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
     pool = MemoryPool(100_000)
     server = make_server(memory=pool)
@@ -305,7 +305,7 @@ def test_a_slow_request_is_given_up_when_others_need_its_memory(
 def test_frames_that_find_no_memory_are_not_read_and_come_through_one_after_the_other(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """Twenty requests, each larger than the whole budget, beside small ones that do not wait for them."""
+    """Twenty requests, each larger than the whole budget, arrive beside small ones that do not wait for them."""
     pool = MemoryPool(1_000_000)
     server = make_server(memory=pool)
     server.handler = lambda header, body: [struct.pack(">i", header.correlation_id) + body[-3:]]
@@ -338,7 +338,7 @@ def test_frames_that_find_no_memory_are_not_read_and_come_through_one_after_the_
 def test_a_broker_gets_through_when_clients_have_used_up_the_memory(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """Also on a listener that it shares with them: by what it sends."""
+    """On a listener shared with clients, the broker is recognized by its requests."""
     pool = MemoryPool(1_200_000)
     server = make_server(memory=pool)
     server.handler = lambda header, body: [struct.pack(">i", header.correlation_id)]
@@ -355,7 +355,7 @@ def test_a_broker_gets_through_when_clients_have_used_up_the_memory(
 def test_connections_leave_the_logs_their_descriptors(
     reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str]
 ) -> None:
-    """The next one waits, as with max.connections; that is said once."""
+    """The next connection waits, as with max.connections, and one line is logged."""
     server = make_server(quotas=ConnectionQuotas(descriptors=10))
     peers = [server.connect() for _ in range(10)]
     waiting = server.connect(accepted=False)
@@ -388,7 +388,7 @@ def test_how_many_descriptors_connections_may_use(limit: int, log_files: int, co
 def test_held_connections_give_their_descriptors_back(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """Otherwise one address could stop a broker from accepting for good."""
+    """Otherwise, one address could stop a broker from accepting connections for good."""
     rates = ConnectionRates(QuotaWindow(2, 100))
     rates.set_address_limit("127.0.0.1", 10)
     server = make_server(quotas=ConnectionQuotas(descriptors=3, rates=rates))
@@ -406,7 +406,7 @@ def test_held_connections_give_their_descriptors_back(
 def test_a_listener_of_all_addresses_knows_ipv4_peers_by_theirs(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """Else quotas, limits and ACLs of such an address would not hold there."""
+    """Otherwise, quotas, limits and ACLs of such an address would have no effect."""
     rates = ConnectionRates(QuotaWindow(2, 100))
     rates.set_address_limit("127.0.0.1", 10)
     server = make_server(host="::", quotas=ConnectionQuotas(rates=rates))
@@ -420,7 +420,7 @@ def test_a_listener_of_all_addresses_knows_ipv4_peers_by_theirs(
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_an_ipv6_peer_has_the_name_that_acls_know(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
-    """Kafka compares the host of an ACL with Java's text of the address, and so do we."""
+    """Kafka compares an ACL's host with the address as Java writes it, and so do we."""
     quotas = ConnectionQuotas(max_connections_per_ip_overrides=dict([parse_connections_override("::1:1")]))
     server = make_server(host="::1", quotas=quotas)
     peers = [socket.create_connection(("::1", server.port)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The budget for requests: who gets memory, who waits, and that nobody waits for ever."""
+"""The budget for requests: which account gets memory, which waits, and that each wait ends."""
 
 import random
 from functools import partial
@@ -15,7 +15,7 @@ LIMIT = 96 * MB
 
 
 class Asker:
-    """An account, and how much of what it waited for it got."""
+    """An account, and the amounts that it waited for and got."""
 
     def __init__(self, pool: MemoryPool, *, of_broker: bool = False) -> None:
         self.account = pool.account(of_broker=of_broker)
@@ -46,7 +46,7 @@ def test_what_is_taken_is_free_when_the_request_is_answered() -> None:
 
 
 def test_big_requests_leave_room_for_small_ones() -> None:
-    """However slowly they come."""
+    """This holds however slowly the big requests arrive."""
     pool = MemoryPool(LIMIT)
     big = [pool.account() for _ in range(100)]
     assert sum(account.try_take(4 * MB) for account in big) == 18
@@ -64,7 +64,7 @@ def test_an_account_that_grows_is_no_small_one_any_more() -> None:
 
 
 def test_a_budget_that_is_used_up_is_received_in_small_pieces() -> None:
-    """So that connections that are read for the first time cannot exceed it by much."""
+    """Therefore, connections that are read for the first time cannot exceed it by much."""
     pool = MemoryPool(LIMIT)
     holder = full(pool)
     assert pool.receive_bytes == FREE_BYTES
@@ -78,7 +78,7 @@ def test_who_waits_gets_what_others_give_back_the_oldest_first() -> None:
     for account in (first, second, third):
         account.take(LIMIT // 3)
     blocked = Asker(pool)
-    blocked.wait(200 * MB)  # has the overdraft from now on
+    blocked.wait(200 * MB)  # it exceeds the budget from now on
     assert blocked.granted == [200 * MB]
     a, b = Asker(pool), Asker(pool)
     a.wait(30 * MB)
@@ -105,7 +105,9 @@ def test_what_does_not_fit_does_not_hold_up_what_does() -> None:
 
 
 def test_one_account_at_a_time_may_exceed_the_budget() -> None:
-    """It may finish its request, the next one has its turn then: however full the pool is, nobody waits for ever."""
+    """The account may finish its request, and then the next one gets its turn, so each wait ends however full the pool
+    is.
+    """
     pool = MemoryPool(LIMIT)
     full(pool)
     askers = [Asker(pool) for _ in range(3)]
@@ -113,7 +115,7 @@ def test_one_account_at_a_time_may_exceed_the_budget() -> None:
         asker.account.take(0)
         asker.wait(100 * MB)
     assert [len(asker.granted) for asker in askers] == [1, 0, 0]
-    askers[0].wait(30 * MB)  # its request needs more to be answered
+    askers[0].wait(30 * MB)  # the response needs more memory
     assert [len(asker.granted) for asker in askers] == [2, 0, 0]
     assert (pool.used_bytes, pool.overdraft_bytes) == (LIMIT, 130 * MB)
     askers[0].account.settle()
@@ -124,7 +126,7 @@ def test_one_account_at_a_time_may_exceed_the_budget() -> None:
 
 
 def test_the_overdraft_takes_no_room_from_others() -> None:
-    """A small request goes on while a big one above the budget is collected."""
+    """A small request can proceed while a big one above the budget is being received."""
     pool = MemoryPool(LIMIT)
     pool.account().take(LIMIT // 4 * 3)
     big = Asker(pool)
@@ -135,7 +137,7 @@ def test_the_overdraft_takes_no_room_from_others() -> None:
 
 
 def test_an_answered_request_ends_the_overdraft_of_its_connection() -> None:
-    """Even if the next frame has begun: its bytes count as everybody else's, and others come first."""
+    """This holds even if the next frame has begun: its bytes count as usual, and other accounts come first."""
     pool = MemoryPool(LIMIT)
     full(pool)
     first, second = Asker(pool), Asker(pool)
@@ -159,7 +161,7 @@ def test_brokers_have_a_reserve() -> None:
 
 
 def test_what_lasts_has_a_share_of_its_own() -> None:
-    """Fetch sessions cannot take the memory of requests."""
+    """Fetch sessions cannot use the memory of requests."""
     pool = MemoryPool(LIMIT)
     assert pool.keep(LIMIT // 4)
     assert not pool.keep(1)
@@ -200,7 +202,7 @@ def test_a_handler_waits_for_memory_and_stops_when_its_client_is_gone() -> None:
 
 
 def test_those_who_wait_are_not_served_inside_of_each_other() -> None:
-    """A thousand that give back as soon as they are served need no deep stack."""
+    """A thousand accounts that return memory as soon as they get it need no deep stack."""
     pool = MemoryPool(LIMIT)
     holder = full(pool)
     askers = [pool.account() for _ in range(5000)]
@@ -219,7 +221,7 @@ def test_those_who_wait_are_not_served_inside_of_each_other() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_everybody_who_waits_is_served_in_the_end(seed: int) -> None:
-    """Accounts take, wait and finish at random: the sums are right, the bound holds, and nobody is left over."""
+    """Accounts take memory, wait and finish at random: the sums are right, the bound holds, and each wait ends."""
     rnd = random.Random(seed)
     pool = MemoryPool(1000)
     largest = 400
@@ -244,7 +246,7 @@ def test_everybody_who_waits_is_served_in_the_end(seed: int) -> None:
             holding.pop(rnd.randrange(len(holding))).settle()
         check()
     while waiting:
-        assert holding, "everybody waits"
+        assert holding, "every account waits"
         holding.pop().close()
         check()
     for account in holding:

@@ -1,4 +1,4 @@
-"""Clients that keep what they got of the memory: nobody else waits for it longer than a few looks of the listener."""
+"""Clients that hold on to their memory: other requests wait for it no longer than a few checks of the listener."""
 
 import gc
 import socket
@@ -29,7 +29,7 @@ A_MONTH_MS = 2**31 - 1
 
 
 class AskingServer(Server):
-    """``handle`` is a coroutine that sees the context, too."""
+    """A server whose ``handle`` is a coroutine that also receives the context."""
 
     handle: Callable[[RequestContext, RequestHeader, bytes], Any]
 
@@ -58,8 +58,9 @@ async def echo(context: RequestContext, header: RequestHeader, body: bytes) -> A
 def test_who_needs_no_memory_does_not_take_the_place_of_one_who_does(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """A handler that asks for zero bytes while all memory is used must not be left with the overdraft, which only the
-    end of its connection would take from it."""
+    """A handler that requests zero bytes while all memory is used must not become the account over the budget, which
+    only the end of its connection would change.
+    """
     pool = MemoryPool(LIMIT_BYTES)
     server = make_asking_server(memory=pool)
 
@@ -83,7 +84,7 @@ def test_who_needs_no_memory_does_not_take_the_place_of_one_who_does(
 def test_a_request_that_waits_for_something_to_happen_ends_when_others_need_its_memory(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """A few big fetches that wait for a month would hold all of the budget, and the overdraft, for a month."""
+    """Otherwise, a few big fetches that wait for a month would hold the whole budget and more for a month."""
     pool = MemoryPool(LIMIT_BYTES)
     server = make_asking_server(memory=pool)
     purgatory = Purgatory(reactor)
@@ -112,7 +113,7 @@ def test_a_request_that_waits_for_something_to_happen_ends_when_others_need_its_
     assert receive_all(reactor, honest, 8) == answer(2)
     small.setblocking(False)
     with pytest.raises(BlockingIOError):
-        small.recv(1)  # who holds nothing goes on waiting
+        small.recv(1)  # a request that holds no memory continues to wait
 
     def all_end() -> bool:
         purgatory.abandon_all()
@@ -170,7 +171,7 @@ def test_a_peer_that_does_not_take_its_answer_is_given_up_when_others_need_the_m
 def test_a_peer_that_takes_its_answer_slowly_is_not_idle(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """It causes no event until it has taken almost everything."""
+    """Such a peer causes no event until it has received almost everything."""
     server = make_asking_server(max_idle_ms=300)
 
     async def handle(context: RequestContext, header: RequestHeader, body: bytes) -> Any:
@@ -193,7 +194,7 @@ def test_a_peer_that_takes_its_answer_slowly_is_not_idle(
 def test_a_refused_request_is_free_whatever_its_peer_has_not_read(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """The connection stays until the answers before it are taken, or until it is idle."""
+    """The connection stays until the earlier responses are received, or until it is idle."""
     pool = MemoryPool(20_000_000)
     server = make_asking_server(memory=pool)
 
@@ -222,13 +223,13 @@ def test_a_refused_request_is_free_whatever_its_peer_has_not_read(
 
     reactor.until(send_on)
     reactor.until(lambda: pool.used_bytes < 1_000_000)
-    assert len(server.listener.connections) == 1, "it stays until its answers are taken"
+    assert len(server.listener.connections) == 1, "the connection stays until its responses are received"
 
 
 def test_requests_that_come_one_after_the_other_are_not_slow(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """Whenever the listener looks, one of them is half there; it is another one each time."""
+    """At each check of the listener, a request is half received, but each time it is a different one."""
     pool = MemoryPool(LIMIT_BYTES)
     server = make_asking_server(memory=pool)
     server.handle = echo
@@ -249,7 +250,7 @@ def test_requests_that_come_one_after_the_other_are_not_slow(
 def test_a_handler_whose_client_went_meanwhile_waits_for_nothing_more(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """It was told nothing when the client went, as it waited for what others need, too."""
+    """The handler learns of the disconnect only after its first wait, which other requests share."""
     server = make_asking_server()
     zookeeper: Deferred[None] = Deferred()
     purgatory = Purgatory(reactor)
@@ -273,13 +274,13 @@ def test_a_handler_whose_client_went_meanwhile_waits_for_nothing_more(
 
 
 class _Big(bytearray):
-    """Can be referred to weakly."""
+    """Bytes that support weak references."""
 
 
 def test_what_a_request_held_is_free_when_its_client_is_gone(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """At once: the collector may come much later."""
+    """The memory is released immediately; the garbage collector may run much later."""
     server = make_asking_server()
     held: list[weakref.ref[_Big]] = []
 
@@ -308,7 +309,7 @@ def test_what_a_request_held_is_free_when_its_client_is_gone(
 def test_a_frame_that_goes_on_while_it_waits_for_memory_is_not_damaged(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """A transport may have read more than it was asked to, as that of TLS does."""
+    """A transport may have read more than it was asked for, as that of TLS does."""
     pool = MemoryPool(LIMIT_BYTES)
     server = make_asking_server(memory=pool)
     bodies: list[bytes] = []
@@ -321,7 +322,7 @@ def test_a_frame_that_goes_on_while_it_waits_for_memory_is_not_damaged(
     holder = pool.account()
     holder.take(LIMIT_BYTES)
     other = pool.account()
-    other.when_taken(1, lambda: None)  # has the overdraft
+    other.when_taken(1, lambda: None)  # this one exceeds the budget
     server.connect()
     (connection,) = server.listener.connections
     sent = bytes(range(256)) * 400
@@ -344,7 +345,7 @@ def test_a_frame_that_goes_on_while_it_waits_for_memory_is_not_damaged(
 def test_what_a_brokers_request_becomes_may_use_the_reserve(
     reactor: LocalReactor, make_asking_server: MakeServer, size_bytes: int
 ) -> None:
-    """Also if it came in one piece, so that its frame never waited."""
+    """This holds even if the request arrived in one piece, so that its frame never waited."""
     pool = MemoryPool(1_200_000)
     server = make_asking_server(memory=pool)
 
@@ -370,7 +371,7 @@ def test_what_a_brokers_request_becomes_may_use_the_reserve(
 def test_answers_that_are_not_taken_count_until_they_are(
     reactor: LocalReactor, make_asking_server: MakeServer, warnings: list[str]
 ) -> None:
-    """Also those that do not fill the queue: thousands of connections could have one."""
+    """This includes responses that do not fill the queue: thousands of connections could have one each."""
     pool = MemoryPool(20_000_000)
     server = make_asking_server(memory=pool)
 

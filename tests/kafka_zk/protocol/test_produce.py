@@ -1,6 +1,6 @@
-"""Produce in every version, both directions, against kafka-python and kio.
+"""Produce in every version, both directions, compared with kafka-python and kio.
 
-Requests are read, and responses written, in Python and, where it is built, in the native module.
+Requests are decoded, and responses encoded, in Python and, where it is built, in the native module.
 """
 
 import contextlib
@@ -142,7 +142,7 @@ def test_response_reads_back_what_was_written(case: tuple[int, ProduceResponse])
 
 
 def test_records_are_writable_views_of_the_frame() -> None:
-    """The broker patches offsets where the records lie."""
+    """The broker patches offsets inside the frame."""
     body = bytearray(b"".join(produce.write_produce_request(9, ProduceRequest(None, 1, 1, [_one(b"records")]))))
     request = read_produce_request(9, memoryview(body))
     view = request.topics[0][1][0][1]
@@ -183,7 +183,7 @@ def _one(data: bytes | bytearray) -> TopicData:
 
 @pytest.mark.parametrize("version", range(3, 12))
 def test_what_is_ordinary_is_native(native: Native, version: int) -> None:
-    """Requests as current clients send them, and the responses."""
+    """These are the requests that current clients send, and the responses to them."""
     topics = [TopicData(name, [PartitionData(number, b"records") for number in range(3)]) for name in ("a", "b" * 249)]
     body = bytearray(b"".join(produce.write_produce_request(version, ProduceRequest("id", -1, 30_000, topics))))
     results = [TopicResult(name, [PartitionResult(number, 0, 1 << 40, -1, 3) for number in range(3)]) for name in "ab"]
@@ -212,4 +212,4 @@ def test_what_is_not_ordinary_falls_through(native: Native) -> None:
     too_large = PartitionResult(1 << 31)
     for topics in ([TopicResult("t", [details])], [TopicResult("t", [too_large])], ["t"], [("t", [1])], 7):
         assert native.write_produce(9, 7, topics, 0) is None
-    assert native.write_produce(9, 7, [TopicResult("t", [PartitionResult(0)] * 200)], 0) is None, "it is long"
+    assert native.write_produce(9, 7, [TopicResult("t", [PartitionResult(0)] * 200)], 0) is None, "the text is long"

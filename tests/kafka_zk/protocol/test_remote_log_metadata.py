@@ -60,7 +60,7 @@ def test_records_are_encoded_as_kafka_does(written: bytes) -> None:
 
 
 def test_custom_metadata_and_epochs_survive_encoding() -> None:
-    """What the recorded segments do not have."""
+    """The recorded segments have neither."""
     segment = RemoteLogSegmentMetadata(
         SEGMENT, 5, 300, -1, 7, ((0, 5), (3, 200)), 2**31 - 1, b"x", RemoteLogSegmentState.COPY_SEGMENT_STARTED
     )
@@ -70,7 +70,7 @@ def test_custom_metadata_and_epochs_survive_encoding() -> None:
 
 
 def test_log_that_kafka_wrote_is_replayed() -> None:
-    """The five segments of one topic are readable; the other topic was deleted, and nothing of it remains."""
+    """The five segments of one topic are readable; the other topic was deleted, and none of its segments remains."""
     metadata = RemoteLogMetadata()
     for line in RECORDED.read_text().splitlines():
         metadata.apply(decode_remote_log_record(bytes.fromhex(line)))
@@ -87,7 +87,7 @@ def test_unknown_tagged_fields_are_skipped() -> None:
 
 
 def test_deletion_of_a_partition_is_decoded() -> None:
-    """No broker of 3.9 writes it, but its plugins may."""
+    """Brokers of 3.9 do not write this record, but their plugins may."""
     table = class_of(messages, "RemotePartitionDeleteMetadataRecord").table
     struct = table.field("topic_id_partition").struct
     assert struct is not None
@@ -111,13 +111,13 @@ def test_unknown_records_are_refused(value: bytes | None) -> None:
 
 
 def test_segment_that_contradicts_itself_is_refused() -> None:
-    """One that ends before it begins, and one without epochs."""
+    """One segment ends before it begins, another has no epochs."""
     start_byte, epochs = 51, slice(80, 94)
     for before, changed, after in (
         (STARTED[:start_byte], bytes((52,)), STARTED[start_byte + 1 :]),
         (STARTED[: epochs.start], b"\x01", STARTED[epochs.stop :]),
     ):
-        with pytest.raises(ProtocolError, match="a segment of offsets"):
+        with pytest.raises(ProtocolError, match="invalid offsets or leader epochs of a remote segment"):
             decode_remote_log_record(before + changed + after)
 
 

@@ -1,4 +1,4 @@
-"""Who looks at tokens and passwords at a listener, by its keys."""
+"""What verifies tokens and passwords at a listener, by its keys."""
 
 import json
 import sys
@@ -71,7 +71,7 @@ def test_by_default_tokens_are_unsecured() -> None:
 
 
 def test_keys_of_signed_tokens_do_not_go_with_unsecured_ones() -> None:
-    """An operator who sets them expects that tokens are verified."""
+    """An operator who sets these keys expects tokens to be verified."""
     assert "without effect unless" in refusal(**BEARER, **{JWKS_URL: "https://login.example/keys"})
 
 
@@ -102,7 +102,7 @@ def test_a_file_of_keys_is_read_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "http://login.example/keys", "https:///keys", "keys.json", "ftp://a/b"])
 def test_keys_come_over_a_way_that_nobody_else_can_write(url: str) -> None:
-    assert "over http an attacker on the way could add a key" in refusal(**SIGNED, **{JWKS_URL: url})
+    assert "over http, an attacker in the network could add a key" in refusal(**SIGNED, **{JWKS_URL: url})
 
 
 def test_a_python_class_looks_at_tokens() -> None:
@@ -116,7 +116,7 @@ def test_a_python_class_looks_at_tokens() -> None:
 
 
 def test_a_python_class_looks_at_passwords() -> None:
-    """Only True lets a client in."""
+    """Only the value True authenticates a client."""
     sasl = made(**PLAIN, **{f"{LISTENER}plain.sasl.server.callback.handler.class": f"{__name__}:Passwords"})
     check = sasl.check_password
     assert check is not None and sasl.blocking == {"PLAIN"}
@@ -124,7 +124,7 @@ def test_a_python_class_looks_at_passwords() -> None:
 
 
 def test_a_python_class_that_fails_fails_the_login_and_tells_no_password() -> None:
-    """Any other exception would close the connection at once, so that passwords could be tried fast."""
+    """Any other exception would close the connection immediately, so passwords could be tried quickly."""
     sasl = made(**PLAIN, **{f"{LISTENER}plain.sasl.server.callback.handler.class": f"{__name__}:Passwords"})
     assert sasl.check_password is not None
     with pytest.raises(SaslAuthenticationFailed) as failed:

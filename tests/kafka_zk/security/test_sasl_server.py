@@ -1,4 +1,4 @@
-"""One client's login at a broker: the states, and both sides of each mechanism against each other."""
+"""One client's login at a broker: the states, and the two sides of each mechanism together."""
 
 import pytest
 
@@ -23,7 +23,7 @@ HIDDEN = "Authentication failed during authentication due to invalid credentials
 
 
 class Users:
-    """alice, and a token of hers, ``token``, whose password is ``right``, too."""
+    """alice, and her token ``token``, whose password is ``right`` as well."""
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
         return CREDENTIALS.get((mechanism, user)) or scram.invented_credential(mechanism, user, SECRET)
@@ -42,7 +42,7 @@ def server(*mechanisms: str) -> SaslServer:
 def log_in(
     made: SaslServer, mechanism: str, user: str, password: str, *, is_token: bool = False
 ) -> str | None:
-    """Returns why it failed."""
+    """Returns the reason of the failure."""
     assert made.handshake(mechanism)
     if mechanism == "PLAIN":
         client = plain_client(user, password)
@@ -115,7 +115,7 @@ def test_a_delegation_token_lets_its_owner_in(mechanism: str) -> None:
     assert log_in(made, mechanism, "token", "right", is_token=True) is None
     assert made.login == Login("alice", mechanism, 5000, is_token=True)
     assert made.lifetime_ms() == 4000
-    assert log_in(made.again(), mechanism, "alice", "right") is None, "the same user, by a password"
+    assert log_in(made.again(), mechanism, "alice", "right") is None, "the same user, with a password"
 
 
 def test_neither_is_a_tokens_id_a_user_nor_a_users_name_a_token() -> None:
@@ -178,7 +178,7 @@ def test_a_bearer_token_lets_its_subject_in_until_it_expires() -> None:
 
 
 def test_a_refused_bearer_token_is_explained_after_one_more_message() -> None:
-    """The log says more than the client is told."""
+    """The log has more details than the client receives."""
     made = server("OAUTHBEARER")
     made.handshake("OAUTHBEARER")
     reply = made.authenticate(bearer(exp=1))

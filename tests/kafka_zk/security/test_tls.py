@@ -61,7 +61,7 @@ def test_a_key_that_does_not_fit_is_refused_without_showing_it() -> None:
     one = stores.identity((STORES / "keystore.jks").read_bytes(), "JKS", Password("storesecret"), Password("keysecret"))
     other = stores.identity((STORES / "keystore.p12").read_bytes(), "PKCS12", Password("storesecret"), None)
     mixed = Identity(one.private_key, other.certificate_chain)
-    with pytest.raises(InvalidSecurity, match="does not fit") as refused:
+    with pytest.raises(InvalidSecurity, match="does not match its certificate") as refused:
         client_context(TlsSettings(identity=mixed))
     assert one.private_key.value[30:50] not in str(refused.value)
 

@@ -1,4 +1,4 @@
-"""Unsecured tokens: who is let in, with Kafka's rules of its default validator."""
+"""Unsecured tokens: which are accepted, by the rules of Kafka's default validator."""
 
 import base64
 
@@ -47,7 +47,7 @@ def test_a_token_that_a_client_makes_of_its_options_is_taken() -> None:
         (made(sub=None), "principal"),
         (made(sub=" "), "principal"),
         (made(sub=["alice"]), "principal"),
-        (made(sub="alice\ud800"), "half a character"),
+        (made(sub="alice\ud800"), "an unpaired surrogate"),
     ],
 )
 def test_tokens_that_are_refused(token: str, reason: str) -> None:
@@ -64,7 +64,7 @@ def test_deeply_nested_json_is_refused() -> None:
 
 @pytest.mark.parametrize("scope", [None, "x y", "a b", ["a"], [1, "a"]])
 def test_a_missing_scope_is_told(scope: object) -> None:
-    """A text is one scope, whatever spaces it has."""
+    """A string is a single scope, whatever spaces it contains."""
     validator = UnsecuredTokens({"unsecuredValidatorRequiredScope": "a b"})
     with pytest.raises(RefusedToken) as refused:
         validator.validate(made(scope=scope), NOW_MS)

@@ -1,4 +1,4 @@
-"""Unsecured tokens, made from JAAS options, and what a token says."""
+"""Unsecured tokens, made from JAAS options, and their claims."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_token_says_what_the_jaas_options_say() -> None:
         "sub": "alice", "scope": ["a", "b"], "level": 3, "iat": NOW_MS / 1000, "exp": NOW_MS / 1000 + 60,
     }  # fmt: skip
     assert (token.expires_ms, token.extensions) == (NOW_MS + 60_000, {"traceId": "123"})
-    assert token.value.value.endswith("."), "without a signature"
+    assert token.value.value.endswith("."), "the signature is empty"
 
 
 @pytest.mark.parametrize(

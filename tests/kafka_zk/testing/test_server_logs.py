@@ -1,4 +1,4 @@
-"""What servers warned of is found in their logs, from where the test began, and attached to a test that fails."""
+"""Server warnings since the start of a test are found in the logs, and attached to a test that fails."""
 
 import time
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_a_stack_trace_is_cut() -> None:
 
 def test_a_log_is_read_from_its_mark(tmp_path: Path) -> None:
     log = LogFile("broker 0", tmp_path / "broker.log")
-    assert log.since(log.mark()) == "", "not there yet"
+    assert log.since(log.mark()) == "", "the log does not exist yet"
     log.path.write_text("before\n")
     mark = log.mark()
     with log.path.open("a") as file:
@@ -64,7 +64,7 @@ def test_a_log_is_read_from_its_mark(tmp_path: Path) -> None:
 
 
 class InContainer:
-    """A ZooKeeper in a container as the logs see one: what it printed, and when."""
+    """A ZooKeeper in a container: the lines that it printed, and when."""
 
     def __init__(self) -> None:
         self.printed: list[tuple[float, str]] = []

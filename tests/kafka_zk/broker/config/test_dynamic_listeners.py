@@ -1,4 +1,4 @@
-"""Which changes of listeners a running broker takes, in Kafka's words."""
+"""Which changes of listeners a running broker accepts, with Kafka's error messages."""
 
 import pytest
 
@@ -115,10 +115,10 @@ def test_the_control_plane_listener_stays() -> None:
 
 
 def test_the_first_listener_stays_where_it_is_the_one_between_brokers() -> None:
-    """A restarted broker would take another one."""
+    """After a restart, the broker would use another listener for brokers."""
     config = dynamic(inter_broker_listener_name="")
     turned = ",".join(reversed(TWO.split(",")))
-    assert refusal(config, {"listeners": turned}).startswith("listeners: PLAINTEXT has to stay the first")
+    assert refusal(config, {"listeners": turned}).startswith("listeners: PLAINTEXT must stay first")
 
 
 def test_the_passwords_of_a_login_module_are_encoded() -> None:
@@ -129,7 +129,7 @@ def test_the_passwords_of_a_login_module_are_encoded() -> None:
 
 
 def test_the_keys_of_a_listener_may_stay_when_it_goes() -> None:
-    """As in Kafka."""
+    """Kafka accepts keys of a removed listener, too."""
     config = dynamic()
     config.take(config.stored(NEW), {})
     config.validate({**NEW, "listeners": TWO}, per_broker=True)
@@ -141,7 +141,7 @@ def test_listeners_are_of_one_broker() -> None:
 
 
 def test_a_running_broker_keeps_its_listeners_when_the_new_ones_cannot_be_understood() -> None:
-    """They come from an old tool that wrote to ZooKeeper; listeners that were removed must not be opened again."""
+    """An old tool wrote the new listeners to ZooKeeper; the broker must not open listeners that were removed."""
     config = dynamic()
     assert config.take({"listeners": "PLAINTEXT://127.0.0.1:9092"}, {}).listener_names == {"PLAINTEXT"}
     assert config.take({"listeners": "nonsense"}, {"max.connections": "7"}).listener_names == {"PLAINTEXT"}
@@ -153,14 +153,14 @@ def test_a_broker_does_not_start_with_other_listeners_than_it_had() -> None:
 
 
 def test_a_broker_has_at_most_1000_keys() -> None:
-    """Each change examines all of them, while no client is served."""
+    """Each change examines all keys, and no client is served during that time."""
     dynamic().validate({f"of.a.plugin.{number}": "x" for number in range(1_000)}, per_broker=True)
     many = {f"of.a.plugin.{number}": "x" for number in range(1_001)}
     assert "1001 configuration keys" in refusal(dynamic(), many)
 
 
 def test_a_broker_with_more_keys_may_lose_some() -> None:
-    """Apache Kafka may have stored them; kafka-configs changes and removes them in portions."""
+    """Apache Kafka may have stored more keys; kafka-configs changes and removes them in portions."""
     stored = {f"of.a.plugin.{number}": "x" for number in range(1_500)}
     broker = dynamic()
     broker.take(stored, {})

@@ -1,4 +1,4 @@
-"""One broker's queue: order, repetition, merging, the end."""
+"""One broker's queue: order, retries, merging, shutdown."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ SENDER = Sender(0, 1, 101)
 
 
 class Peer:
-    """A broker that answers when told."""
+    """A broker that responds when the test says so."""
 
     def __init__(self, protocol: str = "3.9") -> None:
         self.clock = Clock()
@@ -161,7 +161,7 @@ def test_a_peer_without_a_common_version_is_reported(peer: Peer) -> None:
 
 
 def test_a_peer_that_does_not_offer_a_request_is_not_sent_it(peer: Peer) -> None:
-    """Not even in version 0."""
+    """It does not receive the request in version 0 either."""
     del peer.versions[5]
     peer.channel.send(STOP)
     assert isinstance(peer.failures[0], UnsupportedPeer) and peer.asked == []
@@ -181,7 +181,7 @@ def test_channels_by_broker(peer: Peer) -> None:
 
 
 def test_a_listener_that_fails_does_not_stop_the_channel(peer: Peer) -> None:
-    """Neither at an answer nor at a failure: the next request is sent, now and when more come."""
+    """Whether the listener raises on a response or on a failure, the next request is still sent."""
 
     def fail(*_: Any) -> None:
         raise ZeroDivisionError
@@ -216,7 +216,9 @@ def test_a_connection_that_cannot_even_be_closed_does_not_stop_the_channel(peer:
 
 
 def test_the_version_is_that_of_the_inter_broker_protocol() -> None:
-    """As Kafka's controller: whatever more the broker speaks, unless it speaks less."""
+    """A broker may support more; the channel uses a lower version only if the broker does not support this one, as in
+    Kafka.
+    """
     peer = Peer("2.6")
     peer.channel.send(update(1))
     peer.answer()
@@ -228,7 +230,7 @@ def test_the_version_is_that_of_the_inter_broker_protocol() -> None:
 
 
 def test_retries_to_many_brokers_are_paced() -> None:
-    """300 brokers that do not exist would be 3,000 connections a second; a few are tried every 100 ms."""
+    """300 brokers that do not exist would cost 3,000 connections a second, so only a few are tried every 100 ms."""
     for count, retries in [(10, (50, 110)), (300, (50, 150))]:
         peer = Peer()
         peer.refuse = True
@@ -263,11 +265,11 @@ def test_brokers_that_appear_at_once_are_connected_in_turns() -> None:
         peer.clock.advance(0.01)
         in_10_ms.append(peer.connections - before)
     assert max(in_10_ms) <= 20, "first connections and retries"
-    assert sum(in_10_ms) >= 2_000, "all are tried, and again"
+    assert sum(in_10_ms) >= 2_000, "every broker is tried more than once"
 
 
 def test_registrations_that_are_gone_before_their_turn_delay_no_broker() -> None:
-    """3,000 turns of 10 ms would keep a broker without its partitions for 28 s."""
+    """3,000 turns of 10 ms would leave a broker without its partitions for 28 s."""
     peer = Peer()
     peer.refuse = True
     channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
@@ -283,7 +285,7 @@ def test_registrations_that_are_gone_before_their_turn_delay_no_broker() -> None
 
 
 def test_known_brokers_do_not_wait_for_registrations_without_a_broker() -> None:
-    """Known is a broker that holds replicas, or that has answered this controller."""
+    """A known broker holds replicas or has responded to this controller."""
     peer = Peer()
     answering = {3_000, 3_001}
     connected: list[int] = []
@@ -307,7 +309,7 @@ def test_known_brokers_do_not_wait_for_registrations_without_a_broker() -> None:
 
 
 def test_a_known_broker_that_failed_is_retried_at_once() -> None:
-    """Others that fail, 1,000 of them, are tried every 10 s."""
+    """The other 1,000 brokers, which fail as well, are tried every 10 s."""
     peer = Peer()
     tried: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The pure state machines: legality by table, and the effects of each change."""
+"""The pure state machines: the legality table, and the effects of each change."""
 
 import copy
 from collections.abc import Mapping
@@ -186,7 +186,7 @@ def test_an_unclean_leader_recovers() -> None:
     [
         (None, "it has no valid state znode"),
         (info(1, [1], leader_epoch=2**31 - 1), "its leader epoch 2147483647 is the largest possible one"),
-        (info(1, [1], controller_epoch=EPOCH + 1), "controller epoch 8 wrote it already"),
+        (info(1, [1], controller_epoch=EPOCH + 1), "a controller with epoch 8 has already written its state"),
         (info(-1, [9]), "no leader can be elected (offline), ISR [9]"),
     ],
 )

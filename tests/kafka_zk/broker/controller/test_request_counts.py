@@ -1,4 +1,5 @@
-"""What a change costs: requests to ZooKeeper and requests of the controller to its brokers, on the in-memory ZooKeeper.
+"""The cost of a change: requests to ZooKeeper and requests of the controller to its brokers, on the in-memory
+ZooKeeper.
 
 The table stands in docs/explanation/control-plane.md. A change that lowers a number updates the table.
 """
@@ -39,7 +40,7 @@ def _grow(cluster: Cluster) -> None:
 
 
 def _stop_cleanly(cluster: Cluster) -> None:
-    """As a broker does that got SIGTERM: the partitions it leads are led by others when the answer comes."""
+    """Stop as a broker does after SIGTERM: when the response arrives, other brokers lead its partitions."""
     broker = cluster.brokers[2]
     left = cluster.scheduler.run(cluster.controller.handle_controlled_shutdown(2, broker.epoch))
     assert left == []
@@ -82,7 +83,7 @@ CHANGES: dict[str, tuple[Callable[[Cluster], object], Callable[[Cluster], object
     "the controller resigns": (_create, lambda c: c.scheduler.run(c.controller.shutdown())),
     "the controller dies": (_create, lambda cluster: cluster.kill(0)),
 }
-"""By what happens: what comes before, and what is counted."""
+"""For each change: the preparation, and the step whose requests are counted."""
 
 
 def _kill_and_wait(cluster: Cluster, broker_id: int) -> None:
@@ -92,7 +93,7 @@ def _kill_and_wait(cluster: Cluster, broker_id: int) -> None:
 
 
 def _rejoin(cluster: Cluster) -> None:
-    """Every replica of t2 is in sync again: leaders that wrote it themselves told the controller."""
+    """All replicas of t2 join the ISR: the leaders write it themselves and notify the controller."""
     cluster.settle()
     for number in range(PARTITIONS):
         info = cluster.state("t2", number)
@@ -102,7 +103,7 @@ def _rejoin(cluster: Cluster) -> None:
 
 
 def _counts(before: Callable[[Cluster], object], change: Callable[[Cluster], object]) -> Counter[str]:
-    """Requests of all brokers to ZooKeeper, and of the controller to all brokers with the partitions in them."""
+    """Requests of all brokers to ZooKeeper, and the controller's requests to all brokers with their partitions."""
     cluster = Cluster(len(BROKERS), seed=1)
     before(cluster)
     cluster.settle()
@@ -124,7 +125,7 @@ def _counts(before: Callable[[Cluster], object], change: Callable[[Cluster], obj
 
 
 def table() -> str:
-    """In Markdown; of the controller's requests also how many partitions are in them, together."""
+    """A Markdown table; for the controller's requests it also has the total number of their partitions."""
     rows = [f"| | {' | '.join(_COLUMNS)} |", f"|---|{'---|' * len(_COLUMNS)}"]
     for name, change in CHANGES.items():
         counts = _counts(*change)
@@ -138,4 +139,4 @@ def table() -> str:
 def test_requests_per_change_are_those_of_the_page() -> None:
     """Three brokers, three topics of 200 partitions with three replicas each."""
     counted = table()
-    assert counted in PAGE.read_text(), f"docs/explanation/control-plane.md says otherwise:\n\n{counted}\n"
+    assert counted in PAGE.read_text(), f"docs/explanation/control-plane.md has other numbers:\n\n{counted}\n"

@@ -1,4 +1,4 @@
-"""Keys are spread by one number, whatever part of the topic a broker has been told of."""
+"""All keys are spread over one number of partitions, however much of the topic the broker knows."""
 
 import uuid
 
@@ -21,7 +21,7 @@ FIRST_ID, SECOND_ID = uuid.UUID(int=1), uuid.UUID(int=2)
 
 
 def tell(metadata: MetadataCache, count: int, topic_id: uuid.UUID | None = FIRST_ID) -> None:
-    """The broker's metadata have this number of partitions."""
+    """Give the broker's metadata this number of partitions."""
     metadata.topics[TOPIC] = {number: PartitionInfo(1, 0, 0, [0], 0, [0], []) for number in range(count)}
     metadata.topic_ids.pop(TOPIC, None)
     if topic_id is not None:
@@ -35,11 +35,11 @@ def test_the_configured_number_counts_until_there_is_a_topic() -> None:
     tell(metadata, 3)
     assert count() == 3
     tell(metadata, 4)
-    assert count() == 3, "partitions that are added move no keys"
+    assert count() == 3, "added partitions move no keys"
     metadata.topics.clear()
-    assert count() == 3, "the session is new, and the topic is told of later"
+    assert count() == 3, "in a new session, the topic is announced later"
     tell(metadata, 4, SECOND_ID)
-    assert count() == 4, "another topic of that name"
+    assert count() == 4, "this is another topic with the same name"
 
 
 def test_what_zookeeper_has_counts_more_than_a_part_that_is_told_of() -> None:
@@ -55,7 +55,7 @@ def test_what_zookeeper_has_counts_more_than_a_part_that_is_told_of() -> None:
 
 @pytest.mark.parametrize(("found", "told"), [(None, FIRST_ID), (FIRST_ID, None)], ids=["old-topic", "old-controller"])
 def test_only_another_id_means_another_topic(found: uuid.UUID | None, told: uuid.UUID | None) -> None:
-    """An old topic gets one, an old controller names none."""
+    """A topic of an old broker may get an id later, and an old controller sends no ids."""
     metadata = MetadataCache()
     count = PartitionCount(metadata, TOPIC, 50)
     count.found(found, 7)
@@ -100,7 +100,7 @@ def test_a_broker_that_is_to_stop_meanwhile_does_not_bind(monkeypatch: pytest.Mo
 
 
 def test_a_broker_that_starts_counts_the_topics_of_both_coordinators(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No controller has told it of them."""
+    """The broker counts them before a controller has sent metadata."""
     monkeypatch.setattr(MetadataCache, "update", lambda *_: None)
     with Brokers(0) as world:
         client = world.zookeeper.client("admin")

@@ -1,4 +1,4 @@
-"""What a group does, event by event."""
+"""The effects of each event on a group."""
 
 import tracemalloc
 from typing import Any
@@ -31,7 +31,7 @@ RANGE = (("range", b"metadata"),)
 
 
 class Table:
-    """A group, and the answers it gave."""
+    """A group and its responses."""
 
     def __init__(self, **config: Any) -> None:
         self.ms = 0
@@ -85,7 +85,7 @@ class Table:
         return self.group.heartbeat(member_id, instance, generation, self.now)
 
     def stable(self, *member_ids: str) -> None:
-        """A first generation of these members."""
+        """The first generation of these members."""
         for member_id in member_ids:
             self.join(new=member_id)
             for other in self.group.members.ids:
@@ -111,14 +111,14 @@ def test_a_group_of_one(table: Table) -> None:
     assert table.joins[first].leader == table.joins[first].member_id == "a"
     assert [member.member_id for member in table.joins[first].members] == ["a"]
     sync = table.sync("a", 1, {"a": b"everything"})
-    assert sync not in table.syncs, "answered before the assignment is stored"
+    assert sync not in table.syncs, "a response came before the assignment was stored"
     table.store()
     assert table.syncs[sync] == SyncResult(ErrorCode.NONE, "consumer", "range", b"everything")
     assert table.heartbeat("a", 1) is ErrorCode.NONE
 
 
 def test_a_client_is_sent_away_for_its_id(table: Table) -> None:
-    """KIP-394: or each try of a client whose answers are lost would be a member."""
+    """KIP-394. Otherwise, each attempt of a client whose responses are lost would become a member."""
     asked = table.join(new="a", requires_known_member_id=True)
     assert table.joins[asked] == JoinResult(ErrorCode.MEMBER_ID_REQUIRED, "a")
     assert len(table.group.members) == 0
@@ -184,7 +184,7 @@ def test_a_sync_that_names_another_protocol_is_refused(table: Table) -> None:
 
 
 def test_a_sync_with_another_protocol_is_refused_while_members_are_awaited_too(table: Table) -> None:
-    """Kafka looks at what is asked before it looks at the state."""
+    """Kafka checks the request before it checks the state."""
     table.stable("a")
     table.join(new="b")
     assert table.group.state is GroupState.PREPARING_REBALANCE
@@ -218,7 +218,7 @@ def test_the_protocol_is_voted_for(table: Table) -> None:
 
 
 def test_a_protocol_that_is_named_twice_counts_once(table: Table) -> None:
-    """Or one member could make a protocol common to two."""
+    """Otherwise, a protocol that one member names twice would seem to be supported by two members."""
     table.join(new="a", protocols=(("x", b"1"), ("x", b"2"), ("range", b"")))
     other = table.join(new="b", protocols=(("range", b""),))
     table.join("a", protocols=(("x", b"1"), ("x", b"2"), ("range", b"")))
@@ -226,7 +226,7 @@ def test_a_protocol_that_is_named_twice_counts_once(table: Table) -> None:
 
 
 def test_protocols_that_no_member_supports_any_more_are_forgotten(table: Table) -> None:
-    """A client may make up new names, of 32 KB each, for ever."""
+    """A client may send new protocol names of 32 KB each without end."""
     table.join(new="a")
     tracemalloc.start()
     try:
@@ -258,7 +258,7 @@ class TestStaticMembers:
     def test_one_comes_back_without_a_rebalance(self, table: Table, can_skip: bool) -> None:
         self.stable(table)
         back = table.join(new="a2", instance="a", can_skip_assignment=can_skip)
-        assert back not in table.joins, "answered before it is stored"
+        assert back not in table.joins, "a response came before the group was stored"
         table.store()
         result = table.joins[back]
         assert (result.error, result.generation_id, result.member_id) == (ErrorCode.NONE, 1, "a2")
@@ -280,7 +280,7 @@ class TestStaticMembers:
         assert table.heartbeat("a1", 1, "a") is ErrorCode.NONE
 
     def test_one_that_comes_back_before_it_synced_is_awaited_under_its_new_id(self, table: Table) -> None:
-        """Else a rebalance would come for a member that has been replaced."""
+        """Otherwise, the group would rebalance for a member that has been replaced."""
         table.join(new="a1", instance="a")
         table.join(new="b1", instance="b")
         table.join("a1", instance="a")
@@ -348,7 +348,7 @@ def test_who_waits_is_told_when_the_coordinator_goes(table: Table) -> None:
 
 
 def test_a_leader_that_joins_again_stays_it_whoever_came_before(table: Table) -> None:
-    """A static member that was silent has lost the lead for good, though it stands first."""
+    """A silent static member has lost the leadership for good, although it is first in the list."""
     table.join(new="a", instance="i")
     table.join(new="b")
     table.join("a", instance="i")

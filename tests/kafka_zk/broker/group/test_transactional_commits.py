@@ -64,7 +64,7 @@ def commit_plainly(world: World, offsets: dict[TopicPartition, OffsetAndMetadata
 
 
 def write_marker(world: World, producer: Producer = P, *, is_committed: bool) -> None:
-    """What the receiver of WriteTxnMarkers does with the log."""
+    """Append a marker as the receiver of WriteTxnMarkers does."""
     marker = RecordBatchBuilder(
         producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, base_sequence=NO_SEQUENCE,
         transactional=True, control=True,
@@ -100,7 +100,9 @@ def restart(world: World) -> None:
 
 
 def test_offsets_of_a_transaction_count_from_its_commit_on(world: World) -> None:
-    """Until then a fetch sees the old ones; one that wants stable offsets is told to wait (KIP-447)."""
+    """Until then a fetch returns the old offsets; a fetch that requires stable offsets gets a retriable error
+    (KIP-447).
+    """
     commit_plainly(world, {T0: committed(3)})
     assert commit(world, {T0: committed(7), T1: committed(8)}) == {T0: NONE, T1: NONE}
     assert fetch(world, T0, T1) == {T0: 3, T1: None}
@@ -112,7 +114,7 @@ def test_offsets_of_a_transaction_count_from_its_commit_on(world: World) -> None
 
 
 def test_offsets_of_an_aborted_transaction_never_count(world: World) -> None:
-    """And who waited for stable ones gets the old ones."""
+    """A fetch that requires stable offsets gets the old ones."""
     commit_plainly(world, {T0: committed(3)})
     commit(world, {T0: committed(7)})
     end(world, is_committed=False)
@@ -134,7 +136,7 @@ def test_a_group_that_only_had_an_aborted_transaction_is_listed_until_the_cleanu
 
 
 def test_of_the_groups_that_no_transaction_committed_the_newest_1000_are_listed(world: World) -> None:
-    """A client may send any number of ids. A group with offsets always stays."""
+    """A client may send any number of group ids. A group with offsets always stays."""
     refused = ErrorCode.UNKNOWN_MEMBER_ID
     commit(world, {T0: committed(7)})
     end(world)
@@ -148,7 +150,7 @@ def test_of_the_groups_that_no_transaction_committed_the_newest_1000_are_listed(
 
 
 def test_records_are_a_batch_of_the_transaction(world: World) -> None:
-    """Id and epoch of the producer, sequence 0, as Kafka writes them."""
+    """They have the producer's id and epoch and sequence 0, as Kafka writes them."""
     commit(world, {T0: committed(7)})
     found = world.log.read(0, 1 << 20).slice
     assert found is not None
@@ -158,7 +160,7 @@ def test_records_are_a_batch_of_the_transaction(world: World) -> None:
 
 
 def test_a_transaction_may_commit_several_times(world: World) -> None:
-    """The last one of a partition counts."""
+    """The last commit of a partition wins."""
     for offset in (1, 5, 9):
         assert commit(world, {T0: committed(offset)}) == {T0: NONE}
     end(world)
@@ -166,7 +168,7 @@ def test_a_transaction_may_commit_several_times(world: World) -> None:
 
 
 def test_an_old_epoch_is_fenced_by_the_log(world: World) -> None:
-    """A zombie, whose successor has written already."""
+    """A zombie commits although its successor has already written."""
     commit(world, {T0: committed(7)}, producer=Producer(7, 1))
     assert commit(world, {T0: committed(6)}) == {T0: ErrorCode.INVALID_PRODUCER_EPOCH}
     end(world, Producer(7, 1))
@@ -174,7 +176,7 @@ def test_an_old_epoch_is_fenced_by_the_log(world: World) -> None:
 
 
 def test_a_refused_batch_leaves_nothing_pending(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offsets that are not in the log do not hold up those who want stable ones."""
+    """Offsets that are not in the log must not delay fetches of stable offsets."""
     later: Deferred[Any] = Deferred()
     monkeypatch.setattr(world.replicas, "append_own", lambda *_: later)
     answer = ensureDeferred(
@@ -190,7 +192,7 @@ def test_a_refused_batch_leaves_nothing_pending(world: World, monkeypatch: pytes
 
 
 def test_only_members_of_the_generation_commit(world: World) -> None:
-    """Who knows nothing of generations, as clients before 2.5, still may, unlike with OffsetCommit."""
+    """A client that sends no generation, as before 2.5, may still commit here, unlike with OffsetCommit."""
     member = world.stable_member()
     wanted = {T0: committed(7)}
     assert commit(world, wanted, member.member_id, None, member.generation_id) == {T0: NONE}
@@ -214,7 +216,7 @@ def test_long_metadata_are_refused_and_the_rest_is_stored(world: World) -> None:
 
 
 def test_the_order_in_the_log_counts_not_that_of_the_ends(world: World) -> None:
-    """A plain commit after the transaction's wins, whenever that is committed; now and after a restart."""
+    """A plain commit after the transaction's wins, whenever that transaction ends, both now and after a restart."""
     commit(world, {T0: committed(7)})
     commit_plainly(world, {T0: committed(9)})
     end(world)
@@ -224,7 +226,7 @@ def test_the_order_in_the_log_counts_not_that_of_the_ends(world: World) -> None:
 
 
 def test_open_transactions_are_loaded(world: World) -> None:
-    """The new coordinator knows what is pending, and ends it."""
+    """The new coordinator knows the pending offsets and ends their transaction."""
     commit_plainly(world, {T1: committed(1)})
     commit(world, {T0: committed(7), T1: committed(8)})
     commit_plainly(world, {T1: committed(9)})
@@ -235,7 +237,7 @@ def test_open_transactions_are_loaded(world: World) -> None:
 
 
 def test_a_marker_that_compaction_has_emptied_says_nothing(world: World) -> None:
-    """Of the last batch of a producer the cleaner keeps the header."""
+    """The cleaner keeps the header of a producer's last batch."""
     commit(world, {T0: committed(7)})
     end(world)
     commit(world, {T1: committed(8)})
@@ -250,7 +252,8 @@ def test_a_marker_that_compaction_has_emptied_says_nothing(world: World) -> None
 
 
 def test_a_marker_that_comes_while_groups_are_loaded_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a change of leaders both coordinators load at the same time: the log has been read when it comes."""
+    """After a change of leaders both coordinators load at the same time, so the marker may come after the log was read.
+    """
     commit(world, {T0: committed(7)}, group="g")
     commit(world, {T0: committed(8)}, group="h", producer=Producer(8, 0))
     read = LoadedPartition.load_steps
@@ -270,7 +273,7 @@ def test_a_marker_that_comes_while_groups_are_loaded_counts(world: World, monkey
 
 
 def test_a_marker_of_another_partition_changes_nothing(world: World) -> None:
-    """A transaction may have offsets of groups in several partitions; each has its own marker."""
+    """A transaction may have offsets of groups in several partitions; each partition has its own marker."""
     commit(world, {T0: committed(7)})
     for other in (TopicPartition(OFFSETS_TOPIC, 1), TopicPartition("t", 0)):
         told = batch_of(TransactionMarker(7, 0, 0, True), EPOCH_MS)
@@ -288,7 +291,7 @@ def test_a_deleted_group_takes_pending_offsets_with_it(world: World) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_histories_agree_with_a_model_and_with_the_log(tmp_path: Path, seed: int) -> None:
-    """Several producers and groups, plain commits between, restarts anywhere."""
+    """Several producers and groups commit, with plain commits in between and restarts at any point."""
     rng = random.Random(seed)
     world = World(tmp_path, NO_DELAY)
     world.lead()
@@ -324,7 +327,7 @@ def test_random_histories_agree_with_a_model_and_with_the_log(tmp_path: Path, se
 
 
 def test_an_offset_that_a_transaction_is_about_to_replace_does_not_expire(world: World) -> None:
-    """Else the new one would be lost: it lies before the tombstone."""
+    """Otherwise, the new offset would be lost, because it lies before the tombstone."""
     commit_plainly(world, {T0: committed(3), T1: committed(4)})
     world.clock.advance(NO_DELAY.retention_ms / 1000 + 1)
     assert commit(world, {T0: committed(7, at_ms=world.clock.wall_ms())}) == {T0: NONE}
@@ -338,7 +341,7 @@ def test_an_offset_that_a_transaction_is_about_to_replace_does_not_expire(world:
 
 
 class Flushes:
-    """Each append to ``__consumer_offsets`` is flushed in a thread; which flush is done first, a test says."""
+    """Each append to ``__consumer_offsets`` is flushed in a thread; the test decides which flush completes first."""
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self._world = world
@@ -366,7 +369,7 @@ class Flushes:
 
     def mark(self, epoch: int, *, is_committed: bool) -> Any:
         written = write(self._services, [(TransactionMarker(7, epoch, 0, is_committed), [P0])])
-        assert isinstance(written, Coroutine), "it waits for its flush"
+        assert isinstance(written, Coroutine), "the commit waits for its flush"
         return ensureDeferred(written)
 
 
@@ -374,7 +377,7 @@ class Flushes:
 def test_a_marker_that_is_flushed_before_the_offsets_before_it_ends_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
-    """What it ends is what lies before it in the log; the next transaction of the producer has its own marker."""
+    """A marker ends all that lies before it in the log; the next transaction of the producer has its own marker."""
     world = World(tmp_path, replace(NO_DELAY, metadata_max_bytes=5))
     world.lead(properties={"flush.messages": "1"})
     flushes = Flushes(world, monkeypatch)
@@ -385,7 +388,7 @@ def test_a_marker_that_is_flushed_before_the_offsets_before_it_ends_them(
     flushes.finish(0)
     assert committing.result == {T0: NONE}
     found = 7 if is_committed else None
-    assert fetch(world, T0, stable=True) == {T0: found}, "nothing waits for a marker"
+    assert fetch(world, T0, stable=True) == {T0: found}, "no offset waits for a marker"
     assert world.coordinator._manager.open_transactions.of(0, 7) == []
     again = flushes.commit({T1: committed(1)}, epoch=2)
     flushes.finish(2)
@@ -399,7 +402,7 @@ def test_a_marker_that_is_told_late_leaves_the_next_transaction_alone(world: Wor
     commit(world, {T0: committed(7)})
     write_marker(world, is_committed=True)
     late = world.log.log_end_offset - 1
-    end(world)  # the coordinator has sent it again
+    end(world)  # the coordinator has sent the marker again
     commit(world, {T0: committed(8)})
     told = batch_of(TransactionMarker(7, 0, 0, True), EPOCH_MS)
     world.coordinator.transactional_commits.markers_written(P0, late, [told])

@@ -1,4 +1,4 @@
-"""What a request leaves behind when it is answered: nothing, before the collector comes."""
+"""A completed request leaves nothing in memory that only the garbage collector would free."""
 
 import gc
 import struct
@@ -68,7 +68,7 @@ PRODUCED = {
 
 
 class _Transport(StringTransport):
-    """A ``FrameTransport`` that keeps what is written; requests come by ``dataReceived``."""
+    """A ``FrameTransport`` that keeps the written bytes; requests arrive through ``dataReceived``."""
 
     on_drained: Callable[[], None] | None = None
     queued_size_bytes = queued_memory_bytes = 0
@@ -78,24 +78,24 @@ class _Transport(StringTransport):
         self.sent = bytearray()
 
     def receive_into(self, *arguments: object) -> None:
-        """Nothing is collected here."""
+        """This transport reads no frames."""
 
     def write_frame(self, parts: Sequence[Part]) -> None:
         for part in parts:
-            assert isinstance(part, bytes | bytearray | memoryview), "no records are read here"
+            assert isinstance(part, bytes | bytearray | memoryview), "this transport reads no records"
             self.sent += part
 
     def taken_bytes(self) -> int:
         return len(self.sent)
 
     def hold(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     send_held = hold
 
 
 class Asker:
-    """A connection whose requests' bodies can be referred to weakly."""
+    """A connection that gives access to weak references to its requests' bodies."""
 
     def __init__(self, broker: Harness) -> None:
         self._dispatcher = Dispatcher(broker.services)
@@ -133,7 +133,7 @@ class Asker:
 
 @pytest.mark.parametrize("name", PRODUCED)
 def test_a_batch_leaves_nothing(broker: Harness, no_collector: None, name: str) -> None:
-    """Twenty batches of 50 MB would be there until the collector comes."""
+    """Otherwise, twenty batches of 50 MB would stay in memory until the collector runs."""
     version, topic, records = PRODUCED[name]
     asker = Asker(broker)
     assert asker.ask(ApiKey.PRODUCE, version, produce(records, topic=topic))
@@ -141,7 +141,7 @@ def test_a_batch_leaves_nothing(broker: Harness, no_collector: None, name: str) 
 
 
 def test_a_request_that_needs_too_much_leaves_nothing(broker: Harness, no_collector: None) -> None:
-    """It is refused when it is half decoded."""
+    """The broker refuses the request after it has decoded half of it."""
     asker = Asker(broker)
     request = codec.request(ApiKey.METADATA)
     topics = [request.MetadataRequestTopic(name=str(number)) for number in range(10_000)]
@@ -151,8 +151,9 @@ def test_a_request_that_needs_too_much_leaves_nothing(broker: Harness, no_collec
 
 
 def test_an_answer_keeps_a_share_of_the_files_open(broker: Harness) -> None:
-    """A reader of all partitions who does not take the answer would use up the process's descriptors, and a log that
-    cannot open its file is taken for lost with its disk. What is left out comes with the next answers."""
+    """Otherwise, a reader of all partitions that does not receive its responses would use up the process's descriptors,
+    and a log that cannot open its file takes its disk offline. Later responses return what this one left out.
+    """
     pool = broker.services.replicas.logs.pool
     pool.max_open_files = 32
     broker.lead("many", 40)

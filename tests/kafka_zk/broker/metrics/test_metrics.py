@@ -1,4 +1,4 @@
-"""Metrics of a whole broker under load, as Prometheus scrapes them, and what they cost."""
+"""Metrics of a whole broker under load, as Prometheus scrapes them, and their cost."""
 
 import socket
 import time
@@ -61,7 +61,7 @@ def test_a_scrape_of_a_broker_under_load_shows_what_it_did(target: Target) -> No
         neighbour.works()
     target.send(request(1, b"nonsense", api_key=0, version=9))
     values = scrape(target, port)
-    assert values["kafka_zk_authorizer_patterns"] == 0, "a test's own authorizer has none"
+    assert values["kafka_zk_authorizer_patterns"] == 0, "the test's own authorizer has no patterns"
     assert values[f"kafka_server_brokertopicmetrics_messagesin_total,topic={NEIGHBOUR}"] == 50
     assert values["kafka_zk_uncheckedbatches_total"] == 0
     native = implementation().native

@@ -1,4 +1,4 @@
-"""Long turns of the reactor are noticed, told with the request they were about, and counted."""
+"""The watchdog detects long turns of the reactor, logs them with the current request, and counts them."""
 
 import logging
 import sys
@@ -17,7 +17,7 @@ from tests.kafka_zk.network.server import Server, request
 
 
 class Machine:
-    """A reactor's clock that may stand still while time goes on."""
+    """A reactor whose clock may stand still while time passes."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -34,7 +34,7 @@ class Machine:
 @pytest.fixture
 def machine() -> Iterator[Machine]:
     made = Machine()
-    made.watchdog._stopped.set()  # its thread; the tests look in its stead
+    made.watchdog._stopped.set()  # ends the watchdog's thread; the tests call its check instead
     yield made
     made.watchdog.stop()
 
@@ -57,7 +57,7 @@ def test_ordinary_turns_are_not_told(machine: Machine, told: pytest.LogCaptureFi
 def test_every_turn_of_a_second_is_counted_once(
     machine: Machine, told: pytest.LogCaptureFixture, before_s: float
 ) -> None:
-    """Wherever between two runs of the timer it begins; also when the thread did not get to look."""
+    """The turn may begin anywhere between two runs of the timer, and the thread may not have checked it."""
     machine.turn(before_s)
     machine.turn(LONG_TURN_S)
     for _ in range(10):
@@ -79,11 +79,11 @@ def test_a_turn_is_told_once_while_it_lasts_and_once_when_it_is_over(
     first, last = told.records
     assert first.__dict__["fields"]["where"] == last.__dict__["fields"]["where"]
     machine.turn(5)
-    assert "where" not in told.records[-1].__dict__["fields"], "nobody looked: nothing is made up"
+    assert "where" not in told.records[-1].__dict__["fields"], "without a check there is no location"
 
 
 def test_the_thread_sees_a_reactor_that_stands_still(told: pytest.LogCaptureFixture) -> None:
-    """Real thread, real time: another thread plays the reactor's."""
+    """This test uses a real thread and real time: another thread plays the reactor."""
     watchdog = Watchdog(Clock())
     watchdog.start()
     try:
@@ -94,7 +94,7 @@ def test_the_thread_sees_a_reactor_that_stands_still(told: pytest.LogCaptureFixt
 
 
 def test_the_request_is_found_on_the_stack() -> None:
-    """In a thread beside, as the watchdog does."""
+    """The watchdog reads the stack from another thread."""
     reactor = LocalReactor()
     server = Server(reactor, versions={ApiKey.METADATA: (0, 0)})
     seen: list[dict[str, Any]] = []

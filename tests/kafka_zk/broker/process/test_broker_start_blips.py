@@ -1,7 +1,8 @@
-"""A broker that starts while ZooKeeper has a blip: the connection breaks, or the session ends, at each of its requests.
+"""A broker that starts while ZooKeeper briefly fails: the connection breaks, or the session ends, at any one of its
+requests.
 
-It ends up registered in the session that it has, as the controller that its cluster needs, or the start is refused and
-nothing is left of it. Real sockets and logs, ZooKeeper in memory.
+Either it ends up registered in its current session and is the controller of its cluster, or the start is refused and
+leaves nothing behind. Real sockets and logs, ZooKeeper in memory.
 """
 
 import shutil
@@ -26,7 +27,7 @@ FAULTS = ("lost before it is carried out", "lost after it was carried out", "ses
 
 
 class Start:
-    """One start of a broker in an empty cluster, until it leads it."""
+    """One start of a broker in an empty cluster, until it is the controller."""
 
     def __init__(self, reactor: LocalReactor, folder: Path) -> None:
         self.reactor = reactor
@@ -45,7 +46,7 @@ class Start:
             )
 
     def run(self) -> RegistryError | None:
-        """Start; why it was refused, if it was."""
+        """Start the broker; returns the reason if the start was refused."""
         try:
             self.reactor.result_of(self.broker.start())
         except RegistryError as error:
@@ -54,7 +55,7 @@ class Start:
         return None
 
     def is_whole(self) -> bool:
-        """Registered in the present session, the controller, and told so by itself."""
+        """Whether it is registered in its current session, is the controller, and has received its own metadata."""
         alive = self.broker.services.metadata.brokers
         return (
             self.owner() == self.client.session_id
@@ -63,7 +64,7 @@ class Start:
         )
 
     def owner(self) -> int | None:
-        """Whose the registration is; None if there is none."""
+        """The session that owns the registration; None without a registration."""
         try:
             _, stat = self.zookeeper.tree.get(f"/brokers/ids/{self.broker.broker_id}")
         except RegistryError:
@@ -103,4 +104,4 @@ def test_a_start_is_whole_or_refused(reactor: LocalReactor, tmp_path: Path, faul
         shutil.rmtree(tmp_path / "disturbed", ignore_errors=True)
     assert outcomes[True] > 0
     if fault != FAULTS[2]:
-        assert outcomes[False] == 0, "a connection that breaks is waited for"
+        assert outcomes[False] == 0, "a broken connection does not end the start"

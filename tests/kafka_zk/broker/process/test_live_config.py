@@ -20,7 +20,7 @@ def announce(broker: Harness, quotas: ConnectionQuotas, entity_type: str, name: 
 
 
 def test_a_topics_change_holds_from_the_next_append_on(harness: Make) -> None:
-    """And ends with its removal."""
+    """The effect ends when the value is removed."""
     broker, quotas = harness(), ConnectionQuotas()
     broker.lead("t")
     broker.configs.topics["t"] = {"max.message.bytes": "100"}
@@ -32,7 +32,7 @@ def test_a_topics_change_holds_from_the_next_append_on(harness: Make) -> None:
 
 
 def test_all_is_read_again_when_announcements_were_missed(harness: Make) -> None:
-    """Whatever they named, a topic's retention too, by which records are deleted."""
+    """The missed announcements may concern any entity, even a topic's retention, which deletes records."""
     broker = harness()
     broker.lead("t")
     broker.configs.topics["t"] = {"max.message.bytes": "100"}
@@ -62,7 +62,7 @@ def test_a_brokers_default_reaches_its_logs_but_not_a_topics_own_value(harness: 
 
 
 def test_connection_limits_and_producer_expiration_follow(harness: Make) -> None:
-    """This broker's own values win over the default of all; who waits for a connection is woken."""
+    """This broker's own values win over the default of all brokers; a connection that waits is accepted."""
     broker, quotas = harness(), ConnectionQuotas(max_connections=0)
     woken: list[str] = []
     quotas.when_available(lambda: woken.append("now"))
@@ -75,7 +75,7 @@ def test_connection_limits_and_producer_expiration_follow(harness: Make) -> None
 
 
 def test_a_broker_that_stops_follows_only_users_and_quotas(harness: Make) -> None:
-    """Its other parts are closed, and a change would start them again."""
+    """Its other parts are closed, and a change would restart them."""
     broker, quotas = harness(), ConnectionQuotas()
     broker.configs.brokers["0"] = {"max.connections.per.ip": "4"}
     broker.configs.clients["c"] = {"producer_byte_rate": "5"}
@@ -89,7 +89,9 @@ def test_a_broker_that_stops_follows_only_users_and_quotas(harness: Make) -> Non
 
 
 def test_quotas_that_an_acl_hid_are_read_again(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them: the ACL of ``/config/users`` hides their names, and no announcement tells that it is gone."""
+    """All quotas are read again: the ACL of ``/config/users`` hides their names, and no announcement follows its
+    removal.
+    """
     broker, live_quotas = harness(), ConnectionQuotas()
     broker.configs.clients["c"] = {"producer_byte_rate": "5"}
     live = live_config(broker, live_quotas)
@@ -106,11 +108,11 @@ def test_quotas_that_an_acl_hid_are_read_again(harness: Make, monkeypatch: pytes
     assert len(table.names) == 1
     broker.configs.clients["d"] = {"producer_byte_rate": "5"}
     assert ensureDeferred(live.read_hidden()).called
-    assert len(table.names) == 1, "once they are read, they are announced"
+    assert len(table.names) == 1, "later changes are announced"
 
 
 def test_listeners_follow_each_change(harness: Make) -> None:
-    """With the configuration that is in force by then."""
+    """Each call sees the configuration that is in force by then."""
     broker = harness()
     followed: list[str] = []
 
@@ -125,7 +127,7 @@ def test_listeners_follow_each_change(harness: Make) -> None:
 
 
 def test_what_is_not_allowed_in_zookeeper_is_ignored(harness: Make) -> None:
-    """An old tool may write anything; the other keys still count."""
+    """An old tool may write anything; the other keys still apply."""
     broker, quotas = harness(), ConnectionQuotas()
     broker.configs.brokers["0"] = {"broker.id": "7", "max.connections": "x", "max.connections.per.ip": "4"}
     announce(broker, quotas, "brokers", "0")
@@ -134,7 +136,7 @@ def test_what_is_not_allowed_in_zookeeper_is_ignored(harness: Make) -> None:
 
 
 def test_another_brokers_change_is_not_ours(harness: Make) -> None:
-    """Every broker hears of every change."""
+    """Every broker receives the notification of every change."""
     broker, quotas = harness(), ConnectionQuotas()
     broker.configs.brokers["1"] = {"max.connections": "7"}
     announce(broker, quotas, "brokers", "1")
@@ -142,7 +144,7 @@ def test_another_brokers_change_is_not_ours(harness: Make) -> None:
 
 
 def test_a_topic_whose_config_an_acl_hides_keeps_the_one_it_has(harness: Make) -> None:
-    """LeaderAndIsr carries many topics: the others get their leaders, too."""
+    """A LeaderAndIsr request has many topics: the other topics get their leaders."""
     broker = harness()
     broker.configs.topics["t"] = {"max.message.bytes": "100"}
     topic_id = broker.lead("t")
@@ -178,7 +180,7 @@ def test_a_broker_keeps_its_own_config_while_an_acl_hides_it(harness: Make) -> N
 
 
 def test_a_slow_change_does_not_bring_back_what_a_later_one_replaced(harness: Make) -> None:
-    """Certificates, for example: a change of the topics' defaults waits for replicas, and they change meanwhile."""
+    """A change of topic defaults waits for replicas; certificates, for example, may change during that time."""
     broker = harness()
     broker.lead("t")
     followed: list[int] = []

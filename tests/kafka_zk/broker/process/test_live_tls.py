@@ -65,7 +65,7 @@ class Running:
         self.dynamic.check_listeners = self.tls.check
 
     def alter(self, properties: dict[str, str]) -> None:
-        """As AlterConfigs and the notification after it. Raises: ApiError."""
+        """Alter the configuration as AlterConfigs and the following notification do. Raises: ApiError."""
         self.dynamic.validate(properties, per_broker=True)
         self.tls.follow(self.dynamic.take(self.dynamic.stored(properties), {}))
 
@@ -89,7 +89,7 @@ def test_another_file_is_taken_for_connections_to_come(broker: Running) -> None:
 
 
 def test_the_same_file_with_another_content_is_taken(broker: Running) -> None:
-    """Whatever is altered, as Kafka looks at the files of a broker whose configuration is set again."""
+    """Any change has this effect, because Kafka checks the files of a broker whenever its configuration is set."""
     broker.alter({LOCATION: str(broker.keystore)})
     assert broker.renewals == 0
     broker.authority.write_keystore(broker.keystore, "broker", HOSTS)
@@ -117,20 +117,20 @@ def test_a_broken_file_is_refused_and_the_old_one_stays(broker: Running, content
 
 
 def test_a_file_that_is_broken_when_it_is_read_later_changes_nothing(broker: Running) -> None:
-    """Written to ZooKeeper directly, or replaced between the check and the notification."""
+    """The value was written to ZooKeeper directly, or the file was replaced between the check and the notification."""
     broker.keystore.write_text("nothing")
     broker.tls.follow(KafkaConfig.from_properties(broker.static)[0])
     assert broker.renewals == 0 and broker.peers.security is None
 
 
 def test_a_broken_file_is_logged_once_until_it_is_whole(broker: Running, caplog: pytest.LogCaptureFixture) -> None:
-    """A listener that is tried again once a minute looks at the stores, too."""
+    """A listener that is retried once a minute checks the stores, too."""
     config, whole = KafkaConfig.from_properties(broker.static)[0], broker.keystore.read_text()
     for times in (1, 2):
         broker.keystore.write_text("nothing")
         for _ in range(3):
             broker.tls.follow(config)
-        assert caplog.text.count("stay as they are") == times
+        assert caplog.text.count("keys and certificates could not be changed") == times
         broker.keystore.write_text(whole)
         broker.tls.follow(config)
 
@@ -166,7 +166,7 @@ def test_brokers_must_reach_each_other_with_the_old_store_and_the_new(broker: Ru
 
 
 def test_a_listener_that_leaves_needs_no_store(broker: Running) -> None:
-    """Another one of its name may come without TLS."""
+    """Another listener of the same name may come back without TLS."""
     without, _ = KafkaConfig.from_properties({**broker.static, LOCATION: ""})
     with pytest.raises(ApiError, match="keystore"):
         broker.tls.check(without)
@@ -177,12 +177,12 @@ CLIENTS_ONLY = {"listeners": "PLAINTEXT://127.0.0.1:9091,SSL://127.0.0.1:9092"}
 
 
 def test_a_key_must_fit_its_certificate(tmp_path: Path) -> None:
-    """Also where no broker connects."""
+    """This holds even for a listener that no broker connects to."""
     broker = Running(tmp_path, **CLIENTS_ONLY)
     other = broker.authority.write_keystore(tmp_path / "other.pem", "broker", HOSTS)
     key = other.read_text().partition("-----BEGIN CERTIFICATE-----")[0]
     other.write_text(key + broker.keystore.read_text().partition("-----END PRIVATE KEY-----\n")[2])
-    with pytest.raises(ApiError, match="the private key does not fit its certificate"):
+    with pytest.raises(ApiError, match="the private key does not match its certificate"):
         broker.alter({LOCATION: str(other)})
     foreign = CertificateAuthority("foreign").write_keystore(tmp_path / "foreign.pem", "broker", HOSTS)
     broker.alter({LOCATION: str(foreign)})
@@ -206,10 +206,10 @@ def test_a_trust_store_changes_but_is_not_added(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("client_auth", ["required", "requested"])
 def test_a_trust_store_that_clients_are_known_by_is_not_removed(tmp_path: Path, client_auth: str) -> None:
-    """Without it the certificates of every public authority would count."""
+    """Without it the broker would accept the certificates of every public authority."""
     broker = Running(tmp_path, **CLIENTS_ONLY, ssl_client_auth=client_auth)
     for key in ("ssl.truststore.location", "ssl.truststore.type"):
-        del broker.dynamic.static[key]  # it was a dynamic one
+        del broker.dynamic.static[key]  # the removed trust store was a dynamic value
     with pytest.raises(ApiError, match="Cannot remove the SSL truststore"):
         broker.alter({})
     broker.tls.follow(broker.dynamic.take({}, {}))
@@ -257,7 +257,7 @@ def test_passwords_are_encoded_anew_with_another_secret(broker: Running) -> None
         ("ssl.keystore.location", "only per-listener using the listener prefix"),
         ("listener.name.sasl_ssl.ssl.keystore.location", "no such listener with TLS"),
         ("listener.name.ssl.ssl.engine.factory.class", "Cannot update these configs dynamically"),
-        ("sasl.enabled.mechanisms", "no listener has SASL for it"),
+        ("sasl.enabled.mechanisms", "uses SASL, so they would be open"),
     ],
 )
 def test_other_keys_are_refused(broker: Running, key: str, told: str) -> None:
@@ -266,7 +266,7 @@ def test_other_keys_are_refused(broker: Running, key: str, told: str) -> None:
 
 
 def test_a_listener_that_goes_is_not_looked_at(tmp_path: Path) -> None:
-    """Its stores may go with it."""
+    """Its stores may be removed together with it."""
     broker = Running(tmp_path, **CLIENTS_ONLY)
     broker.keystore.unlink()
     broker.alter({"listeners": "PLAINTEXT://127.0.0.1:9091"})
@@ -276,7 +276,7 @@ def test_a_listener_that_goes_is_not_looked_at(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("per_broker", [True, False])
 def test_another_spelling_lets_no_refused_key_through(tmp_path: Path, per_broker: bool) -> None:
-    """Keys that a broker does not know can be stored, and plugins may read them; a listener does not."""
+    """Keys that a broker does not know can be stored, and plugins may read them; a listener ignores them."""
     opened = {"Listener.name.ssl.ssl.client.auth": "none"}
     broker = Running(tmp_path, ssl_client_auth="required")
     broker.dynamic.validate(opened, per_broker=per_broker)
@@ -298,4 +298,4 @@ def test_an_encoder_that_cannot_be_used_stops_the_start(broker: Running) -> None
 def test_the_days_of_each_certificate_are_counted(broker: Running) -> None:
     found = broker.tls.days_left()["SSL"]
     assert [subject for subject, _ in found] == ["CN=broker", "CN=authority"]
-    assert all(days > 365 for _, days in found)  # from 1970 on
+    assert all(days > 365 for _, days in found)  # the broker's clock stands in 1970

@@ -1,4 +1,4 @@
-"""What a process writes lands in a few files of bounded size."""
+"""A process's output goes to a few files of bounded size."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ os.write(2, b"from below\\n")
 
 
 def written(folder: Path, count: int) -> list[Path]:
-    """The files, the oldest first."""
+    """The contents of the files, the oldest first."""
     log = folder / "broker.log"
     command = [sys.executable, "-c", PROGRAM, str(log), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -45,7 +45,7 @@ def test_old_lines_go_when_the_files_are_full(tmp_path: Path) -> None:
     assert all(file.stat().st_size < 1100 for file in files)
     lines = "".join(file.read_text() for file in files).splitlines()
     numbers = [int(line[-3:]) for line in lines[:-1]]
-    assert numbers == list(range(numbers[0], 500)), "without a gap, up to the last"
+    assert numbers == list(range(numbers[0], 500)), "the lines have no gap and end with the last one"
     assert lines[-1] == "from below"
 
 
@@ -79,7 +79,7 @@ def denied(folder: Path, count: int) -> dict[str, str]:
 
 
 def test_what_an_authorizer_denies_has_a_log_of_its_own(tmp_path: Path) -> None:
-    """Which is there as soon as it has something to say, and no longer than all others."""
+    """The log file appears with its first line, and its size is bounded like that of the others."""
     assert denied(tmp_path, 0).keys() == {"broker.log"}
     files = denied(tmp_path, 100)
     assert "denial" not in files["broker.log"] and "something else" in files["broker.log"]

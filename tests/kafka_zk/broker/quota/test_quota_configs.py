@@ -22,7 +22,7 @@ RATE = QuotaKey.PRODUCE.value
 
 
 class Broker:
-    """``rates``: of addresses, as its listeners have them."""
+    """``rates``: the rates of addresses, as its listeners have them."""
 
     def __init__(self, configs: ConfigRegistry) -> None:
         self.enforcement = Enforcement(ClientQuotas(QuotaWindow(), QuotaWindow()), Clock())
@@ -69,7 +69,7 @@ def test_all_quotas_are_read_at_the_start() -> None:
 
 
 def test_a_new_session_forgets_what_has_gone() -> None:
-    """The notes of a deletion may have been deleted, too."""
+    """The notification of a deletion may have been deleted, too."""
 
     async def story(configs: ConfigRegistry, world: World) -> None:
         await configs.set_entity("users", "a/clients/c", {RATE: "1"})
@@ -112,7 +112,7 @@ def test_what_cannot_be_understood_does_not_count() -> None:
 
 
 def test_two_writers_of_one_user_both_take_effect() -> None:
-    """And the last quota that is removed takes its znodes along, but not those of others."""
+    """The removal of the last quota removes the entity's znodes, but not those of its clients."""
 
     async def story(configs: ConfigRegistry, world: World) -> None:
         other = ConfigRegistry(world.clients[1])
@@ -126,7 +126,7 @@ def test_two_writers_of_one_user_both_take_effect() -> None:
         assert await configs.entity("users", "a") == {"x": "1", "y": "2"}
         for key in ("x", "y"):
             await configs.update_entity("users", "a", setting(key, None), removes_empty=True)
-        assert await configs.entity_names("users") == ["a"], "its client has a quota"
+        assert await configs.entity_names("users") == ["a"], "the user's client still has a quota"
         await configs.update_entity("users", "a/clients/c", setting("z", None), removes_empty=True)
         assert await configs.entity_names("users") == []
         await configs.update_entity("users", "b", setting("x", None), removes_empty=True)
@@ -140,7 +140,7 @@ def test_two_writers_of_one_user_both_take_effect() -> None:
 
 
 def test_a_name_that_others_encoded_is_read_again() -> None:
-    """Ours for it has no znode, which takes nothing away."""
+    """Our encoding of the name has no znode; reading it removes nothing."""
 
     async def story(configs: ConfigRegistry, world: World) -> None:
         await configs.set_entity("users", "a%2eb", {RATE: "1"})
@@ -156,7 +156,7 @@ def test_a_name_that_others_encoded_is_read_again() -> None:
 
 
 def test_what_was_read_first_does_not_replace_what_was_read_later() -> None:
-    """A new session reads all, in many requests; meanwhile a quota is changed, and that is announced."""
+    """A new session reads all quotas in many requests; one quota changes during that time and is announced."""
 
     class Slow:
         rate = "1"
@@ -176,12 +176,12 @@ def test_what_was_read_first_does_not_replace_what_was_read_later() -> None:
     configs.rate = "2"
     second = ensureDeferred(broker.configs.reload("users", ["a"]))
     while not (first.called and second.called):
-        configs.reads.pop().callback(None)  # the last one first
+        configs.reads.pop().callback(None)  # the last read completes first
     assert broker.bound("a", "") == 2
 
 
 def test_an_address_has_its_quota_while_its_name_is_looked_up_again() -> None:
-    """Which may take half a minute; and other quotas change meanwhile."""
+    """The lookup may take half a minute; other quotas change during that time."""
     lookups: list[Deferred[str | None]] = []
 
     class Configs:
@@ -206,7 +206,7 @@ def test_an_address_has_its_quota_while_its_name_is_looked_up_again() -> None:
 
 
 def test_many_quotas_are_read_in_parts() -> None:
-    """Each takes some 10 µs of a turn of the reactor."""
+    """Each quota takes some 10 µs of a reactor turn."""
     sizes: list[int] = []
 
     class Configs:

@@ -23,12 +23,12 @@ from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchT
 
 
 def sessions(slots: int = 3, memory: MemoryPool = UNBOUNDED) -> FetchSessions:
-    """The broker knows partitions 0 to 9."""
+    """Fetch sessions of a broker with partitions 0 to 9."""
     return FetchSessions(slots, count(1).__next__, memory, lambda topic, partition: partition < 10)
 
 
 def agree(key: PartitionKey, fetch: FetchPartition) -> bool:
-    """Leader and follower know the same leader epoch."""
+    """Leader and follower have the same leader epoch."""
     return True
 
 
@@ -47,7 +47,7 @@ def request(
 
 
 def answer(context: FetchContext, **by_partition: FetchedPartition) -> list[int]:
-    """What the client is told about: every wanted partition is read, those not given are at offset 0 and empty."""
+    """The partitions in the response: every wanted partition is read; those not given are empty at offset 0."""
     given = {result.partition: result for result in by_partition.values()}
     fetched = [
         (topic, given.get(partition, FetchedPartition(partition, high_watermark=0, log_start_offset=0)))
@@ -64,7 +64,7 @@ def begin(cache: FetchSessions, *partitions: int) -> int:
 
 
 def test_a_request_without_a_session_is_answered_in_full() -> None:
-    """And leaves nothing behind."""
+    """The request leaves no session behind."""
     cache = sessions()
     context = ask(cache, request(0, -1, {0: 0, 1: 0}))
     assert answer(context) == [0, 1]
@@ -73,7 +73,7 @@ def test_a_request_without_a_session_is_answered_in_full() -> None:
 
 
 def test_an_incremental_answer_carries_only_changes() -> None:
-    """Records, a moved high watermark or log start, an error, and the end of an error."""
+    """The changes are records, a new high watermark or log start, an error, and the end of an error."""
     cache = sessions()
     session_id = begin(cache, 0, 1, 2, 3, 4)
     moved = FetchedPartition(1, high_watermark=9, log_start_offset=0)
@@ -88,7 +88,7 @@ def test_an_incremental_answer_carries_only_changes() -> None:
 
 
 def test_partitions_are_added_moved_and_forgotten() -> None:
-    """The session's offsets are the last that the client sent."""
+    """The session has the offsets that the client sent last."""
     cache = sessions()
     session_id = begin(cache, 0, 1)
     context = ask(cache, request(session_id, 1, {1: 7, 2: 3}, forgotten=[0]))
@@ -96,7 +96,7 @@ def test_partitions_are_added_moved_and_forgotten() -> None:
 
 
 def test_a_partition_that_brought_records_goes_to_the_end() -> None:
-    """So that a limit on bytes does not starve those behind it."""
+    """Otherwise, a byte limit would starve the partitions behind it."""
     cache = sessions()
     session_id = begin(cache, 0, 1, 2)
     records = FetchedPartition(0, high_watermark=0, log_start_offset=0, records=b"x")
@@ -135,7 +135,7 @@ def test_a_session_ends_when_the_client_closes_it_or_wants_nothing_more() -> Non
 
 
 def test_a_full_cache_gives_up_only_what_was_long_unused() -> None:
-    """Otherwise the newcomer goes without a session."""
+    """Otherwise, the new client gets no session."""
     cache = sessions(slots=1)
     begin(cache, 0)
     assert ask(cache, request(0, 0, {0: 0}), now_ms=MIN_EVICTION_MS - 1).session is None
@@ -145,7 +145,8 @@ def test_a_full_cache_gives_up_only_what_was_long_unused() -> None:
 
 
 def test_partitions_that_the_broker_does_not_know_are_not_remembered() -> None:
-    """There is no end of them. A client that asks for one goes without a session until the broker knows it."""
+    """The number of unknown partitions has no bound. A client that requests one gets no session until the broker knows
+    the partition."""
     cache = sessions()
     assert ask(cache, request(0, 0, {0: 0, 99: 0})).session is None
     session_id = begin(cache, 0)
@@ -183,7 +184,7 @@ def test_sessions_that_were_long_unused_make_room_for_a_large_one() -> None:
 
 
 def test_what_was_forgotten_meanwhile_is_not_remembered_again() -> None:
-    """A request that waits while the next one of its session forgets a partition tells of it all the same."""
+    """A waiting request still returns a partition that the next request of its session forgets."""
     cache = sessions()
     session_id = begin(cache, 1, 2)
     waiting = ask(cache, request(session_id, 1, {}))
@@ -202,17 +203,17 @@ def test_of_a_followers_partitions_those_are_due_where_something_may_have_happen
     wanted: Wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(5)}
     session = FetchSession(1, wanted, False, 0, is_follower=True)
     now_ms, nothing = 10_000, request(1, 1, {})
-    assert session.due(nothing, set(), now_ms, agree) == {}, "the request that began the session looked at everything"
+    assert session.due(nothing, set(), now_ms, agree) == {}, "the session's first request examined them all"
     session.answered([("t", 3)], 7)
     due = session.due(request(1, 2, {4: 0}), {("t", 0), ("u", 1)}, now_ms, agree)
     assert list(due) == [("t", 0), ("t", 3), ("t", 4)]
     assert session.seen_count == 7
     session.answered([], 8)
-    assert session.due(nothing, None, now_ms, agree) == session.wanted, "too much has changed"
+    assert session.due(nothing, None, now_ms, agree) == session.wanted, "too many changes are forgotten"
 
 
 def test_a_follower_keeps_its_session_though_it_hears_of_a_partition_first() -> None:
-    """LeaderAndIsr reaches one broker before the other: the answer says so of that partition only."""
+    """LeaderAndIsr reaches one broker before the other, so the response has an error for that partition only."""
     cache, unknown = sessions(), 99
     context = ask(cache, request(0, 0, {0: 0, unknown: 0}, replica_id=5))
     assert context.session is not None
@@ -222,14 +223,14 @@ def test_a_follower_keeps_its_session_though_it_hears_of_a_partition_first() -> 
 
 
 def test_a_follower_takes_the_session_of_a_consumer() -> None:
-    """That was not used for longest; never another follower's."""
+    """It replaces the least recently used session of a consumer, never another follower's."""
     cache = sessions(slots=2)
     begin(cache, 0)
     recent = begin(cache, 1)
     first = ask(cache, request(0, 0, {2: 0}, replica_id=5)).session
     assert first is not None and len(cache) == 2
     assert ask(cache, request(recent, 1, {})).session is not None
-    assert ask(cache, request(0, 0, {3: 0})).session is None, "a consumer takes nobody's"
+    assert ask(cache, request(0, 0, {3: 0})).session is None, "a consumer replaces no session"
     assert ask(cache, request(0, 0, {4: 0}, replica_id=6)).session is not None
     assert ask(cache, request(0, 0, {5: 0}, replica_id=7)).session is None
     assert ask(cache, request(first.session_id, 1, {}, replica_id=5)).session is first
@@ -257,10 +258,10 @@ def test_what_is_asked_for_again_comes_last() -> None:
 
 
 def test_what_is_due_of_many_comes_in_order() -> None:
-    """Those that brought records come after those that did not, the last one last."""
+    """Partitions that returned records come after those that did not, in the order of their last records."""
     wanted: Wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(1_000)}
     session = FetchSession(1, wanted, False, 0, is_follower=True)
-    session.due(request(1, 1, {}), set(), 0, agree)  # begins the round in which each has its turn
+    session.due(request(1, 1, {}), set(), 0, agree)  # this begins the round in which each partition is examined
     for number in (7, 5, 7):
         session.changes([("t", FetchedPartition(number, high_watermark=0, log_start_offset=0, records=b"x"))])
     changed: set[tuple[str | bytes, int]] = {("t", number) for number in (3, 5, 7, 900)}
@@ -269,7 +270,7 @@ def test_what_is_due_of_many_comes_in_order() -> None:
 
 @given(st.lists(st.integers(1, 700), min_size=5), st.integers(1, 40))
 def test_each_partition_of_a_follower_has_its_turn(pauses_ms: list[int], count: int) -> None:
-    """In EVERYTHING_MS and the time between two fetches; no fetch looks at more than its share."""
+    """The turn comes within EVERYTHING_MS plus the time between two fetches; no fetch examines more than its share."""
     wanted: Wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(count)}
     session = FetchSession(1, wanted, False, 0, is_follower=True)
     now_ms = 10_000
@@ -284,5 +285,5 @@ def test_each_partition_of_a_follower_has_its_turn(pauses_ms: list[int], count: 
 
 
 def test_how_long_partitions_may_wait_for_their_turn() -> None:
-    """Much shorter than they may lag."""
+    """The wait is much shorter than the allowed lag."""
     assert [everything_ms_for(lag) for lag in (1, 3_000, 6_000, 30_000, 600_000)] == [500, 500, 1_000, 5_000, 5_000]

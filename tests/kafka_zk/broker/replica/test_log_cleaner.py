@@ -1,4 +1,4 @@
-"""The log cleaner of a broker: which log, when, what voids a cleaning; its helper processes are real here."""
+"""A broker's log cleaner: which log it cleans, when, and what voids a cleaning. Its helper processes are real here."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ SETTINGS = LogCleanerSettings(dedupe_buffer_bytes=1 << 21, backoff_ms=1000)
 
 
 def readable(descriptor: int) -> "Deferred[None]":
-    """Wait for it here and now."""
+    """Wait for the descriptor synchronously."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     assert poll.poll(60_000)
@@ -39,7 +39,7 @@ def readable(descriptor: int) -> "Deferred[None]":
 
 
 class Broker:
-    """What a log cleaner needs of its broker. ``before`` is called with the number of each work in a thread."""
+    """The parts of a broker that a log cleaner needs. ``before`` is called with the number of each work in a thread."""
 
     def __init__(self, path: Path, settings: LogCleanerSettings = SETTINGS) -> None:
         self.clock = VirtualClock(T0)
@@ -84,7 +84,7 @@ class Broker:
 
 @pytest.fixture
 def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    monkeypatch.setattr(log_cleaner, "ATTENTION_S", 60)  # so that the works in threads can be counted
+    monkeypatch.setattr(log_cleaner, "ATTENTION_S", 60)  # the works in threads can then be counted
     made = Broker(tmp_path)
     yield made
     made.cleaner.stop()
@@ -106,7 +106,7 @@ def test_a_dirty_log_is_compacted_and_the_checkpoint_written(broker: Broker, tmp
 
 
 class SyncsInThreads(files.FileSystem):
-    """Notes the directories of partitions that are synced where requests wait for it."""
+    """Records the partition directories that are synced on the reactor, where requests wait."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -161,7 +161,7 @@ def test_the_dirtiest_comes_first(broker: Broker) -> None:
 
 
 def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
-    """However little of it is dirty; but not one that is not to be compacted."""
+    """This holds however little of it is dirty, but not for a log whose topic is not compacted."""
     log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
     other = broker.log("u")
     other.update_config(LogConfig())
@@ -172,7 +172,7 @@ def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
 
 
 def test_a_topic_made_anew_is_cleaned_though_its_predecessor_could_not_be(broker: Broker) -> None:
-    """Nobody need have asked for the uncleanable ones in between."""
+    """The list of uncleanable logs need not have been read in between."""
     broker.cleaner.manager.mark_uncleanable(broker.log("t"), "it is damaged")
     broker.logs.delete(TopicPartition("t", 0))
     log = broker.log("t")
@@ -183,7 +183,7 @@ def test_a_topic_made_anew_is_cleaned_though_its_predecessor_could_not_be(broker
 
 
 def test_a_log_that_is_to_be_cleaned_at_once_is_so_when_it_is_durable(broker: Broker) -> None:
-    """All of it: also what was not durable, or not committed, when the first part was cleaned."""
+    """This includes the part that was not durable, or not committed, when the first part was cleaned."""
     log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
     durable, log.recovery_point = log.recovery_point, 0
     log.update_high_watermark(4)
@@ -197,7 +197,7 @@ def test_a_log_that_is_to_be_cleaned_at_once_is_so_when_it_is_durable(broker: Br
     assert log.cleaned_offset == 8
     broker.write(log, 1)
     broker.clock.advance(1)
-    assert log.cleaned_offset == 8, "the wish is fulfilled"
+    assert log.cleaned_offset == 8, "the request is fulfilled"
 
 
 def test_what_is_not_to_be_compacted_is_left_alone(broker: Broker) -> None:
@@ -230,7 +230,7 @@ def test_retention_waits_for_the_cleaning_of_a_log(broker: Broker) -> None:
     assert broker.logs.upkeep.cleanup(T0 + 10) == 2 and read_offsets(log) == []
 
 
-# -- what voids a cleaning --------------------------------------------------------------------------------------------
+# -- changes that void a cleaning -------------------------------------------------------------------------------------
 
 
 STEPS = ["before", "begun", "amid", "recovery point", "sync 1", "sync 2", "sync 3", "at its end"]
@@ -239,7 +239,9 @@ STEPS = ["before", "begun", "amid", "recovery point", "sync 1", "sync 2", "sync 
 @pytest.mark.parametrize("number", range(1, 9), ids=STEPS)
 @pytest.mark.parametrize("what", ["truncated", "deleted", "recreated", "led by another", "stopped", "reconfigured"])
 def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str, number: int) -> None:
-    """Whenever it happens, and nothing is left of the work; a swap that has begun is ended first."""
+    """The change may happen at any point, and then nothing of the cleaning remains. A swap that has begun is completed
+    first.
+    """
     log = broker.log("t")
 
     def change(count: int) -> None:
@@ -267,10 +269,10 @@ def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str
     if present is not None:
         whole = {"truncated": [0, 1, 2, 3], "recreated": [0, 1, 2, 3]}.get(what, list(range(10)))
         swapped = {"truncated": [], "recreated": whole}.get(what, [7, 8, 9])
-        is_log_the_same = what in ("stopped", "led by another")  # then a swap that has been ordered is made
+        is_log_the_same = what in ("stopped", "led by another")  # a swap that was requested is then carried out
         is_swapped = number >= 5 or (number == 4 and is_log_the_same)
         assert read_offsets(present) == (swapped if is_swapped else whole)
-        may_count = is_swapped and is_log_the_same  # all of it was in place
+        may_count = is_swapped and is_log_the_same  # all segments were swapped
         assert present.cleaned_offset is None or may_count
         assert what == "stopped" or not leftovers(present)
         assert not present.is_being_cleaned
@@ -302,7 +304,7 @@ def test_a_helper_that_dies_is_replaced_until_the_log_is_given_up(broker: Broker
 def test_a_helper_that_cannot_be_started_is_nothing_against_the_log(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The machine may have room for a process later; one line tells that it has none."""
+    """The machine may have room for a process later; one line reports the failure."""
 
     def refuse(*arguments: object) -> NoReturn:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
@@ -328,7 +330,7 @@ def test_deaths_are_forgotten_with_the_log(broker: Broker) -> None:
 
 
 class Short(files.FileSystem):
-    """A machine that is short of something for a while when a partition's directory is synced."""
+    """A machine that lacks a resource for some time when a partition's directory is synced."""
 
     def __init__(self, times: int, number: int) -> None:
         self._left = times
@@ -345,7 +347,7 @@ class Short(files.FileSystem):
 def test_what_the_machine_is_short_of_is_waited_for(
     broker: Broker, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the helper, which gives up, and in the broker amid a swap, which cannot. No disk goes offline for it."""
+    """The helper gives up, but the broker cannot give up during a swap. No disk goes offline for it."""
     log = broker.log("t")
     refused = FAILED, OSError(number, os.strerror(number))
     with monkeypatch.context() as patch:
@@ -370,7 +372,7 @@ def test_a_disk_that_fails_amid_a_swap_goes_offline(broker: Broker, number: int)
 
 
 def test_no_thread_waits_for_a_helper(broker: Broker) -> None:
-    """The reactor does; and it looks now and then whether the cleaning is still wanted."""
+    """The reactor waits, and checks from time to time whether the cleaning is still wanted."""
     waiting: list[Deferred[None]] = []
 
     def later(descriptor: int) -> "Deferred[None]":
@@ -395,7 +397,7 @@ def test_a_damaged_log_is_marked_and_left_and_the_others_go_on(broker: Broker) -
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    log.cleaned_offset = 2  # the damage lies in the dirty part, so nothing of the log is touched
+    log.cleaned_offset = 2  # the damage lies in the dirty part, so the log stays unchanged
     broker.cleaner.start()
     for _ in range(3):
         broker.clock.advance(1)
@@ -407,7 +409,7 @@ def test_a_damaged_log_is_marked_and_left_and_the_others_go_on(broker: Broker) -
 
 
 def test_a_failed_directory_takes_its_logs_only(broker: Broker) -> None:
-    """The helper meets an error of the disk: as for every error of it, the directory goes offline."""
+    """The helper meets a disk error, and the directory goes offline as after every disk error."""
     log, other = broker.log("bad"), broker.log("good")
     path = log.directory / "00000000000000000002.log"
     path.unlink()
@@ -449,7 +451,7 @@ def test_a_change_of_the_settings_holds_at_once(broker: Broker) -> None:
 
 
 def test_no_other_broker_opens_the_folder_while_a_helper_lives(broker: Broker, tmp_path: Path) -> None:
-    """Neither ours, which waits for its end, nor Kafka's, which locks the whole file."""
+    """Ours waits for the helper's end; Kafka's locks the whole file and fails."""
     helper = Helper(0, 0, broker.logs.directory_locks)
     broker.logs.shutdown()
     descriptor = os.open(tmp_path / "one" / ".lock", os.O_RDWR)

@@ -1,4 +1,4 @@
-"""What a leader makes of its followers' fetches: who is caught up, who may join, how far all of them are."""
+"""A leader's view of its followers' fetches: which are caught up, which may join, and how far all of them are."""
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ LAG_MS = 1_000
 
 
 class Leader:
-    """A leader's log as a number, and what it decides."""
+    """A leader whose log is a number, and its decisions."""
 
     def __init__(self, isr: tuple[int, ...] = (US, A, B), end: int = 10) -> None:
         self.dead: set[int] = set()
@@ -34,7 +34,7 @@ class Leader:
 
 
 def test_the_high_watermark_is_what_all_in_sync_have() -> None:
-    """Unknown before their first fetch in this term."""
+    """It is unknown before all members have fetched in this term."""
     leader = Leader()
     assert leader.mark == -1
     leader.fetch(A, 8)
@@ -46,7 +46,9 @@ def test_the_high_watermark_is_what_all_in_sync_have() -> None:
 
 
 def test_a_member_lags_when_it_was_not_caught_up_for_too_long() -> None:
-    """From its election on, if it never fetches; with the whole log it does not lag, however long ago it fetched."""
+    """Without a fetch the time counts from the election. A member that has the whole log does not lag, however old its
+    last fetch.
+    """
     leader = Leader()
     leader.fetch(A, 10)
     leader.now_ms += LAG_MS
@@ -79,7 +81,7 @@ def test_nobody_lags_while_a_change_is_pending() -> None:
 
 
 def test_who_joins_has_what_is_committed_and_fetched_in_this_leader_epoch() -> None:
-    """What lies before the epoch may be committed although the leader does not know it yet."""
+    """Records before the epoch may be committed although the leader does not know it yet."""
     leader = Leader(isr=(US,), end=10)
     leader.fetch(A, 9)
     assert not leader.remotes.may_join(A, high_watermark=4)  # the epoch begins at 10
@@ -101,7 +103,7 @@ def test_nobody_joins_twice_or_beside_another_change() -> None:
 
 
 def test_a_leader_alone_waits_for_whom_is_about_to_join() -> None:
-    """Else its high watermark would run ahead of a follower that fetches all the time."""
+    """Otherwise, its high watermark would stay ahead of a follower that fetches all the time."""
     leader = Leader(isr=(US,))
     leader.fetch(A, 10)
     leader.end = 12
@@ -114,7 +116,7 @@ def test_a_leader_alone_waits_for_whom_is_about_to_join() -> None:
 
 
 def test_members_that_are_not_assigned_do_not_count() -> None:
-    """A reassignment has them for a moment; they do not fetch."""
+    """During a reassignment the ISR has them for a moment; they do not fetch."""
     leader = Leader(isr=(US, A, 9))
     leader.fetch(A, 10)
     leader.fetch(B, 10)
@@ -123,7 +125,7 @@ def test_members_that_are_not_assigned_do_not_count() -> None:
 
 @pytest.mark.parametrize("isr", [(US, A, B), (US,)])
 def test_a_leader_elected_again_keeps_what_it_knows(isr: tuple[int, ...]) -> None:
-    """But not that somebody outside the ISR was caught up."""
+    """It forgets, however, that a replica outside the ISR was caught up."""
     leader = Leader()
     leader.fetch(A, 10)
     leader.fetch(B, 4)
@@ -143,7 +145,7 @@ STEPS = st.lists(
         st.tuples(st.just("fetch"), st.sampled_from([A, B])),
         st.tuples(st.just("tick"), st.sampled_from([1, LAG_MS + 1])),
         st.tuples(st.just("shrink"), st.none()),
-        st.tuples(st.just("answer"), st.sampled_from(["written", "not written", "nobody knows"])),
+        st.tuples(st.just("answer"), st.sampled_from(["written", "not written", "no response"])),
     ),
     min_size=10,
     max_size=60,
@@ -155,8 +157,9 @@ STEPS = st.lists(
 def test_no_order_of_events_shows_what_a_member_of_the_old_or_new_isr_does_not_have(
     steps: list[tuple[str, object]],
 ) -> None:
-    """What the controller has written may be the old ISR or the new one: every member of either has what is shown. It
-    never goes back."""
+    """The controller may have written the old ISR or the new one: every member of either has all records below the high
+    watermark. The high watermark never goes back.
+    """
     leader = Leader()
     has = {A: 0, B: 0}
     mark = 0
@@ -174,11 +177,11 @@ def test_no_order_of_events_shows_what_a_member_of_the_old_or_new_isr_does_not_h
             leader.fetch(argument, has[argument])
             if leader.remotes.may_join(argument, mark):
                 leader.remotes.state = Committed(state.isr).expand(argument)
-            has[argument] = leader.end  # it gets everything, but the leader knows with the next fetch only
+            has[argument] = leader.end  # the follower gets everything, but the leader learns it with the next fetch
         elif step == "shrink" and leader.lagging:
             leader.remotes.state = Committed(state.isr).shrink(leader.lagging)
         elif step == "answer" and isinstance(state, Pending):
-            if argument == "nobody knows":  # written or not; the leader does not know
+            if argument == "no response":  # it may be written or not; the leader does not know
                 written = state.proposed
             else:
                 written = state.proposed if argument == "written" else state.isr

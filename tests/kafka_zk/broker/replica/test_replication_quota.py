@@ -1,4 +1,4 @@
-"""Which replicas a topic's list names, and when they are held back."""
+"""Which replicas a topic's list names, and when they are throttled."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_quota_is_exceeded_above_its_rate_until_the_rate_has_fallen() -> None:
     quota.configure(1000, WINDOW)
     assert quota.is_exceeded(0)
     quota.configure(10_000, WINDOW)
-    assert not quota.is_exceeded(0), "the rate itself is allowed"
+    assert not quota.is_exceeded(0), "a rate equal to the quota is allowed"
     quota.configure(0, WINDOW)
     assert quota.is_exceeded(2999) and not quota.is_exceeded(3000)
 
@@ -47,7 +47,7 @@ def test_another_window_begins_anew() -> None:
     ],
 )
 def test_a_topics_list_names_replicas(replicas: tuple[str, ...], is_throttled: bool) -> None:
-    """By partition and broker, in this order."""
+    """The list has entries of partition and broker, in this order."""
     quota = ReplicationQuota(WINDOW)
     quota.set_throttled(TP, 1, replicas)
     assert quota.is_throttled(TP) is is_throttled

@@ -1,4 +1,4 @@
-"""Decisions by ACLs; many are compared with a reading of AclAuthorizer@3.9 that takes no shortcut."""
+"""Decisions by ACLs; many are compared with a plain reading of AclAuthorizer@3.9 that takes no shortcut."""
 
 import random
 
@@ -43,7 +43,7 @@ def may(made: AclRules, operation: Operation, name: str = "pre-t", principal: st
 
 
 def test_acls_that_cannot_be_taken_in_leave_those_before_in_force() -> None:
-    """A DENY that vanished would be an open door."""
+    """A DENY that vanished would grant access."""
     made = rules(("*", LITERAL, acl(READ)), ("pre-t", LITERAL, acl(READ, DENY)))
     broken = Acl(ALICE, 7, READ, ALLOW)  # type: ignore[arg-type]
     with pytest.raises((TypeError, AttributeError, ValueError)):
@@ -69,7 +69,7 @@ def test_what_applies_allows(row: tuple[str, PatternType, Acl]) -> None:
     assert may(made, DESCRIBE), "Read implies Describe"
     name, pattern_type, allowing = row
     denying = allowing._replace(permission=DENY)
-    assert not may(rules(row, (name, pattern_type, denying)), READ), "a denial is stronger"
+    assert not may(rules(row, (name, pattern_type, denying)), READ), "a denial wins"
     assert not may(rules(("pre-t", LITERAL, allowing), (name, pattern_type, denying)), READ)
 
 
@@ -91,11 +91,11 @@ def test_what_applies_allows(row: tuple[str, PatternType, Acl]) -> None:
 def test_what_does_not_apply_allows_nothing(row: tuple[str, PatternType, Acl]) -> None:
     assert not may(rules(row), READ)
     denying = row[2]._replace(permission=DENY)
-    assert may(rules(("pre-t", LITERAL, acl(READ)), (row[0], row[1], denying)), READ), "and denies nothing"
+    assert may(rules(("pre-t", LITERAL, acl(READ)), (row[0], row[1], denying)), READ), "it denies nothing either"
 
 
 def test_a_denial_of_describe_is_none_of_read() -> None:
-    """Implied operations count for what allows only."""
+    """Implied operations count only for ACLs that allow."""
     made = rules(("t", LITERAL, acl(READ)), ("t", LITERAL, acl(DESCRIBE, DENY)))
     assert may(made, READ, "t") and not may(made, DESCRIBE, "t")
     made = rules(("t", LITERAL, acl(DESCRIBE)), ("t", LITERAL, acl(READ, DENY)))
@@ -106,13 +106,13 @@ def test_super_users_and_resources_without_acls() -> None:
     made = rules(("t", LITERAL, acl(ALL, DENY, "User:*")), allow_if_none=True)
     assert may(made, READ, "t", "User:admin")
     assert not may(made, READ, "t") and may(made, READ, "u")
-    assert not may(rules(), READ, "u"), "unless told otherwise nobody may"
+    assert not may(rules(), READ, "u"), "without ACLs access is denied by default"
     made.put(Pattern(TOPIC, "u", PREFIXED), frozenset([acl(READ, principal="User:bob")]))
-    assert not may(made, READ, "u"), "it has an ACL now, though another's"
+    assert not may(made, READ, "u"), "the topic has an ACL now, of another user"
 
 
 def test_acls_that_are_not_known_deny_what_they_are_for() -> None:
-    """Nobody knows what they forbid. Super users get in, or nobody could mend them."""
+    """The ACLs may contain denials. Super users keep access so that they can repair the ACLs."""
     made = rules(("*", LITERAL, acl(ALL)), allow_if_none=True)
     broken = Pattern(TOPIC, "pre-", PREFIXED)
     made.put(broken, frozenset(), "not JSON")
@@ -162,7 +162,7 @@ def _matches(acls: list[Acl], principal: str, host: str, operations: list[Operat
 
 @pytest.mark.parametrize("seed", range(20))
 def test_decisions_are_those_of_a_plain_reading(seed: int) -> None:
-    """With patterns that are added, changed and removed."""
+    """Patterns are added, changed and removed."""
     chosen = random.Random(seed)
     operations = [READ, WRITE, DESCRIBE, Operation.ALTER, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS, ALL]
     principals, hosts, names = [ALICE, "User:bob", "User:*"], [HOST, "10.0.0.2", "*"], ["a", "ab", "abc", "b", "*"]
@@ -217,7 +217,7 @@ def test_whether_there_is_a_topic_to_write_to(rows: list[tuple[str, PatternType,
 
 
 def test_a_decision_does_not_look_at_the_acls_of_others() -> None:
-    """A principal with two of 20,000 patterns: a decision takes no longer than with two patterns."""
+    """One principal has two of 20,000 patterns: a decision costs no more than with two patterns in total."""
     made = rules(("pre-", PREFIXED, acl(READ)), ("t", LITERAL, acl(READ)))
     for number in range(10_000):
         other = frozenset([acl(READ, principal="User:bob")])
@@ -231,7 +231,7 @@ def test_a_decision_does_not_look_at_the_acls_of_others() -> None:
 @pytest.mark.parametrize(
     ("written", "host"),
     [
-        ("::1", "0:0:0:0:0:0:0:1"),  # as a peer is called, and Kafka's log of denials writes it
+        ("::1", "0:0:0:0:0:0:0:1"),  # the principal, as it appears in Kafka's log of denials
         ("2001:DB8::1", "2001:db8:0:0:0:0:0:1"),
         ("::ffff:10.0.0.1", "10.0.0.1"),
         ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),

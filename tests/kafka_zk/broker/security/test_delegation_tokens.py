@@ -1,4 +1,4 @@
-"""The tokens of a cluster as its brokers know them."""
+"""The tokens of a cluster, as its brokers know them."""
 
 import base64
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ SECOND_MS = 1000
 
 
 class Cluster:
-    """Two brokers; tokens last ten seconds, and expire after five."""
+    """Two brokers; tokens live at most ten seconds and expire after five."""
 
     def __init__(self) -> None:
         self.world = World(2)
@@ -53,7 +53,7 @@ class Cluster:
         await after(self.world.clock, seconds)
 
     def lets_in(self, tokens: DelegationTokens, token: TokenInformation) -> str | None:
-        """Who a client with the token is at the broker."""
+        """The user as whom the broker authenticates a client with the token; None if it refuses the client."""
         found = tokens.find(MECHANISM, token.token_id)
         password = base64.b64encode(self.one.hmac(token.token_id)).decode()
         client = scram.scram_client(MECHANISM, token.token_id, password, "abc", is_token=True)
@@ -85,7 +85,7 @@ def test_a_token_of_one_broker_lets_its_owner_in_at_the_other() -> None:
 
 
 def test_a_token_that_is_deleted_while_a_broker_starts_lets_nobody_in() -> None:
-    """Also where a broker whose clock is ahead has deleted the announcement by then."""
+    """This holds even if a broker with a fast clock has deleted the announcement by then."""
     cluster = Cluster()
     cluster.world.scheduler.run(cluster.one.start())
     token = cluster.world.scheduler.run(cluster.one.create(ALICE, ALICE, [], -1))
@@ -105,7 +105,7 @@ def test_a_token_that_is_deleted_while_a_broker_starts_lets_nobody_in() -> None:
 
 
 def test_an_expired_token_lets_nobody_in_and_looks_like_none() -> None:
-    """It lets them in again when it was renewed before."""
+    """A token that was renewed in time still authenticates its owner."""
     cluster = Cluster()
 
     async def story() -> None:
@@ -145,7 +145,9 @@ def test_errors_of_renewing() -> None:
 
 
 def test_a_token_that_another_broker_has_just_deleted_is_not_found() -> None:
-    """The announcement is still on its way. To delete it once more is no error: the first answer may have been lost."""
+    """The announcement has not arrived yet. Deleting the token again is not an error, because the first response may
+    have been lost.
+    """
     cluster = Cluster()
 
     async def story() -> None:
@@ -153,7 +155,7 @@ def test_a_token_that_another_broker_has_just_deleted_is_not_found() -> None:
         again = await cluster.one.create(ALICE, ALICE, [], -1)
         await cluster.pause()
         await cluster.registries[1].update(token.token_id, lambda found: None)
-        assert cluster.lets_in(cluster.other, token) == "alice", "it does not know yet"
+        assert cluster.lets_in(cluster.other, token) == "alice", "the announcement has not arrived yet"
         with pytest.raises(ApiError) as refused:
             await cluster.other.renew(ALICE, cluster.one.hmac(token.token_id), -1)
         assert refused.value.code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
@@ -183,7 +185,7 @@ def test_the_controller_deletes_what_has_expired_but_nothing_that_was_renewed() 
 
 
 def test_another_broker_may_renew_a_token_while_it_is_deleted() -> None:
-    """What the controller knows is old: it reads before it deletes."""
+    """The controller's knowledge is old, so it reads the token before it deletes it."""
     cluster = Cluster()
 
     async def story() -> None:
@@ -198,7 +200,7 @@ def test_another_broker_may_renew_a_token_while_it_is_deleted() -> None:
 
 
 def test_a_new_session_reads_what_was_announced_meanwhile() -> None:
-    """The announcements may be gone, and a deleted token must not let anybody in."""
+    """The announcements may have been purged, and a deleted token must not authenticate a client."""
     cluster = Cluster()
 
     async def story() -> None:
@@ -217,7 +219,7 @@ def test_a_new_session_reads_what_was_announced_meanwhile() -> None:
 
 
 def test_tokens_that_cannot_be_listed_let_nobody_in_until_they_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing announces that the znode's ACL has changed."""
+    """No announcement follows the removal of the znode's ACL."""
     cluster = Cluster()
     listed: list[float] = []
 
@@ -245,7 +247,7 @@ def test_tokens_that_cannot_be_listed_let_nobody_in_until_they_can(monkeypatch: 
 
 
 def test_an_announced_token_does_not_end_the_reading_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The announced token can be read although the list cannot; the others are read once the list can be."""
+    """The announced token can be read although the list cannot; the others are read once the list is readable."""
     cluster = Cluster()
 
     async def hidden() -> list[str]:
@@ -267,7 +269,7 @@ def test_an_announced_token_does_not_end_the_reading_of_all(monkeypatch: pytest.
 
 
 def test_a_token_that_was_hidden_is_read_again_until_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing announces that its ACL has changed, whether it was hidden at the start or later."""
+    """No announcement follows the removal of its ACL, whether the token was hidden at the start or later."""
     cluster = Cluster()
 
     async def story() -> None:
@@ -307,7 +309,7 @@ def test_a_token_that_is_hidden_at_the_start_is_read_later(monkeypatch: pytest.M
 
 
 def test_many_hidden_tokens_are_read_less_often() -> None:
-    """The brokers of a cluster must not keep ZooKeeper busy with thousands of tokens that they may never read."""
+    """A cluster's brokers must not keep ZooKeeper busy with thousands of tokens that they may never read."""
     cluster = Cluster()
 
     async def story() -> None:
@@ -321,7 +323,7 @@ def test_many_hidden_tokens_are_read_less_often() -> None:
 def test_the_log_says_once_that_tokens_cannot_be_listed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not after each attempt; and again if they are hidden once more."""
+    """Further attempts log nothing; tokens that are hidden again are logged again."""
     cluster = Cluster()
 
     async def hidden() -> list[str]:
@@ -394,7 +396,7 @@ def test_the_number_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_one_owner_does_not_take_the_tokens_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token counts until it is gone, however often it is renewed, and on every broker."""
+    """A token counts until it is deleted, on every broker, however often it is renewed."""
     monkeypatch.setattr(delegation_tokens, "MOST_OF_OWNER", 2)
     cluster = Cluster()
 
@@ -421,7 +423,7 @@ def test_one_owner_does_not_take_the_tokens_of_all_others(monkeypatch: pytest.Mo
     "renewers", [[Principal("User", "%" * 11_000)], [Principal("User", f"{each:0300}") for each in range(900)]]
 )
 def test_a_token_that_is_too_large_is_not_written(renewers: list[Principal]) -> None:
-    """One that no broker can read would stay for ever, and would not count."""
+    """A token that no broker can read would never be deleted, and would not count towards the limit."""
     cluster = Cluster()
 
     async def story() -> None:
@@ -438,7 +440,7 @@ def test_a_token_that_is_too_large_is_not_written(renewers: list[Principal]) -> 
 
 
 def test_a_token_of_an_owner_that_is_no_user_lets_nobody_in() -> None:
-    """Kafka's brokers make such tokens."""
+    """Kafka's brokers create such tokens."""
     cluster = Cluster()
 
     async def story() -> None:

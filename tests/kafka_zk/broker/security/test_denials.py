@@ -1,4 +1,4 @@
-"""What is denied is logged once in Kafka's form, counted always, and summarised."""
+"""Denials are logged once in Kafka's format, always counted, and summarised."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -24,7 +24,7 @@ LINE = (
 
 @pytest.fixture
 def lines() -> Iterator[list[tuple[str, str]]]:
-    """(logger, text) of all that is logged."""
+    """The logger and text of every log line."""
     found: list[tuple[str, str]] = []
 
     def observe(event: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ def test_the_first_is_logged_and_those_that_repeat_it_are_summarised(lines: list
     assert denied.count == 1_000
     denied.add(BOB, Operation.DESCRIBE, topic("secret"))
     clock.advance(2 * SUMMARY_S)
-    assert lines[2:] == [(LOGGER, LINE)] and not clock.getDelayedCalls(), "one that is not repeated has no summary"
+    assert lines[2:] == [(LOGGER, LINE)] and not clock.getDelayedCalls(), "a denial without repetitions has no summary"
 
 
 def test_a_client_that_asks_for_a_million_names_does_not_fill_the_log(
@@ -75,7 +75,7 @@ def test_observers_hear_of_the_first_and_of_how_many_repeated_it() -> None:
 
 
 def test_observers_hear_of_few_names_of_a_million(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nobody explains the others."""
+    """Only those few denials are explained."""
     monkeypatch.setattr(denials, "MOST_TOLD", 10)
     clock, told, explained = Clock(), list[Event](), list[str]()
 
@@ -94,7 +94,7 @@ def test_observers_hear_of_few_names_of_a_million(monkeypatch: pytest.MonkeyPatc
 
 
 def test_explanations_that_take_long_let_others_have_their_turn() -> None:
-    """A resource may have thousands of ACLs."""
+    """A resource may have thousands of ACLs, so explanations are spread over several turns."""
     clock, order = Clock(), list[str]()
 
     def explain(principal: str, host: str, operation: Operation, resource: Resource) -> str:
@@ -114,14 +114,14 @@ def test_explanations_that_take_long_let_others_have_their_turn() -> None:
 
 
 def test_a_name_cannot_forge_a_line(lines: list[tuple[str, str]]) -> None:
-    """Clients choose names; they stay on one line, and are not endless."""
+    """Clients choose names; they are logged on one line and shortened."""
     Denials(Clock()).add(BOB, Operation.READ, topic("t\nPrincipal = User:root" + "x" * 1_000))
     ((_, text),) = lines
     assert "\n" not in text and "t\\nPrincipal" in text and len(text) < 600
 
 
 def test_a_broker_that_may_not_act_is_told_of(lines: list[tuple[str, str]]) -> None:
-    """Once: the cluster stands still, and the administrator looks into the log."""
+    """It is logged once, because then the cluster does not work, and its administrator reads the log."""
     denied = Denials(Clock())
     for _ in range(3):
         denied.add(BOB, Operation.CLUSTER_ACTION, CLUSTER)
@@ -130,7 +130,7 @@ def test_a_broker_that_may_not_act_is_told_of(lines: list[tuple[str, str]]) -> N
 
 
 def test_an_authorizer_that_fails_does_not_fill_the_log(lines: list[tuple[str, str]]) -> None:
-    """The log has the first traceback of a minute, and how many failures there were."""
+    """The log has the first traceback of each minute, and the number of failures."""
     clock = Clock()
     denied = Denials(clock)
     for minute in range(2):

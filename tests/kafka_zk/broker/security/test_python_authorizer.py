@@ -1,4 +1,4 @@
-"""Python classes as authorizers: only True allows."""
+"""Python classes as authorizers: only the value True allows."""
 
 import sys
 import types
@@ -16,7 +16,7 @@ ALICE = RequestContext("PLAINTEXT", "PLAINTEXT", "User:alice", "127.0.0.1", 1, "
 
 
 class Says:
-    """Gives the same answer to everything."""
+    """An authorizer that returns the same value for every request."""
 
     def __init__(self, answer: Any) -> None:
         self._answer = answer
@@ -34,7 +34,7 @@ class SaysToAny(Says):
 
 @pytest.mark.parametrize("answer", [False, None, 1, "yes", LookupError("x")])
 def test_whatever_is_not_true_denies(answer: Any) -> None:
-    """A coroutine, too, is no answer."""
+    """A coroutine is not True either."""
     authorizer = PythonAuthorizer(SaysToAny(answer), Denials(Clock()))
     assert not authorizer.may(ALICE, Operation.READ, topic("t"))
     assert not authorizer.may_any(ALICE, Operation.READ, "Topic")
@@ -48,7 +48,7 @@ def test_true_allows() -> None:
     assert authorizer.authorize(ALICE, Operation.READ, topic("t"))
     assert authorizer.may_any(ALICE, Operation.READ, "Topic")
     without = PythonAuthorizer(Says(True), Denials(Clock()))
-    assert not without.may_any(ALICE, Operation.READ, "Topic"), "nobody says so"
+    assert not without.may_any(ALICE, Operation.READ, "Topic"), "the class does not define may_any"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The credentials of all users, as they are in ZooKeeper."""
+"""The credentials of all users, as ZooKeeper has them."""
 
 import pytest
 from twisted.internet.defer import ensureDeferred, gatherResults
@@ -23,7 +23,7 @@ def test_users_are_loaded_and_follow_their_changes() -> None:
         await configs.set_entity("users", "<default>", ENCODED)
         await users.load(configs)
         assert users.find("SCRAM-SHA-256", "a@b") == KNOWN
-        assert users.find("SCRAM-SHA-256", "<default>") != KNOWN, "a default is nobody's password"
+        assert users.find("SCRAM-SHA-256", "<default>") != KNOWN, "no user has the default's password"
         await configs.set_entity("users", "c", ENCODED)
         await users.reload(configs, ["c", "c/clients/x"])
         assert users.find("SCRAM-SHA-256", "c") == KNOWN
@@ -36,7 +36,7 @@ def test_users_are_loaded_and_follow_their_changes() -> None:
 
 @pytest.mark.parametrize("after_ms", range(0, 12, 2))
 def test_what_was_read_first_does_not_replace_what_was_read_later(after_ms: int) -> None:
-    """All users are read in several requests; one of them changes meanwhile, and is read again."""
+    """All users are read in several requests; one of them changes during that time and is read again."""
     world = World(delay_ms=(1.0, 1.0))
     configs, users = ConfigRegistry(world.clients[0]), ScramCredentials(b"secret")
     names = [f"u{number:04}" for number in range(2 * READS_AT_ONCE)]
@@ -57,7 +57,7 @@ def test_what_was_read_first_does_not_replace_what_was_read_later(after_ms: int)
 
 
 def test_an_unknown_user_has_the_same_credential_on_every_broker() -> None:
-    """It differs by cluster and mechanism, and shows a salt as real ones do."""
+    """It differs by cluster and mechanism, and has a plausible salt."""
     one, other = ScramCredentials(b"of a cluster"), ScramCredentials(b"of a cluster")
     found = one.find("SCRAM-SHA-256", "nobody")
     assert found == other.find("SCRAM-SHA-256", "nobody")

@@ -1,4 +1,4 @@
-"""What the transaction coordinator has loaded counts when no replica can lose it."""
+"""The transaction coordinator serves the loaded records as soon as they can no longer be lost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ def test_it_waits_until_the_followers_in_sync_have_what_the_log_holds_now(make: 
 
 
 def test_it_waits_no_longer_than_anybody_wants_it(make: Make) -> None:
-    """A broker that stops, or no longer leads, first tells the coordinator and then those who wait."""
+    """A broker that stops or loses the lead first informs the coordinator and then its waiting requests."""
     leader = make()
     leader.append(b"a")
     replicas, wanted = leader.broker.services.replicas, [True]
@@ -52,7 +52,7 @@ def test_it_waits_no_longer_than_anybody_wants_it(make: Make) -> None:
 
 
 def test_a_coordinator_loads_until_its_followers_have_what_is_there(harness: Callable[..., Harness]) -> None:
-    """A record that was appended in the leader epoch before last, and is on no other replica yet."""
+    """The loaded record was appended two leader epochs ago, and is on no other replica yet."""
     broker = harness(**{"transaction.state.log.num.partitions": "1"})
     replicated: dict[str, Any] = {"replicas": [0, 1], "isr": [0, 1]}
     topic_id = broker.lead(TRANSACTION_STATE_TOPIC, **replicated)
@@ -68,7 +68,7 @@ def test_a_coordinator_loads_until_its_followers_have_what_is_there(harness: Cal
     broker.services.replicas.purgatory.check(STATE)
     broker.clock.advance(1)
     broker.start(ApiKey.INIT_PRODUCER_ID, 5, INIT)
-    assert log.log_end_offset == 2, "the next epoch of the producer"
+    assert log.log_end_offset == 2, "the next producer epoch"
 
 
 def test_somebody_else_may_lead_the_partition(make: Make) -> None:

@@ -1,4 +1,4 @@
-"""Markers reach the leaders of their partitions, whatever becomes of brokers and leaders meanwhile."""
+"""Markers reach the leaders of their partitions, even if brokers fail and leaders change."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ NONE = ErrorCode.NONE
 
 
 class World:
-    """Brokers 0 and 1 live; each request waits until ``answer``."""
+    """Brokers 0 and 1 are alive; each request waits until ``answer``."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -118,7 +118,7 @@ def test_a_leader_that_has_moved_is_followed(world: World, code: ErrorCode | Exc
 
 def test_a_partition_without_a_leader_is_waited_for(world: World) -> None:
     world.lead(T0, -1)
-    world.lead(T1, 9)  # a broker that is gone
+    world.lead(T1, 9)  # a broker that is not alive
     world.send(T0, T1)
     assert (world.requests, world.channels.unknown_destination_count) == ([], 1)
     for tp in (T0, T1):
@@ -128,7 +128,9 @@ def test_a_partition_without_a_leader_is_waited_for(world: World) -> None:
 
 
 def test_a_partition_that_is_gone_needs_no_marker(world: World) -> None:
-    """Right after a start ZooKeeper says so; once the controller has sent everything the metadata do."""
+    """Right after a start ZooKeeper shows that the partition is gone; once the controller has sent everything, the
+    metadata do.
+    """
     deleted = TopicPartition("deleted", 0)
     world.send(deleted, T0)
     assert world.written == [deleted]
@@ -140,7 +142,7 @@ def test_a_partition_that_is_gone_needs_no_marker(world: World) -> None:
 
 @pytest.mark.parametrize("failure", [None, SessionLost("gone")])
 def test_a_topic_that_may_be_there_is_looked_up_again_after_a_pause(world: World, failure: Exception | None) -> None:
-    """And gone when the metadata should have it, at the latest."""
+    """The partition is treated as deleted at the latest when the metadata should contain it."""
     pending = TopicPartition("pending", 0)
     world.in_zookeeper.add("pending")
     world.failure = failure
@@ -154,7 +156,7 @@ def test_a_topic_that_may_be_there_is_looked_up_again_after_a_pause(world: World
 
 
 def test_an_ending_survives_a_look_up_that_breaks(world: World) -> None:
-    """Even by a mistake of ours, which is logged."""
+    """This holds even if a bug in our code causes the failure, which is logged."""
     pending = TopicPartition("pending", 0)
     world.failure = ValueError("a bug")
     with capturedLogs() as logged:
@@ -179,7 +181,7 @@ def test_topics_of_one_turn_are_looked_up_together(world: World) -> None:
 
 
 def test_what_the_controller_has_yet_to_tell_is_not_gone(world: World) -> None:
-    """Of many partitions it tells a broker that has registered in several requests."""
+    """A controller sends many partitions to a broker that has just registered in several requests."""
     for broker_epoch in (5, 9):
         known, world.metadata.topics = world.metadata.topics, {}
         world.metadata.broker_epoch = broker_epoch
@@ -197,7 +199,7 @@ def test_what_the_controller_has_yet_to_tell_is_not_gone(world: World) -> None:
 
 
 class CostlyClock(Clock):
-    """Time passes with each look at it. ``delays``: of all calls that were asked for."""
+    """A clock that advances with each reading. ``delays``: of all scheduled calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -213,7 +215,7 @@ class CostlyClock(Clock):
 
 
 def test_many_that_wait_for_a_leader_leave_others_their_turn(world: World) -> None:
-    """Retries take a tenth of the time at most."""
+    """Retries take at most a tenth of the time."""
     world.lead(T0, -1)
     clock = CostlyClock()
     world.channels = TransactionMarkerChannels(clock, world.metadata, world.write, world.on_written, world.find_missing)
@@ -254,7 +256,7 @@ def test_what_cannot_be_told_of_one_transaction_keeps_no_other_from_its_end(worl
     world.answer(0)
     world.answer(1)
     assert world.written == [T0, T0]
-    world.metadata.topics.clear()  # they are gone
+    world.metadata.topics.clear()  # the topics are gone
     for transaction in (failing, Transaction.new("c", 5, 1, 1)):
         markers = SendMarkers(ProducerIdAndEpoch(7, 3), True, frozenset([T1]))
         world.channels.send(MarkersToSend(world.owned, transaction, markers))
@@ -282,7 +284,7 @@ def test_what_has_become_void_is_not_sent(world: World) -> None:
 def test_nothing_is_sent_after_the_end(world: World) -> None:
     world.lead(T1, -1)
     world.send(T0, T1)
-    assert world.clock.getDelayedCalls(), "a leader is looked for"
+    assert world.clock.getDelayedCalls(), "the coordinator still looks for a leader"
     world.channels.close()
     assert world.clock.getDelayedCalls() == []
     world.answer(0, ConnectionError("lost"))
@@ -318,7 +320,7 @@ def test_what_comes_up_in_one_turn_goes_together(world: World) -> None:
 
 
 def test_a_broker_that_writes_at_once_is_not_waited_for(world: World) -> None:
-    """What its answer brings goes with the next request; what it does not write is tried again."""
+    """Markers that the response causes go into the next request; markers that failed are retried."""
     asked: list[list[int]] = []
     codes = {5: NONE, 6: ErrorCode.NOT_LEADER_OR_FOLLOWER, 7: NONE}
 
@@ -344,7 +346,7 @@ def test_a_broker_that_writes_at_once_is_not_waited_for(world: World) -> None:
 
 
 def test_the_log_says_once_why_a_broker_writes_no_markers() -> None:
-    """Retries fail twenty times a second; another reason, or the same one after a success, is said again."""
+    """Retries fail twenty times a second. Another reason, or the same one after a success, is logged again."""
     world = World()
     world.lead(T0, 1)
     world.send(T0)

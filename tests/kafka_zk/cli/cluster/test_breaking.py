@@ -1,4 +1,4 @@
-"""What ``kafka-zk break`` says it did."""
+"""The messages of ``kafka-zk break``."""
 
 from types import SimpleNamespace
 
@@ -13,4 +13,4 @@ def test_only_the_links_that_were_slowed_down_are_told(monkeypatch: pytest.Monke
     cluster = SimpleNamespace(broker_id=int, do=lambda *_, **__: state)
     monkeypatch.setattr(breaking, "find_cluster", lambda *_: cluster)
     told = CliRunner().invoke(breaking.command, ["delay", "1", "--ms", "100", "--from", "brokers"])
-    assert "between broker 1 and the other brokers everything comes 100 ms later" in told.output
+    assert "traffic between broker 1 and the other brokers is delayed by 100 ms" in told.output

@@ -1,4 +1,4 @@
-"""A lesson is kept in a new file, and only one that has a page."""
+"""A lesson is saved in a new file, and only one that has a page."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from kafka_zk.cli.cluster.lesson import command
     ("options", "reason"),
     [
         ([], "--record keeps the lesson of a page: use it with --web"),
-        (["--web", "0"], "exists already: choose another name, or delete it"),
+        (["--web", "0"], "already exists: choose another name, or delete it"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_before_a_cluster_starts(

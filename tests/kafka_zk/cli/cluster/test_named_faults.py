@@ -1,4 +1,4 @@
-"""What ``kafka-zk break faults`` and ``end-faults`` say about brokers that do not respond."""
+"""The output of ``kafka-zk break faults`` and ``end-faults`` about brokers that do not respond."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_broker_that_does_not_respond_is_named(
 
 
 class Brokers:
-    """Two brokers whose APIs are played by ``clients``; ``ended``: the faults that were ended."""
+    """Two brokers whose APIs are simulated by ``clients``; ``ended``: the faults that were ended."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *states: str) -> None:
         self.fired, self.refusal = 0, ""
@@ -84,7 +84,7 @@ def test_a_fault_waits_for_no_paused_broker(
     assert done.exit_code != 0 and f"broker {states.index('paused')} is paused: kafka-zk break resume" in done.output
     assert not brokers.begun
     assert CliRunner().invoke(named_faults.fault, MOVE).exit_code == 0
-    assert brokers.begun == begun, "one broker carries it out"
+    assert brokers.begun == begun, "one broker carries out the fault"
 
 
 def test_only_a_function_can_intercept(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A recording becomes one file for a colleague, who sees the same; anything else is a sentence."""
+"""A recording becomes one file that shows a colleague the same page; anything else is refused with a sentence."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_a_saved_recording_is_opened_as_the_recording_itself(recorded: Path, tmp_path: Path) -> None:
-    """It can be saved once more, and does not replace a file."""
+    """It can be saved again, and does not replace an existing file."""
     file = tmp_path / "recording.kzr"
     assert save_recording(str(recorded), file).startswith(f"saved {file}: ")
     counts = []
@@ -30,7 +30,7 @@ def test_a_saved_recording_is_opened_as_the_recording_itself(recorded: Path, tmp
         counts.append(recording.entries.count)
         recording.close()
     assert counts[0] == counts[1] > 0
-    with pytest.raises(CommandFailed, match="exists already"):
+    with pytest.raises(CommandFailed, match="already exists"):
         save_recording(str(file), file)
     save_recording(str(file), tmp_path / "again.kzr")
 
@@ -43,13 +43,13 @@ def test_an_empty_recording_is_not_saved(tmp_path: Path) -> None:
 
 
 def test_an_exported_page_does_not_replace_a_file(recorded: Path, tmp_path: Path) -> None:
-    """The markup that embeds it names the directory and a moment, and gives it no rights in the page around it."""
+    """The markup that embeds it names the directory and a time, and gives it no rights in the embedding page."""
     exported = export_page(str(recorded), tmp_path / "new" / "a #1")
     assert (tmp_path / "new" / "a #1" / "index.html").stat().st_size == exported.page_bytes > exported.recording_bytes
     embedded = f'<iframe src="a%20%231/index.html#{exported.moment}" title="recording recorded.sqlite" sandbox='
     assert exported.iframe.startswith(embedded)
     assert f"such as file://{tmp_path}/new/a%20%231/index.html#{exported.moment}." in export_sentences(exported)
-    with pytest.raises(CommandFailed, match="exists already"):
+    with pytest.raises(CommandFailed, match="already exists"):
         export_page(str(recorded), tmp_path / "new" / "a #1")
     with pytest.raises(CommandFailed, match="cannot be written: Not a directory"):
         export_page(str(recorded), recorded / "page")

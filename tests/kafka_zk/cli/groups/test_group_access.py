@@ -1,4 +1,4 @@
-"""Which kind of group a command means, where both can have one of the name."""
+"""Which kind of group a command means when both kinds may have one with the name."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ BROKER, ZOOKEEPER = GroupKind.BROKER, GroupKind.ZOOKEEPER
 
 
 class Side:
-    """Groups without offsets; ``failure`` is raised instead of an answer."""
+    """Groups without offsets; ``failure`` is raised instead of a response."""
 
     def __init__(self, kind: GroupKind, names: Collection[str], failure: Exception | None = None) -> None:
         self.kind = kind
@@ -57,7 +57,7 @@ AWAY = NoBrokersAvailable("cannot reach any of h:1")
 def test_brokers_without_a_zookeeper_mean_their_groups(
     bootstrap: str | None, names_zookeeper: bool, kind: str | None, kinds: list[GroupKind]
 ) -> None:
-    """The environment only says where the ZooKeeper is."""
+    """The environment variable only gives ZooKeeper's address."""
     assert where("z:1", bootstrap, kind, names_zookeeper=names_zookeeper).kinds() == kinds
 
 
@@ -65,7 +65,7 @@ def test_a_change_is_made_to_the_one_group_of_the_name() -> None:
     assert both().the_one("old").kind is ZOOKEEPER
     assert both().the_one("new").kind is BROKER
     assert both().the_one("a/b").kind is BROKER
-    with pytest.raises(CommandFailed, match="a group same in ZooKeeper and another one at the brokers"):
+    with pytest.raises(CommandFailed, match="a ZooKeeper group same and a broker group same"):
         both().the_one("same")
     with pytest.raises(CommandFailed, match=r"no group nwe in ZooKeeper or at the brokers; did you mean new\?"):
         both().the_one("nwe")
@@ -80,7 +80,7 @@ def test_a_new_group_needs_a_kind() -> None:
 
 
 def test_a_change_is_refused_while_it_is_unknown_which_group_is_meant() -> None:
-    with pytest.raises(CommandFailed, match="whether there is a group old at the brokers is unknown: cannot reach"):
+    with pytest.raises(CommandFailed, match=r"the groups at the brokers cannot be read \(cannot reach"):
         both(AWAY).the_one("old")
     with pytest.raises(NoBrokersAvailable):
         access(Side(BROKER, [], AWAY)).the_one("new")

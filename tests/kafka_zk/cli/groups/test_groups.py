@@ -1,4 +1,4 @@
-"""Names of groups that commands refuse before they ask ZooKeeper."""
+"""Invalid group names are refused before a command connects to ZooKeeper."""
 
 import contextlib
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def test_what_cannot_be_a_group_in_zookeeper_is_a_usage_error(
     command: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*command, *NOWHERE, "--group", name]) == 2
-    assert f"{name!r} is not a valid name for a group in ZooKeeper" in capsys.readouterr().err
+    assert f"{name!r} is not a valid name for a ZooKeeper group" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["broker", "zookeeper"])

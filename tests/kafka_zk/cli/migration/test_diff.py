@@ -18,7 +18,7 @@ FIXED = {"/config/topics/broken": b'{"version":1,"config":{}}'}
 
 
 class Client(RecordedClient):
-    """Its znodes become ``later`` while the command waits."""
+    """A client whose znodes become ``later`` while the command waits."""
 
     def __init__(self, znodes: Mapping[str, bytes], hidden: str, later: Mapping[str, bytes]) -> None:
         super().__init__(znodes, hidden)
@@ -90,7 +90,7 @@ def test_a_side_that_stays_older_is_not_equal(run: Runner, offset: int) -> None:
     older = MIGRATION % offset
     done = run.diff(changed={**FIXED, "/migration": older})
     assert done.exit_code == 2 and "is older" in done.stdout
-    assert done.stdout.endswith("Nothing differs, but both sides have not reached the same offset\n")
+    assert done.stdout.endswith("Nothing differs, but the two sides are not at the same offset\n")
     assert run.diff(changed={**FIXED, "/migration": older}, later={"/migration": MIGRATION % 64}).exit_code == 0
 
 

@@ -1,4 +1,5 @@
-"""``kafka-zk migration status --watch``: when the metadata log is read again, and what a hiccup shows."""
+"""``kafka-zk migration status --watch``: when the metadata log is read again, and the output after a temporary failure.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +27,9 @@ def log(state: MigrationState) -> MetadataLog:
 
 
 class Cluster:
-    """Each look finds the next of ``looks``; the log has the next of ``logs``, whose last one remains."""
+    """A cluster: each look returns the next of ``looks``; each read of the log returns the next of ``logs``, the last
+    one repeatedly.
+    """
 
     def __init__(self, looks: list[ClusterFacts | Exception], *logs: Fact[MetadataLog]) -> None:
         self.looks = iter(looks)
@@ -49,7 +52,7 @@ Watch = Callable[..., Result]
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
-    """Runs the command until there is nothing left to see."""
+    """Run the command until no looks are left."""
 
     @contextmanager
     def opened(_: gathering.Sources) -> Iterator[None]:
@@ -80,12 +83,12 @@ def test_a_confirmed_log_is_read_once(watch: Watch) -> None:
 @pytest.mark.parametrize(
     "later",
     [dual_write({"is_written": False}), dual_write(controllers=READY_AND_NOT, quorum=Quorum(frozenset({1, 2, 3})))],
-    ids=["/migration stands still", "a controller was restarted"],
+    ids=["/migration does not change", "a controller was restarted"],
 )
 def test_what_may_come_from_the_end_has_the_log_read_again(watch: Watch, later: ClusterFacts) -> None:
     done = watch(Cluster([dual_write(), later], log(MIGRATION), log(POST_MIGRATION)), 2, "--watch")
     assert "Phase: finalised (the metadata log has the state POST_MIGRATION)" in done.stdout
-    assert done.stdout.endswith("Safe to roll back: no, because ZooKeeper no longer learns of changes\n")
+    assert done.stdout.endswith("Safe to roll back: no: changes no longer reach ZooKeeper\n")
 
 
 @pytest.mark.parametrize("error", [SessionLost("the session is lost"), KafkaTimeoutError("no result after 60 s")])

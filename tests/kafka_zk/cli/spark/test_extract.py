@@ -1,4 +1,4 @@
-"""``kafka-zk extract`` as far as it goes without Spark."""
+"""``kafka-zk extract`` up to the point where it needs Spark."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ AVRO_SCHEMA = '{"type":"record","name":"R","fields":[{"name":"offset","type":"lo
 
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither Spark nor a connection to anything else is needed."""
+    """The test fails if the command starts Spark or connects to a server."""
 
     def forbidden(*_: object, **__: object) -> None:
         raise AssertionError("nothing is to be started or asked")
@@ -103,7 +103,7 @@ def test_a_wrong_use_is_one_sentence_and_exit_code_2(
 
 @pytest.fixture
 def extraction_does(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """``extraction_does(work)``: the run is ``work``, without Spark."""
+    """``extraction_does(work)``: replace the run by ``work``, without Spark."""
 
     def replace(work: Any) -> None:
         monkeypatch.setattr(
@@ -134,13 +134,13 @@ def test_who_was_in_the_way_is_an_exit_code_and_one_sentence(
 def test_a_run_that_is_short_of_what_was_asked_for_is_exit_code_5(
     extraction_does: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the report on stdout, whose last line a scheduler takes."""
+    """The report goes to stdout, whose last line schedulers read."""
     extraction_does(lambda _: Report((), 7, 0, ("file:/lake/range=t",), "nothing", short=1234))
     assert run([*ARGUMENTS, "--json"]) == 5
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert (document["records"], document["short"]) == (7, 1234)
-    told = "Error: 1,234 requested offsets are not extracted, because transactions are open: run it again"
+    told = "Error: 1,234 requested offsets are not extracted, because transactions are open: run the command again"
     assert captured.err.splitlines()[-1] == told
     extraction_does(lambda _: Report((), 7, 0, ("file:/lake/range=t",), "nothing"))
     assert run([*ARGUMENTS, "--json"]) == 0

@@ -1,4 +1,4 @@
-"""``kafka-zk extract-status`` after its look at the cluster: output and exit codes."""
+"""``kafka-zk extract-status`` after it has examined the cluster: output and exit codes."""
 
 import json
 
@@ -24,7 +24,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, status: GroupStatus) -> None:
         ((KNOWN,), "40", 0, ""),
         ((KNOWN,), "39", 3, "Error: the lag of group lake is 40, more than 39\n"),
         ((KNOWN, UNKNOWN), "39", 3, "the lag of group lake is 40, more than 39"),
-        ((KNOWN, UNKNOWN), "40", 1, "the lag is unknown of 1 of 2 partitions, such as t-1: there is no leader"),
+        ((KNOWN, UNKNOWN), "40", 1, "the lag of 1 of 2 partitions is unknown, for example of t-1: there is no leader"),
     ],
 )
 def test_the_exit_code_judges_the_lag(
@@ -51,7 +51,7 @@ def test_text_names_the_last_range_a_killed_run_and_what_is_unknown(
     assert "committed 1970-01-01T00:00:05Z, 10 offsets/s" in out
     assert "unfinished (committed): range=t@20-60 of 40 offsets into file:/lake" in out
     assert "no live member: the next run finishes or drops it" in out
-    assert out.splitlines()[-1] == "lag 40, unknown of 1 of 2 partitions"
+    assert out.splitlines()[-1] == "lag 40, not counting 1 of 2 partitions, whose lag is unknown"
     assert err == "t-1: there is no leader\n"
 
 

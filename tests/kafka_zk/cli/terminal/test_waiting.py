@@ -1,4 +1,4 @@
-"""When a command says what it waits for, and how that looks on a terminal and in a pipe."""
+"""When a command reports what it waits for, and the report's form on a terminal and in a pipe."""
 
 from kafka_zk.cli.terminal.waiting import WaitingNotice, wrapped
 
@@ -31,7 +31,7 @@ def test_a_pipe_gets_one_plain_line_for_each_thing() -> None:
     assert notice.tick(2.1) == "waiting for the brokers, until Ctrl-C\n"
     assert notice.end() == notice.end() == ""
     notice.begin("ZooKeeper", 5, 3)
-    assert notice.tick(9) == "", "that was said"
+    assert notice.tick(9) == "", "the report is not repeated"
 
 
 def test_many_short_waits_are_one_long_silence() -> None:

@@ -1,6 +1,6 @@
 """A cluster of brokers on plain values behind the interface of KafkaConnection, for drivers under a ``Clock``.
 
-Every answer takes one millisecond of the clock; brokers can be down, connections can be cut.
+Every response takes one millisecond of the clock; brokers can be down, connections can be cut.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from tests.kafka_zk.clients.producer.model_broker import ModelBroker
 
 ANSWER_S = 0.001
 EMPTY_FETCH_S = 0.02
-"""A broker waits for records, and longer than that: without any wait tests would be full of such requests."""
+"""Time that an empty fetch waits. Without a wait, a test would have a great number of such requests."""
 TOPIC_ID = UUID(int=0xABC)
 
 
@@ -48,11 +48,11 @@ class FakeCluster:
     unreachable: set[int] = field(default_factory=set)
     """Brokers to which no connection can be opened, although the metadata have them."""
     untold: set[int] = field(default_factory=set)
-    """Brokers that have just started: no controller has told them of anybody yet."""
+    """Brokers that have just started and have received no metadata from a controller yet."""
     epochs: dict[TopicPartition, int] = field(default_factory=dict)
     names_leaders: bool = False
     """Whether errors name the new leader (KIP-951)."""
-    errors: list[tuple[int, int]] = field(default_factory=list)  # (api key, code): answered once, in order
+    errors: list[tuple[int, int]] = field(default_factory=list)  # (api key, code): each is returned once, in order
     seen: list[tuple[int, int]] = field(default_factory=list)  # (node, api key)
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class FakeCluster:
         return connection
 
     def stop(self, node_id: int) -> None:
-        """A broker dies: its connections break."""
+        """Stop a broker; its connections break."""
         self.down.add(node_id)
         for connection in [each for each in self.connections if each.node_id == node_id]:
             connection.cut()
@@ -98,7 +98,7 @@ class FakeCluster:
         return [NodeEndpoint(each, f"b{each}", 9092, None) for each in self.node_ids] if self.names_leaders else []
 
     def answer(self, node_id: int, api_key: int, version: int, body: memoryview) -> bytes:
-        """Header and body of the answer."""
+        """The header and body of the response."""
         self.seen.append((node_id, api_key))
         code = ErrorCode.NONE
         if self.errors and self.errors[0][0] == api_key:
@@ -216,7 +216,7 @@ def _produce(cluster: FakeCluster, node_id: int, version: int, body: memoryview,
 
 
 def _finds_nothing(cluster: FakeCluster, version: int, body: memoryview) -> bool:
-    """Whether every partition is asked for beyond its last record."""
+    """Whether the request fetches every partition at its end."""
     for name, _, partitions in read_fetch_request(version, body).topics:
         topic = name or next(iter(cluster.leaders))
         for wanted in partitions:
@@ -308,13 +308,13 @@ _ANSWERS: dict[int, Callable[[FakeCluster, int, int, memoryview, ErrorCode], byt
 
 
 def advance(clock: Clock, seconds: float) -> None:
-    """Let time pass in steps of a millisecond, so that answers cause the next requests."""
+    """Advance the clock in steps of a millisecond, so that responses cause the next requests."""
     for _ in range(round(seconds / ANSWER_S)):
         clock.advance(ANSWER_S)
 
 
 def finish(clock: Clock, deferred: "Deferred[Any]", at_most_s: float = 10.0) -> Any:
-    """Let time pass until ``deferred`` has fired; its result, or the exception it failed with."""
+    """Advance the clock until ``deferred`` has fired; returns its result, or raises its exception."""
     outcome: list[Any] = []
     failure: list[Any] = []
     deferred.addCallbacks(outcome.append, failure.append)
@@ -324,5 +324,5 @@ def finish(clock: Clock, deferred: "Deferred[Any]", at_most_s: float = 10.0) -> 
         clock.advance(ANSWER_S)
     if failure:
         failure[0].raiseException()
-    assert outcome, f"nothing came within {at_most_s} s of the clock"
+    assert outcome, f"no result within {at_most_s} s of the clock"
     return outcome[0]

@@ -1,4 +1,4 @@
-"""The client's view of a group's coordinator: found, lost, asked again."""
+"""The client's view of a group's coordinator: found, lost, found again."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ FetchResponse = codec.response(ApiKey.OFFSET_FETCH)
 
 
 class Brokers:
-    """Stands for Cluster and its connections. ``coordinator`` is the port of the group's, or an error.
+    """Stands for Cluster and its connections. ``coordinator``: the port of the group's coordinator, or an error.
 
-    ``codes`` are answered once each, in order, to commits and fetches; None is a lost connection.
+    ``codes``: each is the response to one commit or fetch, in order; None is a lost connection.
     """
 
     def __init__(self, *, highest: int = 6) -> None:
@@ -57,7 +57,7 @@ class Brokers:
         return BROKER_VERSIONS[api_key][1]
 
     async def request(self, api_key: ApiKey, message: Any, *, version: int, timeout_s: float) -> Any:
-        codec.encode_body(message, api_key, version)  # it can be sent
+        codec.encode_body(message, api_key, version)  # a connection is ready
         self.asked.append((self.port, api_key, version))
         code = self.codes.pop(0) if self.codes else ErrorCode.NONE
         if code is None:
@@ -110,7 +110,7 @@ def coordinator_of(clock: Clock, brokers: Any) -> GroupCoordinator:
 def result(waiting: Deferred[Any]) -> Any:
     results: list[Any] = []
     waiting.addBoth(results.append)
-    assert results, "not there yet"
+    assert results, "there is no result yet"
     if hasattr(results[0], "raiseException"):
         results[0].raiseException()
     return results[0]
@@ -186,7 +186,7 @@ def test_a_fetch_is_repeated_until_the_client_is_closed(clock: Clock, brokers: B
 def test_a_request_that_is_cancelled_ends_at_once(
     clock: Clock, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is no lost connection, after which one would try again."""
+    """A cancelled request must not look like a lost connection, after which the client would retry."""
     hanging: Deferred[Any] = Deferred()
 
     async def hang(*_: Any, **__: Any) -> Any:
@@ -201,7 +201,7 @@ def test_a_request_that_is_cancelled_ends_at_once(
 
 
 class Withholding(Brokers):
-    """Brokers that answer JoinGroup when the test says so."""
+    """Brokers that respond to JoinGroup when the test says so."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the user of a stream was given, and what he is done with."""
+"""The records that a stream's user was given, and those that are processed."""
 
 import threading
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def make(may_act: Callable[[], bool] = lambda: True, on_done: Callable[[], None]
 
 
 def test_asking_for_more_says_that_the_former_is_done() -> None:
-    """One by one: the record that was handed out last is held, all before it are done."""
+    """One by one: the record that was handed out last is held, all earlier ones are processed."""
     handout = make()
     assert handout.next() == RECORDS[0] and handout.next() == RECORDS[1]
     assert handout.held() == {A}
@@ -37,7 +37,7 @@ def test_asking_for_more_says_that_the_former_is_done() -> None:
 
 
 def test_a_batch_is_held_as_a_whole() -> None:
-    """poll: its records count as processed at the next poll."""
+    """With poll, records count as processed at the next poll."""
     handout = make()
     assert handout.remaining() == RECORDS
     assert handout.undone_offsets() == {A: 5, B: 9} and handout.waiting_offsets() == {}
@@ -47,7 +47,7 @@ def test_a_batch_is_held_as_a_whole() -> None:
 
 
 def test_nothing_is_handed_out_after_the_withdrawal() -> None:
-    """What waits of the partition is gone, what is held stays held, others go on."""
+    """Waiting records of the partition are dropped, held ones stay held, and other partitions continue."""
     handout = make()
     handout.next()
     assert handout.withdraw([A]) == {A: 6}
@@ -57,28 +57,28 @@ def test_nothing_is_handed_out_after_the_withdrawal() -> None:
 
 
 def test_a_forgotten_partition_does_not_count_any_more() -> None:
-    """Neither what is held nor what waits; that the user still holds it is remembered until he asks for more."""
+    """Neither held nor waiting records count; the user is remembered as their holder until the next request."""
     handout = make()
     batch = handout.remaining()
     handout.forget([A])
-    assert batch == RECORDS, "the list is the user's"
+    assert batch == RECORDS, "the list belongs to the user"
     assert handout.undone_offsets() == {B: 9} and handout.lost() == {A}
     handout.done()
     assert handout.lost() == set()
 
 
 def test_no_hand_out_without_the_lease() -> None:
-    """may_act is asked at each hand-out, and the record is not lost by the refusal."""
+    """may_act is called at each hand-out; a refusal does not lose the record."""
     allowed = [True, False, False, True]
     handout = make(lambda: allowed.pop(0))
     assert handout.next() == RECORDS[0]
     assert handout.next() is None and handout.remaining() == []
-    assert handout.undone_offsets() == {A: 6, B: 9}, "asking for more said that the first one is done"
+    assert handout.undone_offsets() == {A: 6, B: 9}, "the next request meant that the first record was processed"
     assert handout.next() == RECORDS[1]
 
 
 def test_who_waits_for_the_user_is_told_once() -> None:
-    """Only when it wants to know."""
+    """The handout calls ``on_done`` only after ``notify_done`` was set, and only once."""
     told: list[bool] = []
     handout = make(on_done=lambda: told.append(True))
     handout.next()
@@ -89,7 +89,7 @@ def test_who_waits_for_the_user_is_told_once() -> None:
 
 
 def test_the_thread_that_holds_is_known() -> None:
-    """Leaving a with block says something about one's own records only."""
+    """Leaving a with block concerns only the records of the same thread."""
     handout = make()
     taker = threading.Thread(target=handout.next)
     taker.start()
@@ -101,7 +101,7 @@ def test_the_thread_that_holds_is_known() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_withdrawal_and_hand_out_exclude_each_other(seed: int) -> None:
-    """A thread that takes records while they are withdrawn: what it got is exactly what was not withdrawn."""
+    """A thread takes records while they are withdrawn: it gets exactly those that were not withdrawn."""
     handout = Handout(lambda: True, lambda: None)
     records = [record(A, offset) for offset in range(20_000)]
     handout.load(list(records))

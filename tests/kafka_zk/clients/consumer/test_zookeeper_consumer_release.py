@@ -1,4 +1,4 @@
-"""A consumer in a group gives partitions back, or loses them: when, and with which offsets."""
+"""A consumer in a group releases partitions, or loses them: when, and with which offsets."""
 
 
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from tests.kafka_zk.clients.consumer.fake_group import A, FakeGroup, joined, off
 
 
 def test_release_waits_for_the_holder_to_ask_for_more(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Then everything that was handed out is committed; and nothing was handed out meanwhile."""
+    """Everything that was handed out is then committed; no record is handed out during the wait."""
     consumer = joined(clock, brokers, group, max_poll_records=10)
     group.assign(A)
     poll(clock, consumer)
@@ -26,7 +26,7 @@ def test_release_waits_for_the_holder_to_ask_for_more(clock: Clock, brokers: Fak
 
 
 def test_release_is_at_once_when_nothing_is_held(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """A member whose user waits for records does not hold up the group (complaint 7)."""
+    """A member whose user waits for records does not delay the group (complaint 7)."""
     consumer = joined(clock, brokers, group)
     group.assign(A)
     assert len(poll(clock, consumer)) == 40
@@ -37,7 +37,7 @@ def test_release_is_at_once_when_nothing_is_held(clock: Clock, brokers: FakeClus
 
 
 def test_release_waits_no_longer_than_the_backoff(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """What is held then will be delivered again: the first record of it is the next one to consume."""
+    """Records that are held at that time are delivered again, beginning with the first one."""
     consumer = joined(clock, brokers, group, max_poll_records=10, rebalance_backoff_ms=500)
     group.assign(A)
     poll(clock, consumer)
@@ -52,8 +52,9 @@ def test_release_waits_no_longer_than_the_backoff(clock: Clock, brokers: FakeClu
 @given(backoff_ms=st.integers(0, 50), user_ms=st.integers(0, 50))
 @settings(max_examples=60, deadline=None)
 def test_two_timeouts_that_race_have_one_outcome(backoff_ms: int, user_ms: int) -> None:
-    """Complaint 8: the user comes back before, after or exactly when the backoff ends: the release happens once, by
-    then, and its offset says whether he was in time. Nothing is skipped."""
+    """Complaint 8: the user returns before, after or exactly when the backoff ends. The release happens once, by then,
+    and its offset shows whether the user was in time. No record is skipped.
+    """
     clock = Clock()
     cluster = FakeCluster(clock, {"t": [0, 1]})
     write(cluster, A, 0, 40)
@@ -72,7 +73,7 @@ def test_two_timeouts_that_race_have_one_outcome(backoff_ms: int, user_ms: int) 
 def test_without_automatic_commits_the_release_writes_nothing(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """The user may still commit while the release waits for him."""
+    """The user may still commit while the release waits."""
     consumer = joined(clock, brokers, group, max_poll_records=10, auto_commit_enable=False)
     group.committed[A] = 0
     group.assign(A)
@@ -85,20 +86,20 @@ def test_without_automatic_commits_the_release_writes_nothing(
 
 
 def test_a_lost_partition_ends_the_wait_for_its_holder(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """The session ends during a release: no offset of it counts."""
+    """The session ends during a release, so the release commits nothing."""
     consumer = joined(clock, brokers, group, max_poll_records=10)
     group.assign(A)
     poll(clock, consumer)
     released = group.revoke(A)
     group.lose(A)
     finish(clock, released, 0.1)
-    assert group.committed == {A: 0}, "the start that the reset chose"
+    assert group.committed == {A: 0}, "the start that auto.offset.reset chose"
 
 
 def test_a_partition_that_comes_back_starts_where_it_was_committed(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """What is still held of the former ownership does not count in the new one."""
+    """Records that the user still holds from the former ownership do not count in the new one."""
     consumer = joined(clock, brokers, group, max_poll_records=10, auto_commit_interval_ms=100)
     group.assign(A)
     poll(clock, consumer)
@@ -114,7 +115,7 @@ def test_a_partition_that_comes_back_starts_where_it_was_committed(
 def test_a_release_never_takes_back_what_the_user_committed(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """He committed, is at work, and does not come back in time: nobody else is given those records."""
+    """The user commits, works, and does not return in time: no other member is given those records."""
     consumer = joined(clock, brokers, group, max_poll_records=10, rebalance_backoff_ms=500)
     group.assign(A)
     poll(clock, consumer)

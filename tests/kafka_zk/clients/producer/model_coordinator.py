@@ -1,4 +1,4 @@
-"""A transaction coordinator and a group's coordinator in memory, which may refuse, lose answers and move."""
+"""A transaction coordinator and a group coordinator in memory, which may refuse requests, lose responses and move."""
 
 import random
 from dataclasses import dataclass, field
@@ -21,7 +21,9 @@ _PASSING = (
 
 @dataclass
 class ModelCoordinator:
-    """One transactional id. ``fault_rate``: how often a request is refused, or carried out and its answer lost."""
+    """The coordinator of one transactional id. ``fault_rate``: the probability that a request is refused, or that its
+    response is lost.
+    """
 
     rng: random.Random
     fault_rate: float = 0.0
@@ -60,7 +62,7 @@ class ModelCoordinator:
             if message.producer_id >= 0 and message.producer_epoch not in (self.epoch, self.epoch - 1):
                 return ErrorCode.PRODUCER_FENCED
             if message.producer_id < 0 or message.producer_epoch == self.epoch:
-                self.epoch += 1  # else it repeats a bump whose answer was lost
+                self.epoch += 1  # otherwise, the request repeats a bump whose response was lost
             self._forget()
             return ErrorCode.NONE
         epoch = (
@@ -78,7 +80,7 @@ class ModelCoordinator:
         elif api_key is ApiKey.ADD_OFFSETS_TO_TXN:
             self.groups.add(message.group_id)
         elif api_key is ApiKey.TXN_OFFSET_COMMIT:
-            assert message.group_id in self.groups, "the coordinator would not write the group's marker"
+            assert message.group_id in self.groups, "the coordinator does not write the group's marker"
             for topic in message.topics:
                 for each in topic.partitions:
                     self.offsets[TopicPartition(topic.name, each.partition_index)] = each.committed_offset

@@ -1,4 +1,4 @@
-"""Transactions of a producer when something fails: what is refused, out of time, or of the transaction before."""
+"""Failures in a producer's transactions: refused requests, timeouts, and leftovers of the previous transaction."""
 
 import random
 from types import SimpleNamespace
@@ -49,9 +49,9 @@ def begun(clock: Clock, brokers: FakeCluster, **options: Any) -> Producer:
 def test_a_refused_record_does_not_hold_up_the_abort(
     clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
 ) -> None:
-    """Batches behind a refused one are out of order for ever: they must not be repeated until delivery.timeout.ms.
+    """Batches behind a refused one stay out of order: they must not be retried until delivery.timeout.ms.
 
-    Java moves their sequences down (TxnPartitionMap.adjustSequencesDueToFailedBatch), so they are written at once.
+    Java lowers their sequences (TxnPartitionMap.adjustSequencesDueToFailedBatch), so they are written immediately.
     """
     producer = begun(clock, brokers, batch_size=0)
     finish(clock, producer.send("t", b"0", partition=0))
@@ -70,7 +70,9 @@ def test_a_refused_record_does_not_hold_up_the_abort(
 def test_a_refused_record_leaves_the_producer_usable(
     clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
 ) -> None:
-    """TransactionAbortable is promised. With the defaults the coordinator gives the transaction up first (60 s)."""
+    """The documented error is TransactionAbortable. With the defaults the coordinator aborts the transaction first (60
+    s).
+    """
     producer = initialized(clock, brokers, batch_size=0)
 
     async def work() -> None:
@@ -102,7 +104,7 @@ def test_a_commit_that_ended_after_its_time_limit_may_be_asked_for_again(
     coordinator.next_codes = [ErrorCode.NONE] + [ErrorCode.CONCURRENT_TRANSACTIONS] * 60
     with pytest.raises(KafkaTimeoutError):
         finish(clock, run(producer.commit_transaction()), 5)
-    advance(clock, 1)  # the program sleeps before it tries again
+    advance(clock, 1)  # the program sleeps before it retries
     assert coordinator.ends == [True]
     with pytest.raises(IllegalTransactionState):
         finish(clock, run(producer.abort_transaction()), 5)
@@ -147,7 +149,7 @@ def test_an_abort_that_ended_after_its_time_limit_may_be_asked_for_again(
 def test_a_commit_ends_after_max_block_ms(
     clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
 ) -> None:
-    """Though its flush may take ``delivery.timeout.ms``."""
+    """The flush inside it may take ``delivery.timeout.ms``."""
     producer = begun(clock, brokers, max_block_ms=1_000)
     brokers.stop(0)
     producer.send("t", b"v", partition=0).addErrback(lambda _: None)
@@ -160,7 +162,7 @@ def test_a_commit_ends_after_max_block_ms(
 def test_an_abort_that_the_coordinator_refuses_as_abortable_ends(
     clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
 ) -> None:
-    """TRANSACTION_ABORTABLE to EndTxn: a new epoch ends it."""
+    """After TRANSACTION_ABORTABLE in response to EndTxn, a new epoch ends the transaction."""
     producer = begun(clock, brokers, max_block_ms=1_000)
     finish(clock, producer.send("t", b"v", partition=0))
     coordinator.next_codes = [ErrorCode.TRANSACTION_ABORTABLE]
@@ -171,7 +173,7 @@ def test_an_abort_that_the_coordinator_refuses_as_abortable_ends(
 def test_send_all_does_not_go_on_in_the_next_transaction(
     clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
 ) -> None:
-    """The way of ``gather``: another part of the work fails, the block aborts, the work is done again."""
+    """``gather`` does this: another part of the work fails, the block aborts, and the work is repeated."""
     producer = begun(clock, brokers)
     sending = run(producer.send_all("late", [ProducerRecord(b"old", partition=0)]))  # waits for the topic
     sending.addErrback(lambda _: None)
@@ -183,7 +185,7 @@ def test_send_all_does_not_go_on_in_the_next_transaction(
     advance(clock, 1)
     finish(clock, run(producer.commit_transaction()))
     assert coordinator.ends == [True]
-    assert TopicPartition("late", 0) not in brokers.model.logs, "a record of the aborted transaction is committed"
+    assert TopicPartition("late", 0) not in brokers.model.logs, "a record of the aborted transaction was committed"
 
 
 def test_send_all_that_waits_for_a_partition_does_not_go_on_in_the_next_transaction(
@@ -203,8 +205,8 @@ def test_send_all_that_waits_for_a_partition_does_not_go_on_in_the_next_transact
 
 @pytest.mark.parametrize("is_first", [False, True])
 def test_partitions_that_were_not_attempted_wait_for_the_one_that_is_not_there_yet(is_first: bool) -> None:
-    """A broker that does not know a new topic yet answers UNKNOWN_TOPIC_OR_PARTITION for it, and
-    OPERATION_NOT_ATTEMPTED for all others, in any order (KafkaApis.handleAddPartitionsToTxnRequest). Java asks again.
+    """A broker that does not know a new topic yet responds with UNKNOWN_TOPIC_OR_PARTITION for it, and with
+    OPERATION_NOT_ATTEMPTED for all others, in any order (KafkaApis.handleAddPartitionsToTxnRequest). Java retries.
     """
     codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED]
     decisive = transaction_manager._decisive(reversed(codes) if is_first else codes)
@@ -215,8 +217,9 @@ def test_partitions_that_were_not_attempted_wait_for_the_one_that_is_not_there_y
 def test_an_abort_of_several_goes_on_behind_one_that_cannot_be_aborted(
     clock: Clock, brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
-    """Spark: the job's commit fails in the middle, and Spark aborts. Those behind hold readers up for 15 minutes. A
-    commit ends at the first one: what is behind it can still be aborted."""
+    """With Spark, a job's commit may fail in the middle, after which Spark aborts. The remaining transactions would
+    block readers for 15 minutes. A commit ends at the first failure, so that the rest can still be aborted.
+    """
     asked = []
 
     class Coordinator:

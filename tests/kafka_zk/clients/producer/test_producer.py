@@ -34,7 +34,7 @@ def producer_for(clock: Clock, brokers: FakeCluster, **options: Any) -> Producer
 
 
 def test_send_tells_where_the_record_went(clock: Clock, brokers: FakeCluster) -> None:
-    """The first send waits for metadata and producer id; keys decide the partition as in Java."""
+    """The first send waits for metadata and a producer id; keys decide the partition as in Java."""
     producer = producer_for(clock, brokers)
     written = finish(clock, producer.send("t", b"v", key=b"abc", timestamp_ms=5))
     assert written == ("t", (479470107 & 0x7FFFFFFF) % 3, 0, 5)
@@ -42,11 +42,11 @@ def test_send_tells_where_the_record_went(clock: Clock, brokers: FakeCluster) ->
 
 
 def test_keys_and_values_are_serialized(clock: Clock, brokers: FakeCluster) -> None:
-    """By name or by an object; what does not fit is the caller's to hear of."""
+    """A serializer is a name or an object; the caller receives the error of a value that does not fit."""
     producer = producer_for(clock, brokers, key_serializer="string", value_serializer="long")
     written = finish(clock, producer.send("t", 7, key="abc"))
     assert brokers.model.logs == {TopicPartition("t", written.partition): [b"\0\0\0\0\0\0\0\7"]}
-    assert written.partition == (479470107 & 0x7FFFFFFF) % 3, "the partitioner sees the bytes"
+    assert written.partition == (479470107 & 0x7FFFFFFF) % 3, "the partitioner gets the serialized bytes"
     with pytest.raises(SerializationError, match="a number"):
         finish(clock, producer.send("t", "seven"))
     with pytest.raises(ConfigError, match=r"value\.serializer: 'xml' is not one of"):
@@ -54,7 +54,7 @@ def test_keys_and_values_are_serialized(clock: Clock, brokers: FakeCluster) -> N
 
 
 def test_sends_before_the_first_metadata_keep_their_order(clock: Clock, brokers: FakeCluster) -> None:
-    """Records that wait for metadata are taken in the order of the calls, also with those sent meanwhile."""
+    """Records that wait for metadata keep the order of the calls, together with those sent during the wait."""
     producer = producer_for(clock, brokers)
     sent = [producer.send("t", b"%d" % index, partition=0) for index in range(5)]
     advance(clock, 0.001)
@@ -65,7 +65,7 @@ def test_sends_before_the_first_metadata_keep_their_order(clock: Clock, brokers:
 
 
 def test_linger_gathers_records_into_one_request(clock: Clock, brokers: FakeCluster) -> None:
-    """Within linger.ms records share a batch; without waiting for it when the batch is full."""
+    """Within linger.ms records share a batch; a full batch does not wait."""
     producer = producer_for(clock, brokers, linger_ms=50, batch_size=500)
     finish(clock, run(producer.ready("t")))
     futures = [producer.send_nowait("t", b"v", partition=0) for _ in range(3)]
@@ -88,8 +88,9 @@ def test_leader_change_is_followed(clock: Clock, brokers: FakeCluster) -> None:
 
 
 def test_a_named_leader_is_followed_without_metadata_and_without_a_pause(clock: Clock, brokers: FakeCluster) -> None:
-    """KIP-951: three requests of a millisecond, where the back-off alone would take 100 ms; also to a broker that no
-    metadata named."""
+    """KIP-951: three requests of a millisecond, where the backoff alone would take 100 ms. The leader may even be a
+    broker that no metadata named.
+    """
     producer = producer_for(clock, brokers)
     finish(clock, producer.send("t", b"1", partition=0))
     brokers.names_leaders = True
@@ -101,7 +102,7 @@ def test_a_named_leader_is_followed_without_metadata_and_without_a_pause(clock: 
 
 
 def test_a_named_leader_that_is_no_news_is_not_asked_in_a_circle(clock: Clock, brokers: FakeCluster) -> None:
-    """Two brokers that send the producer to each other, in an epoch that it knows: it pauses and asks for metadata."""
+    """Two brokers redirect the producer to each other in an epoch that it knows: it pauses and fetches metadata."""
     producer = producer_for(clock, brokers)
     finish(clock, producer.send("t", b"1", partition=0))
     brokers.names_leaders = True
@@ -113,7 +114,7 @@ def test_a_named_leader_that_is_no_news_is_not_asked_in_a_circle(clock: Clock, b
 
 
 def test_a_response_about_no_partition_of_the_request_ends_it(clock: Clock) -> None:
-    """It names a leader of partition -9. The records fail; the next ones can be sent."""
+    """The response names a leader of partition -9. The records fail; later ones can be sent."""
 
     class Confused(FakeCluster):
         confused = True
@@ -126,13 +127,13 @@ def test_a_response_about_no_partition_of_the_request_ends_it(clock: Clock) -> N
             return write_produce_response(version, 0, ProduceResponse([TopicResult("t", [moved])]))
 
     producer = producer_for(clock, Confused(clock, {"t": [0]}), max_in_flight_requests_per_connection=1)
-    with pytest.raises(KafkaError, match="left it out"):
+    with pytest.raises(KafkaError, match="lacks the partition"):
         finish(clock, producer.send("t", b"lost"))
     assert finish(clock, producer.send("t", b"sent")).offset == 0
 
 
 def test_dead_broker_is_outlived(clock: Clock, brokers: FakeCluster) -> None:
-    """Connections break with requests in flight; after the leader has moved everything is written once, in order."""
+    """Connections break with requests in flight; after the leader has moved, every record is written once, in order."""
     producer = producer_for(clock, brokers, batch_size=100)
     finish(clock, producer.send("t", b"0", partition=0))
     sent = [producer.send("t", b"%d" % index, partition=0) for index in range(1, 30)]
@@ -146,7 +147,7 @@ def test_dead_broker_is_outlived(clock: Clock, brokers: FakeCluster) -> None:
 
 
 def test_send_fails_when_the_topic_does_not_appear(clock: Clock, brokers: FakeCluster) -> None:
-    """max.block.ms bounds the wait; a topic that is there is not held up by one that is not."""
+    """max.block.ms bounds the wait; a topic without metadata does not delay other topics."""
     producer = producer_for(clock, brokers, max_block_ms=1_000)
     missing = producer.send("missing", b"v")
     assert finish(clock, producer.send("t", b"v")).offset == 0
@@ -155,7 +156,7 @@ def test_send_fails_when_the_topic_does_not_appear(clock: Clock, brokers: FakeCl
 
 
 def test_full_buffer_makes_send_wait_and_send_nowait_raise(clock: Clock, brokers: FakeCluster) -> None:
-    """buffer.memory is a bound: one waits for room, the other says so."""
+    """buffer.memory is a bound: send waits for room, send_nowait raises."""
     producer = producer_for(clock, brokers, batch_size=100, buffer_memory=300, linger_ms=1_000, max_block_ms=500)
     finish(clock, run(producer.ready("t")))
     for partition in range(3):
@@ -178,7 +179,7 @@ def test_full_buffer_gives_up_after_max_block(clock: Clock, brokers: FakeCluster
 
 
 def test_send_all_respects_the_buffer_and_counts(clock: Clock, brokers: FakeCluster) -> None:
-    """Any number of records goes through a small buffer; the answer comes when all are acknowledged."""
+    """Any number of records fits through a small buffer; the result comes when all are acknowledged."""
     producer = producer_for(clock, brokers, batch_size=200, buffer_memory=800)
     records = (ProducerRecord(b"%03d" % index, partition=index % 3) for index in range(500))
     assert finish(clock, run(producer.send_all("t", records)), 60) == 500
@@ -188,7 +189,7 @@ def test_send_all_respects_the_buffer_and_counts(clock: Clock, brokers: FakeClus
 
 
 def test_send_all_raises_what_a_record_met(clock: Clock, brokers: FakeCluster) -> None:
-    """A refused batch ends it with Kafka's code."""
+    """A refused batch ends the call with Kafka's code."""
     producer = producer_for(clock, brokers)
     finish(clock, run(producer.ready("t")))
     brokers.errors.append((ApiKey.PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -198,7 +199,7 @@ def test_send_all_raises_what_a_record_met(clock: Clock, brokers: FakeCluster) -
 
 
 def test_flush_does_not_wait_for_linger(clock: Clock, brokers: FakeCluster) -> None:
-    """Everything taken before, also what waits for metadata, is out when flush returns."""
+    """When flush returns, all earlier records are sent, including those that waited for metadata."""
     producer = producer_for(clock, brokers, linger_ms=60_000)
     sent = producer.send("t", b"v", partition=0)
     finish(clock, run(producer.flush()), 1)
@@ -206,7 +207,7 @@ def test_flush_does_not_wait_for_linger(clock: Clock, brokers: FakeCluster) -> N
 
 
 def test_close_delivers_then_refuses(clock: Clock, brokers: FakeCluster) -> None:
-    """Nothing taken is lost by closing, nothing is taken afterwards, no timer stays."""
+    """Closing loses no accepted record, later records are refused, and no timer is left."""
     producer = producer_for(clock, brokers, linger_ms=60_000)
     sent = producer.send("t", b"v", partition=0)
     finish(clock, run(producer.close()), 2)
@@ -221,7 +222,7 @@ def test_close_delivers_then_refuses(clock: Clock, brokers: FakeCluster) -> None
 
 
 def test_close_with_a_time_limit_fails_what_is_left(clock: Clock, brokers: FakeCluster) -> None:
-    """When nobody answers, close gives up in time and the records hear why."""
+    """Without responses, close gives up in time, and the records fail with the reason."""
     producer = producer_for(clock, brokers)
     finish(clock, run(producer.ready("t")))
     brokers.stop(0)
@@ -233,14 +234,14 @@ def test_close_with_a_time_limit_fails_what_is_left(clock: Clock, brokers: FakeC
 
 
 def test_acks_0_answers_without_an_offset(clock: Clock, brokers: FakeCluster) -> None:
-    """Sent is all that acks=0 promises."""
+    """acks=0 promises only that the record was sent."""
     producer = producer_for(clock, brokers, acks=0)
     assert finish(clock, producer.send("t", b"v", partition=0)).offset == -1
     assert brokers.model.logs[TopicPartition("t", 0)] == [b"v"]
 
 
 def test_producer_id_is_asked_again_while_the_broker_loads(clock: Clock, brokers: FakeCluster) -> None:
-    """COORDINATOR_LOAD_IN_PROGRESS passes; an error that stays ends the producer for good."""
+    """COORDINATOR_LOAD_IN_PROGRESS is retried; a permanent error ends the producer."""
     brokers.errors.append((ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     assert finish(clock, producer_for(clock, brokers).send("t", b"v", partition=0)).offset == 0
     brokers.errors.append((ApiKey.INIT_PRODUCER_ID, ErrorCode.INVALID_REQUEST))
@@ -252,7 +253,7 @@ def test_producer_id_is_asked_again_while_the_broker_loads(clock: Clock, brokers
 
 
 def test_a_producer_that_acls_refused_an_id_asks_again_for_the_next_record(clock: Clock, brokers: FakeCluster) -> None:
-    """Records that wait fail, and the producer lives: KAFKA-13668."""
+    """Waiting records fail, but the producer stays usable: KAFKA-13668."""
     refusal = (ApiKey.INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     brokers.errors += [refusal, refusal]
     producer = producer_for(clock, brokers)
@@ -260,15 +261,16 @@ def test_a_producer_that_acls_refused_an_id_asks_again_for_the_next_record(clock
         with pytest.raises(KafkaError) as caught:
             finish(clock, producer.send("t", b"v", partition=0))
         assert caught.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        clock.pump([1] * 10)  # without a record it does not ask
-    assert brokers.errors == [], "both refusals were given"
+        clock.pump([1] * 10)  # without a record it sends no request
+    assert brokers.errors == [], "both refusals were returned"
     assert finish(clock, producer.send("t", b"v", partition=0)).offset == 0
 
 
 def test_records_that_wait_for_a_retry_fail_when_acls_refuse_the_next_id(
     clock: Clock, brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The epochs are used up: a new id is needed. Without one the retry would wait until delivery.timeout.ms."""
+    """The epochs are used up, so a new id is needed. Without a new id, the retry would wait until
+    delivery.timeout.ms."""
     monkeypatch.setattr(idempotence, "_EPOCH_MAX", 0)
     producer = producer_for(clock, brokers)
     finish(clock, producer.send("t", b"a", partition=0))
@@ -296,7 +298,7 @@ def test_records_that_wait_for_a_retry_fail_when_acls_refuse_the_next_id(
 def test_what_is_no_record_is_refused_at_once(
     clock: Clock, brokers: FakeCluster, record: dict[str, Any], error: type[Exception]
 ) -> None:
-    """The check comes before anything is queued, from send and send_nowait alike."""
+    """send and send_nowait check the record before they queue it."""
     producer = producer_for(clock, brokers)
     finish(clock, run(producer.ready("t")))
     with pytest.raises(error):
@@ -306,7 +308,7 @@ def test_what_is_no_record_is_refused_at_once(
 
 
 class PatientClock(Clock):
-    """Refuses timers without end at one moment, which ``advance`` would run for ever."""
+    """A clock that refuses an endless series of timers for one moment, which ``advance`` would run forever."""
 
     timers: tuple[float, int] = (0.0, 0)
 
@@ -318,7 +320,7 @@ class PatientClock(Clock):
 
 
 def test_the_sender_looks_once_when_a_batch_is_due() -> None:
-    """At whatever millisecond: that of 1.007 s is 1007, though 1.007 times 1000 is less."""
+    """This holds at every millisecond: 1.007 s is 1007 ms, although 1.007 times 1000 is less."""
     clock = PatientClock()
     producer = producer_for(clock, FakeCluster(clock, {"t": [0]}), linger_ms=5)
     finish(clock, run(producer.ready("t")))
@@ -332,7 +334,7 @@ def test_the_sender_looks_once_when_a_batch_is_due() -> None:
 
 
 def test_future_can_be_awaited_and_asked(clock: Clock, brokers: FakeCluster) -> None:
-    """One outcome for all who ask, before and after it is known."""
+    """All callers get the same outcome, before and after it is known."""
     producer = producer_for(clock, brokers)
     finish(clock, run(producer.ready("t")))
     future = producer.send_nowait("t", b"v", partition=2)
@@ -347,7 +349,7 @@ def test_future_can_be_awaited_and_asked(clock: Clock, brokers: FakeCluster) -> 
 
 
 def test_a_callback_that_raises_is_logged_and_concerns_nobody_else(clock: Clock, brokers: FakeCluster) -> None:
-    """Neither those who wait for records of the same batch, nor the batches of the same answer, nor what follows."""
+    """Other records of the batch, other batches of the response, and later records are not affected."""
     producer = producer_for(clock, brokers, linger_ms=5)
     finish(clock, run(producer.ready("t")))
     futures = [producer.send_nowait("t", b"v", partition=partition) for partition in (0, 0, 2)]
@@ -361,7 +363,7 @@ def test_a_callback_that_raises_is_logged_and_concerns_nobody_else(clock: Clock,
         future.add_done_callback(told.append)
     with capturedLogs() as logged:
         advance(clock, 1)
-        futures[0].add_done_callback(fail)  # called at once
+        futures[0].add_done_callback(fail)  # called immediately
     assert told == futures and producer.accumulator.used_bytes == 0
     assert [event["log_failure"].type for event in logged] == [ValueError] * 4
     assert finish(clock, producer.send("t", b"w", partition=0), 1).offset == 2

@@ -1,4 +1,4 @@
-"""The driver of transactions against a coordinator that refuses, moves and loses answers."""
+"""The driver of transactions against a coordinator that refuses requests, moves and loses responses."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ GROUP = ConsumerGroupMetadata("g", "m", 3)
 
 
 class World:
-    """A manager without batches: what is to be sent is always sent already."""
+    """A manager without batches: its records are always sent already."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int = 0, fault_rate: float = 0.0) -> None:
         self.clock = Clock()
@@ -49,7 +49,7 @@ class World:
         self.dropped += 1
 
     def done(self, work: Any) -> Any:
-        """The result, however long it takes; raises what it raises."""
+        """Returns the result of ``work``, however long it takes, or raises its error."""
         results: list[Any] = []
         running = work if isinstance(work, Deferred) else run(work)
         running.addBoth(results.append)
@@ -57,7 +57,7 @@ class World:
             if results:
                 break
             self.clock.advance(0.01)
-        assert results, "it never ends"
+        assert results, "the work does not end"
         if hasattr(results[0], "raiseException"):
             results[0].raiseException()
         return results[0]
@@ -68,7 +68,7 @@ class World:
         return caught.value
 
     def send(self, tp: TopicPartition) -> None:
-        """A batch for the partition, once it is in the transaction."""
+        """Send a batch to the partition, once the partition is in the transaction."""
         for _ in range(10_000):
             if self.state.state is not State.IN_TRANSACTION or self.state.may_send(tp, is_retry=False):
                 return
@@ -102,7 +102,8 @@ def test_records_and_offsets_are_committed_together(world: World) -> None:
 
 @pytest.mark.parametrize("ending", [TransactionManager.commit, TransactionManager.prepare])
 def test_nothing_is_committed_without_the_offsets_that_were_to_be_in_it(world: World, ending: Any) -> None:
-    """The program went on behind the timeout of ``send_offsets``. Sent again, they are there."""
+    """The program continues after the timeout of ``send_offsets``. When it sends the offsets again, they are committed.
+    """
 
     def begin_and_miss_offsets() -> None:
         world.manager.begin()
@@ -131,7 +132,7 @@ def test_a_transaction_without_anything_asks_nobody(world: World) -> None:
 
 
 def test_a_failed_batch_makes_the_commit_fail_and_the_epoch_rise(world: World) -> None:
-    """Abort and go on, with the same producer."""
+    """The program aborts and continues with the same producer."""
     world.manager.begin()
     world.send(A)
     world.manager.failed(broker_error(ErrorCode.MESSAGE_TOO_LARGE, "producing"))
@@ -145,7 +146,7 @@ def test_a_failed_batch_makes_the_commit_fail_and_the_epoch_rise(world: World) -
 
 
 def test_a_batch_that_fails_during_the_commit_prevents_it(world: World) -> None:
-    """EndTxn is asked for only when everything is in the log."""
+    """EndTxn is sent only when all records are in the log."""
     world.manager.begin()
     world.send(A)
     world.state.begin_commit()
@@ -161,7 +162,8 @@ def test_a_batch_that_fails_during_the_commit_prevents_it(world: World) -> None:
 
 
 def test_a_consumer_outside_of_its_group_commits_nothing(world: World) -> None:
-    """It was put out, as too slow: the coordinator could not tell it from a client without a group."""
+    """The consumer was removed for being slow: the coordinator could not distinguish it from a client without a group.
+    """
     world.manager.begin()
     outside = ConsumerGroupMetadata("g")
     error = world.raised(world.manager.send_offsets({B: 7}, outside))
@@ -183,7 +185,7 @@ def test_a_fenced_producer_can_only_be_closed(world: World, code: ErrorCode) -> 
 
 
 def test_a_member_that_is_out_of_its_generation_aborts(world: World) -> None:
-    """Its partitions are somebody else's: neither records nor offsets count (KIP-447)."""
+    """Another member owns its partitions: neither records nor offsets are committed (KIP-447)."""
     world.manager.begin()
     world.send(A)
     world.coordinator.next_codes = [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION]
@@ -194,7 +196,7 @@ def test_a_member_that_is_out_of_its_generation_aborts(world: World) -> None:
 
 
 def test_a_producer_that_the_coordinator_has_forgotten_goes_on(world: World) -> None:
-    """transactional.id.expiration.ms: there is nothing to abort, and a new id is asked for."""
+    """After transactional.id.expiration.ms there is no transaction to abort, and the producer requests a new id."""
     world.manager.begin()
     world.send(A)
     world.coordinator.next_codes = [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
@@ -204,7 +206,7 @@ def test_a_producer_that_the_coordinator_has_forgotten_goes_on(world: World) -> 
 
 
 def test_an_abort_before_the_coordinator_has_heard_of_anything_is_harmless(world: World) -> None:
-    """The markers of the last transaction are still being written: that one is not to be taken for this one."""
+    """The markers of the last transaction are still being written: it must not be taken for this one."""
     world.manager.begin()
     world.send(A)
     world.done(world.manager.commit())
@@ -238,7 +240,7 @@ def test_a_producer_that_may_not_write_somewhere_goes_on_elsewhere(
 
 
 def test_a_time_out_leaves_the_commit_under_way(world: World) -> None:
-    """Nobody knows its outcome; who calls again waits for it."""
+    """The outcome is unknown; the next call waits for it."""
     world.manager.begin()
     world.send(A)
     world.coordinator.next_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3500
@@ -254,7 +256,7 @@ def test_a_time_out_leaves_the_commit_under_way(world: World) -> None:
 def test_a_producer_that_acls_refused_an_id_may_be_initialized_again(
     monkeypatch: pytest.MonkeyPatch, code: ErrorCode
 ) -> None:
-    """KAFKA-13668: the ACL is added, and the same producer goes on."""
+    """KAFKA-13668: after the ACL is added, the same producer can be used."""
     world = World(monkeypatch)
     world.coordinator.next_codes = [code, code]
     for _ in range(2):
@@ -271,7 +273,7 @@ def test_a_producer_that_acls_refused_an_id_may_be_initialized_again(
 
 
 def test_a_new_epoch_that_acls_refuse_after_an_abort_is_asked_for_by_the_next_initialization(world: World) -> None:
-    """The transaction is aborted; only the epoch in which the producer would go on is missing."""
+    """The transaction is aborted; only the producer's next epoch is missing."""
     world.manager.begin()
     world.send(A)
     world.manager.failed(broker_error(ErrorCode.MESSAGE_TOO_LARGE, "producing"))
@@ -282,11 +284,11 @@ def test_a_new_epoch_that_acls_refuse_after_an_abort_is_asked_for_by_the_next_in
     world.done(world.manager.initialize())
     world.manager.begin()
     world.done(world.manager.commit())
-    assert world.coordinator.ends == [False], "the transaction before has left nothing in this one"
+    assert world.coordinator.ends == [False], "the previous transaction left nothing in this one"
 
 
 def test_a_time_out_names_the_last_refusal(world: World) -> None:
-    """A coordinator that refuses for a minute is not a broker that is silent for one."""
+    """A coordinator that refuses for a minute must not look like a silent broker."""
     world.manager.begin()
     world.send(A)
     world.coordinator.next_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3500
@@ -314,7 +316,7 @@ def test_initialization_may_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class _Scripted:
-    """A producer that notes what is called."""
+    """A producer that records its calls."""
 
     def __init__(self, commit_error: Exception | None = None) -> None:
         self.calls: list[str] = []
@@ -345,7 +347,7 @@ class _Scripted:
     ],
 )
 def test_a_block_commits_or_aborts(in_block: Any, in_commit: Any, calls: list[str]) -> None:
-    """And what was raised goes on."""
+    """The block raises the original error."""
     producer = _Scripted(in_commit)
 
     async def block() -> None:
@@ -362,7 +364,7 @@ def test_a_block_commits_or_aborts(in_block: Any, in_commit: Any, calls: list[st
 
 @pytest.mark.parametrize("seed", range(150))
 def test_what_was_committed_is_what_the_program_knows(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Random transactions under refusals, moves and lost answers: each ends as its program was told, once."""
+    """Random transactions with refusals, moves and lost responses: each ends once, as its program was informed."""
     rng = random.Random(seed)
     world = World(monkeypatch, seed, fault_rate=rng.choice((0.0, 0.2, 0.5)))
     world.done(world.manager.initialize())

@@ -36,18 +36,18 @@ def begun() -> TransactionState:
 
 
 def test_a_partition_is_added_before_its_first_batch() -> None:
-    """One request for those that came meanwhile; nobody asks twice."""
+    """One request adds all partitions that wait; none is added twice."""
     state = begun()
     assert not state.may_send(A, is_retry=False)
     assert state.take_new() == [A]
     assert not state.may_send(A, is_retry=False) and not state.may_send(B, is_retry=False)
-    assert state.take_new() == [], "the first ones are being added"
+    assert state.take_new() == [], "the first partition is being added"
     state.added([A])
     assert state.may_send(A, is_retry=False)
     assert state.take_new() == [B]
     state.added([B])
     state.begin_commit()
-    assert state.may_send(A, is_retry=False), "what was sent before the commit goes out"
+    assert state.may_send(A, is_retry=False), "records from before the commit are still sent"
     state.ended()
     state.begin()
     assert not state.may_send(A, is_retry=False), "each transaction has its own partitions"
@@ -78,7 +78,7 @@ def test_an_empty_transaction_needs_no_coordinator() -> None:
     ],
 )
 def test_applications_can_tell_errors_apart(code: ErrorCode, raised: type[KafkaError]) -> None:
-    """Abort and go on; somebody else does this; nothing helps."""
+    """The classes mean: abort and continue; another producer took over; the error is final."""
     state = begun()
     state.fail(outcome_of(code), failure(code))
     with pytest.raises(raised):
@@ -114,7 +114,7 @@ def test_a_coordinator_that_moved_is_looked_for(code: ErrorCode) -> None:
 
 
 def test_a_failed_batch_needs_a_new_epoch_after_the_abort() -> None:
-    """Its sequences are missing in the log, perhaps (KIP-360)."""
+    """Its sequences may be missing in the log (KIP-360)."""
     state = begun()
     state.batch_failed(failure(ErrorCode.MESSAGE_TOO_LARGE))
     assert state.state is State.ABORTABLE and state.needs_epoch_bump
@@ -125,7 +125,7 @@ def test_a_failed_batch_needs_a_new_epoch_after_the_abort() -> None:
 
 
 def test_only_retries_are_sent_once_the_transaction_has_failed() -> None:
-    """New records would be for nothing; a gap in the sequences would cost an epoch."""
+    """New records would be wasted; a gap in the sequences would cost an epoch."""
     state = begun()
     state.may_send(A, is_retry=False)
     state.added(state.take_new())
@@ -154,7 +154,7 @@ def test_calls_in_a_wrong_order_change_nothing() -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_random_calls_and_answers_make_legal_changes_only(seed: int) -> None:
-    """Whatever comes in whatever order: refused, or a change that the table has; a fatal error is final."""
+    """In any order, a call is either refused or makes a change in the table; a fatal error is final."""
     rng = random.Random(seed)
     state = TransactionState()
     fatal: KafkaError | None = None

@@ -1,4 +1,4 @@
-"""Records for partitions that were added since the last metadata, or are not there: they wait, the others go on."""
+"""Records for partitions that are newer than the metadata, or do not exist: they wait, other records do not."""
 
 import random
 from typing import Any
@@ -31,7 +31,7 @@ NEW = 3
 
 
 def ready_producer(clock: Clock, brokers: FakeCluster, **options: Any) -> Producer:
-    """It has the topic's metadata, and will not fetch them by itself for minutes."""
+    """A producer with the topic's metadata that will not refresh them by itself for minutes."""
     producer = Producer(clock, connect=brokers.connect, bootstrap_servers="b0:9092,b1:9092", **options)
     finish(clock, run(producer.ready("t")))
     advance(clock, 1)
@@ -54,7 +54,7 @@ def test_a_partition_added_meanwhile_is_sent_to_at_once(clock: Clock, brokers: F
 
 
 def test_a_partition_that_does_not_come_holds_up_nobody(clock: Clock, brokers: FakeCluster) -> None:
-    """After max.block.ms its records fail; they never took any of buffer.memory."""
+    """After max.block.ms its records fail; they never use buffer.memory."""
     producer = ready_producer(clock, brokers, max_block_ms=5_000)
     wrong = [producer.send("t", b"v", partition=NEW), producer.send("t", b"v", partition=NEW)]
     other = producer.send("t", b"v", partition=NEW + 4)
@@ -70,7 +70,7 @@ def test_a_partition_that_does_not_come_holds_up_nobody(clock: Clock, brokers: F
 
 
 def test_each_record_waits_its_own_time(clock: Clock, brokers: FakeCluster) -> None:
-    """The first one's failure is not that of one that was sent later."""
+    """A record does not fail with an earlier record's timeout."""
     producer = ready_producer(clock, brokers, max_block_ms=1_000)
     first = producer.send("t", b"1", partition=NEW)
     advance(clock, 0.8)
@@ -83,7 +83,9 @@ def test_each_record_waits_its_own_time(clock: Clock, brokers: FakeCluster) -> N
 
 
 def test_metadata_are_asked_for_less_and_less_often(clock: Clock, brokers: FakeCluster) -> None:
-    """At once, and then with pauses that double from retry.backoff.ms up to retry.backoff.max.ms, for all together."""
+    """The first request comes immediately; later pauses double from retry.backoff.ms to retry.backoff.max.ms, for all
+    partitions together.
+    """
     producer = ready_producer(clock, brokers, max_block_ms=60_000)
     before = fetches(brokers)
     for partition in range(100):
@@ -117,7 +119,7 @@ def test_a_topic_that_is_refused_meanwhile_fails_them_at_once(clock: Clock, brok
 
 @pytest.mark.parametrize("seed", range(20))
 def test_records_of_a_partition_stay_in_the_order_of_the_calls(clock: Clock, brokers: FakeCluster, seed: int) -> None:
-    """Whether they wait for their partition, for room behind others, or not at all; keyed records too."""
+    """They may wait for their partition, for room, or not at all, with and without a key."""
     chance = random.Random(seed)
     producer = ready_producer(clock, brokers, batch_size=100, buffer_memory=chance.choice([110, 500]), linger_ms=20)
     sent: list[Deferred[Any]] = []
@@ -152,7 +154,7 @@ def test_what_waited_for_its_partition_goes_before_what_waits_for_room(clock: Cl
 
 
 def test_flush_waits_for_what_was_sent_before_and_for_nothing_later(clock: Clock, brokers: FakeCluster) -> None:
-    """Records for a wrong partition that come one after another do not hold it for ever."""
+    """A steady series of records for a wrong partition does not delay it forever."""
     producer = ready_producer(clock, brokers, max_block_ms=1_000)
     wrong = [producer.send("t", b"v", partition=NEW)]
     flushed = run(producer.flush())
@@ -167,7 +169,7 @@ def test_flush_waits_for_what_was_sent_before_and_for_nothing_later(clock: Clock
 
 
 def test_close_delivers_what_waits(clock: Clock, brokers: FakeCluster) -> None:
-    """For a partition and for room alike."""
+    """The records wait for a partition or for room."""
     producer = ready_producer(clock, brokers, batch_size=100, buffer_memory=100, linger_ms=60_000)
     sent = [producer.send("t", b"v", partition=partition) for partition in (0, 0, 1, NEW)]
     closed = run(producer.close())
@@ -178,7 +180,7 @@ def test_close_delivers_what_waits(clock: Clock, brokers: FakeCluster) -> None:
 
 
 def test_close_with_a_time_limit_fails_what_waits(clock: Clock, brokers: FakeCluster) -> None:
-    """And leaves no timer."""
+    """It leaves no timer."""
     producer = ready_producer(clock, brokers)
     sent = producer.send("t", b"v", partition=NEW)
     finish(clock, run(producer.close(0.5)), 1)
@@ -212,7 +214,7 @@ def test_send_nowait_says_that_the_partition_is_not_there_and_asks_for_it(clock:
 
 
 def test_send_nowait_overtakes_nothing_that_waited(clock: Clock, brokers: FakeCluster) -> None:
-    """Also in the moment in which the partition is there, and its records are taken."""
+    """This holds even at the moment when the partition exists and its waiting records are accepted."""
     producer = ready_producer(clock, brokers)
     sent = producer.send("t", b"1", partition=NEW)
     advance(clock, 0.01)
@@ -243,7 +245,7 @@ def test_send_all_waits_for_a_partition_too(clock: Clock, brokers: FakeCluster) 
 
 
 class Transactions:
-    """A transactional producer with a coordinator in memory, in a transaction."""
+    """A transactional producer in a transaction, with a coordinator in memory."""
 
     def __init__(self, clock: Clock, brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         self.coordinator = ModelCoordinator(random.Random(0))
@@ -275,7 +277,7 @@ def test_a_commit_waits_for_the_partition(clock: Clock, brokers: FakeCluster, tr
 def test_nothing_is_committed_without_a_record_that_was_not_sent(
     clock: Clock, brokers: FakeCluster, transactions: Transactions, record: dict[str, Any], words: str
 ) -> None:
-    """Though nobody looks at what send returned. After the abort the producer goes on."""
+    """The program ignores what send returns. After the abort the producer can continue."""
     transactions.producer.send("t", b"v", **record).addErrback(lambda _: None)
     transactions.producer.send("t", b"v", partition=0).addErrback(lambda _: None)
     advance(clock, 0.1)
@@ -292,7 +294,7 @@ def test_nothing_is_committed_without_a_record_that_was_not_sent(
 def test_a_commit_counts_with_what_is_sent_while_it_begins(
     clock: Clock, brokers: FakeCluster, transactions: Transactions
 ) -> None:
-    """A record that waits when everything before it is delivered is waited for as well, and not left out."""
+    """The commit includes a record that waits when all earlier records are delivered."""
     first = transactions.producer.send("t", b"v", partition=0)
     committed = run(transactions.producer.commit_transaction())
     late = transactions.producer.send("t", b"w", partition=NEW)
@@ -322,7 +324,7 @@ def test_a_commit_takes_along_what_waits_when_its_flush_ends(
 def test_what_is_sent_while_the_coordinator_commits_does_not_touch_the_transaction(
     clock: Clock, brokers: FakeCluster, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused, and belongs to no transaction."""
+    """The record is refused and belongs to no transaction."""
     ask, late = transactions.coordinator.ask, []
 
     async def ask_and_send(api_key: ApiKey, *request: Any) -> Any:
@@ -365,7 +367,7 @@ def test_nothing_is_committed_without_records_of_a_topic_that_is_not_there(
 def test_a_commit_ends_though_records_are_sent_all_the_time(
     clock: Clock, brokers: FakeCluster, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a full buffer there is always one that waits."""
+    """With a full buffer, some record always waits."""
     manager, flush = transactions.producer._transactions, transactions.producer.flush
     assert manager is not None
 
@@ -381,7 +383,7 @@ def test_a_commit_ends_though_records_are_sent_all_the_time(
 def test_a_transaction_is_committed_without_no_record_that_cannot_be_serialized(
     clock: Clock, brokers: FakeCluster, transactions: Transactions
 ) -> None:
-    """Though nobody looks at its Deferred."""
+    """The program ignores the record's Deferred."""
     transactions.producer.send("t", "not bytes", partition=0).addErrback(lambda _: None)
     with pytest.raises(TransactionAbortable, match="TypeError"):
         finish(clock, run(transactions.producer.commit_transaction()), 3)
@@ -390,7 +392,7 @@ def test_a_transaction_is_committed_without_no_record_that_cannot_be_serialized(
 def test_what_was_refused_as_no_transaction_was_open_does_not_touch_the_next_one(
     clock: Clock, brokers: FakeCluster, transactions: Transactions
 ) -> None:
-    """A blocking producer tells of it when another thread may have begun one."""
+    """A blocking producer reports the refusal when another thread may have begun a transaction."""
     producer = transactions.producer
     finish(clock, run(producer.commit_transaction()), 3)
     begun_count = producer.begun_count
@@ -413,4 +415,4 @@ def test_an_abort_does_not_wait_for_the_partition(
     with pytest.raises(TransactionAborted):
         finish(clock, sent, 0.01)
     advance(clock, 5)
-    assert fetches(brokers) <= before + 1, "nobody wants the partition any more"
+    assert fetches(brokers) <= before + 1, "no record needs the partition any more"

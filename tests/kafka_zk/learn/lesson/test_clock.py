@@ -12,20 +12,20 @@ class Wall:
 
 
 def test_held_time_is_not_counted() -> None:
-    """What happens meanwhile happens at the time when it was stopped."""
+    """Events during a hold get the time at which the clock was stopped."""
     wall = Wall()
     clock = LessonClock(wall)
     assert clock.lesson_ms(1_000) == 1_000
     with clock.held():
         wall.ms = 4_800
         assert clock.lesson_ms(4_800) == 1_000
-        assert clock.lesson_ms(990) == 990, "it was told late, but happened before"
+        assert clock.lesson_ms(990) == 990, "the event was reported late, but happened before"
     wall.ms = 4_817
     assert clock.lesson_ms(4_817) == 1_017
 
 
 def test_it_goes_on_when_nobody_holds_it_any_more() -> None:
-    """Several watches wait at once."""
+    """Several watches may hold the clock at the same time."""
     wall = Wall()
     clock = LessonClock(wall)
     clock.hold()

@@ -1,4 +1,4 @@
-"""The exported page is one small file that needs nothing else, and is refused if it becomes large."""
+"""The exported page is one small file without references to others, and a large one is refused."""
 
 import base64
 import json
@@ -32,8 +32,8 @@ def test_it_is_one_small_file_whose_policy_allows_nothing_else(recording: Record
     text = page.content.decode()
     assert len(page.content) - page.data_bytes < MOST_PAGE_BYTES
     assert re.findall(r"<script[^>]*>", text) == ['<script type="text/plain" id="exported">', "<script>"]
-    assert END not in text, "names and data are only in the packed data"
-    assert not re.search(r'(?:src|href)="(?!data:,")', text), "nothing is loaded"
+    assert END not in text, "a name or data are outside of the packed data"
+    assert not re.search(r'(?:src|href)="(?!data:,")', text), "the page loads a file"
     assert "default-src 'none'; img-src data:; style-src 'sha256-" in text
     assert _data(page.content)["recording"]["source"] == END
 
@@ -72,5 +72,5 @@ def test_a_recording_that_is_nested_too_deeply_is_refused(recording: Recording) 
 
 def test_a_page_that_becomes_too_large_is_refused(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 1_000)
-    with pytest.raises(NotExportable, match="its page would have 0 MB, and may have 0 MB: show a part"):
+    with pytest.raises(NotExportable, match="its page would have 0 MB, but the limit is 0 MB: show a part"):
         exported_page(recording, "a test")

@@ -1,4 +1,4 @@
-"""What an exported page contains is what the live page is answered, without secrets, and bounded."""
+"""An exported page contains the responses that the live page gets, without secrets, and with a limited size."""
 
 import base64
 import json
@@ -47,7 +47,7 @@ def data(recording: Recording) -> Document:
 
 
 def test_its_views_are_the_live_pages_at_random_moments(recording: Recording, data: Document) -> None:
-    """As JSON, which has the order of keys, too."""
+    """They are compared as JSON, which includes the order of keys."""
     api, random = RecordingApi(recording), Random(49)
     assert min(len(data[name]) for name in ("states", "trees", "health")) > 2
     first_ms, last_ms = recording.entries.times() or (0, 0)
@@ -71,7 +71,7 @@ def test_its_views_are_the_live_pages_at_random_moments(recording: Recording, da
 def test_its_entries_have_their_causes_and_effects(recording: Recording, data: Document) -> None:
     api = RecordingApi(recording)
     linked = [each for each in data["details"] if each["why"]]
-    assert linked, "ZooKeeper deletes what belongs to a session that has ended"
+    assert linked, "no entry has a cause, although ZooKeeper deletes the znodes of an ended session"
     for number, found in enumerate(data["details"], 1):
         live = api.entry({"seq": str(number)})
         assert found["why"] == [each["seq"] for each in live["why"]]
@@ -82,7 +82,7 @@ def test_its_entries_have_their_causes_and_effects(recording: Recording, data: D
 
 @pytest.mark.skipif(NODE is None, reason="needs Node")
 def test_the_page_answers_from_them_as_the_live_page(recording: Recording, data: Document) -> None:
-    """``exported.js``, which is written for browsers, without one."""
+    """The test runs ``exported.js``, which is written for browsers, without a browser."""
     asked = questions(recording, PAGE_MOMENTS, 49)
     found = _answers_of_page(data, [(name, values) for name, values, _ in asked])
     for (name, values, expected), answer in zip(asked, found, strict=True):
@@ -91,7 +91,7 @@ def test_the_page_answers_from_them_as_the_live_page(recording: Recording, data:
 
 @pytest.mark.skipif(NODE is None, reason="needs Node")
 def test_the_lanes_of_an_interval_are_those_of_the_live_page(recording: Recording, data: Document) -> None:
-    """A leader's span is cut where the broker's session ends; parts outside the interval are not sent."""
+    """A leader's span is cut where the broker's session ends, and parts outside the interval are left out."""
     api, random = RecordingApi(recording), Random(49)
     first_ms, last_ms = recording.entries.times() or (0, 0)
     opened = "\n".join(f"{each['kind']} {each['stem']}" for each in data["groups"])

@@ -1,4 +1,4 @@
-"""A recording tells every moment again, whatever was asked before; it goes on where it was; parts can be cut out."""
+"""A recording reproduces every moment in any order of requests, can be continued, and parts of it can be cut out."""
 
 import sqlite3
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_every_moment_is_as_it_was(seed: int, tmp_path: Path, monkeypatch: pytes
 
 
 def test_in_memory_only_the_last_part_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not grow, says what is gone, and every moment that is left is as it was."""
+    """The recording stays below its limit, names the missing entries, and reproduces every moment that is left."""
     monkeypatch.setattr(znode_history, "_LEAST_BETWEEN_CHECKPOINTS", 300)
     monkeypatch.setattr(module, "MOST_IN_MEMORY_BYTES", 300_000)
     recording = Recording()
@@ -93,7 +93,8 @@ def test_spans_that_ended_long_ago_go_and_those_that_last_stay(monkeypatch: pyte
 
 
 def test_it_says_how_far_it_is(tmp_path: Path) -> None:
-    """A recorder that starts again reads the server's log from its beginning, and must know what it has."""
+    """A recorder that restarts reads the server's log from its beginning, and must know which part the recording has.
+    """
     happened = [transaction for transaction, _ in history(1, 50)]
     first = Recording(tmp_path / "r")
     first.add([], happened)
@@ -125,7 +126,7 @@ def test_the_session_end_is_the_cause_of_what_goes_with_it() -> None:
     created, ended, deleted = recording.entries.numbered(1, 9, 9)
     assert [created.kind, ended.kind, deleted.kind] == [CREATED, SESSION_ENDED, DELETED]
     assert [created.actor, ended.actor, deleted.actor] == ["broker-3", "broker-3", "ZooKeeper"], (
-        "the dead write nothing"
+        "a dead process wrote something"
     )
     assert (deleted.cause, deleted.certain) == (ended.seq, True)
 
@@ -139,7 +140,7 @@ def test_a_session_is_named_when_it_becomes_known_whose_it_is() -> None:
 
 
 def test_a_watch_follows_from_the_change_and_a_read_from_the_watch() -> None:
-    """Events that come with the change in one poll are put behind it, by their times."""
+    """Events that arrive with the change in one poll are put after it, by their times."""
     recording = Recording()
     fired = WatchFired(1_001, "controller-0", "", 0, "/brokers/ids", EventType.CHILD)
     read = Reread(1_002, "controller-0", "", 0, "/brokers/ids", changed=True)
@@ -163,7 +164,8 @@ def test_spans_say_who_led_from_when_to_when() -> None:
 
 
 def test_lanes_of_partitions_are_told_by_topic() -> None:
-    """Of topics whose names begin alike and end in digits, each its own, in the order in which they came."""
+    """Topics whose names begin alike and end in digits have groups of their own, in the order in which they appeared.
+    """
     recording = Recording()
     topics = ("b", "a-1", "a", "a")
     for zxid, topic in enumerate(topics, 1):
@@ -185,7 +187,7 @@ def test_what_coordinators_assign_has_owners_until_the_member_departs() -> None:
         AssignmentCompleted(3_000, "broker-0", "", 0, "g", 2, {"bert": (tps[0],)}),
     ], [])  # fmt: skip
     group, other = recording.spans.groups(0, 9_000, 9)
-    assert [each.to_ms for each in recording.spans.of_group(other, 0, 9_000, 9)] == [None, None], "a group named alike"
+    assert [each.to_ms for each in recording.spans.of_group(other, 0, 9_000, 9)] == [None, None], "the wrong group"
     spans = recording.spans.of_group(group, 0, 9_000, 9)
     assert [(each.lane, each.holder, each.from_ms, each.to_ms) for each in spans] == [
         ("g: t-0", "anna", 1_000, 2_000), ("g: t-0", "", 2_000, 3_000), ("g: t-0", "bert", 3_000, None),
@@ -205,7 +207,7 @@ def test_who_watches_is_whose_last_watch_has_not_fired() -> None:
 
 
 def test_a_watch_ends_with_the_session_that_it_was_set_in() -> None:
-    """Nobody is told: who is controller no more does not look at its watches. Broker and controller share a session."""
+    """The watches end without an event: a former controller ignores its own. Broker and controller share a session."""
     recording = Recording()
     recording.add([], [Transaction(1, 1_000, 7, (Created("/brokers/ids/1", b"{}", ephemeral=True),))])
     recording.add([WatchArmed(2_000, actor, "", 0, "/a") for actor in ("broker-1", "controller-1", "broker-2")], [])
@@ -235,7 +237,7 @@ def test_a_broker_that_restarts_keeps_its_watches_when_its_old_session_ends(acto
 
 
 def test_only_the_controller_shares_the_session_of_a_broker() -> None:
-    """Not a member that somebody named so."""
+    """A member with such a name does not share it."""
     recording = Recording()
     recording.add([WatchArmed(2_000, "the-controller-1", "", 0, "/a")], [])
     recording.add([], [Transaction(2, 3_000, 9, (Created("/consumers/g/ids/the-broker-1", b"{}", ephemeral=True),))])
@@ -265,7 +267,7 @@ def test_a_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_nothing_once_there_is_room(tmp_path: Path) -> None:
-    """What could not be written is added by the next call, whole: neither twice nor in part."""
+    """The next call adds the unwritten entries completely, neither twice nor in part."""
     recording = Recording(tmp_path / "r")
     happened = history(4, 120)
     recording.add([], [transaction for transaction, _ in happened[:60]])
@@ -301,7 +303,7 @@ def test_names_that_are_no_text_are_recorded(tmp_path: Path) -> None:
 
 
 def test_a_new_role_follows_from_the_partitions_state() -> None:
-    """Not from the role in another partition that the same broker told before."""
+    """The role does not follow from the same broker's earlier role in another partition."""
     recording = Recording()
     recording.add([], [Transaction(1, 1_000, 7, (Created(STATE_PATH, STATE % 0, ephemeral=False),))])
     roles = [
@@ -317,7 +319,9 @@ def test_a_new_role_follows_from_the_partitions_state() -> None:
 def test_a_session_most_likely_ends_by_what_somebody_did_to_its_process(
     path: str, target: str, told_late: bool
 ) -> None:
-    """Even if that is told only when it is done; and of two sessions one after the other, only the first one."""
+    """This is so even if the act is reported after the session's end. Of two consecutive sessions, only the first one
+    ended for this reason.
+    """
     recording = Recording()
     recording.add([], [Transaction(1, 1_000, 7, (Created(path, b"{}", ephemeral=True),))])
     act = OperatorActed(2_000 + told_late, "operator", "somebody asked for it", 0, "kill", target, "")
@@ -340,7 +344,7 @@ def test_other_acts_and_other_processes_end_no_session() -> None:
 
 
 def test_the_moment_of_a_change_is_after_its_whole_transaction() -> None:
-    """A session and its znodes go at once: nobody ever saw one without the other."""
+    """A session and its znodes disappear at once: no client ever saw one without the other."""
     recording = Recording()
     both = (Created("/a", b"", ephemeral=True), Created("/b", b"", ephemeral=True))
     recording.add([], [Transaction(1, 1_000, 7, both), Transaction(2, 2_000, 7, (SessionClosed(None),))])
@@ -359,7 +363,7 @@ def _acted(at_ms: int, action: str) -> OperatorActed:
 
 
 def _causes_of_ends(recording: Recording) -> list[str | None]:
-    """What was done to the broker before each end of its sessions, if that is its cause."""
+    """The act on the broker before each end of its sessions, if the act is the cause."""
     entries = {each.seq: each for each in recording.entries.numbered(1, 99, 99)}
     causes = [each.cause for each in entries.values() if each.kind == SESSION_ENDED]
     return [None if cause is None else str(entries[cause].document["action"]) for cause in causes]
@@ -382,7 +386,7 @@ def test_what_was_undone_ends_no_session_later(acts: tuple[str, ...], blamed: st
 
 
 def test_an_act_that_is_told_late_explains_one_end_only() -> None:
-    """What is done to the process soon afterwards explains the end of its next session, and not that one again."""
+    """A later act on the process explains the end of its next session, and the first act does not explain it again."""
     recording = Recording()
     recording.add([], [_registered(1, 1_000, 7), Transaction(2, 2_000, 7, (SessionClosed(None),))])
     recording.add([_acted(2_001, "kill")], [_registered(3, 2_500, 8)])
@@ -405,7 +409,7 @@ def test_an_end_that_is_explained_is_not_explained_again() -> None:
 def test_a_session_with_a_long_timeout_ends_long_after_what_ended_it(
     after_ms: int, blamed: str | None, tmp_path: Path
 ) -> None:
-    """As it was agreed when it began, which may be before the recorder started."""
+    """The timeout is the one negotiated at the session's beginning, which may be before the recorder started."""
     first = Recording(tmp_path / "r")
     first.add([], [Transaction(1, 900, 7, (SessionCreated(60_000),)), _registered(2, 1_000, 7)])
     first.close()

@@ -1,4 +1,4 @@
-"""No secret is kept in a recording or shown on the page, also not one that an earlier version kept."""
+"""No secret is kept in a recording or shown on the page, including those that an earlier version kept."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_an_earlier_recording_is_shown_and_exported_without_its_secrets(tmp_path
     recording = Recording(tmp_path / "old")
     recording.add([], [Transaction(1, 1000, 0, (Created(PATH, DATA, False),))])
     recording.close()
-    assert SECRET.encode() in (tmp_path / "old").read_bytes(), "nothing to hide"
+    assert SECRET.encode() in (tmp_path / "old").read_bytes(), "the recording has no secret to hide"
     api = RecordingApi(Recording(tmp_path / "old", read_only=True))
     told = [
         api.znode({"path": PATH, "seq": "1"}),

@@ -1,4 +1,5 @@
-"""How far partitions and groups are: what is stored, thinned out and forgotten, and what a silent broker costs."""
+"""Offsets of partitions and groups: which are stored, thinned out and forgotten, and the cost of a silent broker.
+"""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -41,7 +42,7 @@ def test_a_value_lasts_until_the_next_one() -> None:
 
 
 def test_a_series_that_has_ended_is_not_kept_in_memory() -> None:
-    """There are ever new sessions. That one is over is told once all the same."""
+    """There are always new sessions. Nevertheless, the end of one is stored once."""
     samples = Recording().samples
     for number in range(100):
         values = [{f"heard {number:#x}": value} for value in (None, 1, None, None)]
@@ -52,7 +53,7 @@ def test_a_series_that_has_ended_is_not_kept_in_memory() -> None:
 
 
 def test_what_has_ended_leaves_room_for_what_lasts() -> None:
-    """New sessions come after all that have ended."""
+    """A new session finds its place after all that have ended."""
     samples = Recording().samples
     samples.add(1, {f"heard {number}": 1 for number in range(5)}, for_good=True)
     samples.add(2, dict.fromkeys([f"heard {number}" for number in range(5)]), for_good=True)
@@ -72,7 +73,7 @@ def test_what_an_earlier_recorder_told_of_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [None, 5])
 def test_what_is_told_again_and_again_is_looked_up_once(value: int | None) -> None:
-    """None is, too: of each topic while a leader does not answer."""
+    """This includes None, which each topic has while a leader does not respond."""
     database = sqlite3.connect(":memory:")
     database.executescript(module.SCHEMA)
     Samples(database).add(1, {"ends t": value})
@@ -110,7 +111,7 @@ def test_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     for ms in range(5_000):
         samples.add(ms, {"ends t": ms, "end t-0": 7})
     assert len(samples.rows(0, 9_999)) <= 2_002
-    assert samples.at(5_000, ["ends t", "end t-0"]) == {"ends t": 4_999, "end t-0": 7}, "what lasts is told again"
+    assert samples.at(5_000, ["ends t", "end t-0"]) == {"ends t": 4_999, "end t-0": 7}, "a constant value was forgotten"
 
 
 def test_they_go_with_an_exported_stretch(tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_they_go_with_an_exported_stretch(tmp_path: Path) -> None:
 
 
 def test_what_is_asked_is_what_the_recording_knows() -> None:
-    """Not Kafka's own topics, and nothing of brokers without a listener of the wanted protocol."""
+    """The wanted partitions exclude Kafka's own topics and brokers without a listener of the requested protocol."""
     created = {
         "/brokers/ids/1": BROKER % (91, 91), "/brokers/ids/2": b"no json", "/brokers/ids/3": SECURED,
         "/brokers/topics/t/partitions/0/state": STATE, "/brokers/topics/__own/partitions/0/state": STATE,
@@ -143,7 +144,7 @@ def test_what_is_asked_is_what_the_recording_knows() -> None:
 
 
 class Cluster:
-    """Brokers of which one does not answer."""
+    """Two brokers, of which one does not respond."""
 
     def __init__(self, *args: Any) -> None:
         self.groups = self
@@ -154,11 +155,11 @@ class Cluster:
         return {tp: ListedOffset(5, -1, 0) for tp in wanted}
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
 
 def test_a_silent_broker_costs_its_own_partitions_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And whatever fails, the next second is another one."""
+    """After any failure, the sampler continues with the next second."""
     monkeypatch.setattr("kafka_zk.recorder.web.sampler.Admin", Cluster)
     taken: list[Mapping[str, int | None]] = []
     asked = iter([Wanted((), {}, {}, ()), Wanted(("h:1",), {T0: "broker 0", T1: "broker 1"}, {}, ())])
@@ -171,7 +172,7 @@ def test_a_silent_broker_costs_its_own_partitions_only(monkeypatch: pytest.Monke
 
 
 class AskedAdmin:
-    """Coordinators of one group, whose members and state a test sets."""
+    """Coordinators of one group, whose members and state are set by a test."""
 
     def __init__(self) -> None:
         self.members: dict[str, tuple[TopicPartition, ...]] = {}
@@ -188,7 +189,7 @@ class AskedAdmin:
 
 
 def test_groups_without_traces_are_asked_who_has_what() -> None:
-    """Each change is told once; not what they are while they rebalance; a group that is gone has nobody."""
+    """Each change is reported once, but not during a rebalance; a group that is gone has no members."""
     told: list[Event] = []
     admin, asked = AskedAdmin(), AskedGroups(told.extend, 20)
     history: tuple[tuple[str, dict[str, tuple[TopicPartition, ...]]], ...] = (

@@ -1,4 +1,6 @@
-"""One file for a colleague: what was saved is there again, without secrets; anything else is refused in a sentence."""
+"""One file to share a recording: it contains what was saved, without secrets; any other file is refused with a
+sentence.
+"""
 
 import errno
 import json
@@ -26,7 +28,7 @@ SECRETS = {
 
 @pytest.fixture
 def recording() -> Recording:
-    """Of an earlier version, which kept secrets."""
+    """A recording of an earlier version, which kept secrets."""
     recording = Recording()
     created = [Created(path, json.dumps(data).encode(), False) for path, data in SECRETS.items()]
     recording.add([], [Transaction(1, 1_000, 0, tuple(created))])
@@ -42,7 +44,7 @@ def file(recording: Recording, tmp_path: Path) -> Path:
 
 
 def test_it_holds_what_was_recorded_without_secrets(recording: Recording, file: Path) -> None:
-    """Neither in the entries, nor in the znodes before them."""
+    """The file has no secrets, neither in the entries nor in the znodes before them."""
     assert is_shared_file(file)
     again = open_shared_file(file)
     assert again.entries.count == recording.entries.count
@@ -89,7 +91,7 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_what_unpacks_to_more_than_it_says_is_refused(file: Path) -> None:
-    """No more than that is written to the disk."""
+    """Unpacking does not write more than the announced size to the disk."""
     content = bytearray(file.read_bytes())
     content[4:12] = (10).to_bytes(8, "big")
     file.write_bytes(content)
@@ -119,11 +121,11 @@ ENDLESS = "with recursive n(x) as (select 1 union all select x + 1 from n) selec
     ],
 )
 def test_a_database_with_more_than_a_recordings_tables_is_refused(tmp_path: Path, file: Path, foreign: str) -> None:
-    """A view with an endless query would hang the program."""
+    """A view with an endless query would block the program."""
     database = sqlite3.connect(_unpacked(file, tmp_path))
     database.executescript(foreign)
     database.close()
-    with pytest.raises(NoRecording, match="has other tables than a recording"):
+    with pytest.raises(NoRecording, match="has tables that a recording does not have"):
         open_database(tmp_path / "unpacked", read_only=True)
 
 
@@ -138,7 +140,7 @@ def _unpacked(file: Path, folder: Path) -> Path:
 def test_a_checkpoint_that_cannot_be_is_refused(
     tmp_path: Path, file: Path, packed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Among others, one that would fill the memory."""
+    """Among others, the checkpoints contain one that would fill the memory."""
     monkeypatch.setattr(znode_history, "MOST_CHECKPOINT_BYTES", 8_000)
     database = sqlite3.connect(_unpacked(file, tmp_path))
     database.execute("insert or replace into checkpoints values (?, ?)", (400, packed))
@@ -149,7 +151,7 @@ def test_a_checkpoint_that_cannot_be_is_refused(
 
 
 def test_ctrl_c_ends_a_query_of_a_file_from_elsewhere(tmp_path: Path, file: Path) -> None:
-    """Python handles signals only between its own instructions."""
+    """Python handles signals only between its own instructions, not during a query."""
     database = open_database(_unpacked(file, tmp_path), read_only=True)
     before = signal.signal(signal.SIGALRM, lambda *_: database.interrupt())
     signal.setitimer(signal.ITIMER_REAL, 0.1)
@@ -171,4 +173,4 @@ def test_a_full_disk_leaves_no_file_behind(recording: Recording, file: Path, mon
     assert not file.with_name("new.kzr").exists()
     with pytest.raises(FileExistsError):
         save(recording, file, 1, 2)
-    assert is_shared_file(file), "a file that was there stays"
+    assert is_shared_file(file), "an existing file was overwritten"

@@ -1,4 +1,4 @@
-"""From the coordinator's events, and from what is seen from outside, to rebalances of a broker's group."""
+"""The coordinator's events, and those of an outside observer, become rebalances of a broker's group."""
 
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
@@ -26,7 +26,7 @@ Assigned = dict[str, tuple[TopicPartition, ...]]
 
 
 def fed(rebalances: BrokerGroupRebalances, *events: Event) -> list[GroupRebalance]:
-    """The rebalances that are over by the last event, or at last if nothing more happens."""
+    """The rebalances that are over by the last event, and then the one that ends if nothing more happens."""
     found = []
     for event in events:
         found.append(rebalances.advance(event.time_ms))
@@ -64,7 +64,7 @@ def departed(time_ms: int, member: str, departure: Departure, cause: str = "") -
 
 
 def with_anna() -> BrokerGroupRebalances:
-    """She has both partitions."""
+    """The group after its first rebalance: anna has both partitions."""
     rebalances = BrokerGroupRebalances()
     [first] = fed(
         rebalances,
@@ -78,7 +78,9 @@ def with_anna() -> BrokerGroupRebalances:
 
 
 def test_an_eager_join_stops_everything() -> None:
-    """From each JoinGroup to the assignment; each member is told by its heartbeat."""
+    """The partitions are silent from each JoinGroup to the assignment; each member learns of the rebalance by its
+    heartbeat.
+    """
     [found] = fed(
         with_anna(),
         joins(4_000, "b", new=True), prepared(4_000), told(5_000, "a"), joins(5_010, "a"),
@@ -92,18 +94,18 @@ def test_an_eager_join_stops_everything() -> None:
     assert Summaries("g").line(found) == line
     assert [*Summaries("g").details(found)][2:] == [
         "requests to the coordinator: 5 (a 3, b 2)",
-        "heartbeats that told of it: 1 (a 1)",
+        "heartbeats that announced it: 1 (a 1)",
     ]
 
 
 def test_a_cooperative_join_is_one_rebalance_of_two_generations() -> None:
-    """Only what moves is silent: from the first assignment to the second."""
+    """Only moved partitions are silent, from the first assignment to the second."""
     rebalances = with_anna()
     first = (
         joins(4_000, "b", new=True), prepared(4_000), told(5_000, "a"), joins(5_010, "a", T0, T1),
         completed(5_011, 2, "a", "b"), assigned(5_020, 2, {"a": (T0,), "b": ()}),
     )  # fmt: skip
-    assert fed(rebalances, *first) == [], "nobody delivers t-1"
+    assert fed(rebalances, *first) == [], "the rebalance ended while no member delivered t-1"
     assert rebalances.advance(5_020 + QUIET_MS) is None
     [found] = fed(
         rebalances,
@@ -115,7 +117,9 @@ def test_a_cooperative_join_is_one_rebalance_of_two_generations() -> None:
 
 
 def test_the_three_ways_to_go() -> None:
-    """Who left said so; a session ended; one that did not join again is only gone."""
+    """A member that left has announced it, an expired session has ended, and a member that did not join again is just
+    gone.
+    """
     for departure, why in (
         (Departure.LEFT, "b left: b→a t-1"),
         (Departure.SESSION_ENDED, "the session of b ended: b→a t-1"),
@@ -136,7 +140,7 @@ def test_the_three_ways_to_go() -> None:
 
 
 def test_the_last_one_leaves() -> None:
-    """An empty group has no assignment to wait for."""
+    """The rebalance ends at once, because an empty group has no assignment."""
     [found] = fed(
         with_anna(), departed(5_000, "a", Departure.LEFT), prepared(5_000), completed(5_000, 2)
     )
@@ -144,7 +148,7 @@ def test_the_last_one_leaves() -> None:
 
 
 def test_a_reason_without_a_change_of_members() -> None:
-    """A leader that joins again because partitions were added gives the cause."""
+    """The cause is that of the leader, which joins again because partitions were added."""
     reason = "leader a joins again: cached metadata has changed"
     [found] = fed(
         with_anna(), joins(5_000, "a"), prepared(5_000, reason), completed(5_001, 2, "a"),
@@ -154,7 +158,7 @@ def test_a_reason_without_a_change_of_members() -> None:
 
 
 def test_a_static_member_comes_back_without_a_rebalance() -> None:
-    """It asks for the assignment that it had."""
+    """The member requests the assignment that it had."""
     [found] = fed(
         with_anna(),
         StaticMemberReturned(5_000, "broker-0", "", 0, "g", "a", "a", "a"), joins(5_000, "a"), synced(5_007, "a"),
@@ -163,7 +167,9 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
 
 
 def test_what_a_member_tells_itself_counts() -> None:
-    """It stops when it hears of the rebalance and starts when it has its offsets."""
+    """The member's own events define its silence: it stops when it learns of the rebalance, and starts when it has its
+    offsets.
+    """
     rebalances = with_anna()
     fed(rebalances, DeliveryStarted(3_100, "a", "", 0, {T0: 5, T1: 5}))
     [found] = fed(
@@ -180,7 +186,7 @@ def seen(time_ms: int, generation: int, *members: SeenMember, joined_ms: int = -
 
 
 def test_from_outside() -> None:
-    """Who was there is no news; a silence begins when the rebalance was seen, or when all had joined."""
+    """Existing members are not reported; a silence begins when the rebalance was observed, or when all had joined."""
     rebalances = BrokerGroupRebalances()
     assert fed(rebalances, seen(0, -1, SeenMember("a", (), (T0, T1)), cause=FIRST_LOOK)) == []
     [found] = fed(
@@ -199,7 +205,7 @@ def test_from_outside() -> None:
 
 
 def test_a_group_that_vanishes() -> None:
-    """Dead: the coordinator does not know it any more."""
+    """The state Dead means that the coordinator does not know the group any more."""
     rebalances = BrokerGroupRebalances()
     fed(rebalances, seen(0, -1, SeenMember("a", (), (T0,)), cause=FIRST_LOOK))
     [found] = fed(rebalances, StateSeen(1_000, "observer", "", 0, "Dead"))
@@ -213,7 +219,9 @@ def test_a_record_of_a_generation_that_the_coordinator_told_is_no_news() -> None
 
 
 def test_a_state_that_is_seen_late() -> None:
-    """The clocks of broker and observer differ: the record seems to be older. Stable ends it all the same."""
+    """The clocks of broker and observer differ, so that the record seems to be older. The state Stable nevertheless
+    ends the rebalance.
+    """
     rebalances = BrokerGroupRebalances()
     fed(rebalances, seen(0, -1, SeenMember("a", (), (T0,)), cause=FIRST_LOOK))
     [found] = fed(
@@ -226,7 +234,7 @@ def test_a_state_that_is_seen_late() -> None:
 
 
 def test_a_record_that_comes_late() -> None:
-    """The group is stable already; nothing is told before it is known what has changed."""
+    """The group is already stable, but the rebalance is reported only when its changes are known."""
     rebalances = BrokerGroupRebalances()
     fed(rebalances, seen(0, -1, SeenMember("a", (), (T0,)), cause=FIRST_LOOK))
     for time_ms, state in ((1_000, "PreparingRebalance"), (1_001, "Stable")):
@@ -239,7 +247,7 @@ def test_a_record_that_comes_late() -> None:
 
 
 def test_a_record_that_never_comes() -> None:
-    """It could not be read: the rebalance is over all the same, some day."""
+    """The record cannot be read, and the rebalance ends after a time limit."""
     rebalances = BrokerGroupRebalances()
     fed(rebalances, seen(0, -1, SeenMember("a", (), (T0,)), cause=FIRST_LOOK))
     for time_ms, state in ((1_000, "PreparingRebalance"), (1_001, "Stable")):

@@ -1,4 +1,4 @@
-"""Failovers, told from the transactions of a real cluster and from invented ones."""
+"""Failovers, derived from the transactions of a real cluster and from invented ones."""
 
 import json
 
@@ -83,7 +83,7 @@ def test_the_controller_of_a_real_cluster_is_killed() -> None:
     done = rest[end]
     assert isinstance(done, FailoverDone) and (done.moved_count, done.leaderless_count, done.after_ms) == (2, 0, 481)
     assert [each.after_ms for each in rest if isinstance(each, BrokerReturned)] == [7_745]
-    assert [each.expired for each in rest if isinstance(each, OwnerLost)] == [False], "it is stopped in the end"
+    assert [each.expired for each in rest if isinstance(each, OwnerLost)] == [False], "not one clean stop"
     assert failovers.end() == []
 
 

@@ -53,7 +53,7 @@ SECOND = (
 
 
 def test_one_line_per_rebalance() -> None:
-    """Why, who, what moved, how long the silence was, what it cost."""
+    """A line has the reason, the members, the moved partitions, the length of the silence, and the cost."""
     assert told(*FIRST, *SECOND, MemberGone(9_000, "observer", "", 0, BEN), *round_of(9_001, ANNA, (), (T[2],))) == [
         "anna joined: anna starts t-0,1,2; 13 requests",
         "ben joined: anna→ben t-2; 2 stopped and went on; silent at most 30 ms; 26 requests",
@@ -62,24 +62,24 @@ def test_one_line_per_rebalance() -> None:
 
 
 def test_members_that_change_nothing_are_told_too() -> None:
-    """A spare one comes; all go."""
+    """A member without partitions joins, and all members leave."""
     assert told(*FIRST, MemberRegistered(2_000, BEN, "", 0, 2), MemberLeft(4_000, BEN, "", 0))[1:] == [
         "ben joined: nothing moves; 3 never stopped; 14 requests",
         "ben left: nothing moves; 3 never stopped; 1 request",
     ]
     assert told(*FIRST, *round_of(2_000, ANNA, (T[0], T[1], T[2]), ()), MemberLeft(2_030, ANNA, "", 0))[1:] == [
-        "anna left: nobody reads t-0,1,2; 4 requests"
+        "anna left: no member reads t-0,1,2; 4 requests"
     ]
 
 
 def test_many_partitions_are_counted() -> None:
-    """The line stays short."""
+    """A count of the partitions keeps the line short."""
     joined = (MemberRegistered(0, ANNA, "", 0, 1), *round_of(10, ANNA, (), tuple(T)))
     assert told(*joined) == ["anna joined: anna starts 30 partitions; 13 requests"]
 
 
 def test_what_is_there_already_is_told_once() -> None:
-    """A group that was there before."""
+    """The group existed before the observer."""
     assert told(
         MemberSeen(0, "observer", FIRST_LOOK, 0, ANNA, ""), MemberSeen(0, "observer", FIRST_LOOK, 0, BEN, ""),
         OwnersSeen(1, "observer", FIRST_LOOK, 0, "g_anna-0", {T[0]: 0, T[1]: 3}),
@@ -87,7 +87,7 @@ def test_what_is_there_already_is_told_once() -> None:
 
 
 def test_a_rebalance_that_takes_long_says_what_it_waits_for() -> None:
-    """Once, before it is over; and at the end, if it is not."""
+    """One line appears before the rebalance is over, and one at the end if it still is not."""
     timeline = Timeline()
     stopped = (RebalanceStarted(5_000, ANNA, "", 0, "range", 0), DeliveryStopped(5_000, ANNA, "", 0, (T[0],)))
     for event in (*FIRST, *stopped):
@@ -95,13 +95,13 @@ def test_a_rebalance_that_takes_long_says_what_it_waits_for() -> None:
     lines = RebalanceLines("g", timeline)
     assert len(list(lines.lines(5_500))) == 1
     (line,) = [*lines.lines(7_000), *lines.lines(7_500)]
-    assert line.endswith("a rebalance takes more than 2 s: anna not done; nobody reads t-0")
+    assert line.endswith("a rebalance takes more than 2 s: anna not done; no member reads t-0")
     (line,) = lines.lines()
-    assert line.endswith("a rebalance is not over: anna not done; nobody reads t-0")
+    assert line.endswith("a rebalance is not over: anna not done; no member reads t-0")
 
 
 def test_every_step_with_seconds_and_details() -> None:
-    """What -v shows."""
+    """This is the output of -v."""
     timeline = Timeline()
     for event in (*FIRST, *SECOND):
         timeline.add(Traced(event, 7))
@@ -119,7 +119,7 @@ def test_every_step_with_seconds_and_details() -> None:
 
 
 def test_the_picture_shows_every_silence_and_who_delivered() -> None:
-    """Also one that is much shorter than a column; nothing before the first delivery."""
+    """This includes a silence much shorter than a column; before the first delivery, nothing is drawn."""
     history = {
         T[0]: [Change(0, ANNA), Change(5_000, None), Change(5_010, BEN)],
         T[1]: [Change(2_000, BEN), Change(7_000, None)],
@@ -140,14 +140,14 @@ def test_a_picture_of_nothing_is_empty() -> None:
 
 
 def test_members_have_letters_of_their_own() -> None:
-    """Of their names, where they are free."""
+    """A member's letter is from its name, unless another member has that letter."""
     assert letters(["anna", "ben", "adam"]) == {"anna": "a", "ben": "b", "adam": "A"}
     assert len(set(letters([f"member-{number}" for number in range(62)]).values())) == 62
     assert letters([f"{number}" for number in range(63)])["62"] == "?"
 
 
 def test_the_requests_of_a_restarted_member_are_counted_on() -> None:
-    """Its own count begins at 0 again: less than before is not a negative number."""
+    """The member's own count begins at 0 again, which must not lead to a negative number."""
     timeline = Timeline()
     counts = iter(range(180, 300))
     for event in (*FIRST, *SECOND):
@@ -160,7 +160,7 @@ def test_the_requests_of_a_restarted_member_are_counted_on() -> None:
 
 
 def test_a_short_silence_is_not_drawn_as_long_as_a_column() -> None:
-    """20 ms of 25 s."""
+    """The silence lasts 20 ms of 25 s."""
     changes = [Change(0, ANNA), Change(600_000, None), Change(600_020, ANNA), Change(1_300_000, None)]
     row, *_, legend = picture("g", {T[0]: changes}, 0, 1_500_000, 66)
     assert (row.count("'"), row.count("·")) == (2, 8), row
@@ -168,7 +168,7 @@ def test_a_short_silence_is_not_drawn_as_long_as_a_column() -> None:
 
 
 def test_thousands_of_partitions_are_summarised() -> None:
-    """A line, not a wall."""
+    """The lists stay short."""
     many = [TopicPartition("t", number) for number in range(2_000)]
     assert listed(many) == "t-0…1999"
     assert listed(many[::2]) == "t-0,2,4,6,8,10 and 994 more"

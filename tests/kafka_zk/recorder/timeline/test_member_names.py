@@ -1,4 +1,4 @@
-"""Short names in the place of member ids."""
+"""Short names instead of member ids."""
 
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
@@ -40,11 +40,13 @@ def named(names: MemberNames, event: Event) -> str:
 
 
 def test_the_client_id_is_the_name() -> None:
-    """With some of the UUID where two have the same; a client that comes again has the name again."""
+    """Of two members with the same client id, the second one gets a part of its UUID; a client that returns has its
+    name again.
+    """
     names = MemberNames()
     assert named(names, joined(ANNA)) == "anna"
     assert named(names, joined(ANNA_TOO)) == "anna-bbbb"
-    assert named(names, departed(ANNA)) == "anna", "the others keep theirs"
+    assert named(names, departed(ANNA)) == "anna", "the name changed when another member came"
     assert named(names, joined(ANNA_TOO)) == "anna-bbbb"
     assert named(names, joined(member_id("anna", "c"))) == "anna"
 
@@ -54,7 +56,7 @@ def test_an_id_of_another_make_is_its_own_name() -> None:
 
 
 def test_every_id_in_an_event_is_replaced() -> None:
-    """Lists, assignments, and the coordinator's reason, too."""
+    """This includes ids in lists, in assignments, and in the coordinator's reason."""
     names = MemberNames()
     names.in_event(joined(ANNA))
     completed = names.in_event(JoinCompleted(0, "broker-0", "", 0, "g", 1, "range", ANNA, (ANNA, ANNA_TOO)))
@@ -64,7 +66,7 @@ def test_every_id_in_an_event_is_replaced() -> None:
     assert isinstance(valid, AssignmentCompleted) and valid.assignments == {"anna": (T0,)}
     prepared = RebalancePrepared(0, "broker-0", f"member {ANNA} failed: no heartbeat", 0, "g", 1)
     assert names.in_event(prepared).cause == "member anna failed: no heartbeat"
-    assert names.in_event(DeliveryStopped(0, ANNA, "", 0, (T0,))).actor == "anna", "a member's own trace"
+    assert names.in_event(DeliveryStopped(0, ANNA, "", 0, (T0,))).actor == "anna", "the actor was not replaced"
 
 
 def test_a_static_member_keeps_its_name() -> None:

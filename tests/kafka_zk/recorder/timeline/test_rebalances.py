@@ -1,4 +1,4 @@
-"""From the members' events to rebalances of the group."""
+"""The members' events become rebalances of the group."""
 
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
@@ -24,7 +24,7 @@ A, B, C = "g_a", "g_b", "g_c"
 
 
 def fed(rebalances: Rebalances, *events: Event, requests: int | None = None) -> list[GroupRebalance]:
-    """The rebalances that are over by the last event, or at last if nothing more happens."""
+    """The rebalances that are over by the last event, and then the one that ends if nothing more happens."""
     found = []
     for event in events:
         found.append(rebalances.advance(event.time_ms))
@@ -52,15 +52,15 @@ def first_rebalance(rebalances: Rebalances) -> list[GroupRebalance]:
 
 
 def test_a_first_assignment() -> None:
-    """Nobody stopped; the partitions have their first owner."""
+    """No partition stopped, and all have their first owner."""
     (found,) = first_rebalance(Rebalances())
     assert (found.began_ms, found.duration_ms, found.causes) == (0, 20, ("g_a came",))
     assert found.silences == () and found.first_owners == {T0: A, T1: A} and found.untouched_count == 0
-    assert found.requests == {A: 7}, "a newcomer's registration counts as well"
+    assert found.requests == {A: 7}, "the requests of a newcomer's registration are missing"
 
 
 def test_a_join_moves_a_partition_and_the_other_never_stops() -> None:
-    """One rebalance of the group, although two members took part in turn."""
+    """The group has one rebalance, although two members took part one after the other."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
     (found,) = fed(
@@ -81,7 +81,7 @@ def test_a_join_moves_a_partition_and_the_other_never_stops() -> None:
 
 
 def test_a_death_counts_from_when_it_was_noticed() -> None:
-    """The dead tell nothing themselves."""
+    """Dead members report nothing themselves."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
     assert len(fed(rebalances, MemberRegistered(50, B, "", 0, 2))) == 1
@@ -94,7 +94,7 @@ def test_a_death_counts_from_when_it_was_noticed() -> None:
 
 
 def test_one_death_is_one_rebalance() -> None:
-    """Two members take over one after the other, before the observer or the leader's own trace tell why."""
+    """Two members take over one after the other, before the observer's or the leader's trace contains the reason."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
     fed(rebalances, MemberRegistered(50, B, "", 0, 2), MemberRegistered(60, C, "", 0, 3))
@@ -109,13 +109,13 @@ def test_one_death_is_one_rebalance() -> None:
         finished(1_151, C),
         MemberGone(1_160, "observer", "", 0, A),
     )
-    assert found.members.expired == (A,) and found.causes == ("g_a is gone",), "not the generation's number"
+    assert found.members.expired == (A,) and found.causes == ("g_a is gone",), "the cause is the generation's number"
     assert [(each.before, each.after, each.silent_ms) for each in found.moved] == [(A, B, None), (A, C, None)]
-    assert fed(rebalances, MemberGone(1_600, "observer", "", 0, A)) == [], "no news"
+    assert fed(rebalances, MemberGone(1_600, "observer", "", 0, A)) == [], "a known death was reported again"
 
 
 def test_only_the_members_know_of_a_death() -> None:
-    """Nobody observes."""
+    """There is no observer."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
     fed(rebalances, MemberRegistered(50, B, "", 0, 2))
@@ -128,7 +128,7 @@ def test_only_the_members_know_of_a_death() -> None:
 
 
 def test_who_comes_back_is_told_from_who_is_new() -> None:
-    """A pause that was too long: the session ended, and then there is another one."""
+    """A pause was too long: the member's session ended, and it has a new one."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
     fed(rebalances, MemberGone(1_000, "observer", "", 0, A))
@@ -141,7 +141,7 @@ def test_who_comes_back_is_told_from_who_is_new() -> None:
 
 
 def test_changes_with_time_between_them_are_two_rebalances() -> None:
-    """And those without are one."""
+    """Without enough time between them, they are one rebalance."""
     for pause_ms, count in ((QUIET_MS - 1, 1), (QUIET_MS, 2)):
         rebalances = Rebalances()
         first_rebalance(rebalances)
@@ -150,7 +150,9 @@ def test_changes_with_time_between_them_are_two_rebalances() -> None:
 
 
 def test_a_change_waits_for_its_answer() -> None:
-    """On a busy machine the first member begins late; it is no second rebalance. Some changes are never answered."""
+    """On a busy machine, the first member begins late, which does not count as a second rebalance. Some changes have no
+    reaction at all.
+    """
     rebalances = Rebalances()
     first_rebalance(rebalances)
     late_ms = UNANSWERED_MS - 1
@@ -166,7 +168,9 @@ def test_a_change_waits_for_its_answer() -> None:
 
 
 def test_a_partition_that_nobody_takes_ends_the_rebalance_in_time() -> None:
-    """A static member's, or a deleted topic's; the silence goes on, and is told when somebody takes it."""
+    """It is a static member's or a deleted topic's partition; the silence continues, and is reported when a member
+    takes the partition.
+    """
     rebalances = Rebalances()
     first_rebalance(rebalances)
     rebalances.add(MemberRegistered(1_000, B, "", 0, 2))
@@ -179,7 +183,7 @@ def test_a_partition_that_nobody_takes_ends_the_rebalance_in_time() -> None:
 
 
 def test_owner_znodes_tell_of_a_member_without_a_trace() -> None:
-    """A Scala consumer, or anybody whose trace is not given."""
+    """The member is a Scala consumer, or one whose trace is not given."""
     rebalances = Rebalances()
     (found,) = fed(
         rebalances, MemberSeen(0, "observer", "", 0, A, ""), OwnersSeen(10, "observer", "", 0, "g_a-0", {T0: 5})
@@ -192,11 +196,11 @@ def test_owner_znodes_tell_of_a_member_without_a_trace() -> None:
     )  # fmt: skip
     assert found.silences == (Silence(T0, A, B, 30, False),)
     (found,) = fed(rebalances, MemberGone(2_000, "observer", "", 0, A))
-    assert found.members.gone == (A,), "whether it left, nobody knows"
+    assert found.members.gone == (A,), "nothing shows whether the member left or died"
 
 
 def test_what_was_there_already_is_no_rebalance() -> None:
-    """The observer's first read."""
+    """These are the events of the observer's first read."""
     rebalances = Rebalances()
     assert fed(
         rebalances,
@@ -206,7 +210,7 @@ def test_what_was_there_already_is_no_rebalance() -> None:
 
 
 def test_an_old_trace_does_not_keep_a_member_alive() -> None:
-    """A trace whose member was killed before anybody looked."""
+    """The member was killed before the observer's first look."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
     assert fed(rebalances, FirstLook(60_000, "observer", FIRST_LOOK, 0, ())) == []
@@ -216,7 +220,7 @@ def test_an_old_trace_does_not_keep_a_member_alive() -> None:
 
 
 def test_a_partition_that_stops_and_stays_did_not_move() -> None:
-    """Eager: everything stops."""
+    """In an eager rebalance, every partition stops."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
     (found,) = fed(
@@ -230,7 +234,7 @@ def test_a_partition_that_stops_and_stays_did_not_move() -> None:
 
 
 def test_when_the_last_one_leaves_nobody_takes_over() -> None:
-    """The rebalance is over when he has left."""
+    """The rebalance ends when the member has left."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
     (found,) = fed(

@@ -1,4 +1,4 @@
-"""What the page asks: bounded answers, and a sentence for what there is not."""
+"""The page's requests get responses of limited size, and a sentence if the requested item does not exist."""
 
 import json
 
@@ -64,7 +64,7 @@ def test_the_cluster_is_what_its_znodes_say() -> None:
     assert (group["owners"], group["offsets"]) == ({"t-0": "g_anna-0"}, {"t-0": "12"})
     assert cluster["pending"] == ["/admin/delete_topics/u"]
     assert "/brokers/topics/bad" in cluster["faults"][0]
-    assert api.state({"seq": "1"})["cluster"]["topics"] == [], "as it was then"
+    assert api.state({"seq": "1"})["cluster"]["topics"] == [], "the state was not that of the moment"
 
 
 def test_clients_are_those_that_brokers_told_last_of() -> None:
@@ -85,13 +85,13 @@ def test_clients_are_those_that_brokers_told_last_of() -> None:
     api = RecordingApi(recording)
     last = recording.entries.count
     then, now = (api.state({"seq": str(seq)})["cluster"]["clients"] for seq in (last - 1, last))
-    assert then["connected"] == [{"broker": "broker-1", **alice._asdict()}], "of brokers that are there"
+    assert then["connected"] == [{"broker": "broker-1", **alice._asdict()}], "clients of an absent broker are shown"
     assert then["throttled"] == [{"broker": "broker-1", **slow._asdict()}] and then["left_out"] == 3
     [denied] = then["denied"]
     assert (denied["principal"], denied["resource"], denied["cause"]) == ("User:bob", "Topic t", "no ACL applies to it")
     assert (now["connected"], now["throttled"], now["denied"]) == ([], [], [denied])
     [entry] = [each for each in recording.entries.between(0, 9_000, 9) if each.kind == "Denied"]
-    assert entry.cause is None, "it did not come of what the broker did before"
+    assert entry.cause is None, "the entry follows from an earlier act of the broker"
     assert api.entry({"seq": str(entry.seq)})["title"] == (
         "denies User:bob at 10.0.0.2 Write on Topic t (Produce): no ACL applies to it"
     )
@@ -105,7 +105,7 @@ def test_many_partitions_are_counted_not_listed() -> None:
 
 
 def test_a_topic_is_opened_by_request() -> None:
-    """Kafka's own and large ones are counts until then."""
+    """Without the request, Kafka's own topics and large ones are shown only as counts."""
     small, large = ({"version": 1, "partitions": {str(each): [0] for each in range(count)}} for count in (2, 31))
     api = recorded(
         ("/brokers/topics/__own", json.dumps(small).encode(), False),
@@ -138,7 +138,7 @@ def test_a_znode_has_its_history_and_who_watches_it() -> None:
 
 
 def test_sessions_are_told_in_hexadecimal() -> None:
-    """As numbers they are too large for JavaScript."""
+    """As numbers, they are too large for JavaScript."""
     recording = Recording()
     recording.add([], [Transaction(1, 1_000, -(1 << 60), (SessionCreated(6_000),))])
     assert RecordingApi(recording).entry({"seq": "1"})["document"]["session"] == "0xf000000000000000"
@@ -153,7 +153,7 @@ def test_a_large_tree_is_shown_level_by_level(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_large_tree_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At any depth; the first ones, if there are too many."""
+    """The search finds znodes at any depth, and returns the first ones if there are too many."""
     monkeypatch.setattr(module, "MOST_ZNODES", 3)
     api = recorded(*((path, None, False) for path in ("/a", "/a/b", "/a/c", "/a/c/bd", "/e")))
     assert [row["path"] for row in api.tree({"name": "b"})["znodes"]] == ["/a/b", "/a/c/bd"]
@@ -220,7 +220,7 @@ def test_groups_of_the_broker_are_as_their_coordinators_told_them() -> None:
 
 
 def test_what_somebody_did_is_told_with_what_to_expect() -> None:
-    """Beside what came of it, in the order of time."""
+    """The act appears beside its effects, in the order of time."""
     recording = Recording()
     act = OperatorActed(2_000, "operator", "somebody asked for it", 0, "kill", "broker 1", "Others lead.")
     gone = AssignmentCompleted(3_000, "broker-0", "", 0, "g", 1, {})

@@ -1,4 +1,4 @@
-"""Whatever is recorded, the page knows what it means, and which code does it."""
+"""For every kind of entry, the page has an explanation and the code behind it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def test_each_kind_has_a_meaning_and_a_module_that_is_there(kind: str) -> None:
     told = explanation(kind)
     assert told is not None and told.meaning.endswith((".", ")"))
     assert code(told.ours) == (REPOSITORY_ROOT / told.ours).read_bytes()
-    assert told.kafkas or kind == "OperatorActed", "only what a person does is nowhere in Kafka"
+    assert told.kafkas or kind == "OperatorActed", "the explanation names no code of Kafka"
 
 
 def test_what_is_unknown_is_not_explained() -> None:

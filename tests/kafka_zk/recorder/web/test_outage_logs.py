@@ -72,7 +72,7 @@ def test_brokers_logs_alone_are_a_recording_too() -> None:
 
 
 def test_a_paused_controller_learns_late_that_it_was_replaced() -> None:
-    """The order of the lines is the outage: expired, replaced, and only then the old controller's own word."""
+    """The lines show the order of the outage: expired, replaced, and only then the old controller's own report."""
     source = ToldSource(LogSource(DATA / "controller-paused" / "zookeeper", "/kafka"))
     recording = Recording()
     for _ in record(recording, source, BrokerLogs(DATA / "controller-paused", UTC), is_over=True):
@@ -88,7 +88,7 @@ def test_a_paused_controller_learns_late_that_it_was_replaced() -> None:
     )
     places = [lines.index(each) for each in expected]
     assert places == sorted(places)
-    assert not any("was not shut down cleanly" in each for each in lines), "the process is the same"
+    assert not any("was not shut down cleanly" in each for each in lines), "the broker seems to be a new process"
 
 
 NOT_DONE = (
@@ -100,7 +100,7 @@ def _cut_log(folder: Path, *, begins: int = 0, until_expired: bool = False) -> P
     """The log of broker-killed as the only file in a folder.
 
     ``begins``: the number of transactions kept before the end of broker 1's session; 0 keeps all. ``until_expired``:
-    drop the transactions after it.
+    drop the transactions after this end.
     """
     source = DATA / "broker-killed" / "zookeeper"
     content = (source / "version-2" / "log.1").read_bytes()
@@ -120,7 +120,7 @@ def _cut_log(folder: Path, *, begins: int = 0, until_expired: bool = False) -> P
 
 @pytest.mark.parametrize("purged", [False, True])
 def test_a_recording_that_continues_knows_what_was_before(tmp_path: Path, purged: bool) -> None:
-    """Who led what, and whose session ended: also if ZooKeeper has purged the part of the log that was recorded."""
+    """It knows the leaders and the ended session, even if ZooKeeper has purged the recorded part of the log."""
     folder, whole, recording = tmp_path / "version-2", Recording(), Recording(tmp_path / "outage.sqlite")
     list(record(whole, _source(whole, _cut_log(folder)), None, is_over=False))
     list(record(recording, _source(recording, _cut_log(folder, until_expired=True)), None, is_over=False))
@@ -131,7 +131,7 @@ def test_a_recording_that_continues_knows_what_was_before(tmp_path: Path, purged
 
 
 def test_a_failover_that_is_not_done_at_the_end_is_told_once(tmp_path: Path) -> None:
-    """Only where the cluster is over: a live one may go on."""
+    """It is reported only if the cluster no longer exists: in a live one, it may continue."""
     folder = _cut_log(tmp_path / "version-2", until_expired=True)
     live = Recording()
     list(record(live, _source(live, folder), None, is_over=False))

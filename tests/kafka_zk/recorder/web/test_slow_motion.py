@@ -1,4 +1,6 @@
-"""A play has the events of one episode, each after its cause, with the process that acts and the one that learns."""
+"""Slow motion has the events of one episode, each after its cause, with the process that acts and the one that it
+informs.
+"""
 
 from typing import Any
 
@@ -46,20 +48,20 @@ def ends(play: Play) -> list[tuple[str, str]]:
 
 
 def test_an_effect_follows_its_cause_whatever_the_clocks_say() -> None:
-    """ZooKeeper's log has no microseconds, and a broker's clock may be behind."""
+    """ZooKeeper's log has no microseconds, and a broker's clock may be slow."""
     early = [change(1, 1_000), fired(2, 990, cause=1), sent(3, 995, 3)]
     assert seqs(slow_motion(early)) == [3, 1, 2]
     assert [each.after for each in slow_motion(early).steps] == ["+0 ms", "+5 ms", "-5 ms"]
 
 
 def test_a_likely_cause_does_not_overrule_the_clocks() -> None:
-    """A report that arrives late may be ascribed to a change that came after it."""
+    """A late report may be attributed to a change that came after it."""
     told = [change(1, 1_000), fired(2, 990, cause=1)._replace(certain=False)]
     assert seqs(slow_motion(told)) == [2, 1]
 
 
 def test_transactions_are_in_zxid_order_and_a_process_keeps_its_own() -> None:
-    """Also where a clock was set back, or traces arrived later than ZooKeeper's changes."""
+    """This also holds if a clock was set back, or if traces arrived later than ZooKeeper's changes."""
     told = [change(1, 1_005), change(2, 1_000), fired(3, 1_002), fired(4, 1_001), fired(5, 1_003, actor="broker-3")]
     assert seqs(slow_motion(told)) == [3, 4, 5, 1, 2]
     assert seqs(slow_motion(reversed(told))) == [3, 4, 5, 1, 2]
@@ -122,10 +124,10 @@ def test_reports_about_clients_and_members_with_odd_names_are_no_part_of_a_failo
 
 
 def test_it_ends_with_the_effects_of_its_events() -> None:
-    """What happens afterwards for another reason does not belong to it."""
+    """Later events with another cause do not belong to it."""
     told = [change(1, 10), fired(2, 11, cause=1), sent(3, 12, 2, cause=2), change(4, 13), fired(5, 14, cause=4)]
     assert [each.seq for each in involved(told, "cluster", 10, ())] == [1, 2, 3]
-    assert AROUND_MS < 2_000, "a later episode is another play"
+    assert AROUND_MS < 2_000, "two seconds later, an episode is not another play"
 
 
 def test_the_group_of_an_episode() -> None:

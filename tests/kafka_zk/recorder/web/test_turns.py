@@ -1,4 +1,4 @@
-"""However many partitions there are, each is asked about; a number is never older than it says."""
+"""However many partitions there are, each has its turn, and no value is older than its reported age."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.recording.recording import Recording
@@ -27,7 +27,7 @@ def test_sums_of_which_a_part_is_unknown_are_unknown() -> None:
     }  # fmt: skip
     silent = Turns().take(LED, {T0: 5, T1: None}, {("g", T1): 9})
     assert (silent["end t-1"], silent["ends t"], silent["lag g: t"]) == (None, None, None)
-    assert Turns().take(LED, {T0: 5}, {})["ends t"] is None, "the other one was not asked about yet"
+    assert Turns().take(LED, {T0: 5}, {})["ends t"] is None, "the sum is known, although one partition had no turn yet"
 
 
 def test_a_turn_adds_to_what_earlier_turns_found_and_a_deleted_partition_ends() -> None:
@@ -50,6 +50,6 @@ def test_no_number_is_shown_without_its_age_and_none_after_a_pause() -> None:
     told = api.state({"time_ms": "20500"})
     assert (told["measured"], told["age_ms"]) == ({"end t-0": 40}, 10_500)
     later = api.state({"time_ms": str(20_001 + SAMPLING_PAUSE_MS)})
-    assert (later["measured"], later["age_ms"]) == ({}, None), "the recorder did not run"
+    assert (later["measured"], later["age_ms"]) == ({}, None), "numbers are shown although the recorder did not run"
     between = api.samples({"from_ms": "0", "to_ms": "20500"})
     assert (between["sampled_ms"], between["turns"]) == (20_000, 11)

@@ -1,4 +1,4 @@
-"""The log of a ZooKeeper, as files of it are: with room reserved, torn, rolled, purged."""
+"""The log of a ZooKeeper in the form of its files: with reserved space, torn, rolled, purged."""
 
 import struct
 import zlib
@@ -66,7 +66,7 @@ def one(folder: Path, kind: int, body: bytes) -> tuple[Operation, ...]:
     ],
 )
 def test_each_type_of_transaction(kind: int, body: bytes, expected: Operation, digest: bytes, folder: Path) -> None:
-    """A server since 3.6 puts the digest of its tree behind each."""
+    """A server since 3.6 adds the digest of its tree to each."""
     assert one(folder, kind, body + digest) == (expected,)
 
 
@@ -89,11 +89,11 @@ def test_a_multi_is_done_as_a_whole_or_not_at_all(folder: Path) -> None:
         nested = multi((14, nested))
     (folder / "log.1").write_bytes(HEADER + record(1, 14, nested) + record(2, 2, text("/c")))
     follower = TransactionLogFollower(folder.parent)
-    assert (follower.read(), len(follower.problems)) == ([], 1), "ZooKeeper has no multi in a multi"
+    assert (follower.read(), len(follower.problems)) == ([], 1), "a multi in a multi was accepted"
 
 
 def test_what_is_reserved_or_torn_is_not_read(folder: Path) -> None:
-    """A record is there once it is there whole; one that was torn ends its file, and the next file goes on."""
+    """A record counts once it is complete; a torn record ends its file, and the next file continues."""
     file = folder / "log.1"
     first, second = record(1, 2, text("/a")), record(2, 2, text("/b"))
     follower = TransactionLogFollower(folder.parent)

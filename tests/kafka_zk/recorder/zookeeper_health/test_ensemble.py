@@ -1,4 +1,5 @@
-"""What rounds of polls mean: servers that go and come, new leaders, slowness, and whether ZooKeeper serves at all."""
+"""The meaning of rounds of polls: servers that leave and return, new leaders, slowness, and whether ZooKeeper serves.
+"""
 
 from kafka_zk.base.events import Event
 from kafka_zk.recorder.zookeeper_health.answers import Reading
@@ -38,7 +39,7 @@ def states(events: list[Event]) -> list[tuple[str, str, str, int]]:
 
 
 def test_an_outage_has_a_beginning_a_cause_and_a_length() -> None:
-    """Rounds without a change say nothing."""
+    """Rounds without a change have no events."""
     health = EnsembleHealth()
     up = {"zk1:2181": serving("standalone")}
     assert states(health.step(up, 1_000)) == [
@@ -62,7 +63,7 @@ def ensemble(*readings: Reading) -> dict[str, Reading]:
 
 
 def test_one_of_three_servers_may_go_and_another_leads() -> None:
-    """The ensemble serves all the time; then it loses its quorum."""
+    """The ensemble serves throughout, until it loses its quorum."""
     health = EnsembleHealth()
     leader, follower = serving("leader", zxid=0x400000007), serving("follower", zxid=0x400000007)
     health.step(ensemble(leader, follower, follower), 0)
@@ -86,7 +87,7 @@ def test_a_new_epoch_of_the_same_leader_is_told_of() -> None:
 
 
 def test_two_that_call_themselves_leader_are_no_change() -> None:
-    """The old one does not know yet."""
+    """The old leader does not know of the new one yet."""
     health = EnsembleHealth()
     health.step(ensemble(serving("leader", zxid=1 << 32), serving("follower")), 0)
     found = health.step(ensemble(serving("leader", zxid=1 << 32), serving("leader", zxid=2 << 32)), 1_000)
@@ -94,8 +95,9 @@ def test_two_that_call_themselves_leader_are_no_change() -> None:
 
 
 def test_a_server_is_slow_until_three_rounds_without_a_sign() -> None:
-    """The longest latency counts when it has grown, because it is that since the server started. What a server needs
-    for its first response after an outage does not count."""
+    """The longest latency counts only when it has grown, because it covers the time since the server's start. The time
+    of the first response after an outage does not count.
+    """
     health = EnsembleHealth()
     rounds = [
         (serving("standalone", latency_max_ms=5_000), None),
@@ -113,19 +115,19 @@ def test_a_server_is_slow_until_three_rounds_without_a_sign() -> None:
 
 
 def test_our_session_counts_where_no_server_answers_polls() -> None:
-    """Such as at a TLS port: no server is said to be down while we are connected."""
+    """The servers may have TLS ports only. Nothing would report a server's return, so none is reported as down."""
     health = EnsembleHealth()
     found = health.step({"zk1:2181": Reading("no answer", "it closed the connection")}, 0, CONNECTED)
     assert states(found) == [("ZooKeeper", "serves", "", 0)]
     found = health.step({"zk1:2181": REFUSED}, 1_000, SUSPENDED)
-    assert states(found) == [("ZooKeeper", "no answer", "serves", 1_000)], "nothing says when a server is back"
+    assert states(found) == [("ZooKeeper", "no answer", "serves", 1_000)], "the server is reported, too"
     assert SessionChanged(1_000, "recorder", "session suspended", 0, SUSPENDED, None) in found
     found = health.step({"zk1:2181": REFUSED}, 2_000, CONNECTED)
     assert states(found) == [("ZooKeeper", "serves", "no answer", 1_000)]
 
 
 def test_without_a_session_silence_from_the_beginning_says_nothing() -> None:
-    """It may be a TLS port or a firewall; once a server has answered, silence is an outage."""
+    """The reason may be a TLS port or a firewall; once a server has responded, silence is an outage."""
     health = EnsembleHealth()
     assert health.step(ensemble(REFUSED, REFUSED), 0) == []
     assert states(health.step(ensemble(serving("leader"), REFUSED), 1_000)) == [
@@ -135,7 +137,7 @@ def test_without_a_session_silence_from_the_beginning_says_nothing() -> None:
 
 
 def test_an_outage_without_a_session_ends_when_a_server_answers_that_hides_its_mode() -> None:
-    """Whether ZooKeeper serves is then not known, as before the outage."""
+    """Afterwards, as before the outage, it is not known whether ZooKeeper serves."""
     health = EnsembleHealth()
     rounds = (Reading("answers"), REFUSED, Reading("answers"), Reading("answers"), REFUSED)
     told = [states(health.step({"zk1:2181": each}, number)) for number, each in enumerate(rounds)]

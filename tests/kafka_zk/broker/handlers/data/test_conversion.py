@@ -36,7 +36,7 @@ def messages(answer: Any) -> list[tuple[int, int, int, bytes | None]]:
 
 
 def answered(broker: Harness, version: int, request: Any) -> Any:
-    """The answer, with the turns that the reactor needs for it."""
+    """The response, after the reactor turns that it needs."""
     answers: list[Any] = []
     broker.start(ApiKey.FETCH, version, request).addCallback(answers.append)
     while not answers:
@@ -47,7 +47,7 @@ def answered(broker: Harness, version: int, request: Any) -> Any:
 @pytest.mark.parametrize("codec", [Compression.none, Compression.gzip, Compression.snappy, Compression.lz4])
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (2, 0)])
 def test_old_producers_sets_are_stored_as_batches(harness: Make, version: int, magic: int, codec: Compression) -> None:
-    """What they sent is what today's consumer reads."""
+    """Today's consumers read what the old producers sent."""
     broker = harness()
     broker.configs.topics["t"] = {"segment.ms": str(2**62)}  # without timestamps the log rolls by the wall clock
     broker.lead("t")
@@ -60,7 +60,7 @@ def test_old_producers_sets_are_stored_as_batches(harness: Make, version: int, m
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
 def test_old_consumers_get_message_sets(harness: Make, version: int, magic: int, codec: str) -> None:
-    """Magic 0 without timestamps, magic 1 with them; offsets as they are."""
+    """Magic 0 sets have no timestamps, magic 1 sets have them; the offsets stay the same."""
     broker = harness()
     broker.lead("t")
     produced(broker, produce(batch(b"a", b"b", compression=codec)))
@@ -82,7 +82,7 @@ def test_old_consumers_get_message_sets(harness: Make, version: int, magic: int,
     ],
 )
 def test_what_is_wrong_with_a_set_gets_kafkas_code(harness: Make, records: bytes, code: ErrorCode) -> None:
-    """An error for the partition, nothing appended."""
+    """The partition gets an error, and nothing is appended."""
     broker = harness()
     broker.lead("t")
     assert produced(broker, produce(records), 2).error_code == code
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_a_set_gets_kafkas_code(harness: Make, records: bytes
 
 
 def test_down_conversion_can_be_switched_off(harness: Make) -> None:
-    """message.downconversion.enable=false: old fetchers are told that their version is not supported."""
+    """With message.downconversion.enable=false, old consumers receive UNSUPPORTED_VERSION."""
     broker = harness()
     broker.configs.topics["t"] = {"message.downconversion.enable": "false"}
     broker.lead("t")
@@ -100,7 +100,7 @@ def test_down_conversion_can_be_switched_off(harness: Make) -> None:
 
 
 def test_a_codec_without_an_old_form_stops_an_old_fetcher_there(harness: Make) -> None:
-    """What comes before zstd is sent, then comes the error."""
+    """The old consumer receives the records before the zstd batch, then the error."""
     broker = harness()
     broker.lead("t")
     produced(broker, produce(batch(b"a")))
@@ -111,7 +111,7 @@ def test_a_codec_without_an_old_form_stops_an_old_fetcher_there(harness: Make) -
 
 @pytest.mark.parametrize("version", range(3))
 def test_a_message_above_the_limit_does_not_come_before_version_3(harness: Make, version: int) -> None:
-    """A limit is a limit there."""
+    """Before version 3 the limit is strict."""
     broker = harness()
     broker.lead("t")
     produced(broker, produce(batch(b"x" * 1000)))
@@ -121,7 +121,7 @@ def test_a_message_above_the_limit_does_not_come_before_version_3(harness: Make,
 
 
 def test_a_message_that_is_cut_is_left_out(harness: Make) -> None:
-    """The whole ones before it are stored; a set without a whole one gets no offset and no error."""
+    """The complete messages before it are stored; a set without a complete message gets no offset and no error."""
     broker = harness()
     broker.lead("t")
     answer = produced(broker, produce(message_set(1, b"a") + message_set(1, b"b")[:-1]), 2)
@@ -143,7 +143,7 @@ def test_version_3_gets_one_message_whatever_its_limit(harness: Make) -> None:
 
 
 def test_big_conversions_give_the_reactor_its_turns(harness: Make) -> None:
-    """More than is converted at once comes in several answers, none of them in one go."""
+    """A fetch larger than one conversion takes several responses, each of which lets other requests run."""
     broker = harness()
     broker.lead("t")
     for number in range(6):
@@ -153,7 +153,7 @@ def test_big_conversions_give_the_reactor_its_turns(harness: Make) -> None:
         request = fetch(len(seen))
         waiting: list[Any] = []
         broker.start(ApiKey.FETCH, 3, request).addCallback(waiting.append)
-        assert not waiting, "answered without a turn for others"
+        assert not waiting, "the response came without a turn for other requests"
         got = [message[3] for message in messages(answered(broker, 3, request))]
         assert len(got) <= 3
         seen += got
@@ -161,7 +161,7 @@ def test_big_conversions_give_the_reactor_its_turns(harness: Make) -> None:
 
 
 def test_an_old_producer_is_answered_after_its_own_flush(harness: Make) -> None:
-    """While a thread converts its second set, another producer's request flushes what is due, and nothing of ours."""
+    """While a thread converts the request's second set, another producer's request flushes its own records only."""
     broker = harness()
     broker.configs.topics["t"] = {"flush.messages": "1"}
     for topic in ("t", "u"):
@@ -193,12 +193,12 @@ def test_an_old_producer_is_answered_after_its_own_flush(harness: Make) -> None:
 
 
 def test_a_file_that_is_gone_leaves_no_other_file_open(harness: Make) -> None:
-    """Somebody removed it while it was closed; the first partition's slice was held already."""
+    """The second file was removed while it was closed; the first partition's slice was already pinned."""
     broker = harness()
     for topic in ("t", "u"):
         broker.lead(topic)
         produced(broker, produce(batch(b"a"), topic=topic))
-        broker.ask(ApiKey.FETCH, 3, fetch(0, topic=topic))  # where the next one begins is remembered
+        broker.ask(ApiKey.FETCH, 3, fetch(0, topic=topic))  # the broker remembers where the next fetch begins
         produced(broker, produce(batch(b"b"), topic=topic))
     first, second = (broker.services.replicas.logs.get(TopicPartition(topic, 0)) for topic in ("t", "u"))
     assert first is not None and second is not None

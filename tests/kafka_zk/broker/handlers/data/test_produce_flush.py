@@ -1,4 +1,4 @@
-"""Topics with ``flush.messages``: nobody is told of a record, and nobody sees it, before it is durable."""
+"""Topics with ``flush.messages``: a record is neither acknowledged nor readable before it is durable."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class Disk:
-    """Flushes wait until a test lets one go on."""
+    """Each flush waits until the test lets it run."""
 
     def __init__(self, broker: Harness) -> None:
         self._waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
@@ -44,14 +44,14 @@ def broker(harness: Callable[..., Harness]) -> Harness:
 
 
 def begin(broker: Harness, api_key: ApiKey, version: int, request: Any) -> list[Any]:
-    """Send it; the answer comes into the list."""
+    """Send the request; its response is appended to the list."""
     answers: list[Any] = []
     broker.start(api_key, version, request).addCallback(answers.append)
     return answers
 
 
 def test_a_record_is_seen_when_it_is_durable(broker: Harness) -> None:
-    """A power cut must not give an offset that somebody has read to another record."""
+    """After a power cut another record must not get an offset that a consumer has already read."""
     produced(broker, produce(batch(b"a")))
     disk = Disk(broker)
     waiting = begin(broker, ApiKey.FETCH, 11, fetch(1, max_wait_ms=1000))
@@ -70,7 +70,7 @@ def test_a_record_is_seen_when_it_is_durable(broker: Harness) -> None:
 
 
 def test_a_repeated_batch_is_answered_when_the_first_one_is_durable(broker: Harness) -> None:
-    """An idempotent producer whose connection broke asks again on another one."""
+    """An idempotent producer whose connection broke sends its batch again on another connection."""
     disk = Disk(broker)
     records = batch(b"a", producer_id=5000, producer_epoch=0, base_sequence=0)
     begin(broker, ApiKey.PRODUCE, 9, produce(records))
@@ -83,7 +83,9 @@ def test_a_repeated_batch_is_answered_when_the_first_one_is_durable(broker: Harn
 
 
 def test_a_request_is_answered_after_its_own_flush(broker: Harness) -> None:
-    """A fetch that it completes is followed by a produce on the same connection, whose flush is not ours."""
+    """The request completes a fetch, after which the same connection sends another produce. Our request must not be
+    completed by that one's flush.
+    """
     broker.configs.topics["u"] = {}
     list(broker.services.replicas.update_topic_configs({"u": {}}))
     disk = Disk(broker)
@@ -94,7 +96,7 @@ def test_a_request_is_answered_after_its_own_flush(broker: Harness) -> None:
     answer = begin(broker, ApiKey.PRODUCE, 9, ours)
     log = broker.services.replicas.partition(TopicPartition("t", 0)).log
     assert log is not None and log.log_end_offset == 2
-    assert not answer, "answered before its records are durable"
+    assert not answer, "the response came before its records were durable"
     disk.finish_one()
     disk.finish_one()
     assert answer and log.recovery_point == 2

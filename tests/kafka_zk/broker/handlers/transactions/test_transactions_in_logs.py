@@ -1,5 +1,6 @@
-"""A partition's log under transactions, through the dispatcher: Produce, WriteTxnMarkers, Fetch, ListOffsets,
-DescribeProducers; and the coordinator is asked before a transaction's first batch."""
+"""A partition's log with transactions, through the dispatcher: Produce, WriteTxnMarkers, Fetch, ListOffsets,
+DescribeProducers, and the coordinator's verification before a transaction's first batch.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -34,7 +35,7 @@ def transactional(
 
 
 def produce(*records: bytes | tuple[int, bytes], transactional_id: str | None = ID, acks: int = -1) -> Any:
-    """One batch to each partition, to 0 unless said."""
+    """One batch for each partition; the default is partition 0."""
     request = codec.request(ApiKey.PRODUCE)
     data = request.TopicProduceData
     numbered = [each if isinstance(each, tuple) else (0, each) for each in records]
@@ -55,7 +56,7 @@ def codes(broker: Harness, request: Any, version: int = 11) -> list[int]:
 def markers(
     *wanted: tuple[int, bool], epoch: int = 0, coordinator_epoch: int = 0, partitions: Sequence[int] = (0,)
 ) -> Any:
-    """(producer id, committed or not) each."""
+    """One marker for each (producer id, whether it commits)."""
     request = codec.request(ApiKey.WRITE_TXN_MARKERS)
     marker = request.WritableTxnMarker
     return request(
@@ -108,7 +109,7 @@ def list_offset(broker: Harness, timestamp: int, *, committed: bool) -> int:
 
 
 def test_readers_of_committed_data_see_a_transaction_when_it_ends(harness: Make) -> None:
-    """Others see it at once. What waits is woken by the marker."""
+    """Readers of uncommitted data see it immediately. The marker wakes a waiting fetch."""
     broker = harness()
     broker.lead("t")
     assert codes(broker, produce(batch(b"before"), transactional_id=None)) == [0]
@@ -171,7 +172,7 @@ def test_who_may_not_use_a_transactional_id_writes_in_no_transaction(harness: Ma
     failures: list[Any] = []
     broker.start(ApiKey.PRODUCE, 11, produce(transactional(), acks=0)).addErrback(failures.append)
     assert failures[0].check(ProtocolError)
-    assert codes(broker, produce(batch(b"x"))) == [0], "without a transaction nobody asks"
+    assert codes(broker, produce(batch(b"x"))) == [0], "a batch outside a transaction needs no such permission"
 
 
 def test_a_producer_with_a_transaction_writes_nothing_outside_of_it(harness: Make) -> None:
@@ -208,7 +209,7 @@ def test_a_marker_fences_older_epochs_of_producers_and_coordinators(harness: Mak
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_markers_are_answered_for_each_producer_and_partition(harness: Make, version: int) -> None:
-    """And who waits for them is told of those that were written."""
+    """Listeners receive the markers that were written."""
     broker = harness()
     broker.lead("t")
     told: list[tuple[TopicPartition, int, int, bool]] = []
@@ -259,7 +260,7 @@ def test_describe_producers_tells_open_transactions(harness: Make) -> None:
 
 
 class Coordinator:
-    """Answers by hand."""
+    """A coordinator whose responses the test sends."""
 
     def __init__(self, broker: Harness) -> None:
         self.asked: list[tuple[TransactionToVerify, Sequence[TopicPartition]]] = []
@@ -293,7 +294,7 @@ def test_the_coordinator_is_asked_before_the_first_batch_of_a_transaction(harnes
             coordinator.answer()
     assert [each.responses[0].partition_responses[0].error_code for each in answers] == [0, 0]
     assert coordinator.asked == [(TransactionToVerify(ID, 7, 0, knows_abortable=True), [TP])]
-    assert codes(broker, produce(transactional(1))) == [0], "it repeats what is there"
+    assert codes(broker, produce(transactional(1))) == [0], "the retry repeats a stored batch"
     marked(broker, markers((7, COMMIT)))
     broker.start(ApiKey.PRODUCE, 11, produce(transactional(2)))
     assert len(coordinator.asked) == 2
@@ -322,7 +323,7 @@ def test_what_the_coordinator_does_not_confirm_is_not_appended(harness: Make, sa
 
 
 def test_a_confirmation_counts_for_one_transaction_only(harness: Make) -> None:
-    """The transaction ended before the answer came; it may be of the one before."""
+    """The transaction ended before the response came, which may belong to the previous one."""
     broker = harness()
     broker.lead("t")
     coordinator = Coordinator(broker)
