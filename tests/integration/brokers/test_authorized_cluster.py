@@ -1,4 +1,4 @@
-"""Two brokers with Kafka's AclAuthorizer: who may do what is changed with ``kafka-zk acls``, and clients feel it."""
+"""Two brokers with Kafka's AclAuthorizer: ``kafka-zk acls`` changes the permissions, and clients notice it."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ LOGIN = f"org.apache.kafka.common.security.plain.PlainLoginModule required {_USE
 
 
 class AuthorizedCluster:
-    """Administrators and brokers come through PLAINTEXT, where everyone is a super user, and users through CLIENTS."""
+    """Administrators and brokers connect to PLAINTEXT, where everyone is a super user, and users connect to CLIENTS."""
 
     def __init__(self, folder: Path, zookeeper: Chroot, **more: str) -> None:
         ports = free_ports(4)
@@ -66,7 +66,7 @@ class AuthorizedCluster:
         }  # fmt: skip
 
     def acls(self, command: str, *arguments: str) -> Any:
-        """Through a broker."""
+        """Run ``kafka-zk acls`` through a broker."""
         return kafka_zk_json("acls", command, *arguments, "--bootstrap-server", self.bootstrap)
 
     def acls_in_zookeeper(self, command: str, *arguments: str) -> Any:
@@ -101,12 +101,12 @@ def eventually(works: Callable[[], bool]) -> None:
                 return
         except KafkaException:
             pass
-        assert time.monotonic() < deadline_s, "it never came true"
+        assert time.monotonic() < deadline_s, "the condition never became true"
         time.sleep(0.1)
 
 
 def produced(cluster: AuthorizedCluster, user: str, topic: str) -> bool:
-    """Whether a record was taken; else it was refused for want of a permission."""
+    """Whether the broker accepted a record; otherwise, it refused the record because a permission is missing."""
     told: list[Any] = []
     producer = Producer(cluster.keys(user) | {"message.timeout.ms": 10_000})
     producer.produce(topic, b"v", on_delivery=lambda error, _: told.append(error))
@@ -117,7 +117,7 @@ def produced(cluster: AuthorizedCluster, user: str, topic: str) -> bool:
 
 
 def test_acls_count_at_all_brokers_within_a_second(cluster: AuthorizedCluster) -> None:
-    """Written through a broker, and in ZooKeeper."""
+    """An ACL is written through a broker, and another one in ZooKeeper."""
     assert not produced(cluster, "alice", "t")
     cluster.acls("add", "--topic", "t", "--allow-principal", "User:alice", "--operation", "write")
     time.sleep(1)
@@ -159,7 +159,7 @@ def test_a_group_needs_its_own_permission(cluster: AuthorizedCluster) -> None:
 
 
 def test_acls_are_listed_explained_and_removed(cluster: AuthorizedCluster) -> None:
-    """Through both ways alike."""
+    """Brokers and ZooKeeper show the same ACLs."""
     cluster.acls("add", "--topic", "shown-", "--prefixed", "--allow-principal", "User:bob", "--operation", "Read")
     row = {"resource": "Topic", "name": "shown-", "pattern": "prefixed", "permission": "Allow",
            "principal": "User:bob", "operation": "Read", "host": "*"}  # fmt: skip
@@ -218,7 +218,7 @@ def test_denials_are_in_the_log_as_kafka_writes_them(cluster: AuthorizedCluster)
 def test_a_python_class_decides(
     zookeeper_server: EmbeddedZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what it raises denies."""
+    """An exception of the class denies the operation."""
     (tmp_path / "alice_only.py").write_text(
         "class Rules:\n"
         "    def __init__(self, properties):\n"

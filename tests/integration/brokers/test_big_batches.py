@@ -1,4 +1,4 @@
-"""Batches of kilobytes that unpack to millions of records, against a real broker that others use meanwhile."""
+"""Batches of some kilobytes that unpack to millions of records, sent to a real broker that other clients use."""
 
 import socket
 import struct
@@ -22,13 +22,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 DEADLINE_S = 120.0
 QUIET_S = 3.0
-LONGER_S = 2.0  # of a machine that does other things as well; one lookup alone took 15 s of the reactor
+LONGER_S = 2.0  # for a busy machine; one lookup alone took 15 s of the reactor
 MOST_BYTES = 300_000_000
 MANY = 300_000
 
 
 class Client:
-    """One connection; a request at a time."""
+    """One connection that sends one request at a time."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
@@ -43,7 +43,7 @@ class Client:
 
 
 class Other(threading.Thread):
-    """Another client, which asks something small again and again."""
+    """Another client, which sends a small request again and again."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -60,7 +60,7 @@ class Other(threading.Thread):
 
 
 def resident_bytes(pid: int) -> int:
-    """Of a process and its children, at most so far."""
+    """The peak resident memory of a process and its children."""
     total = 0
     children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     for each in {pid, *(int(child) for found in children for child in found)}:
@@ -71,7 +71,9 @@ def resident_bytes(pid: int) -> int:
 
 @pytest.mark.long
 def test_a_batch_that_is_huge_to_take_apart_keeps_nobody_else(make_cluster, make_topic) -> None:  # type: ignore[no-untyped-def]
-    """Produced, looked up, converted; the broker and its helpers stay small."""
+    """Huge batches are produced, looked up and converted, while another client gets its responses and the broker and
+    its helper processes stay small.
+    """
     cluster = make_cluster(1, {"max.message.bytes": "10000000", "message.max.bytes": "10000000"})
     (broker,) = cluster.brokers
     own = make_topic(config={"compression.type": "gzip"}, cluster=cluster)
@@ -100,4 +102,4 @@ def test_a_batch_that_is_huge_to_take_apart_keeps_nobody_else(make_cluster, make
     attacked_s, other.ends = other.longest_s, True
     other.join(DEADLINE_S)
     assert resident_bytes(broker.pid) < MOST_BYTES
-    assert attacked_s < quiet_s + LONGER_S, f"{attacked_s} s, quiet {quiet_s} s"
+    assert attacked_s < quiet_s + LONGER_S, f"{attacked_s} s, without the batches {quiet_s} s"

@@ -1,6 +1,7 @@
-"""Brokers killed, paused, restarted and started twice, on a real ZooKeeper.
+"""Brokers are killed, paused, restarted and started twice, on a real ZooKeeper.
 
-What the registry, the controller and clients see. A broker's registration and the controller's are ephemeral znodes.
+The tests check the effect on registry, controller and clients. The registrations of brokers and the controller's znode
+are ephemeral.
 """
 
 import contextlib
@@ -29,14 +30,14 @@ pytestmark = pytest.mark.integration
 
 
 class Registration(NamedTuple):
-    """A broker's znode: its epoch and whose session it is."""
+    """A broker's znode: its epoch and the session that owns it."""
 
     epoch: int
     session_id: int
 
 
 class Watched(NamedTuple):
-    """A cluster and a look at its ZooKeeper."""
+    """A cluster, and a client of its ZooKeeper."""
 
     cluster: EmbeddedCluster
     client: RegistryClient
@@ -102,7 +103,7 @@ def test_a_killed_controller_is_replaced_within_its_session_and_comes_back_as_a_
 def test_a_restart_faster_than_the_session_waits_for_the_old_registration_to_vanish(
     zookeeper: Chroot, tmp_path: Path, watch: Callable[[EmbeddedCluster], Watched]
 ) -> None:
-    """Without a supervisor that closes the session of the dead."""
+    """No supervisor closes the session of the dead broker."""
     with quick_cluster(tmp_path, 1, zookeeper.connect_string, supervised=False) as cluster:
         _restart_within_the_session(watch(cluster))
 
@@ -110,7 +111,7 @@ def test_a_restart_faster_than_the_session_waits_for_the_old_registration_to_van
 def _restart_within_the_session(one: Watched) -> None:
     before = one.registration(0)
     one.cluster.brokers[0].kill()
-    assert one.registration(0) == before, "the session outlives the process"
+    assert one.registration(0) == before, "the session did not outlive the process"
     one.cluster.restart_broker(0)
     after = one.registration(0)
     assert before and after
@@ -147,7 +148,7 @@ def test_a_paused_controller_finds_itself_replaced(two: Watched, make_topic: Mak
         epoch = two.controller_epoch()
     wait_for(lambda: _knows(two.cluster.brokers[paused], {0, 1}, 1 - paused), "the old controller's view")
     assert two.controller() == 1 - paused
-    assert two.controller_epoch() == epoch, "nobody else was elected when it woke up"
+    assert two.controller_epoch() == epoch, "another election took place when it woke up"
     _write_and_read(two.cluster, make_topic(partitions=4, cluster=two.cluster), partitions=4)
 
 
@@ -169,7 +170,7 @@ def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(one: 
 
 
 def test_a_killed_broker_comes_back_with_what_it_acknowledged(two: Watched, make_topic: MakeTopic) -> None:
-    """Others go on meanwhile; afterwards every record is there once, in order."""
+    """The other broker stays usable; afterwards, every record is there once, in order."""
     killed = two.other_than_controller()
     topic = make_topic(partitions=2, cluster=two.cluster)
     partition = _partition_led_by(two.cluster, topic, killed)
@@ -191,7 +192,7 @@ def test_a_killed_broker_comes_back_with_what_it_acknowledged(two: Watched, make
 
 
 def test_a_second_broker_on_the_same_folder_is_refused(one: Watched, make_topic: MakeTopic) -> None:
-    """The lock of the log directory keeps two processes apart, whatever their ids."""
+    """The lock of the log directory refuses the second process, whatever its broker id."""
     topic = make_topic(cluster=one.cluster)
     folder = one.cluster.data_dir / "squatter"
     properties = {"log.dirs": str(one.cluster.brokers[0].log_dir)}
@@ -211,13 +212,13 @@ def test_a_zookeeper_that_restarts_is_no_outage(
     zookeeper = make_zookeeper()
     watched = watch(make_cluster(broker_count=1, zookeeper=zookeeper))
     topic = make_topic(cluster=watched.cluster)
-    _write_and_read(watched.cluster, topic, partitions=1)  # the broker has producer ids in stock from here on
+    _write_and_read(watched.cluster, topic, partitions=1)  # from here on, the broker has a block of producer ids
     before = watched.registration(0)
     zookeeper.stop()
     _write_and_read(watched.cluster, topic, partitions=1)
     zookeeper.start()
     watched.cluster.wait_ready()
-    with contextlib.suppress(ConnectionLoss):  # our own client may not have noticed yet
+    with contextlib.suppress(ConnectionLoss):  # this test's client may not have noticed the restart yet
         watched.registration(0)
     assert watched.registration(0) == before
     later = make_topic(cluster=watched.cluster)
@@ -250,7 +251,7 @@ def _knows(broker: BrokerProcess, broker_ids: set[int], controller_id: int) -> b
 
 
 def _write_and_read(cluster: EmbeddedCluster, topic: str, partitions: int) -> None:
-    """Every partition takes a record and gives it back."""
+    """Every partition accepts a record and returns it."""
     with BlockingProducer(bootstrap_servers=cluster.bootstrap) as producer:
         futures = [producer.send(topic, b"alive", partition=number) for number in range(partitions)]
         written = [future.result(20) for future in futures]

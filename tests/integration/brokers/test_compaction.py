@@ -1,4 +1,4 @@
-"""A real broker compacts beside its producers, is killed while it does, and still has each key's last value."""
+"""A real broker compacts while producers write; a kill during a compaction loses no key's last value."""
 
 import json
 import random
@@ -36,7 +36,7 @@ def cluster(make_cluster: MakeCluster) -> EmbeddedCluster:
 
 
 def write(cluster: EmbeddedCluster, tp: TopicPartition, count: int, last: Last) -> None:
-    """Records of a few keys, a tombstone now and then."""
+    """Write records of a few keys, with an occasional tombstone."""
     rng = random.Random(len(last))
     with BlockingProducer(bootstrap_servers=cluster.bootstrap) as producer:
         sent = []
@@ -58,7 +58,7 @@ def read(cluster: EmbeddedCluster, tp: TopicPartition) -> list[tuple[int, bytes 
 
 
 def check(cluster: EmbeddedCluster, tp: TopicPartition, last: Last) -> int:
-    """Every key has its last value where it was written; returns how many records there are."""
+    """Check that every key has its last value at the offset where it was written; return the number of records."""
     found = read(cluster, tp)
     offsets = [offset for offset, _, _ in found]
     assert offsets == sorted(set(offsets))
@@ -77,7 +77,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 def test_a_topic_is_compacted_while_it_is_written_and_read(cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
-    """From the moment that its policy says so; offsets stay, readers pass the gaps."""
+    """Compaction starts when the topic's policy changes; offsets stay, and readers pass the gaps."""
     tp = TopicPartition(make_topic(cluster=cluster, config={"segment.bytes": "20000"}), 0)
     last: Last = {}
     write(cluster, tp, 600, last)
@@ -101,11 +101,11 @@ def test_a_broker_that_is_killed_while_it_compacts_keeps_the_last_values(
     rng = random.Random(1)
     for _ in range(4):
         write(cluster, tp, 500, last)
-        time.sleep(rng.random() * 0.4)  # anywhere in a cleaning, or after it
+        time.sleep(rng.random() * 0.4)  # at any point of a cleaning, or after it
         children = Path(f"/proc/{cluster.brokers[0].pid}/task/{cluster.brokers[0].pid}/children").read_text().split()
         cluster.brokers[0].kill()
         cluster.restart_broker(0)
-        assert not [pid for pid in children if running(int(pid))], "no helper outlives its broker"
+        assert not [pid for pid in children if running(int(pid))], "a helper process outlived its broker"
         check(cluster, tp, last)
     before = checkpoint(cluster, tp.topic)
     write(cluster, tp, 500, last)
@@ -138,7 +138,7 @@ def test_a_ratio_of_0_ends_the_cleaners_rest(make_cluster: MakeCluster, make_top
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
 
         def ask() -> bool:
-            """Until the segments are durable there is nothing to clean yet."""
+            """Nothing can be cleaned until the segments are durable."""
             admin.alter_topic_config(topic, {"min.cleanable.dirty.ratio": "0"})
             return checkpoint(cluster, topic) > 0
 

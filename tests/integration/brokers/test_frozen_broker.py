@@ -1,5 +1,6 @@
-"""A broker whose reactor stands still loses its session and says what stopped it; one that only loses its session,
-serves on."""
+"""A broker whose reactor is blocked loses its session and logs the cause. A broker that only loses its session keeps
+serving.
+"""
 
 import re
 import socket
@@ -39,7 +40,7 @@ def metrics_port() -> int:
 
 @pytest.fixture
 def broker(zookeeper: Chroot, tmp_path: Path, metrics_port: int) -> Iterator[BrokerProcess]:
-    """Leads one partition of ``t``."""
+    """A broker that leads the only partition of ``t``."""
     properties = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
     broker = BrokerProcess(tmp_path / "broker", 0, free_ports(1)[0], zookeeper.connect_string, properties)
     broker.process.command = [
@@ -75,7 +76,7 @@ def produce(broker: BrokerProcess) -> int:
 
 
 def freeze(broker: BrokerProcess) -> socket.socket:
-    """Ask for what is not answered before ``thaw``."""
+    """Send a request that gets no response before ``thaw``."""
     peer = socket.create_connection(("127.0.0.1", broker.port))
     message = codec.request(ApiKey.DESCRIBE_LOG_DIRS)(topics=None)
     frame = request_header(ApiKey.DESCRIBE_LOG_DIRS, 1, 7, "test") + codec.encode_body(
@@ -102,7 +103,7 @@ def test_a_frozen_broker_loses_its_session_and_registers_again_when_it_thaws(
         after = wait_for(lambda: znode("/brokers/ids/0"), "the new registration")
         assert after[1].ephemeral_owner != before[1].ephemeral_owner
         assert after[1].czxid > before[1].czxid
-        assert len(peer.recv(4)) == 4, "answered after all"
+        assert len(peer.recv(4)) == 4, "no response after the thaw"
     wait_ready([broker])
     assert produce(broker) == 1
     wait_for(lambda: "event loop was blocked" in broker.process.output(), "the end of the turn in the log")
@@ -116,7 +117,7 @@ def test_a_broker_whose_disk_hangs_under_native_code_loses_its_session(
     znode: Callable[[str], tuple[bytes, ZnodeStat] | None],
     metrics_port: int,
 ) -> None:
-    """Native code reads the request and checks its records; the write blocks the reactor, and no other thread."""
+    """Native code reads the request and checks its records; the write blocks only the reactor's thread."""
     assert produce(broker) == 0
     (broker.folder / HANG).touch()
     with BlockingProducer(bootstrap_servers=broker.bootstrap) as producer:
@@ -138,7 +139,7 @@ def test_a_session_that_is_lost_without_a_freeze_is_no_outage(
     znode: Callable[[str], tuple[bytes, ZnodeStat] | None],
     expire_session: Callable[[int], None],
 ) -> None:
-    """The leader serves on meanwhile and after it, and neither ISR nor leader changes."""
+    """The leader serves clients during and after the loss, and neither the ISR nor the leader changes."""
     registered, state = znode("/brokers/ids/0"), znode("/brokers/topics/t/partitions/0/state")
     assert registered is not None and state is not None
     with BlockingProducer(bootstrap_servers=broker.bootstrap) as producer:

@@ -1,4 +1,4 @@
-"""``kafka-zk break``: each action on a cluster of ``up``, from another process, and what it refuses."""
+"""Each action of ``kafka-zk break`` on a cluster of ``up``, from another process, and its refusals."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ SESSION_S = 4
 
 
 class Cluster:
-    """An ``up --json`` in the background, and ``break`` on it."""
+    """An ``up --json`` in the background, and ``break`` on its cluster."""
 
     def __init__(self, data: Path, brokers: int, *options: str) -> None:
         zookeeper_port = free_ports(1)[0]
@@ -57,12 +57,12 @@ class Cluster:
         return done.stderr.strip()
 
     def session(self, broker_id: int) -> str | None:
-        """In which a broker is registered."""
+        """The session in which a broker is registered."""
         nodes = kafka_zk_json("znodes", "/brokers/ids", "--zookeeper", self.zookeeper)
         return next((node["ephemeralOwner"] for node in nodes if node["path"] == f"/brokers/ids/{broker_id}"), None)
 
     def members(self, group: str) -> list[str]:
-        """Who is registered in a group of ZooKeeper; its first member creates the znodes."""
+        """The ids of the members of a ZooKeeper group; its first member creates the znodes."""
         path = f"/consumers/{group}/ids/"
         nodes = kafka_zk_json("znodes", "/consumers", "--zookeeper", self.zookeeper)
         return sorted(node["path"].removeprefix(path) for node in nodes if node["path"].startswith(path))
@@ -78,7 +78,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two brokers behind proxies, which write traces; their sessions run out."""
+    """Two brokers behind proxies, which write traces; their sessions can expire."""
     folder = tmp_path_factory.mktemp("cluster")
     cluster = Cluster(folder / "data", 2, "--proxies", "--no-supervise", "--trace", str(folder / "trace"))
     try:
@@ -101,10 +101,10 @@ def test_a_killed_broker_is_started_again(cluster: Cluster) -> None:
         "Error: broker 1 has already ended; kafka-zk break restart 1 starts it again"
     )
     told = cluster.broken("restart", "1")
-    event = cluster.next_event()  # nothing was said of a broker that died by itself
+    event = cluster.next_event()  # ``up`` reported no death, because ``break`` killed the broker
     assert (event["event"], event["id"]) == ("restart", 1)
     assert told.startswith(f"broker 1 starts as pid {event['pid']}; it registers once its old session is over")
-    assert cluster.refusal("restart", "1") == f"Error: broker 1 runs, as pid {event['pid']}"
+    assert cluster.refusal("restart", "1") == f"Error: broker 1 is already running, as pid {event['pid']}"
     cluster.wait_registered(1, old)
     cluster.pids[1] = event["pid"]
 
@@ -151,9 +151,9 @@ def test_a_broker_that_is_cut_off_answers_its_clients_and_loses_its_session(clus
 
 
 def test_a_slow_connection_is_mended(cluster: Cluster) -> None:
-    """Its answers come late until then; what was done is in the trace."""
+    """Responses come late until mend; the trace contains both actions."""
     told = cluster.broken("delay", "1", "--ms", "300", "--from", "brokers")
-    assert told.startswith("between broker 1 and the other brokers everything comes 300 ms later, each way: ")
+    assert told.startswith("traffic between broker 1 and the other brokers is delayed by 300 ms each way: ")
     cluster.broken("mend", "1")
     assert cluster.refusal("mend", "1") == "Error: broker 1 is not cut off"
     assert [cluster.next_event()["event"] for _ in range(2)] == ["delay", "mend"]
@@ -163,9 +163,9 @@ def test_a_slow_connection_is_mended(cluster: Cluster) -> None:
 
 
 def test_a_broker_whose_disk_is_full_gives_up_its_log_directory(cluster: Cluster) -> None:
-    """With the next record; that was its only directory, so it ends, and can be started again."""
+    """The next record makes the broker give up its only log directory; it ends, and can be started again."""
     told = cluster.broken("fill-disk", "1")
-    assert told.startswith("the disk of broker 1 is full. No file of it can grow any more")
+    assert told.startswith("the disk of broker 1 is full. Its files cannot grow any more")
     assert cluster.refusal("fill-disk", "1") == "Error: the disk of broker 1 is already full"
     old = cluster.pids[1]
     address = f"127.0.0.1:{cluster.ports[1]}"
@@ -185,7 +185,7 @@ def test_a_broker_whose_disk_is_full_gives_up_its_log_directory(cluster: Cluster
 
 
 def test_members_and_producers_come_and_go(cluster: Cluster) -> None:
-    """Of both types of groups; they are processes of ``up``."""
+    """Members of both types of groups join and leave; they are child processes of ``up``."""
     assert cluster.broken("produce", "--rate", "20").startswith("20 records a second to flights. Records come in")
     assert cluster.broken("join", "board").startswith("board/anna starts as pid ")
     assert cluster.broken("join", "board").startswith("board/ben starts as pid ")
@@ -225,7 +225,9 @@ def _controller(cluster: Cluster) -> int | None:
 
 
 def test_watching_the_cluster_shows_who_did_what_after_a_death(cluster: Cluster) -> None:
-    """From the session's end to the new controller, and what it told whom; traces are found through ``up``."""
+    """It shows everything from the session's end to the new controller and its requests; the command finds the traces
+    through ``up``.
+    """
     wait_for(lambda: _controller(cluster) is not None, "a controller")
     old = _controller(cluster)
     watch = start("watch", "--cluster", "--zookeeper", cluster.zookeeper)
@@ -254,10 +256,10 @@ def test_watching_the_cluster_shows_who_did_what_after_a_death(cluster: Cluster)
 def test_brokers_and_clusters_that_are_not_there(cluster: Cluster, tmp_path: Path) -> None:
     assert cluster.refusal("kill", "7") == "Error: there is no broker 7: it must be 0, 1 or controller"
     done = kafka_zk("break", "kill", "0", "--data", tmp_path)
-    assert (done.returncode, done.stderr) == (1, f"Error: no cluster of kafka-zk up runs in {tmp_path}\n")
+    assert (done.returncode, done.stderr) == (1, f"Error: no kafka-zk up cluster is running in {tmp_path}\n")
     done = kafka_zk("break", "kill", "0", "--zookeeper", "127.0.0.1:1")
     assert done.returncode == 1
-    assert done.stderr.startswith("Error: no cluster of kafka-zk up with ZooKeeper 127.0.0.1:1 runs here, only ")
+    assert done.stderr.startswith("Error: no kafka-zk up cluster with ZooKeeper 127.0.0.1:1 is running here, only ")
 
 
 def test_a_cluster_is_found_by_its_zookeeper(cluster: Cluster) -> None:
@@ -266,7 +268,7 @@ def test_a_cluster_is_found_by_its_zookeeper(cluster: Cluster) -> None:
 
 
 def test_up_lives_on_when_its_only_broker_is_killed_by_request(tmp_path: Path) -> None:
-    """And it has no proxies, so that its brokers cannot be cut off."""
+    """This cluster has no proxies, so ``break`` cannot cut off its broker."""
     alone = Cluster(tmp_path, 1)
     try:
         refused = "brokers can be cut off only in a cluster that was started with kafka-zk up --proxies"
@@ -281,7 +283,7 @@ def test_up_lives_on_when_its_only_broker_is_killed_by_request(tmp_path: Path) -
         alone.process.kill()
         alone.process.communicate()
     done = kafka_zk("break", "kill", "0", "--data", tmp_path)
-    assert done.stderr == f"Error: no cluster of kafka-zk up runs in {tmp_path}\n"
+    assert done.stderr == f"Error: no kafka-zk up cluster is running in {tmp_path}\n"
 
 
 def test_named_faults_begin_fire_and_end(tmp_path: Path) -> None:
@@ -290,7 +292,7 @@ def test_named_faults_begin_fire_and_end(tmp_path: Path) -> None:
         assert cluster.refusal("fault", "error", "api=Produce") == "Error: error needs 'code'"
         assert cluster.refusal("fault", "disk_full") == "Error: disk_full needs --broker"
         leaderless = cluster.refusal("fault", "leader_moves", "topic=t", "partition=0")
-        assert leaderless == "Error: partition t-0 has no leader"
+        assert leaderless == "Error: partition t-0 does not exist"
         said = cluster.broken("fault", "error", "api=Produce", "code=NOT_LEADER_OR_FOLLOWER", "topic=t", "times=2")
         assert said.startswith("broker 0: fault 2, error api=PRODUCE code=NOT_LEADER_OR_FOLLOWER topic=t times=2, has")
         with KafkaProducer(bootstrap_servers=f"127.0.0.1:{cluster.ports[0]}") as producer:

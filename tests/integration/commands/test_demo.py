@@ -1,4 +1,4 @@
-"""The demo on the real input, and what it says when its cluster falls apart."""
+"""The demo on the real input, and its error when its cluster breaks."""
 
 import json
 import os
@@ -40,19 +40,19 @@ def _check(report: dict[str, Any]) -> None:
     assert report["records"] == count_flights(find_flights()) == 336_776
     assert sum(report["carriers"].values()) == report["records"]
     assert len(report["partitions"]) == 8
-    assert len({partition["leader"] for partition in report["partitions"]}) >= 2, "one was killed and leads later"
+    assert len({partition["leader"] for partition in report["partitions"]}) >= 2, "fewer than two brokers lead"
     assert 0 < report["failover"]["elected_seconds"] < report["failover"]["whole_seconds"]
     assert {node["path"] for node in report["znodes"]} >= {"/controller", "/brokers/ids/2", "/brokers/topics/flights"}
     causes = "; ".join(cause for each in report["rebalances"] for cause in each["causes"])
-    assert "counters_dora came" in causes and "counters_ben" in causes, "one joined, one was killed"
+    assert "counters_dora came" in causes and "counters_ben" in causes, "a join or a kill is missing in the rebalances"
     first, second = report["extractions"]
-    assert first["carriers"] == report["carriers"], "as many flights of each carrier are in the files as in the input"
+    assert first["carriers"] == report["carriers"], "the files and the input have different counts"
     assert (first["records"], second["records"]) == (336_776, sum(second["carriers"].values())) == (336_776, 1_000)
     assert (second["lag_before"], second["lag_after"]) == (1_000, 0)
     ends = [each["until_offset"] for each in first["partitions"]]
     starts = [each["from_offset"] for each in second["partitions"]]
-    assert starts == ends, "the second range begins where the first one ends"
-    assert second["spark_start_seconds"] == 0 < report["spark_start"]["seconds"], "one Spark for both"
+    assert starts == ends, "the second range does not begin at the end of the first one"
+    assert second["spark_start_seconds"] == 0 < report["spark_start"]["seconds"], "Spark started twice"
     assert list(report["step_seconds"]) == ["1", "2", "3", "4", "5", "6"]
 
 
@@ -77,7 +77,7 @@ def test_a_broker_that_dies_fails_the_demo_with_one_sentence() -> None:
 
 
 def test_it_is_seen_in_a_browser_as_it_happens(tmp_path: Path) -> None:
-    """Brokers, the topic, and why a leader dies; Ctrl-C ends all of it."""
+    """The page shows the brokers, the topic, and why a leader dies; Ctrl-C ends everything."""
     process = start("demo", "--web", "0", "--data", tmp_path)
     assert process.stdout
     try:
@@ -97,7 +97,7 @@ def test_it_is_seen_in_a_browser_as_it_happens(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_its_page_stays_until_somebody_has_seen_enough(tmp_path: Path) -> None:
-    """With what the members did, too: their watches, claims and sessions."""
+    """The page also shows the members' watches, claims and sessions."""
     process = start("demo", "--web", "0", "--data", tmp_path)
     assert process.stdout
     said = []
@@ -128,14 +128,14 @@ def test_a_page_that_stays_and_a_cluster_that_stays_are_one_too_many() -> None:
 
 
 def _asked(address: str, question: str, **values: object) -> Any:
-    """What the page at this address would ask."""
+    """The data that the page at this address would request."""
     place, _, token = address.partition("#token=")
     with urlopen(f"{place}api-{question}?{urlencode({**values, 'token': token})}", timeout=TIMEOUT_S) as answer:
         return json.load(answer)
 
 
 def _told(address: str, text: str) -> list[str]:
-    """What happened so far that says this."""
+    """The episodes so far whose sentence contains this."""
     told = _asked(address, "episodes", from_ms=0, to_ms=10**17)["episodes"]
     return [each["text"] for each in told if text in each["text"]]
 

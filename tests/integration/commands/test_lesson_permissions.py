@@ -1,4 +1,4 @@
-"""The lesson's chapter about ACLs and quotas: what it says is what the cluster did."""
+"""The lesson's chapter about ACLs and quotas: its statements match what happened in the cluster."""
 
 import json
 
@@ -11,7 +11,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def test_what_the_chapter_shows() -> None:
-    """No ACL: refused. An ACL: written. A Deny beats the Allow of a prefix. A quota throttles."""
+    """Without an ACL, the write is refused. With an ACL, it succeeds. A Deny beats the Allow of a prefix. A quota
+    throttles.
+    """
     done = kafka_zk("lesson", "--json", "--chapter", "10", timeout_s=120)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)["chapter 10"]
@@ -20,7 +22,7 @@ def test_what_the_chapter_shows() -> None:
     assert report["allowed"] == {"acl": "Allow User:alice Write from *", "offset": 0}
     assert report["denied"] == "by the ACL Deny User:bob Read from * of Topic:LITERAL:letters"
     throttled = report["throttled"]
-    assert throttled["quotas"] == {"producer_byte_rate": str(BYTE_RATE)}, "no keys of the login"
+    assert throttled["quotas"] == {"producer_byte_rate": str(BYTE_RATE)}, "the quotas contain keys of the login"
     assert throttled["by"] == {"key": "producer_byte_rate", "user": "alice", "bound": BYTE_RATE}
-    assert throttled["held_s"] > RECORDS * RECORD_BYTES / BYTE_RATE / 2, "one window of two seconds is free"
+    assert throttled["held_s"] > RECORDS * RECORD_BYTES / BYTE_RATE / 2, "the throttle was too short"
     assert throttled["held_s"] > 3 * throttled["free_s"]

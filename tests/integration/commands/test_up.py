@@ -1,4 +1,4 @@
-"""``kafka-zk up``: what it prints, how it ends, what it keeps."""
+"""The output of ``kafka-zk up``, its end, and the data that it keeps."""
 
 import contextlib
 import os
@@ -38,13 +38,13 @@ class Up(NamedTuple):
     zookeeper: str
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Signal it and return its exit code and what it said on stderr, but for what it waited for."""
+        """Send a signal; return the exit code and stderr without the notices of waits."""
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=60)
         return self.process.returncode, "".join(line for line in errors.splitlines(True) if not is_notice(line))
 
     def complaint(self) -> str:
-        """The next line of stderr that is no notice of a wait."""
+        """The next line of stderr that is not the notice of a wait."""
         assert self.process.stderr
         return next(line for line in self.process.stderr if not is_notice(line))
 
@@ -54,7 +54,7 @@ def is_notice(line: str) -> bool:
 
 
 def read_up(process: "Popen[str]", broker_count: int, port: int) -> Up:
-    """Check the lines of stdout, to the letter, up to "ready"."""
+    """Check the lines of stdout, up to "ready", to the letter."""
     assert process.stdout
     first = process.stdout.readline()
     zookeeper = re.fullmatch(r"zookeeper pid (\d+)\n", first)
@@ -104,7 +104,7 @@ def test_sigterm_stops_every_process_and_ends_with_0(up_two: Up) -> None:
 
 
 def test_a_closed_terminal_stops_every_process_cleanly(tmp_path: Path, port: int) -> None:
-    """The terminal sends SIGHUP, and nothing can be written to it any more."""
+    """The terminal sends SIGHUP, and writes to it fail from then on."""
     arguments = ("up", "--brokers", "1", "--port", str(port), "--data", tmp_path, "--zookeeper-port",
                  str(free_ports(1)[0]))  # fmt: skip
     with on_terminal(*arguments) as terminal:
@@ -117,7 +117,7 @@ def test_a_closed_terminal_stops_every_process_cleanly(tmp_path: Path, port: int
 
 @pytest.mark.long
 def test_a_broker_that_dies_is_told_and_the_others_go_on(up_two: Up) -> None:
-    """Without words of its log, which are older, and with the command that starts it again."""
+    """The message may quote the broker's log, and contains the command that starts it again."""
     os.kill(up_two.broker_pids[1], signal.SIGKILL)
     said = re.fullmatch(
         r"broker 1 ended with signal SIGKILL(?P<quote>, saying: .*)? \(log: .*/broker-1/broker\.log\); "
@@ -159,12 +159,12 @@ def _up_one(data: Path) -> tuple["Popen[str]", int, int]:
 
 
 def test_a_cluster_that_commands_do_not_find_by_default_says_what_helps(tmp_path: Path) -> None:
-    """Another one has ZooKeeper's port."""
+    """Another cluster has ZooKeeper's port."""
     _check_export(_up_beside_another(tmp_path))
 
 
 def _up_beside_another(folder: Path) -> Up:
-    """Another test or another cluster, which may just be ending, can hold the port, too."""
+    """The port may belong to another test or to a cluster that is just ending, so this tries again."""
     while True:
         port = free_ports(1)[0]
         with _taken(2181):
@@ -176,7 +176,7 @@ def _up_beside_another(folder: Path) -> Up:
 
 @contextlib.contextmanager
 def _taken(port: int) -> Iterator[None]:
-    """By this test, unless somebody has it."""
+    """Hold the port, unless another process has it."""
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             held.enter_context(socket.create_server(("127.0.0.1", port)))
@@ -259,7 +259,7 @@ def test_a_taken_port_and_a_directory_in_use_are_one_sentence_each(up_two: Up, t
     )
     done = kafka_zk("up", "--brokers", "1", "--port", "0", "--data", tmp_path / "data")
     assert done.returncode == 1
-    assert done.stderr.startswith("Error: another cluster runs in ")
+    assert done.stderr.startswith("Error: another cluster is running in ")
 
 
 def test_a_given_zookeeper_is_used_and_left_alone(up_two: Up, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The flight recorder of real clusters: it tells the truth, and nobody can harm the cluster through it."""
+"""The flight recorder of real clusters shows the truth, and no client can harm the cluster through it."""
 
 import http.client
 import json
@@ -34,21 +34,21 @@ TIMEOUT_S = 60
 SESSION_S = 10
 REFUSALS = (NodeExistsError, NoNodeError, NotEmptyError, NoChildrenForEphemeralsError)
 READY = re.compile(r"web page at (http://127\.0\.0\.1:(\d+)/\S*)")
-BREAK = re.compile(r"address\s+to\s+yourself:\s+\S+&break=(\S+)")
+BREAK = re.compile(r"keep\s+it\s+to\s+yourself:\s+\S+&break=(\S+)")
 TOKENS: dict[int, str] = {}
-"""For reading, by the port of a page."""
+"""The token for reading, by the port of a page."""
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for it. Raises: AssertionError."""
+    """Wait until the condition is true. Raises: AssertionError."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while not condition():
-        assert time.monotonic() < deadline_s, f"waited in vain for {what}"
+        assert time.monotonic() < deadline_s, f"the wait for {what} took too long"
         time.sleep(0.1)
 
 
 def walk(client: KazooClient) -> dict[str, Znode]:
-    """All znodes that are there, as a client reads them; without those of ZooKeeper itself."""
+    """All znodes, as a client reads them, except ZooKeeper's own."""
     found: dict[str, Znode] = {}
     waiting = ["/"]
     while waiting:
@@ -63,7 +63,7 @@ def walk(client: KazooClient) -> dict[str, Znode]:
 
 
 def change(random: Random, clients: list[KazooClient], names: list[str]) -> None:
-    """Something legal or not, by one of the clients; perhaps several things at once."""
+    """Make a change or a transaction with one of the clients; some are not legal."""
     client = random.choice(clients)
     with_transaction = random.random() < 0.3
     target: Any = client.transaction() if with_transaction else client
@@ -81,7 +81,7 @@ def change(random: Random, clients: list[KazooClient], names: list[str]) -> None
         if with_transaction:
             target.commit()
     except REFUSALS:
-        pass  # it was not legal: nothing happened, and nothing may be recorded
+        pass  # ZooKeeper refused it: nothing changed, and nothing may be recorded
 
 
 @pytest.fixture
@@ -94,8 +94,9 @@ def server(tmp_path: Path) -> Iterator[EmbeddedZooKeeper]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_what_the_log_tells_is_what_clients_read(seed: int, server: EmbeddedZooKeeper) -> None:
-    """A random history, read in pieces while it goes on: the znodes at its moments are those that a client saw then,
-    to the version, the zxids and the owner; sessions that end take theirs along."""
+    """A random history is read in pieces while it grows. At each moment, the recorded znodes equal those that a client
+    saw, including version, zxids and owner; a session that ends removes its znodes.
+    """
     random = Random(seed)
     names = [f"/{letter}" for letter in "abcdef"] + [f"/a/{number}" for number in range(6)]
     follower = TransactionLogFollower(server.data_dir / "data")
@@ -133,7 +134,7 @@ def test_what_was_purged_of_the_log_a_snapshot_tells(server: EmbeddedZooKeeper) 
     client.start()
     for _ in range(100):
         change(random, [client], names)
-    server.restart()  # it writes a snapshot when it starts
+    server.restart()  # ZooKeeper writes a snapshot when it starts
     until(lambda: client.connected, "the server")
     for log in (server.data_dir / "data" / "version-2").glob("log.*"):
         log.unlink()
@@ -154,7 +155,7 @@ def _read(recording: Recording, follower: TransactionLogFollower) -> int:
 
 
 def test_watches_come_to_the_same_end(server: EmbeddedZooKeeper) -> None:
-    """Of a ZooKeeper whose log we cannot read: states in between may be missed, what lasts is seen."""
+    """If the log of a ZooKeeper cannot be read, watches may miss intermediate states, but see the last one."""
     random = Random(3)
     source = WatchSource(server.connect_string)
     recording = Recording()
@@ -178,7 +179,7 @@ def test_watches_come_to_the_same_end(server: EmbeddedZooKeeper) -> None:
 
 @contextmanager
 def page(*arguments: str | Path, ends_by: signal.Signals = signal.SIGTERM) -> Iterator[tuple[str, int]]:
-    """A ``kafka-zk web``; its URL and port."""
+    """Run ``kafka-zk web``; yields its URL and port."""
     command = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -213,7 +214,8 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_a_recording_is_served_to_nobody_but_this_machines_page(recorded: Path) -> None:
-    """Other sites cannot reach it by a name of their own, nor change anything; no path leads out of its folder."""
+    """Other sites can neither reach it by their own host name nor change anything, and no path leads out of its folder.
+    """
     with page(recorded) as (_, port):
         status, document, headers = ask(port, "/api-recording")
         assert (status, document["live"], document["can_break"]) == (200, False, False)
@@ -234,7 +236,7 @@ def test_a_recording_is_served_to_nobody_but_this_machines_page(recorded: Path) 
 
 
 def test_a_stretch_is_a_file_to_keep(recorded: Path, tmp_path: Path) -> None:
-    """It is a recording as any other, with the znodes as they were; what nobody recorded is said."""
+    """The file is a complete recording with the znodes of its time; a stretch without entries is an error."""
     with page(recorded) as (_, port):
         _, told, _ = ask(port, "/api-recording")
         middle_ms = (told["first_ms"] + told["last_ms"]) // 2
@@ -265,7 +267,7 @@ def test_a_bad_recording_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_up_shows_its_cluster_and_breaks_it_for_who_has_the_token(tmp_path: Path) -> None:
-    """Every watch that fired in a broker has its change, and a killed broker is seen dead."""
+    """Every watch that fired in a broker has its change, and the page shows the killed broker as dead."""
     up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(tmp_path / "cluster")]
     with Terminal(up, os.environ) as terminal:
         until(lambda: bool(terminal.read_until("web page at", timeout_s=TIMEOUT_S)), "the page")
@@ -303,7 +305,9 @@ def _brokers(port: int) -> list[int]:
 
 
 def test_a_full_disk_under_a_recording_is_said_and_disturbs_nobody(server: EmbeddedZooKeeper, tmp_path: Path) -> None:
-    """The file may not grow: the page says so and answers, ZooKeeper goes on; once there is room nothing is lost."""
+    """When its file cannot grow, the page reports this and still responds, and ZooKeeper continues; once there is
+    space, no change is missing.
+    """
     client = KazooClient(server.connect_string, timeout=SESSION_S)
     client.start()
     file = tmp_path / "kept.sqlite"
@@ -323,7 +327,7 @@ def test_a_full_disk_under_a_recording_is_said_and_disturbs_nobody(server: Embed
         for number in range(100):
             client.create(f"/z{number}", b"x" * 5_000)
         until(lambda: ask(port, "/api-recording")[1]["problem"] != "", "the problem")
-        assert "/first" in _paths(port), "what was recorded is still there to be seen"
+        assert "/first" in _paths(port), "earlier records are no longer served"
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         until(lambda: ask(port, "/api-recording")[1]["problem"] == "", "room")
         until(lambda: _paths(port) >= {f"/z{number}" for number in range(100)}, "what had to wait")

@@ -22,7 +22,7 @@ def group() -> str:
 
 
 def members(cluster: EmbeddedCluster, group: str) -> list[str]:
-    """The client ids of the group's members, as its coordinator tells."""
+    """The client ids of the group's members, according to its coordinator."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 3})
     found = admin.describe_consumer_groups([group])[group].result(TIMEOUT_S)
     return sorted(member.client_id for member in found.members)
@@ -31,7 +31,7 @@ def members(cluster: EmbeddedCluster, group: str) -> list[str]:
 def test_a_member_resumes_where_the_former_one_stopped(
     group_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
 ) -> None:
-    """--max-messages counts exactly what is committed; with a limit of time it ends by itself."""
+    """With --max-messages, exactly the printed records are committed; with --timeout-ms, the command ends by itself."""
     topic = make_topic(cluster=group_cluster)
     write(group_cluster, topic, 1, 10)
     where = ("--bootstrap-server", group_cluster.bootstrap)
@@ -85,7 +85,7 @@ def test_whitelist_reads_all_topics_that_match_and_notices_new_ones(
 def test_the_variables_name_servers_and_do_not_choose(
     group_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With both, the group is one of ZooKeeper, as it always was; --type or --bootstrap-server say otherwise."""
+    """With both variables, the group is one of ZooKeeper; --type or --bootstrap-server choose the brokers' group."""
     topic = make_topic(cluster=group_cluster)
     write(group_cluster, topic, 1, 3)
     variables = {
@@ -99,14 +99,14 @@ def test_the_variables_name_servers_and_do_not_choose(
     admin = AdminClient({"bootstrap.servers": group_cluster.bootstrap, "log_level": 3})
     assert group in {each.group_id for each in admin.list_consumer_groups().result(TIMEOUT_S).valid}
     asked = kafka_zk(*read, "--type", "zookeeper", "--timeout-ms", "3000")
-    assert (asked.returncode, asked.stdout) == (0, ""), "the first one was a group of ZooKeeper, and has committed"
+    assert (asked.returncode, asked.stdout) == (0, ""), "the first group was not one of ZooKeeper, or had not committed"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("--topic", "t", "--zookeeper", "h:1"), "give --bootstrap-server or --zookeeper, or say --type"),
-        (("--topic", "t", "--trace", "f"), "--trace is for groups of ZooKeeper"),
+        (("--topic", "t", "--trace", "f"), "--trace is for ZooKeeper groups"),
         (("--topic", "t", "--exit-at-end"), "--exit-at-end cannot be used with --group"),
         (("--whitelist", "a["), "the topic filter 'a[' cannot be used"),
         (("--topic", "t", "--consumer-property", "zookeeper.connect=h:1"), "zookeeper.connect: no such configuration"),

@@ -1,4 +1,4 @@
-"""``kafka-zk groups`` where brokers coordinate groups, too: with members that other clients are."""
+"""``kafka-zk groups`` where brokers also coordinate groups: the members are other clients."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -32,14 +32,14 @@ RECORD_COUNT = 10
 
 
 class Commands:
-    """Runs ``kafka-zk groups …`` against one cluster, which is found through its ZooKeeper unless told otherwise."""
+    """Runs ``kafka-zk groups …`` against one cluster, by default through its ZooKeeper."""
 
     def __init__(self, cluster: EmbeddedCluster, output: pytest.CaptureFixture[str]) -> None:
         self._at_zookeeper = ("--zookeeper", cluster.zookeeper_connect)
         self._output = output
 
     def __call__(self, *arguments: str | Path, code: int = 0) -> str:
-        """stdout; of a command that fails its one sentence."""
+        """Returns stdout, or the only sentence of a command that must fail."""
         self._output.readouterr()
         words = ["groups", *map(str, arguments)]
         if "--bootstrap-server" not in words:
@@ -82,7 +82,7 @@ class Lab:
         consumer.close()
 
     def at_broker(self, group: str) -> dict[int, int]:
-        """As another client reads them."""
+        """The group's offsets at the broker, as another client reads them."""
         consumer = confluent_kafka.Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": group})
         tps = [confluent_kafka.TopicPartition(self.topic, number) for number in (0, 1)]
         committed = consumer.committed(tps, timeout=30)
@@ -138,7 +138,7 @@ async def join_in_zookeeper(client: RegistryClient, group: str, topic: str) -> N
 
 
 def test_a_group_that_is_only_looked_for_leaves_no_trace(lab: Lab) -> None:
-    """Nobody has asked for a coordinator yet: the topic for groups is not created by a look."""
+    """No client has asked for a coordinator yet, and a look at the groups does not create the topic for offsets."""
     lab.store_in_zookeeper("old", {0: 4})
     assert [each["group"] for each in lab.groups.documents("list")] == ["old"]
     lab.groups("describe")
@@ -176,7 +176,7 @@ def test_both_kinds_are_shown_with_members_hosts_and_lag(lab: Lab, join: Join) -
 
 
 def test_members_that_own_nothing_have_a_line(lab: Lab, join: Join) -> None:
-    """Three members of two partitions."""
+    """Three members share two partitions, so one member owns none."""
     members = [join("readers", "anna"), join("readers", "ben", count=0)]
 
     def idle() -> list[dict[str, Any]]:
@@ -191,7 +191,7 @@ def test_members_that_own_nothing_have_a_line(lab: Lab, join: Join) -> None:
 
 
 def test_brokers_alone_are_enough(lab: Lab) -> None:
-    """With brokers and without ZooKeeper, the command means the brokers' groups and connects to no ZooKeeper."""
+    """With brokers and without ZooKeeper, the command takes the brokers' groups and does not connect to ZooKeeper."""
     lab.store_in_zookeeper("g", {0: 4})
     lab.commit_at_broker("g", {0: 7})
     at_brokers = ("--bootstrap-server", lab.cluster.bootstrap)
@@ -205,7 +205,7 @@ def test_two_groups_of_one_name_are_not_confused(lab: Lab) -> None:
     lab.store_in_zookeeper("g", {0: 4})
     lab.commit_at_broker("g", {0: 7})
     reset = ("reset-offsets", "--group", "g", "--all-topics", "--shift-by", "1", "--execute")
-    sentence = "Error: there is a group g in ZooKeeper and another one at the brokers: choose one with --type\n"
+    sentence = "Error: there is a ZooKeeper group g and a broker group g: choose one with --type\n"
     for words in (reset, ("delete", "--group", "g"), ("delete-offsets", "--group", "g", "--topic", lab.topic)):
         assert lab.groups(*words, code=1) == sentence
     assert lab.groups.documents(*reset, "--type", "zookeeper")[0]["type"] == "zookeeper"
@@ -219,7 +219,7 @@ def test_two_groups_of_one_name_are_not_confused(lab: Lab) -> None:
 
 
 def test_every_reset_gives_a_group_of_the_brokers_its_offsets(lab: Lab, tmp_path: Path) -> None:
-    """What --export prints, --from-file reads, with or without the group's name."""
+    """--from-file reads the output of --export, with or without the group's name."""
     lab.commit_at_broker("g", {0: 7})
     plan = tmp_path / "plan.csv"
     plan.write_text(f"{lab.topic},0,3\n{lab.topic},1,99\n")
@@ -262,7 +262,7 @@ def test_a_live_group_of_the_brokers_is_left_alone(lab: Lab, join: Join) -> None
     lab.commit_at_broker("g", {0: 7})
     lab.store_in_zookeeper("g", {0: 9})
     join("g", "anna")
-    refused = "group g has 1 live members at the brokers (anna-"
+    refused = "the broker group g has 1 live members (anna-"
     of_brokers = ("--group", "g", "--type", "broker")
     for words in (
         ("delete", *of_brokers),
@@ -276,7 +276,7 @@ def test_a_live_group_of_the_brokers_is_left_alone(lab: Lab, join: Join) -> None
 
 
 def test_offsets_move_over_and_never_back(lab: Lab) -> None:
-    """0: ahead in ZooKeeper, 1: ahead at the broker; then all the same."""
+    """Partition 0 is ahead in ZooKeeper and partition 1 at the broker; in the end, both sides are equal."""
     lab.store_in_zookeeper("g", {0: 9, 1: 2})
     lab.commit_at_broker("g", {0: 7, 1: 3})
     migrate = ("migrate", "--group", "g", "--to", "broker")
@@ -299,7 +299,8 @@ def test_offsets_move_over_and_never_back(lab: Lab) -> None:
 
 
 def test_a_group_is_new_where_its_offsets_come_to(lab: Lab) -> None:
-    """It goes on there where it was; what is stored for partitions that are gone stays behind."""
+    """The group continues at its old offset on the other side; offsets of partitions that no longer exist stay behind.
+    """
     lab.store_in_zookeeper("old", {0: 4, 7: 1})
     rows = lab.groups.documents("migrate", "--group", "old", "--to", "broker")
     assert [(row["partition"], row["result"], row["reason"]) for row in rows] == [
@@ -332,7 +333,7 @@ def test_members_in_zookeeper_keep_their_offsets(lab: Lab) -> None:
 
 
 def test_offsets_of_a_topic_that_was_deleted_are_not_those_of_the_next(lab: Lab, make_topic: MakeTopic) -> None:
-    """A member of ours has read the earlier one, so the group knows; see registry/group_topics.py."""
+    """Our member has read the earlier topic, so the group knows its id; see registry/group_topics.py."""
     client, tp = lab.client, TopicPartition("made-again", 0)
     offsets, topics = OffsetRegistry(client, "g"), GroupTopicRegistry(client, "g")
     run_blocking(offsets.store({tp: 4}))
@@ -340,20 +341,20 @@ def test_offsets_of_a_topic_that_was_deleted_are_not_those_of_the_next(lab: Lab,
     make_topic(tp.topic, cluster=lab.cluster)
     migrate = ("migrate", "--group", "g", "--to", "broker")
     assert [row["reason"] for row in lab.groups.documents(*migrate)] == ["of a deleted topic"]
-    run_blocking(offsets.store({tp: 5}))  # since then it is the new topic's
+    run_blocking(offsets.store({tp: 5}))  # this offset belongs to the new topic
     assert [row["result"] for row in lab.groups.documents(*migrate)] == ["copied"]
 
 
 def test_brokers_that_are_away_do_not_hide_zookeepers_groups(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A note tells; what would change something wants to know which group is meant."""
+    """A note reports the missing brokers; a command that changes something requires --type."""
     lab.store_in_zookeeper("g", {0: 4})
     nowhere = ("--bootstrap-server", f"{LOCALHOST}:{free_port()}", "--zookeeper", lab.cluster.zookeeper_connect)
     assert run(["groups", "describe", "--group", "g", *nowhere]) == 0
     shown = capsys.readouterr()
     assert "zookeeper" in shown.out and "The groups at the brokers are unknown: cannot reach any of" in shown.err
     refused = lab.groups("delete", "--group", "g", *nowhere, code=1)
-    assert "whether there is a group g at the brokers is unknown" in refused and "--type zookeeper" in refused
+    assert "it is unknown whether g is one of them" in refused and "--type zookeeper" in refused
     assert "cannot reach any of" in lab.groups("list", "--type", "broker", *nowhere, code=1)
     lab.groups("delete", "--group", "g", "--type", "zookeeper", *nowhere)

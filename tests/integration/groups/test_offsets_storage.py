@@ -1,4 +1,6 @@
-"""A group of ZooKeeper moves its offsets to the broker, as Kafka 0.8.2 documented it, and then itself."""
+"""A ZooKeeper group moves its offsets to the broker, as Kafka 0.8.2 documented it, and then becomes a
+broker-coordinated group.
+"""
 
 import uuid
 from typing import Any
@@ -22,7 +24,7 @@ IN_BOTH = {"offsets_storage": "kafka", "dual_commit_enabled": "true"}
 
 
 class Sides:
-    """What both sides hold of a group, as other clients see it."""
+    """A group's offsets in ZooKeeper and at the broker, as other clients see them."""
 
     def __init__(self, cluster: EmbeddedCluster, make_zk_client: MakeZkClient, group: str, topic: str) -> None:
         self._registry = OffsetRegistry(make_zk_client(cluster.zookeeper_connect), group)
@@ -76,7 +78,7 @@ def test_a_group_moves_to_the_broker_without_losing_its_place(
     assert (sides.in_zookeeper(), sides.in_kafka()) == ([5, 5], [-1, -1])
 
     assert read(cluster, group, topic, 0, **IN_BOTH) == []
-    assert (sides.in_zookeeper(), sides.in_kafka()) == ([5, 5], [5, 5]), "what is idle moves as well"
+    assert (sides.in_zookeeper(), sides.in_kafka()) == ([5, 5], [5, 5]), "the offsets of idle partitions did not move"
     write(cluster, topic, 2, 3)
     assert len(read(cluster, group, topic, 6, **IN_BOTH)) == 6
     assert (sides.in_zookeeper(), sides.in_kafka()) == ([8, 8], [8, 8])
@@ -84,8 +86,8 @@ def test_a_group_moves_to_the_broker_without_losing_its_place(
     write(cluster, topic, 2, 2)
     assert len(read(cluster, group, topic, 4, **IN_KAFKA)) == 4
     assert (sides.in_zookeeper(), sides.in_kafka()) == ([8, 8], [10, 10])
-    assert read(cluster, group, topic, 0, **IN_BOTH) == [], "it begins at the larger one"
-    assert sides.in_zookeeper() == [10, 10], "and the other side follows"
+    assert read(cluster, group, topic, 0, **IN_BOTH) == [], "the consumer did not begin at the larger offset"
+    assert sides.in_zookeeper() == [10, 10], "the offsets in ZooKeeper did not follow"
 
     write(cluster, topic, 2, 1)
     with BlockingConsumer([topic], group_id=group, bootstrap_servers=cluster.bootstrap) as today:
@@ -97,7 +99,7 @@ def test_a_group_moves_to_the_broker_without_losing_its_place(
 def test_a_group_of_the_broker_with_members_refuses_such_commits(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_zk_client: MakeZkClient, group: str
 ) -> None:
-    """The name is in use: what is read is read again later, and the offsets of the others stay as they are."""
+    """The group id is in use at the broker: nothing is committed, so the records are read again later."""
     cluster, topic = kafka_zk_cluster, make_topic(partitions=2)
     sides = Sides(cluster, make_zk_client, group, topic)
     write(cluster, topic, 2, 2)

@@ -1,4 +1,4 @@
-"""``kafka-zk watch`` on a group to which something happens: in a pipe, and on a terminal of 80 columns."""
+"""``kafka-zk watch`` on a group that changes: in a pipe, and on a terminal of 80 columns."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def join(kafka_zk_cluster: EmbeddedCluster, group: str, topic: str, tmp_path: Pa
 
 
 def rebalances(folder: Path) -> int:
-    """How many lines of rebalances ``watch`` has written so far into its file there."""
+    """The number of rebalances that ``watch`` has written so far into its file in ``folder``."""
     return len(re.findall(r"^\d\d:\d\d:\d\d  .*(?:starts|→)", (folder / "watch.txt").read_text(), re.MULTILINE))
 
 
@@ -67,7 +67,7 @@ def after(folder: Path, count: int, what: str) -> None:
 def story(
     kafka_zk_cluster: EmbeddedCluster, join: Join, group: str, topic: str, tmp_path: Path
 ) -> str:
-    """What ``watch`` writes into a pipe about three joins, a pause that is too long, a return, and a death."""
+    """The output of ``watch`` in a pipe for three joins, a pause that is too long, a return, and a death."""
     out = tmp_path / "watch.txt"
     where = ("--zookeeper", kafka_zk_cluster.zookeeper_connect, "--trace", tmp_path)
     with out.open("w") as file, ExitStack() as cleanup:
@@ -91,7 +91,7 @@ def story(
 
 
 def test_one_line_for_each_change(story: str) -> None:
-    """Six changes are six lines, in the order of cause; then the picture."""
+    """Six changes make six lines, each after its cause; then comes the picture."""
     lines, _, picture = story.partition("\n\n")
     compare("watch", normalized(lines, (r"(t-\d)(,\d)*", "PARTITIONS")))
     rows = [line for line in picture.splitlines() if line.startswith("t-")]
@@ -103,7 +103,7 @@ def test_one_line_for_each_change(story: str) -> None:
 def test_all_that_happens_is_there_for_who_asks(
     kafka_zk_cluster: EmbeddedCluster, join: Join, group: str, tmp_path: Path
 ) -> None:
-    """-v prints the steps, --json everything, also what the lines leave out."""
+    """-v prints the steps, and --json prints everything, including what the lines leave out."""
     join("anna")
     where = ("--zookeeper", kafka_zk_cluster.zookeeper_connect, "--trace", tmp_path, "--rebalances", "1")
     steps = kafka_zk("watch", "--group", group, *where, "-v")
@@ -118,7 +118,7 @@ def test_all_that_happens_is_there_for_who_asks(
 def test_without_traces_owner_znodes_tell(
     kafka_zk_cluster: EmbeddedCluster, join: Join, group: str, topic: str, tmp_path: Path
 ) -> None:
-    """Who is there, then each change."""
+    """The first line names the owners, and further lines name each change."""
     join("anna")
     wait_for(lambda: "DeliveryStarted" in "".join(each.read_text() for each in tmp_path.glob("*.jsonl")), "anna")
     watch = start("watch", "--group", group, "--zookeeper", kafka_zk_cluster.zookeeper_connect, "--rebalances", "1")
@@ -133,7 +133,9 @@ def test_without_traces_owner_znodes_tell(
 def test_the_live_screen(
     kafka_zk_cluster: EmbeddedCluster, join: Join, group: str, topic: str, tmp_path: Path
 ) -> None:
-    """Members × partitions with lag and last event, within 80 columns; it goes when the command ends."""
+    """The screen shows members × partitions with lag and last event, within 80 columns, and disappears when the command
+    ends.
+    """
     write(kafka_zk_cluster, topic, PARTITIONS, 5)
     where = ("--zookeeper", kafka_zk_cluster.zookeeper_connect)
     with on_terminal("watch", "--group", group, *where, "--trace", tmp_path) as terminal:
@@ -144,7 +146,7 @@ def test_the_live_screen(
         columns = ("MEMBER", "PARTITIONS", "LAG", "LAST EVENT")
         for seen in (*columns, "anna", "2 s ago: REBALANCE done", "a anna  · silent"):
             screen = terminal.read_until(seen, screen, timeout_s=20)
-        assert re.search(r"\nanna +\S+-0,1,2,3 +0  \d s ago: REBALANCE done", terminal.text), "its lag is 0"
+        assert re.search(r"\nanna +\S+-0,1,2,3 +0  \d s ago: REBALANCE done", terminal.text), "its lag is not 0"
         terminal.press(CTRL_C)
         assert terminal.read_to_the_end() == 130
     assert max(map(len, terminal.text.splitlines())) <= 80
@@ -167,7 +169,7 @@ def test_the_live_screen(
     ],
 )  # fmt: skip
 def test_names_that_cannot_be(arguments: tuple[str, ...], sentence: str) -> None:
-    """One sentence, before anything is asked of ZooKeeper."""
+    """One sentence appears before the command connects to ZooKeeper."""
     done = kafka_zk("consume", *arguments)
     assert done.returncode == 2 and sentence in done.stderr, done.stderr
 

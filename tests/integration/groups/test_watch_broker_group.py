@@ -1,4 +1,4 @@
-"""``kafka-zk watch`` on a group of the broker, whose members are clients of other people's."""
+"""``kafka-zk watch`` on a group of the broker whose members are clients of other projects."""
 
 import json
 import re
@@ -33,14 +33,14 @@ def cluster(traced_cluster: EmbeddedCluster) -> EmbeddedCluster:
 
 @pytest.fixture
 def traces(cluster: EmbeddedCluster) -> Path:
-    """The folder that the broker writes its events into."""
+    """The folder of the broker's trace."""
     assert cluster.trace is not None
     return cluster.trace
 
 
 @pytest.fixture
 def group() -> str:
-    """A name that could be none in ZooKeeper."""
+    """A name that no group in ZooKeeper can have."""
     return f"a/group-{uuid.uuid4().hex[:8]}"
 
 
@@ -69,7 +69,7 @@ def join(cluster: EmbeddedCluster, group: str, topic: str) -> Iterator[Join]:
 
 @pytest.fixture
 def watch(cluster: EmbeddedCluster, group: str, tmp_path: Path) -> Iterator[Watch]:
-    """``watch(*options)``: the command in a pipe; it looks already when this returns."""
+    """``watch(*options)``: the command in a pipe, which already watches when this returns."""
     with ExitStack() as processes, (tmp_path / "watch.txt").open("w") as file:
 
         def run(*options: str | Path) -> "subprocess.Popen[str]":
@@ -84,7 +84,7 @@ def watch(cluster: EmbeddedCluster, group: str, tmp_path: Path) -> Iterator[Watc
 
 
 def rebalances(folder: Path) -> int:
-    """How many lines of rebalances the command has written so far."""
+    """The number of rebalances that the command has written so far."""
     return len(re.findall(r"^\d\d:\d\d:\d\d  .*(?:starts|→|reads)", (folder / "watch.txt").read_text(), re.MULTILINE))
 
 
@@ -93,7 +93,7 @@ def after(folder: Path, count: int, what: str) -> None:
 
 
 def story(watching: "subprocess.Popen[str]", join: Join, topic: str, folder: Path) -> str:
-    """What is written about two joins, a leave, a return and a death."""
+    """The output for two joins, a leave, a return and a death."""
     anna = join("anna")
     after(folder, 1, "anna's join")
     ben = join("ben", "kafka-python")
@@ -110,7 +110,7 @@ def story(watching: "subprocess.Popen[str]", join: Join, topic: str, folder: Pat
 
 
 def test_one_line_for_each_change(watch: Watch, join: Join, topic: str, tmp_path: Path, traces: Path) -> None:
-    """With the broker's trace: who left, whose session ended, how many requests; then the picture."""
+    """The broker's trace tells a leave from the end of a session and counts the requests; then comes the picture."""
     lines, _, picture = story(watch("--trace", traces), join, topic, tmp_path).partition("\n\n")
     compare("watch-broker", normalized(lines))
     rows = [line for line in picture.splitlines() if line.startswith("t-")]
@@ -119,7 +119,7 @@ def test_one_line_for_each_change(watch: Watch, join: Join, topic: str, tmp_path
 
 
 def test_any_cluster_can_be_watched(watch: Watch, join: Join, topic: str, tmp_path: Path) -> None:
-    """Without traces, as a cluster of Apache Kafka would be seen: nobody knows who left and who died."""
+    """Without traces, as in a cluster of Apache Kafka, the command cannot tell a leave from a death."""
     lines, _, _ = story(watch(), join, topic, tmp_path).partition("\n\n")
     compare("watch-broker-without-traces", normalized(lines, (r"; silent N ms", "")))
 
@@ -127,7 +127,9 @@ def test_any_cluster_can_be_watched(watch: Watch, join: Join, topic: str, tmp_pa
 def test_a_cooperative_change_is_one_rebalance(
     cluster: EmbeddedCluster, join: Join, group: str, topic: str, traces: Path
 ) -> None:
-    """Of two generations; what does not move never stops. -v prints the coordinator's steps, --json everything."""
+    """The rebalance has two generations, and the partitions that stay are never silent. -v prints the coordinator's
+    steps, and --json prints everything.
+    """
     where = ("--bootstrap-server", cluster.bootstrap)
     seeing = start("watch", "--group", group, *where, "--trace", traces, "--rebalances", "2", "-v")
     join("anna", strategy="cooperative-sticky")
@@ -149,7 +151,7 @@ def test_a_cooperative_change_is_one_rebalance(
 
 
 def test_who_was_there_before(cluster: EmbeddedCluster, join: Join, group: str, topic: str) -> None:
-    """At the first look; the state comes from the coordinator, not from old records."""
+    """The first look shows them; their state comes from the coordinator, not from old records."""
     join("anna")
     where = ("--group", group, "--bootstrap-server", cluster.bootstrap)
 
@@ -161,7 +163,7 @@ def test_who_was_there_before(cluster: EmbeddedCluster, join: Join, group: str, 
 
 
 def test_the_live_screen(cluster: EmbeddedCluster, join: Join, group: str, topic: str, traces: Path) -> None:
-    """Members × partitions with the lag of what is committed at the broker."""
+    """The screen shows members × partitions with the lag behind the offsets that are committed at the broker."""
     write(cluster, topic, PARTITIONS, 5)
     with on_terminal(
         "watch", "--group", group, "--bootstrap-server", cluster.bootstrap, "--trace", traces
@@ -183,12 +185,12 @@ def test_the_live_screen(cluster: EmbeddedCluster, join: Join, group: str, topic
 
 
 def test_without_brokers() -> None:
-    """One sentence."""
+    """The error is one sentence that names the address."""
     done = kafka_zk("watch", "--group", "g", "--bootstrap-server", "127.0.0.1:1", "--timeout-ms", "1000")
     assert done.returncode == 1 and re.search("127.0.0.1:1", done.stderr) and "Traceback" not in done.stderr
 
 
 def test_a_name_for_brokers_only() -> None:
-    """In ZooKeeper it would be a path."""
+    """In ZooKeeper, the name would be a path."""
     done = kafka_zk("watch", "--group", "a/b", "--zookeeper", "127.0.0.1:1")
-    assert done.returncode == 2 and "'a/b' is not a valid name for a group in ZooKeeper" in done.stderr
+    assert done.returncode == 2 and "'a/b' is not a valid name for a ZooKeeper group" in done.stderr

@@ -1,4 +1,4 @@
-"""Runs the examples of exactly once under kills and pauses, and checks what read_committed readers see."""
+"""Runs the examples of exactly once under kills and pauses, and checks the records that read_committed readers get."""
 
 import os
 import random
@@ -22,14 +22,15 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
 
 
 def make_topics(bootstrap: str, source: str, target: str, partition_count: int) -> None:
-    """Both, with the same number of partitions."""
+    """Create both topics with the same number of partitions."""
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         for topic in (source, target):
             admin.create_topic(topic, partition_count, 1)
 
 
 class Writer(threading.Thread):
-    """Writes ``record-N``, spread over all partitions, in transactions, some of which are aborted first, until told."""
+    """Writes ``record-N`` to all partitions in transactions until ``finish``, with an aborted transaction now and then.
+    """
 
     def __init__(self, bootstrap: str, topic: str, partition_count: int) -> None:
         super().__init__(name=f"writer of {topic}", daemon=True)
@@ -53,21 +54,21 @@ class Writer(threading.Thread):
                 self.count += 10
 
     def finish(self) -> int:
-        """The current number."""
+        """Stop; returns the number of committed records."""
         self._enough.set()
         self.join()
         return self.count
 
 
 def seen(bootstrap: str, topic: str, partition_count: int, isolation_level: str = "read_committed") -> Counter[bytes]:
-    """How often each value is in the topic."""
+    """The number of occurrences of each value in the topic."""
     return Counter(record.value for record in records_of(bootstrap, topic, partition_count, isolation_level))
 
 
 def records_of(
     bootstrap: str, topic: str, partition_count: int, isolation_level: str = "read_committed"
 ) -> list[ConsumerRecord]:
-    """All that a topic has."""
+    """All records of a topic."""
     tps = [TopicPartition(topic, number) for number in range(partition_count)]
     with BlockingReader(bootstrap_servers=bootstrap, isolation_level=isolation_level) as reader:
         reader.assign(dict.fromkeys(tps, "earliest"))
@@ -85,7 +86,7 @@ def is_settled(bootstrap: str, topic: str, partition_count: int) -> bool:
 
 
 def has_consumed_all(bootstrap: str, topic: str, partition_count: int, group: str) -> bool:
-    """Whether the group has committed an offset behind the last record of each partition: then nobody has work left."""
+    """Whether the group has committed an offset behind the last record of each partition, so that no work is left."""
     following = {record.tp: record.offset + 1 for record in records_of(bootstrap, topic, partition_count)}
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         committed = admin.groups.committed(group)
@@ -93,7 +94,7 @@ def has_consumed_all(bootstrap: str, topic: str, partition_count: int, group: st
 
 
 def wait_for(condition: Callable[[], bool], deadline_s: float) -> None:
-    """Or until the deadline: what is missing then is for the caller to tell."""
+    """Wait for the condition or the deadline; the caller checks what is missing then."""
     while not condition() and time.monotonic() < deadline_s:
         time.sleep(0.5)
 
@@ -101,7 +102,7 @@ def wait_for(condition: Callable[[], bool], deadline_s: float) -> None:
 def command_of(
     example: str, bootstrap: str, zookeeper: str, source: str, target: str, group: str
 ) -> Callable[[int], Sequence[str]]:
-    """How a member of that number is started, for as long as nobody kills it."""
+    """A function that returns the command of a member by its number; the program runs until it is killed."""
     program = [sys.executable, str(EXAMPLES / example)]
     if example == "exactly_once.py":
         return lambda number: [*program, bootstrap, source, target, group, f"member-{number}", "600"]
@@ -109,7 +110,7 @@ def command_of(
 
 
 class Members:
-    """Processes of one program, numbered."""
+    """Numbered processes of one program."""
 
     def __init__(self, command_of: Callable[[int], Sequence[str]], folder: Path) -> None:
         self._command_of = command_of
@@ -128,7 +129,7 @@ class Members:
         process.wait()
 
     def pause(self, number: int, seconds: float) -> None:
-        """Until the others must take it for dead; then it wakes up and goes on where it was."""
+        """Pause the process until the others must consider it dead, then resume it."""
         process = self._running[number]
         process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
@@ -155,7 +156,9 @@ def run_under_kills(
     pause_s: float,
     timeout_s: float = 120.0,
 ) -> None:
-    """Two members; kills and one pause at random times while records come. Each record is in the target once."""
+    """Run two members, with kills and one pause at random times while records are written. Check that the target has
+    each record once.
+    """
     rng = random.Random(seed)
     writer = Writer(bootstrap, source, partition_count)
     try:
@@ -178,7 +181,7 @@ def run_under_kills(
         assert not twice, f"more than once: {twice[:10]} of {count}\n{members.output()}"
         missing = sorted({b"RECORD-%d" % number for number in range(count)} - found.keys())
         assert not missing, f"missing: {missing[:10]} ({len(missing)} of {count})\n{members.output()}"
-        assert found.total() == count, f"{found.total()} of {count}"
+        assert found.total() == count, f"{found.total()} records instead of {count}"
     finally:
         members.stop()
         if writer.is_alive():

@@ -1,4 +1,6 @@
-"""What ``make demo`` and ``make test`` say while they install. pip is a script here: nothing is downloaded."""
+"""The output of ``make demo`` and ``make test`` during the installation. A script replaces pip, so nothing is
+downloaded.
+"""
 
 import os
 import subprocess
@@ -17,7 +19,7 @@ TIMEOUT_S = 60
 
 @pytest.fixture
 def venv(tmp_path: Path) -> Path:
-    """A virtual environment whose pip is slow and says nothing but its arguments."""
+    """A virtual environment whose pip is slow and prints nothing but its arguments."""
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(SLOW_PIP)
@@ -33,7 +35,7 @@ def make(target: Path, venv: Path, code: int = 0) -> "subprocess.Popen[bytes]":
 
 
 def test_an_installation_is_not_silent(venv: Path) -> None:
-    """A line before each step, pip's own lines, and a dot for each second in which it says nothing."""
+    """make prints a line before each step, pip's own lines, and a dot for each second in which pip prints nothing."""
     process = make(venv / ".demo", venv)
     assert process.stdout
     silences_s, text, last_s = [], b"", time.monotonic()
@@ -44,10 +46,10 @@ def test_an_installation_is_not_silent(venv: Path) -> None:
     assert process.wait(TIMEOUT_S) == 0, text
     shown = text.decode()
     assert shown.startswith(f"installing into {venv}: about 1 GB, once")
-    assert "install --no-compile --progress-bar off" in shown, "pip itself knows no such option"
+    assert "install --no-compile --progress-bar off" in shown, "the options do not follow install"
     assert "-m pip" in shown and "--quiet" not in shown
     assert shown.count("..") >= 2, shown
-    assert max(silences_s[1:]) < 2.4, "pip's own silence"
+    assert max(silences_s[1:]) < 2.4, "no dots appeared during pip's silence"
 
 
 def test_an_installation_that_fails_fails_make(venv: Path) -> None:

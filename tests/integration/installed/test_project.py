@@ -1,4 +1,4 @@
-"""A throw-away project outside of the repository: it installs what it declares and tests itself with the plugin."""
+"""A temporary project outside the repository installs its declared dependencies and tests itself with the plugin."""
 
 import os
 import shutil
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.integration
 
 
 def declared(project: Path) -> list[str]:
-    """What ``pip install .[test]`` of the project asks for."""
+    """The packages that ``pip install .[test]`` of the project requests."""
     project_table = tomllib.loads((project / "pyproject.toml").read_text())["project"]
     return [*project_table["dependencies"], *project_table["optional-dependencies"]["test"]]
 
 
 def folders_named_like_ours(project: Path) -> None:
-    """A project's own ``storage`` and so on, and a test that finds them beside what is installed."""
+    """Create folders such as ``storage`` in the project, and a test that imports them beside the installed modules."""
     for name in PACKAGES[1:]:
         (project / name).mkdir()
         (project / name / "__init__.py").write_text(f"OWNER = 'the project, {name}'\n")
@@ -35,19 +35,19 @@ def folders_named_like_ours(project: Path) -> None:
 def test_a_project_of_somebody_else_tests_itself_with_what_it_declares(
     tmp_path: Path, make_environment: MakeEnvironment
 ) -> None:
-    """Its own folders may have the names of ours: the distribution takes one name, ``kafka_zk``."""
+    """The project's folders may have the names of ours: the distribution takes only one name, ``kafka_zk``."""
     project = tmp_path / "project"
     shutil.copytree(ROOT / "examples" / "project", project)
     python = make_environment(declared(project)) / "python"
     folders_named_like_ours(project)
     installed = run(python, "-c", "import kafka_zk; print(kafka_zk.__file__)", cwd=project)
-    assert installed.startswith(str(python.parents[1])), "the package as installed, not this tree"
+    assert installed.startswith(str(python.parents[1])), "the tests use this tree instead of the installed package"
     shown = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project)
     assert "4 passed" in shown
 
 
 def test_without_docker_the_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    """What a user sees who asks for containers and has no engine."""
+    """A user requests containers and has no engine."""
     test = tmp_path / "test_one.py"
     test.write_text("def test_one(zookeeper):\n    pass\n")
     environ = {**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/no-engine.sock", "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""README.md and docs/tutorials/quickstart.md work: their blocks run in environments that their first lines install.
+"""The blocks of README.md and docs/tutorials/quickstart.md work in environments that their first lines install.
 
 A block of shell runs on its own cluster, on a terminal, within a time limit. A test of ``make soak`` runs both pages
 from top to bottom, in a fresh clone and with everything installed by pip; see ``tests.readme``.
@@ -37,13 +37,13 @@ PROGRAMS = [
 
 
 class Running(NamedTuple):
-    """A cluster that README's ``up`` started, and the terminal before which the person sits."""
+    """A cluster started by README's ``up``, and the user's terminal."""
 
     ports: readme.Ports
     terminal: Shell
 
     def type(self, mark: str) -> str:
-        """Run a block's commands, one by one; returns all that they showed."""
+        """Run a block's commands, one by one; returns their whole output."""
         shown = []
         for command in self.ports.move(block(mark)).commands:
             ran = self.terminal.run(command, TIMEOUT_S)
@@ -54,7 +54,7 @@ class Running(NamedTuple):
 
 @pytest.fixture
 def running(request: pytest.FixtureRequest, tmp_path: Path, make_environment: MakeEnvironment) -> Iterator[Running]:
-    """A cluster in a folder of its own, on free ports, for the block that the test is about (its parameter)."""
+    """A cluster in a folder of its own, on free ports, for the block under test (the parameter)."""
     path = make_environment({*block("up").requirements, *block(request.param).requirements})
     ports = readme.Ports.other()
     environ = {**readme.person_environ(path), **LOCAL, **ports.environ}
@@ -67,7 +67,7 @@ def running(request: pytest.FixtureRequest, tmp_path: Path, make_environment: Ma
 
 
 def shows(mark: str, printed: str) -> bool:
-    """Whether a block printed the lines that the page shows for it, however wide the terminal and the columns are."""
+    """Whether a block printed the lines that the page shows, for any width of the terminal and of the columns."""
     words = " ".join(printed.split())
     return all(" ".join(line.split()) in words for line in SHOWN[mark])
 
@@ -103,14 +103,15 @@ def test_what_install_installs_is_an_extra_and_has_the_command(make_environment:
 def test_commands_are_timed_from_top_to_bottom_until_one_fails(
     tmp_path: Path, make_environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What ``python -m tests.readme`` does, on a page of three blocks. README's own ports may be taken by another test
-    between the look at them and the start."""
+    """Run ``python -m tests.readme`` on a page of three blocks. Other ports are used, because another test may take
+    README's own ports between the check and the start.
+    """
     monkeypatch.setattr(readme.Ports, "free", readme.Ports.other)
     path = make_environment(block("up").requirements)
     fails = Block("", "commands", "sh", "kafka-zk topics list\nkafka-zk nonsense\nkafka-zk topics list\n")
     with readme.Reader(tmp_path, path, whole=False) as reader:
         rans = list(reader.read([block("clean clone"), block("up"), fails]))
-    assert [ran.exit_code for ran in rans] == [0, 0, 2], f"nothing runs after a failure: {rans}"
+    assert [ran.exit_code for ran in rans] == [0, 0, 2], f"a command ran after a failure: {rans}"
     assert all(0 < ran.silence_s <= ran.seconds for ran in rans)
     assert "exit code 2:\n  | Usage: kafka-zk" in readme.row(rans[2])
 
@@ -128,8 +129,8 @@ def test_the_commands_work_on_the_cluster_of_up(running: Running) -> None:
 def test_a_group_is_joined_and_watched(running: Running) -> None:
     shown = running.type("groups")
     assert {"one", "two", "three"} <= set(shown.splitlines())
-    assert "rebalance 1" in shown or " joined: " in shown, "the watch"
-    assert "readers" in shown.splitlines()[-2], "the table of groups describe"
+    assert "rebalance 1" in shown or " joined: " in shown, "the watch shows no rebalance"
+    assert "readers" in shown.splitlines()[-2], "the last lines are not the table of groups describe"
 
 
 @pytest.mark.spark

@@ -1,7 +1,8 @@
-"""What pip installs is all that a user has: the wheel, built from the sdist, in fresh environments outside the tree.
+"""What pip installs is complete: the wheel, built from the sdist, in fresh environments outside the tree.
 
-One environment for each extra: every ``--help`` works there. README's blocks run from top to bottom where the extra is
-enough for them, and without any the command says what to install. All other tests run from the tree.
+There is one environment for each extra, in which every ``--help`` works. README's blocks run from top to bottom where
+the extra is enough for them; without any extra, the command names the package to install. All other tests run from the
+tree.
 """
 
 import http.client
@@ -29,7 +30,7 @@ READS_README = ("spark", "embedded")
 """The extras that README's blocks install."""
 STAYS_IN_THE_TREE = ("*.md", "*.so", "__pycache__/*", "rebalance/py.typed", "registry/py.typed", "spark_jobs/py.typed",
                      "storage/py.typed")  # fmt: skip
-"""Files beside the code that an installation does without."""
+"""Files beside the code that an installation does not need."""
 
 NOT_NATIVE = [
     ({"KAFKA_ZK_NATIVE": "0"}, "pure Python: the native module is not built"),
@@ -51,11 +52,11 @@ def commands(context, command, path):
 for path in commands(click.Context(cli), cli, []):
     print(json.dumps([path, CliRunner().invoke(cli, [*path, "--help"], prog_name="kafka-zk").output]))
 """
-"""Shows the help of every command in one process: what is not installed is missing there, too."""
+"""Prints the help of every command in one process, without the packages that are not installed."""
 
 
 def extras() -> list[str]:
-    """Those of setup.cfg, and none."""
+    """The extras of setup.cfg, and none."""
     import configparser
 
     parser = configparser.ConfigParser()
@@ -68,7 +69,7 @@ def ours(extra: str) -> str:
 
 
 def shipped() -> set[str]:
-    """What has to be in the distributions, by its name in them."""
+    """The files that the distributions must contain, by their names there."""
     found = set()
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*"):  # does not follow links to folders
@@ -79,7 +80,7 @@ def shipped() -> set[str]:
 
 
 def test_every_file_of_the_packages_is_in_sdist_and_wheel(tmp_path: Path) -> None:
-    """Code, the page, the scenarios, the field tables of messages, log4j2's configuration."""
+    """These are code, the page, the scenarios, the field tables of messages, and log4j2's configuration."""
     wheel = build_wheel(tmp_path)
     [sdist] = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -91,11 +92,11 @@ def test_every_file_of_the_packages_is_in_sdist_and_wheel(tmp_path: Path) -> Non
     assert expected - in_sdist == set()
     assert expected - in_wheel == set()
     outside = {name for name in in_wheel if not name.startswith("kafka_zk/") and ".dist-info/" not in name}
-    assert outside == set(), "the wheel adds nothing to site-packages but kafka_zk"
+    assert outside == set(), "the wheel adds more than kafka_zk to site-packages"
 
 
 def test_the_native_module_is_installed(native: Native, tmp_path: Path, make_environment: MakeEnvironment) -> None:
-    """One file for all Pythons from 3.11 on."""
+    """One file works with every Python from 3.11 on."""
     path = make_environment([ours("")])
     shown = run(path / "kafka-zk", "--version", cwd=tmp_path)
     assert shown.endswith(" (native)\n"), native
@@ -109,7 +110,7 @@ def test_the_native_module_is_installed(native: Native, tmp_path: Path, make_env
 def test_a_wheel_without_the_native_module_works(
     variables: dict[str, str], runs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Left out by request, or because there is no compiler."""
+    """The module is left out by request, or because there is no compiler."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     wheel = build_wheel(tmp_path)
@@ -125,7 +126,7 @@ def test_a_wheel_without_the_native_module_works(
 def test_a_build_that_requires_the_native_module_fails_without_a_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So no release can be without it: its builds require it."""
+    """Release builds require the module, so no release can lack it."""
     monkeypatch.setenv("KAFKA_ZK_NATIVE", "require")
     monkeypatch.setenv("CC", "/no/such/compiler")
     with pytest.raises(AssertionError, match="/no/such/compiler"):
@@ -135,7 +136,7 @@ def test_a_build_that_requires_the_native_module_fails_without_a_compiler(
 
 @pytest.mark.parametrize("extra", extras())
 def test_every_help_works_with_each_extra(extra: str, tmp_path: Path, make_environment: MakeEnvironment) -> None:
-    """And an application keeps its own kafka-python, whichever it has: only the tests' extra brings one."""
+    """An application keeps any kafka-python of its own: only the extra for tests installs one."""
     path = make_environment([ours(extra)])
     if extra != "test":
         found = run(path / "python", "-c", "from importlib import util; print(util.find_spec('kafka'))", cwd=tmp_path)
@@ -153,10 +154,10 @@ def test_every_help_works_with_each_extra(extra: str, tmp_path: Path, make_envir
 def test_readme_from_top_to_bottom(
     extra: str, tmp_path: Path, make_environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All blocks but those that need the other extra."""
+    """All blocks run except those that need the other extra."""
     monkeypatch.setattr(readme.Ports, "free", readme.Ports.other)
     page = [block for block in readme.whole_page() if needs(block) <= {"", extra}]
-    if extra == "spark":  # it is enough for a cluster as well
+    if extra == "spark":  # this extra is enough for a cluster as well
         page = readme.whole_page()
     for name, value in LOCAL.items():
         monkeypatch.setenv(name, value)
@@ -185,7 +186,7 @@ def test_without_an_extra_up_says_what_to_install(tmp_path: Path, make_environme
 
 @pytest.fixture
 def page_port(tmp_path: Path, make_environment: MakeEnvironment) -> Iterator[int]:
-    """Of ``kafka-zk up --web``, as installed."""
+    """The port of the page of an installed ``kafka-zk up --web``."""
     environ = readme.person_environ(make_environment([ours("embedded")]))
     with Shell(tmp_path, environ) as terminal:
         started = terminal.run_until("kafka-zk up --brokers 1 --port 0 --web 0 --data ./cluster", "web page at", 120)

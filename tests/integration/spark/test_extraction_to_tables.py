@@ -1,4 +1,4 @@
-"""Extractions whose target is a table: the table's commit leads, and the offsets follow."""
+"""Extractions into a table: the table's commit comes first, and the offsets follow."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def table(make_zk_client: MakeZkClient) -> World:
-    """The same with a table."""
+    """A ``world`` whose target is a table."""
     return World(make_zk_client, DELTA)
 
 
@@ -54,7 +54,7 @@ def test_offsets_follow_what_the_table_has(table: World) -> None:
 
 
 def test_a_plan_that_was_dropped_cannot_be_committed_by_who_sleeps(table: World) -> None:
-    """It wakes up before its commit, when others have moved the offsets and another run has gone on from there."""
+    """The run resumes before its commit, after another client moved the offsets and another run continued there."""
 
     def overtaken(step: Step, phase: Phase) -> None:
         if (step, phase) == (Step.PUBLISH, Phase.BEGIN):
@@ -76,7 +76,7 @@ def test_a_plan_that_was_dropped_cannot_be_committed_by_who_sleeps(table: World)
 def test_a_plan_that_was_fenced_by_a_run_that_died_then_is_planned_anew(
     table: World, is_looked_for: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name is used up, and the manifest does not say so yet: under that name the table takes nothing."""
+    """The table accepts no records under a fenced plan's name, and the manifest does not show the fence yet."""
     table.killed_at((Step.STAGE, Phase.END))
     manifest = run_blocking(GroupHold(table.client, table.group, "").read_manifest())
     assert manifest is not None and not table.disk.fence(manifest)
@@ -102,5 +102,5 @@ def test_offsets_that_somebody_has_set_since_are_left_as_they_are(table: World) 
 def test_a_topic_that_is_left_out_now_is_asked_for(table: World) -> None:
     table.killed_at((Step.PUBLISH, Phase.END))
     table.log.ends = {T0: 30}
-    with pytest.raises(ExtractionFailed, match="run it once with --topic t too"):
+    with pytest.raises(ExtractionFailed, match="run the extraction once with --topic t as well"):
         table.run()

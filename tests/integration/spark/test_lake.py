@@ -1,4 +1,4 @@
-"""Folders of real extractions, compacted and verified: partitions by a time, files that were lost."""
+"""Folders of real extractions are compacted and verified: partitions by time, and lost files."""
 
 import random
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def test_three_runs_become_one_folder_with_every_record(
     write(kafka_zk_cluster, topic, [b"30", b"31"])
     with pytest.raises(RegistryError, match="ended here"):
         extract(spark, wanted, observe=dying_at(Step.PUBLISH))
-    with pytest.raises(ExtractionFailed, match="was not completed: run it once first"):
+    with pytest.raises(ExtractionFailed, match="was not completed: run it again first"):
         compact_target(spark, connect, wanted.group, str(target), MEBIBYTE)
     assert extract(spark, wanted).recovered == "its folder is published"
     next(target.glob("range=*/timestamp_day=*/*.parquet")).unlink()
@@ -80,7 +80,7 @@ def test_three_runs_become_one_folder_with_every_record(
 def test_files_get_the_size_that_is_wanted(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
 ) -> None:
-    """Of many small tasks, and of a few large ones; by a folder for each value."""
+    """The files are those of many small tasks and of a few large ones, with a folder for each value."""
     topic = make_topic(partitions=2)
     target = tmp_path / "lake"
     wanted = Extraction(
@@ -103,7 +103,7 @@ def test_files_get_the_size_that_is_wanted(
 
 
 def test_a_column_called_range_is_kept_or_refused(spark: Any, tmp_path: Path) -> None:  # noqa: F811
-    """Spark takes ``range=...`` for a column of that name, and passes over the one that is in the files."""
+    """Spark reads ``range=...`` as a column of that name, and ignores the column in the files."""
     frame = spark.createDataFrame([(1, "x", 7), (2, "y", 8)], "offset INT, kind STRING, range INT").coalesce(1)
 
     def rewritten(*by: str) -> list[Any]:

@@ -119,7 +119,7 @@ def test_extract_as_a_person_runs_it_and_spark_submit_goes_on(
 def test_in_a_notebook_any_number_of_times(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
 ) -> None:
-    """Avro with a decimal; in two portions, then what was written meanwhile, then nothing."""
+    """Avro values with a decimal are extracted in two portions; then come new records, then none."""
     topic = make_topic(partitions=2)
     extraction = Extraction(
         zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"notebook-{topic}", topics=(topic,),
@@ -151,7 +151,7 @@ MISFITS = [
 def test_small_partitions_share_tasks_and_so_it_is_told(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
 ) -> None:
-    """Each task writes a file."""
+    """The note tells the number of tasks; each task writes a file."""
     topic = make_topic(partitions=20)
     with BlockingProducer(None, bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
         for number in range(40):
@@ -175,7 +175,7 @@ def frame_of(spark: Any, values: Sequence[bytes | None]) -> Any:  # noqa: F811
                                  '"nullable":true,"metadata":{}},{"name":"b","type":"string","nullable":true,'
                                  '"metadata":{}}]}'], ids=["DDL", "JSON"])  # fmt: skip
 def test_which_values_are_json_of_a_schema(spark: Any, ddl: str) -> None:  # noqa: F811
-    """Every value that loses something is a misfit; the tombstone has no value to lose."""
+    """A value that would lose something is a misfit. A tombstone has no value to lose."""
     values = [*FITTING, *MISFITS, None]
     rows = decoding.decoded(frame_of(spark, values), "json", ddl, "keep", "parquet").orderBy("offset").collect()
     assert [row[decoding.FITS] for row in rows] == [True] * len(FITTING) + [False] * len(MISFITS) + [None]
@@ -187,7 +187,7 @@ def test_which_values_are_json_of_a_schema(spark: Any, ddl: str) -> None:  # noq
 def test_after_a_run_that_died_the_next_extracts_what_it_is_asked_for(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
 ) -> None:
-    """Less than the dead run had planned, then all that is there; up to a time only if no transaction is open."""
+    """First fewer records than the dead run had planned, then all; up to a time only if no transaction is open."""
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, [b"%d" % number for number in range(40)])
     wanted = Extraction(
@@ -240,7 +240,7 @@ def test_values_that_do_not_fit_stop_the_run_or_are_kept(
     )  # fmt: skip
     with pytest.raises(Undecodable, match=f"2 of 4 values are not JSON .* at offset 0 of {topic}-1.*--on-undecodable"):
         extract(spark, wanted)
-    with pytest.raises(Undecodable, match="none of the 4 values is JSON of the schema"):
+    with pytest.raises(Undecodable, match="none of the 4 values is JSON that matches the schema"):
         extract(spark, replace(wanted, schema="another STRING", on_undecodable="keep"))
     assert plan(wanted).lag_before == 4, "the offsets have not moved"
     assert not list(tmp_path.glob("lake/range=*"))
@@ -254,7 +254,7 @@ def test_values_that_do_not_fit_stop_the_run_or_are_kept(
 def test_what_only_spark_can_judge_is_one_sentence_too(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """Exit code 2, nothing of Spark's own log, and nothing begun: no folder. What is new makes Spark start."""
+    """The exit code is 2; Spark's log is not shown, and no folder was begun. New records make Spark start."""
     topic = make_topic()
     write(kafka_zk_cluster, topic, [b"{}"])
     done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--decode", "json", "--schema", "a STRNG")

@@ -1,4 +1,4 @@
-"""Keys of every format: which are undecodable, and folders that every reader of Parquet reads."""
+"""Keys of every format: which ones are undecodable, and which programs read their Parquet files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -56,7 +56,7 @@ JSON_KEYS = [b'{"id":7}', b'{"id":200}', b"", b"{", b"\xff", None]
     ("key_format", "key_schema", "given", "wanted", "reason"), [
         ("string", None, [b"a", "ü".encode(), b"\xff", None], ["a", "ü", None, None], "the key is not UTF-8 text"),
         ("long", None, [*LONGS, b"7", None], [1, 2**62, 3, None, None],
-         "the key is not of type long: 1 bytes are no long, which has 8"),
+         "the key is not of type long: 1 bytes are not a valid long, which has 8"),
         ("json", "id TINYINT", JSON_KEYS, [(7,), None, None, None, None, None],
          "the key is not json: does not come back as written: id"),
         ("avro", '"long"', [b"\2", b"\0\0\0\0\1\4", b"\2\2", None], [1, 2, None, None], "the key is not avro"),
@@ -81,7 +81,7 @@ def test_which_keys_are_undecodable(
 
 
 def readers() -> Mapping[str, Callable[[str], list[Any]]]:
-    """Each returns the column of keys of the folder's Parquet files."""
+    """Functions that return the column of keys in a folder's Parquet files, by program."""
     name = "_kafka_key"
     return {
         "duckdb": lambda folder: duckdb.execute(f"SELECT {name} FROM '{folder}/range=*/*.parquet'").df()[name].tolist(),
@@ -124,7 +124,7 @@ def test_a_binary_key_is_undecodable_as_text_and_the_format_stays(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, asked: Extraction  # noqa: F811
 ) -> None:
     write(kafka_zk_cluster, asked.topics[0], [b"a", HASH, None])
-    with pytest.raises(Undecodable, match=r"^1 keys are not UTF-8 text .* offset 1 of .*: --key-format says what the"):
+    with pytest.raises(Undecodable, match=r"^1 keys are not UTF-8 text .* offset 1 of .*: give their format with"):
         extract(spark, asked)
     kept = replace(asked, on_undecodable="keep")
     assert extract(spark, kept).undecodable == 1

@@ -1,4 +1,4 @@
-"""Values on their way into a table, with a real Spark: the same value, or none."""
+"""Decoding of values with a real Spark: the result is the same value, or none."""
 
 import hmac
 import json
@@ -90,10 +90,10 @@ def test_hours_are_those_of_utc_where_the_sessions_zone_leaves_one_out(spark: An
 
 @pytest.mark.parametrize("select", ["count(*) AS n", "DISTINCT key", "max(offset) AS o", "explode(array(1, 2)) AS e"])
 def test_a_selection_that_summarizes_records_is_refused(spark: Any, select: str) -> None:  # noqa: F811
-    """It would be a row for a round of records, which the group counts as extracted."""
+    """Its result would be one row for many records, which the group would count as extracted."""
     asked = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake", select=select)
     if "explode" in select:
         RecordFrames(spark, asked).check()
         return
-    with pytest.raises(WronglyAsked, match="--select: it summarizes records"):
+    with pytest.raises(WronglyAsked, match="--select must not summarize records"):
         RecordFrames(spark, asked).check()
