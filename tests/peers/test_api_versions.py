@@ -13,12 +13,12 @@ pytestmark = pytest.mark.peers
 _FORWARDING = "forwarding to a KRaft controller (KIP-590), which a cluster with ZooKeeper has not"
 
 REASONS = {ApiKey.ENVELOPE: _FORWARDING}
-"""What Kafka's broker offers and ours may lack; when one of them is built, its line is removed."""
+"""APIs that Kafka's broker offers and ours may lack; remove a line when its API is built."""
 
 
 @pytest.fixture(scope="module")
 def offered(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[int, object]]]:
-    """Versions by API key, of each target."""
+    """The offered versions by API key, of each target."""
     found: dict[str, dict[int, object]] = {}
     for name in targets.NAMES:
         cluster = targets.start(name, peer_zookeeper, tmp_path_factory.mktemp(name), chroot=f"offered-{name}")
@@ -32,9 +32,9 @@ def offered(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> It
 def test_every_api_is_offered_or_has_a_reason(offered: dict[str, dict[int, object]]) -> None:
     ours, kafkas = offered[targets.KAFKA_ZK], offered[targets.APACHE_KAFKA]
     missing = {ApiKey(key).name for key in kafkas.keys() - ours.keys() - REASONS.keys()}
-    assert not missing, "neither offered nor explained"
-    assert not {ApiKey(key).name for key in REASONS.keys() - kafkas.keys()}, "Kafka does not offer them either"
-    assert not {ApiKey(key).name for key in ours.keys() - kafkas.keys()}, "Kafka does not offer them"
+    assert not missing, "an API is neither offered nor has a reason"
+    assert not {ApiKey(key).name for key in REASONS.keys() - kafkas.keys()}, "a reason is left over"
+    assert not {ApiKey(key).name for key in ours.keys() - kafkas.keys()}, "ours offers an API that Kafka does not"
 
 
 def test_versions_are_the_same(offered: dict[str, dict[int, object]]) -> None:

@@ -1,4 +1,4 @@
-"""Applications of public reports, in examples/recipes: each fails as it was reported, and not with its fix."""
+"""Applications of public reports, in examples/recipes: each fails as reported, and works with its fix."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ END_TIMEOUT_S = 60
 
 @contextmanager
 def application(python: Path, recipe: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A recipe at work; killed at the end of the block."""
+    """A running recipe, which is killed at the end of the block."""
     command = [str(python), str(RECIPES / recipe), *arguments]
     running = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=clean_environ()
@@ -33,7 +33,7 @@ def application(python: Path, recipe: str, *arguments: str) -> Iterator[subproce
 
 
 def answer(running: subprocess.Popen[str], line: str) -> str:
-    assert running.stdin is not None and running.stdout is not None, "both are pipes"
+    assert running.stdin is not None and running.stdout is not None, "the process has no pipes"
     running.stdin.write(line + "\n")
     return running.stdout.readline().strip()
 

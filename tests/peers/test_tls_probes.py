@@ -1,4 +1,5 @@
-"""Who is let in at a port with TLS, row by row, at Apache Kafka 3.9.1 and at our broker in one cluster with it."""
+"""The clients that a port with TLS accepts, row by row, at Apache Kafka 3.9.1 and at our broker in one cluster with it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ ROWS: Mapping[str, Callable[[SaslPair], ssl.SSLContext]] = {
 
 
 def answer(pair: SaslPair, broker: int, made: ssl.SSLContext) -> str:
-    """Whether a request is answered, and over which version. TLS 1.3 may refuse after the client's handshake."""
+    """Whether a request gets a response, and over which version. TLS 1.3 may refuse after the client's handshake."""
     try:
         with (
             socket.create_connection(("127.0.0.1", pair.ports[broker]["TLS"]), _TIMEOUT_S) as plain,
@@ -65,7 +66,7 @@ def answer(pair: SaslPair, broker: int, made: ssl.SSLContext) -> str:
             connection.sendall(_FRAME)
             return f"answered over {connection.version()}" if connection.recv(4) else "refused"
     except OSError as error:
-        assert not isinstance(error, TimeoutError), "the broker does not close the connection"
+        assert not isinstance(error, TimeoutError), "the broker did not close the connection"
         return "refused"
 
 
@@ -82,7 +83,7 @@ def test_a_client_of_tls_is_let_in_or_refused_as_at_apache_kafka(pair: SaslPair,
     ids=["HTTP", "Kafka in plain text", "junk in a record", "zeros"],
 )  # fmt: skip
 def test_what_is_no_tls_ends_the_connection_as_at_apache_kafka(pair: SaslPair, said: bytes) -> None:
-    """Without an answer, but for an alert of TLS (a record of type 21), which both may send."""
+    """There is no response, except for an alert of TLS (a record of type 21), which both may send."""
     seen = {}
     for broker in (KAFKA, OURS):
         with socket.create_connection(("127.0.0.1", pair.ports[broker]["TLS"]), _TIMEOUT_S) as connection:

@@ -1,5 +1,6 @@
-"""ACLs in a cluster with brokers of both kinds: each obeys what the other has written, and Kafka's kafka-acls sees the
-same through each of them and in ZooKeeper."""
+"""ACLs in a cluster with brokers of both kinds: each applies the other's changes, and Kafka's kafka-acls shows the same
+through each broker and in ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ pytestmark = pytest.mark.peers
 _TOOL = "kafka.admin.AclCommand"
 _KINDS = (targets.KAFKA_ZK, targets.KAFKA_ZK, targets.APACHE_KAFKA)
 _TIMEOUT_S = 120
-"""Each run of kafka-acls connects again, and a busy machine takes long for it."""
+"""Each run of kafka-acls makes new connections, which take a busy machine some time."""
 
 _ENTRIES = 200
 
 
 @pytest.fixture(scope="module")
 def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AuthorizedBroker]]:
-    """Two of ours and one of Apache Kafka's: one cluster."""
+    """One cluster with two brokers of ours and one of Apache Kafka's."""
     folder = tmp_path_factory.mktemp("mixed-acls")
     with authorized_brokers(peer_zookeeper, folder, _KINDS, ["mixed-acls"] * len(_KINDS)) as started:
         yield started
@@ -47,15 +48,16 @@ def tool() -> Iterator[LineProcess]:
 
 
 def run(tool: LineProcess, *arguments: str) -> list[str]:
-    """The lines that kafka-acls prints, sorted and stripped: it goes through hash tables, and puts blanks between the
-    entries of a resource."""
+    """The sorted and stripped lines of kafka-acls, which iterates over hash tables and puts blanks between the entries
+    of a resource.
+    """
     answer = json.loads(tool.ask([json.dumps({"main": _TOOL, "arguments": arguments})]))
     assert answer["code"] == 0, answer
     return sorted(line.strip() for line in answer["stdout"].splitlines() if line.strip())
 
 
 def may_describe(broker: AuthorizedBroker, topic: str) -> bool:
-    """A topic that does not exist will do."""
+    """Whether the user may describe a topic, which does not need to exist."""
     wanted = Request(ApiKey.METADATA, 9, {"topics": [{"name": topic}], "allow_auto_topic_creation": False})
     (code,) = acl_rows.codes(ask(broker.client_port, wanted, (USER, PASSWORD)))
     assert code in (3, 29)
@@ -72,7 +74,7 @@ def test_a_change_through_one_broker_counts_at_all(
     acl = Acl(acl_rows.USER, "*", Operation.DESCRIBE, Permission.ALLOW)
     assert not any(may_describe(broker, topic) for broker in brokers)
     brokers[writer].set_acls({pattern: frozenset([acl])})
-    assert may_describe(brokers[writer], topic), "a broker that has answered knows it"
+    assert may_describe(brokers[writer], topic), "a broker that has responded does not apply the change"
     wait_until(lambda: all(may_describe(broker, topic) for broker in brokers), 5, "the ACL at all brokers")
     brokers[writer].set_acls({})
     assert not may_describe(brokers[writer], topic)
@@ -129,7 +131,7 @@ _LISTED: Sequence[Sequence[str]] = (
 def test_kafka_acls_says_the_same_everywhere(
     brokers: list[AuthorizedBroker], tool: LineProcess, tmp_path: Path
 ) -> None:
-    """Added through ours, removed through ours, and seen through each broker and in ZooKeeper."""
+    """ACLs are added and removed through our broker, and listed through each broker and in ZooKeeper."""
     patient = tmp_path / "client.properties"
     patient.write_text(f"request.timeout.ms={_TIMEOUT_S * 1000}\ndefault.api.timeout.ms={_TIMEOUT_S * 1000}\n")
 

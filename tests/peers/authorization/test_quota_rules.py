@@ -1,7 +1,7 @@
-"""Which quota counts, what is refused, and how connections are held back: the same at Apache Kafka 3.9.1 and at ours.
+"""The quota that counts, the refusals, and the throttling of connections: the same at Apache Kafka 3.9.1 and at ours.
 
-Cases of ClientQuotasRequestTest, ControllerMutationQuotaTest and DynamicConnectionQuotaTest@3.9 that
-``test_quotas.py`` does not have.
+Cases of ClientQuotasRequestTest, ControllerMutationQuotaTest and DynamicConnectionQuotaTest@3.9 that ``test_quotas.py``
+does not have.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEVELS: list[Entity] = [
     {"user": None, "client_id": _CLIENT}, {"user": None, "client_id": None}, {"user": None},
     {"client_id": _CLIENT}, {"client_id": None},
 ]  # fmt: skip
-"""The first one that has a quota counts."""
+"""The first level with a quota counts."""
 _ADDRESS = "127.0.0.9"
 _CONNECTIONS = 40
 _EXACT, _DEFAULT, _ANY = range(3)
@@ -104,7 +104,7 @@ def _refused(broker: Broker, components: list[tuple[str, int, str | None]]) -> t
 
 
 def users_of_scram(broker: Broker) -> Any:
-    """testClientQuotasForScramUsers: a login is no quota."""
+    """testClientQuotasForScramUsers: a login is not a quota."""
     upsertion = {
         "name": "scram-user", "mechanism": 1, "iterations": 4096, "salt": b"salt" * 4, "salted_password": b"x" * 32,
     }  # fmt: skip
@@ -118,9 +118,9 @@ def users_of_scram(broker: Broker) -> Any:
 
 
 def connections_of_an_address(broker: Broker) -> Any:
-    """testDynamicIpConnectionRateQuota: those above the rate are kept for a while, then closed without an answer.
+    """testDynamicIpConnectionRateQuota: connections above the rate are delayed, then closed without a response.
 
-    How many the first window lets in depends on how fast they come: about ten.
+    The first window accepts about ten, depending on their timing.
     """
     broker.limit({"ip": _ADDRESS}, connection_creation_rate=1)
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
@@ -140,12 +140,12 @@ def _is_answered(port: int) -> bool:
 
 
 def windows(broker: Broker) -> Any:
-    """``quota.window.num`` and ``quota.window.size.seconds``: how long a client waits follows from both."""
+    """``quota.window.num`` and ``quota.window.size.seconds``: both determine how long a client waits."""
     broker.limit({"client_id": "windows"}, producer_byte_rate=10_000)
     client = broker.client("windows")
     first_ms, began_s = client.produce(_BATCH_BYTES), time.monotonic()
     second_ms, took_s = client.produce(_BATCH_BYTES), time.monotonic() - began_s
-    assert abs(first_ms - 7_000) < 500, "150 KB in four full windows of two seconds are 18,750 B/s"
+    assert abs(first_ms - 7_000) < 500, "150 KB in four full windows of two seconds are not 18,750 B/s"
     return about(first_ms), about(second_ms), took_s > first_ms / 1000 - 0.5
 
 
@@ -180,9 +180,9 @@ def unbounded_throttle(broker: Broker) -> Any:
 
 
 def fetched_at_once(broker: Broker) -> Any:
-    """A fetch gets at most what the bound allows in all windows but one: here 160 KB of 600 KB.
+    """A fetch gets at most the bytes that the quota allows in all windows but one: here 160 KB of 600 KB.
 
-    Apache Kafka counts the response's other bytes, too: it holds back one that is as large as that.
+    Apache Kafka counts the response's other bytes, too: it throttles a response of exactly this size.
     """
     for _ in range(4):
         broker.client("filler").produce(_BATCH_BYTES)
@@ -194,7 +194,7 @@ def fetched_at_once(broker: Broker) -> Any:
 
 
 def created_by_metadata(broker: Broker) -> Any:
-    """Topics that Metadata creates take tokens, but none is refused for a debt that was not there before it."""
+    """Topics that Metadata creates take tokens, but a debt caused by the request itself refuses none."""
     broker.limit({"client_id": "automatic"}, controller_mutation_rate=0.001)
     seen = []
     for number in range(2):
@@ -257,7 +257,7 @@ CASES: list[Callable[[Broker], Any]] = [
 
 @pytest.fixture(scope="module")
 def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    """One of each target, with the topic that the clients use."""
+    """A broker of each target, with the topic that the clients use."""
     started = []
     try:
         for name in targets.NAMES:
@@ -282,5 +282,7 @@ def test_quotas_are_those_of_apache_kafka(brokers: list[Broker], case: Callable[
 
 
 def test_the_first_level_that_has_a_quota_counts(brokers: list[Broker]) -> None:
-    """So that equal mistakes of both do not pass: each low quota held the client back, and without any nothing does."""
+    """This excludes equal mistakes of both brokers: each low quota throttles the client, and without any quota nothing
+    does.
+    """
     assert precedence(brokers[0]) == ([True] * len(_LEVELS), 0)

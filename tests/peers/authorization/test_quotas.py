@@ -1,7 +1,7 @@
-"""Client quotas: the same requests to a broker of Apache Kafka 3.9.1 and to ours, what they are answered, and when.
+"""Client quotas: the same requests to a broker of Apache Kafka 3.9.1 and to ours, with their responses and times.
 
-Each case has a client id of its own, and most of what it does is to be the same at both. Where ours is meant to differ
-the case says so: a quota of 0, and a batch that is larger than what a consumer may fetch in a whole window.
+Each case has a client id of its own, and almost all results must be equal. Where our broker is meant to differ, the
+case says so: a quota of 0, and a batch that is larger than the quota of a consumer for a whole window.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.peers.tool_script import CONFIGS, Said, Step, ToolRunner, said_to_eac
 pytestmark = pytest.mark.peers
 
 
-# -- cases: what is compared ------------------------------------------------------------------------------------------
+# -- cases, whose results are compared ---------------------------------------------------------------------------------
 
 
 def produce_twice(broker: Broker) -> Any:
-    """KIP-219: the answer comes at once, the next request is read after the throttle."""
+    """KIP-219: the response comes immediately, and the broker reads the next request after the throttle."""
     broker.limit({"client_id": "produce"}, producer_byte_rate=10_000)
     client = broker.client("produce")
     first_ms, began_s = client.produce(150_000), time.monotonic()
@@ -37,7 +37,7 @@ def produce_twice(broker: Broker) -> Any:
 
 
 def produce_without_answer(broker: Broker) -> Any:
-    """acks=0 is muted, too."""
+    """A client with acks=0 is muted, too."""
     broker.limit({"client_id": "acks 0"}, producer_byte_rate=100_000)
     client = broker.client("acks 0")
     client.produce(1_200_000 // 2, acks=0)
@@ -48,7 +48,7 @@ def produce_without_answer(broker: Broker) -> Any:
 
 
 def produce_old_version(broker: Broker) -> Any:
-    """Before clients throttled themselves."""
+    """The version is from before clients throttled themselves."""
     broker.limit({"client_id": "old"}, producer_byte_rate=100_000)
     client = broker.client("old")
     client.produce(600_000, version=3)
@@ -58,14 +58,14 @@ def produce_old_version(broker: Broker) -> Any:
 
 
 def most_specific(broker: Broker) -> Any:
-    """A quota of all users with all clients is before a client's."""
+    """A quota of all users with all clients precedes a client's."""
     broker.limit({"client_id": "specific"}, producer_byte_rate=1)
     broker.limit({"user": "ANONYMOUS", "client_id": "specific"}, producer_byte_rate=10_000_000)
     return broker.client("specific").produce(100_000)
 
 
 def fetch_above(broker: Broker) -> Any:
-    """An empty answer; a known session goes on, a new one is none."""
+    """The response is empty. A known session continues, and a new one is not created."""
     broker.limit({"client_id": "fetch"}, consumer_byte_rate=25_000)
     client = broker.client("fetch")
     first_ms, has_first, session_id = client.fetch((0, 0))
@@ -77,8 +77,9 @@ def fetch_above(broker: Broker) -> Any:
 def mutations(broker: Broker) -> Any:
     """Version 7 is strict, 5 and DeleteTopics 4 are not.
 
-    The first creation after a broker knows of the quota makes a debt, which takes a quarter of an hour to pay: all that
-    follows is held back, whatever the speed. How many creations come before is not compared, only what they are told.
+    The first creation after the broker has applied the quota makes a debt that takes a quarter of an hour to pay: all
+    later requests are throttled, whatever the speed. The number of earlier creations is not compared, only their
+    results.
     """
     assert broker.alter({"client_id": "mutations"}, controller_mutation_rate=0.001) == (0, None)
     before: set[tuple[bool, int]] = set()
@@ -88,7 +89,7 @@ def mutations(broker: Broker) -> Any:
         if refused[1]:
             break
         before.add(refused)
-        assert time.monotonic() < deadline_s, "the quota is not applied"
+        assert time.monotonic() < deadline_s, "the quota was not applied"
     old = broker.client("mutations").create("mutations-old", 1, 5)
     deleted = broker.client("mutations").delete("mutations-old", 6)
     old_deleted = broker.client("mutations").delete("mutations-old", 4)
@@ -96,7 +97,7 @@ def mutations(broker: Broker) -> Any:
 
 
 def request_time(broker: Broker) -> Any:
-    """At most one sample."""
+    """The throttle is one sample at most."""
     broker.limit({"client_id": "time"}, request_percentage=0.00001)
     broker.client("time").produce(10_000)
     return broker.client("time").produce(10_000)
@@ -133,7 +134,7 @@ _EXACT, _DEFAULT, _ANY = range(3)
 
 
 def alterations(broker: Broker) -> Any:
-    """The codes, the sentences, and what is in ZooKeeper afterwards."""
+    """The codes, the messages, and the data in ZooKeeper afterwards."""
     answers = [broker.alter(entity, **values) for entity, values in _ALTERATIONS]
     with KazooBlockingClient(broker.zookeeper) as client:
         return answers, [_config(client, path) for path in _PATHS]
@@ -148,7 +149,7 @@ def _config(client: KazooBlockingClient, path: str) -> Any:
 
 
 def descriptions(broker: Broker) -> Any:
-    """After ``alterations``."""
+    """The descriptions after ``alterations``."""
     user, client, address = "user", "client-id", "ip"
     return [
         broker.describe(*components, strict=strict)
@@ -169,7 +170,7 @@ CASES: list[Callable[[Broker], Any]] = [
 
 @pytest.fixture(scope="module")
 def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    """One of each target, with a topic of batches of 150,000 bytes."""
+    """A broker of each target, with a topic of batches of 150,000 bytes."""
     started = []
     try:
         for name in targets.NAMES:
@@ -197,17 +198,17 @@ def test_quotas_are_those_of_apache_kafka(brokers: list[Broker], case: Callable[
 
 
 def test_a_batch_larger_than_the_window_arrives_here(brokers: list[Broker]) -> None:
-    """KAFKA-9677. At Apache Kafka the consumer gets empty answers for ever."""
+    """KAFKA-9677. At Apache Kafka, the consumer gets empty responses indefinitely."""
     for broker in brokers:
         broker.limit({"client_id": "starved"}, consumer_byte_rate=10_000, producer_byte_rate=1)
         deadline_s = time.monotonic() + 30
-        while not broker.client("starved").produce(10):  # until the broker knows of both
+        while not broker.client("starved").produce(10):  # until the broker has applied both
             assert time.monotonic() < deadline_s
         assert broker.client("starved").fetch()[1] == broker.is_ours
 
 
 def test_a_quota_of_nothing_is_refused_here(brokers: list[Broker]) -> None:
-    """Apache Kafka takes it, and then throttles nobody. From a znode it mutes for one sample each time."""
+    """Apache Kafka accepts it, and then throttles no client. With such a znode, ours mutes for one sample each time."""
     for broker in brokers:
         code, message = broker.alter({"client_id": "nothing"}, producer_byte_rate=0)
         assert code == (42 if broker.is_ours else 0)
@@ -221,7 +222,7 @@ def test_a_quota_of_nothing_is_refused_here(brokers: list[Broker]) -> None:
 
 
 def _write(broker: Broker, entity_type: str, name: str, values: Mapping[str, str]) -> None:
-    """As old tools do: the znode, and a note that it changed."""
+    """Write the znode and a change notification, as old tools do."""
     with KazooBlockingClient(broker.zookeeper) as client:
         data = json.dumps({"version": 1, "config": values}).encode()
         run_blocking(client.create(f"/config/{entity_type}/{name}", data))
@@ -257,7 +258,7 @@ STEPS = [
 
 @pytest.fixture(scope="module")
 def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
-    """By target and step: what kafka-configs said."""
+    """The output of kafka-configs, by target and step."""
 
     def perform(runner: ToolRunner, target: targets.Target, _: object) -> dict[str, Said]:
         return {step.name: runner.run(target, step) for step in STEPS}
@@ -268,7 +269,7 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 @pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_kafka_configs_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
-    """Exit code and every line. Quotas of one entity come in the order of a hash map."""
+    """The exit code and every line are equal. Quotas of one entity are in the order of a hash map."""
     ours, theirs = (
         (said[name][step].code, sorted(sorted(re.split("[ ,]+", line)) for line in said[name][step].lines))
         for name in targets.NAMES

@@ -1,4 +1,4 @@
-"""A JVM that answers lines with lines, so that many small requests share one start."""
+"""A JVM with a protocol of lines, so that many small requests share one start."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _FLAGS = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 
 class LineProcess:
-    """One of our classes under tests/peers/java, running with the jars of one Kafka version. ``limit_s``: for one
-    answer."""
+    """One of our classes under tests/peers/java, running with the jars of one Kafka version. ``limit_s``: maximum time
+    for one response."""
 
     def __init__(self, version: str, main_class: str, limit_s: float = 2 * TIMEOUT_S) -> None:
         self._limit_s = limit_s
@@ -30,7 +30,7 @@ class LineProcess:
         )
 
     def ask(self, lines: Sequence[str]) -> str:
-        """Send lines, return the first line of the answer. Raises: ClientFailed if the JVM does not answer."""
+        """Send lines, and return the first line of the response. Raises: ClientFailed if the JVM does not respond."""
         stdin, _ = self._streams()
         watchdog = threading.Timer(self._limit_s, self._process.kill)
         watchdog.start()
@@ -42,7 +42,7 @@ class LineProcess:
             watchdog.cancel()
 
     def more(self) -> str:
-        """The next line of an answer that has several. Raises: ClientFailed if the JVM has ended."""
+        """The next line of a response with several lines. Raises: ClientFailed if the JVM has ended."""
         line = self._streams()[1].readline()
         if not line:
             raise ClientFailed(f"{self._name} ended without an answer")
@@ -59,5 +59,5 @@ class LineProcess:
 
     def _streams(self) -> tuple[IO[str], IO[str]]:
         stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None, "both are pipes"
+        assert stdin is not None and stdout is not None, "the process has no pipes"
         return stdin, stdout

@@ -1,7 +1,7 @@
-"""Groups of ZooKeeper that move their offsets to the brokers: the Scala consumers of 0.8.2.2 and 0.10.2.2, and ours, on
+"""Groups in ZooKeeper that move their offsets to the brokers: the Scala consumers of 0.8.2.2 and 0.10.2.2, and ours, on
 our brokers and on Kafka's.
 
-They speak OffsetCommit 1 and 2, OffsetFetch 1 and FindCoordinator 0 (ConsumerMetadataRequest).
+They use OffsetCommit 1 and 2, OffsetFetch 1 and FindCoordinator 0 (ConsumerMetadataRequest).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def group(target: Target, tmp_path: Path) -> Iterator[MixedGroup]:
 
 @pytest.fixture
 def in_kafka(target: Target, group: MixedGroup) -> Iterator[Callable[[], Offsets]]:
-    """What the group's coordinator holds, as librdkafka sees it."""
+    """The offsets at the group's coordinator, as librdkafka sees them."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": target.bootstrap, "group.id": group.name, "log_level": 3}
     )
@@ -52,7 +52,7 @@ def in_kafka(target: Target, group: MixedGroup) -> Iterator[Callable[[], Offsets
 
 
 def _one_reads(group: MixedGroup, kind: str, config: dict[str, str]) -> tuple[Offsets, Offsets]:
-    """A member alone consumes what is written meanwhile, and leaves; where it began, and where it stopped."""
+    """Write records, and let a single member consume them and leave. Returns its first and its last position."""
     group.config = config
     member = group.join(kind)
     wait_until(lambda: len(_partitions(member)) == _PARTITIONS, CONSUMED_S, "records of all partitions")
@@ -73,7 +73,9 @@ def _partitions(member: Member) -> set[int]:
 def test_a_group_moves_its_offsets_to_the_broker(
     group: MixedGroup, in_kafka: Callable[[], Offsets], kind: str
 ) -> None:
-    """First in ZooKeeper, then on both sides, then at the broker only: each begins where the last one stopped."""
+    """The offsets are in ZooKeeper first, then on both sides, then only at the broker: each member begins where the
+    last one stopped.
+    """
     _, first = _one_reads(group, kind, _IN_ZOOKEEPER)
     assert (group.offsets(), in_kafka()) == (first, {})
     begun, second = _one_reads(group, kind, _IN_BOTH)
@@ -83,14 +85,15 @@ def test_a_group_moves_its_offsets_to_the_broker(
     assert begun == second
     assert (group.offsets(), in_kafka()) == (second, third)
     begun, fourth = _one_reads(group, kind, _IN_BOTH)
-    assert begun == third, "the larger one counts"
+    assert begun == third, "the member did not begin at the larger offset"
     assert (group.offsets(), in_kafka()) == (fourth, fourth)
 
 
 def test_all_three_share_a_group_that_commits_to_both_sides(
     group: MixedGroup, in_kafka: Callable[[], Offsets]
 ) -> None:
-    """Members come and go while they commit to both sides; at the end both hold the ends of all partitions."""
+    """Members come and go while they commit to both sides; at the end, both sides have the end offsets of all
+    partitions."""
     group.config = _IN_BOTH
     for kind in KINDS:
         group.join(kind)

@@ -1,7 +1,7 @@
-"""Kafka 3.9.1's own log cleaner and ours on copies of the same folders: what is left, batch for batch; and each
-starts on what the other has cleaned, or was killed while cleaning.
+"""Kafka 3.9.1's log cleaner and ours on copies of the same folders: the remaining batches are compared, and each broker
+starts on folders that the other one has cleaned, or was killed while cleaning.
 
-The folders are made from seeds: ``--seed`` says which is the first, ``--rounds`` how many, six at least.
+The folders are made from seeds: ``--seed`` is the first one, ``--rounds`` their number, six at least.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OVERRIDES = {
 
 
 class Judged(NamedTuple):
-    """One folder, cleaned by both."""
+    """One folder, and its copies cleaned by each cleaner."""
 
     made: Folder
     ours: Folder
@@ -65,12 +65,12 @@ class Judged(NamedTuple):
     began_ms: int
 
     def left(self, folder: Folder) -> list[SeenBatch]:
-        """Nothing made or cleaned before ``began_ms`` has a horizon that is so far away."""
+        """The remaining batches. Batches that were written or cleaned before ``began_ms`` have earlier horizons."""
         return survivors(folder.path, self.began_ms + int(folder.config["delete.retention.ms"]))
 
 
 def _read(target: Target, folder: Folder, expected: Sequence[Record]) -> list[Record]:
-    """As many records as are expected, by a consumer from the beginning."""
+    """The expected number of records, read by a consumer from the beginning."""
     wait_until(lambda: _leads(target, folder.tp.topic), 60, "a leader")
     read = ConfluentConsumer().read(Read(target.bootstrap, folder.tp.topic, 0, 0, len(expected)))
     return [record._replace(timestamp_ms=None) for record in read]
@@ -84,7 +84,7 @@ def _leads(target: Target, topic: str) -> bool:
 
 
 def _records(left: Sequence[SeenBatch]) -> list[Record]:
-    """As consumers see them. Times have been compared in the files."""
+    """The records as consumers see them. Their times have been compared in the files."""
     return [
         Record(each.key, each.value, each.headers, None, each.offset)
         for batch in left
@@ -94,12 +94,14 @@ def _records(left: Sequence[SeenBatch]) -> list[Record]:
 
 
 def _values(records: Sequence[Record]) -> list[Record]:
-    """Without tombstones: those of a cleaning that was cut off have their time, and the next one may remove them."""
+    """The records without tombstones: those of an interrupted cleaning have their time, and the next one may remove
+    them.
+    """
     return [record for record in records if record.value is not None]
 
 
 def _interrupted(folder: Folder, *, swapping: bool) -> None:
-    """Let a cleaning by ours end after its first segment: as ``.cleaned`` files, or as ``.swap`` that count."""
+    """Stop a cleaning by ours after its first segment: as ``.cleaned`` files, or as ``.swap`` files that count."""
     now_ms = int(time.time() * 1000)
     log = open_log(folder, now_ms)
     cleaning = Cleaning(examine(log, now_ms), CLEANER, now_ms)
@@ -145,9 +147,9 @@ def _before_last(judgement: Judged, folder: Folder) -> list[SeenBatch]:
 
 
 def test_the_same_is_left(judged: list[Judged]) -> None:
-    """Segments, batches and records, with headers, times, codecs, producers, horizons and magic.
+    """Segments, batches and records are equal, with headers, times, codecs, producers, horizons and magic.
 
-    But for the last batch of what was cleaned: ours keeps it without records, as Kafka does from 4.0 on.
+    The exception is the last batch that was cleaned: ours keeps it without records, as Kafka does from 4.0 on.
     """
     for each in judged:
         found = differences(_before_last(each, each.kafkas), _before_last(each, each.ours))
@@ -155,7 +157,7 @@ def test_the_same_is_left(judged: list[Judged]) -> None:
 
 
 def test_the_folders_have_what_matters(judged: list[Judged]) -> None:
-    """The comparison would prove little of folders where nothing goes and nothing is kept back."""
+    """The comparison would prove little for folders in which the cleaners remove or retain nothing."""
     before = [batch for each in judged for batch in each.left(each.made)]
     after = [batch for each in judged for batch in each.left(each.kafkas)]
     assert len(_records(after)) < 0.8 * len(_records(before))
@@ -163,11 +165,12 @@ def test_the_folders_have_what_matters(judged: list[Judged]) -> None:
     assert any(batch.horizon == "new" for batch in after)
     markers = [batch for batch in after if batch.attributes & CONTROL_FLAG]
     assert any(batch.horizon for batch in markers) and not all(batch.horizon for batch in markers)
-    assert any(not batch.records for batch in after), "no batch is kept for its producer's sequence"
+    assert any(not batch.records for batch in after), "no batch was kept for its producer's sequence"
 
 
 def test_dump_log_segments_reads_what_ours_left(judged: list[Judged]) -> None:
-    """Whole batches and every record; indexes fit. That offsets have gaps is all that it says."""
+    """The tool reads whole batches and every record, and the indexes fit. Its only message is that offsets have gaps.
+    """
     for each in judged[:3]:
         dumped = dump_log.dump(dump_log.files(each.ours.path))
         assert dumped.invalid_batches == 0
@@ -177,7 +180,7 @@ def test_dump_log_segments_reads_what_ours_left(judged: list[Judged]) -> None:
 
 
 def test_kafka_starts_on_what_ours_cleaned(judged: list[Judged], peer_zookeeper: str, tmp_path: Path) -> None:
-    """Also where ours died with ``.cleaned`` files, and with ``.swap`` files."""
+    """This includes folders in which our interrupted cleaner left ``.cleaned`` or ``.swap`` files."""
     log_dir = log_dir_of(tmp_path)
     log_dir.mkdir(parents=True)
     cleaned, others = judged[: len(judged) // 2], judged[len(judged) // 2 :]
@@ -199,7 +202,9 @@ def test_kafka_starts_on_what_ours_cleaned(judged: list[Judged], peer_zookeeper:
 
 
 def test_ours_starts_on_what_kafka_cleaned(judged: list[Judged], peer_zookeeper: str, tmp_path: Path) -> None:
-    """As Kafka's clean stop left the log directory, with its checkpoint of clean offsets: nothing is cleaned twice."""
+    """The log directory is as Kafka's clean stop left it, with its checkpoint of clean offsets: nothing is cleaned
+    twice.
+    """
     log_dir = log_dir_of(tmp_path)
     of_another_cluster = shutil.ignore_patterns("meta.properties", "partition.metadata")
     shutil.copytree(judged[0].kafkas.path.parent, log_dir, ignore=of_another_cluster)
@@ -214,7 +219,7 @@ def test_ours_starts_on_what_kafka_cleaned(judged: list[Judged], peer_zookeeper:
 
 
 def test_ours_goes_on_where_kafka_was_killed_while_it_cleaned(peer_zookeeper: str, tmp_path: Path) -> None:
-    """Every key's last value is there, then and after ours has cleaned what was left."""
+    """Every key's last value is there after our broker has cleaned the rest."""
     log_dir = log_dir_of(tmp_path)
     folder = make_big_folder(log_dir)
     slowly = {**_OVERRIDES, "log.cleaner.io.max.bytes.per.second": "1000000"}
@@ -238,7 +243,7 @@ def test_ours_goes_on_where_kafka_was_killed_while_it_cleaned(peer_zookeeper: st
 
 
 def test_the_command_has_kafka_clean_a_log_that_is_not_dirty_enough(peer_zookeeper: str, tmp_path: Path) -> None:
-    """``kafka-zk compact`` needs nothing that a Kafka broker has not; the topic's config is as it was afterwards."""
+    """``kafka-zk compact`` needs only features of a Kafka broker, and restores the topic's config afterwards."""
     made = make_big_folder(log_dir_of(tmp_path))
     folder = made._replace(config={**made.config, "min.cleanable.dirty.ratio": "1.0"})
     target = start_on(APACHE_KAFKA, peer_zookeeper, tmp_path, "compaction-now", [folder], _OVERRIDES)

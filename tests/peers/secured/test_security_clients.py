@@ -1,6 +1,6 @@
 """Our commands and clients against a secured Apache Kafka, 3.9.1 and 4.3.0: each command with each way to log in.
 
-Kafka's own tool takes the same files, so that what passes here is what its users have.
+Kafka's own tool accepts the same files, so the tests use the files that Kafka's users have.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_kafkas_own_tool_takes_the_same_file(kafka: SecuredKafka, way: str) -> N
 
 
 def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What is said, without the note of a wait of more than a second."""
+    """The lines on stderr, without the notice of a wait of more than a second."""
     return [line for line in done.stderr.splitlines() if not line.startswith("waiting for ")]
 
 
@@ -127,7 +127,7 @@ def test_what_is_wrong_is_one_sentence(
     done = kafka_zk(*command, "--bootstrap-server", bootstrap, "--command-config", str(file), stdin="line\n")
     assert done.returncode == 1
     assert told in done.stderr and len(sentences(done)) == 1
-    assert failed_logins(kafka) <= failed_before + 1, "a login that failed is not tried again"
+    assert failed_logins(kafka) <= failed_before + 1, "a failed login was retried"
     assert "wr0ng" not in done.stderr
     assert time.monotonic() - began_s < 20
 
@@ -144,7 +144,7 @@ def test_the_wrong_port_is_told(kafka: SecuredKafka, listener: str, way: str) ->
 
 @contextlib.contextmanager
 def token_endpoint() -> Iterator[tuple[str, list[str]]]:
-    """An OAuth provider that gives unsecured tokens: its URL, and who asked."""
+    """An OAuth provider that issues unsecured tokens: its URL, and the credentials of its requests."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -179,11 +179,11 @@ def test_tokens_of_an_endpoint(kafka: SecuredKafka) -> None:
         )
         ok("topics", "list", "--bootstrap-server", kafka.bootstrap("OAUTHBEARER"), "--command-config", str(file))
     basic = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
-    assert asked == [f"Basic {basic}"], "one token for all connections"
+    assert asked == [f"Basic {basic}"], "the connections did not share one token"
 
 
 def test_tokens_of_a_function(kafka: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Amazon's MSK needs it; the signer is a fake."""
+    """Amazon's MSK needs such a function; the signer is a fake."""
     (tmp_path / "fake_signer.py").write_text(
         "import time\n"
         "from kafka_zk.security.unsecured_jws import encode\n\n\n"
