@@ -1,4 +1,4 @@
-"""A seed is the same history in processes that hash differently: nothing goes by the order of a set."""
+"""A seed gives the same history in processes with different hash seeds: nothing depends on the order of a set."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.integration  # seconds of work, if of no process
+pytestmark = pytest.mark.integration  # seconds of work in one process
 
 _DIGEST = "from kafka_zk.sim.{module} import {play}; print({play}({arguments}).history.digest())"
 _IN_TESTS = "from tests.sim.{module} import {play}; print({play}({arguments}).history.digest())"
@@ -19,13 +19,15 @@ _IN_TESTS = "from tests.sim.{module} import {play}; print({play}({arguments}).hi
         pytest.param(
             _IN_TESTS.format(module="replicated", play="play_replicated", arguments="0"),
             id="replicated",
-            marks=pytest.mark.long,  # transactions are replicated as well
+            marks=pytest.mark.long,  # transactions also cover replication
         ),
         pytest.param(
             _IN_TESTS.format(module="transactional", play="play_transactional", arguments="206, faults_ms=3_000"),
             id="transactions",
         ),
-        pytest.param(_IN_TESTS.format(module="extraction", play="play_extraction", arguments="1"), id="extraction"),
+        pytest.param(
+            _IN_TESTS.format(module="extraction.drivers", play="play_extraction", arguments="1"), id="extraction"
+        ),
     ],
 )
 def test_a_seed_is_the_same_history_whatever_the_hash_seed(code: str) -> None:
