@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-#: This commit and those before it are older than the rules.
+#: This commit and those before it are not checked: most are older than the rules, and commits cannot be changed.
 FIRST_CHECKED = "01808ed0"
 MAX_SUBJECT = 72
-#: Imperatives that end like a past tense or a participle.
+#: Imperatives that look like a past tense or a participle.
 _IMPERATIVES = frozenset({"bring", "embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "succeed"})
 _INFLECTED = re.compile(r"(\w+(?:ed|ing)|fixes|adds|removes|makes|updates|moves|changes|lets|renames)$", re.IGNORECASE)
 _COMMENT = "#"
@@ -25,7 +25,7 @@ class NoHistory(Exception):
 
 
 def faults(message: str) -> Iterator[str]:
-    """What is wrong with one commit message, in words; nothing for merges."""
+    """Descriptions of the faults of one commit message; none for merges."""
     lines = [line for line in message.splitlines() if not line.startswith(_COMMENT)]
     subject, rest = (lines[0], lines[1:]) if lines else ("", [])
     if subject.startswith("Merge "):
@@ -49,8 +49,8 @@ def faults(message: str) -> Iterator[str]:
 
 
 def history() -> list[tuple[str, str]]:
-    """Hash and message of each commit since FIRST_CHECKED, newest first. Raises: NoHistory."""
-    command = ["git", "log", "--format=%h%x00%B%x01", f"{FIRST_CHECKED}..HEAD"]
+    """Name (hash and subject) and message of each commit after FIRST_CHECKED, newest first. Raises: NoHistory."""
+    command = ["git", "log", "--format=%h (%s)%x00%B%x01", f"{FIRST_CHECKED}..HEAD"]
     try:
         log = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:

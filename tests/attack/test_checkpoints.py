@@ -1,4 +1,4 @@
-"""C: what a checkpoint or a snapshot says is hostile: what was written is served, and the log says what was dropped."""
+"""C: hostile checkpoints and snapshots: written records are served, and the log reports what was dropped."""
 
 import random
 from pathlib import Path
@@ -17,7 +17,7 @@ BEYOND_THE_END = 1000
 
 
 def _written(victim: Victim, topic: str) -> bytes:
-    """The batch that the topic holds."""
+    """The batch of the topic."""
     written = payloads.batch(*VALUES, producer=PRODUCER)
     victim.produce(victim.create_topic(topic), written)
     return written
@@ -34,7 +34,8 @@ def _must_warn(victim: Victim, *names: str) -> None:
 
 
 def test_a_log_start_beyond_the_log_end(siege: Siege) -> None:
-    """The log starts there, or offsets would be used twice; what it held is moved aside and not deleted."""
+    """The log starts there, because otherwise offsets would be reused; its old segments are moved aside, not deleted.
+    """
     victim = siege.victim
     _written(victim, "emptied")
 
@@ -50,7 +51,7 @@ def test_a_log_start_beyond_the_log_end(siege: Siege) -> None:
         offset = victim.produce("emptied", payloads.batch(b"new"))
         assert offset == BEYOND_THE_END, f"the next record has offset {offset}"
         kept = [path for path in victim.log_dir.rglob("*") if path.is_file() and VALUES[-1] in path.read_bytes()]
-        assert kept, "the old segments are gone"
+        assert kept, "the old segments were deleted"
         _must_warn(victim, "emptied-0")
 
     siege("C log start beyond the end", attack, waits=False)
@@ -78,7 +79,7 @@ def test_random_bytes_in_every_checkpoint(siege: Siege) -> None:
 
 
 def test_a_bit_of_a_snapshot_is_flipped(siege: Siege) -> None:
-    """The producer's state is rebuilt: a batch that comes again is still known."""
+    """The producer's state is rebuilt, so a repeated batch is still recognized."""
     victim = siege.victim
     written = _written(victim, "kept")
     spoilt: list[Path] = []
@@ -95,7 +96,7 @@ def test_a_bit_of_a_snapshot_is_flipped(siege: Siege) -> None:
         assert spoilt
         assert _served(victim, "kept") == VALUES, "records are lost"
         victim.produce("kept", written)
-        assert _served(victim, "kept") == VALUES, "a batch that came again was written twice"
+        assert _served(victim, "kept") == VALUES, "a repeated batch was written twice"
         _must_warn(victim, *(path.name for path in spoilt))
 
     siege("C a flipped snapshot", attack, waits=False)

@@ -22,7 +22,7 @@ PEER = 7
 SEEN_WITHIN_S = 20.0
 ROUNDS = 3
 TOOL_MB = 1000
-"""Of addresses: a command takes 300 MB of them, and has no room for 2 GB."""
+"""Address space: a command takes 300 MB of it, and has no room for 2 GB."""
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def peer(siege: Siege) -> Iterator[HostilePeer]:
 
 
 def register(znodes: KazooClient, port: int) -> None:
-    """As the victim has registered, with another id and port."""
+    """Register a broker like the victim, with another id and port."""
     registration = json.loads(znodes.get("/brokers/ids/0")[0])
     registration |= {"port": port, "endpoints": [f"PLAINTEXT://127.0.0.1:{port}"]}
     znodes.create(f"/brokers/ids/{PEER}", json.dumps(registration).encode(), ephemeral=True)
 
 
 def create_led_by_peer(victim: Victim, topic: str) -> None:
-    """The victim follows: it fetches from the peer."""
+    """Create a topic that the victim follows, so that it fetches from the peer."""
     create = codec.request(ApiKey.CREATE_TOPICS)
     wanted = create.CreatableTopic
     assignment = wanted.CreatableReplicaAssignment(partition_index=0, broker_ids=[PEER, 0])
@@ -56,14 +56,14 @@ def brokers_known_to(victim: Victim) -> frozenset[int]:
 
 
 def topics_of(port: int) -> "subprocess.CompletedProcess[str]":
-    """``kafka-zk topics list`` where there is no memory for such a response."""
+    """Run ``kafka-zk topics list`` without memory for such a response."""
     limited = ["/bin/sh", "-c", f'ulimit -v {TOOL_MB * 1024}; exec "$@"', "sh", *COMMAND]
     command = [*limited, "topics", "list", "--bootstrap-server", f"127.0.0.1:{port}"]
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRON, timeout=TIMEOUT_S, check=False)
 
 
 def test_responses_of_2_gb(siege: Siege, znodes: KazooClient, peer: HostilePeer) -> None:
-    """To the controller's requests, a follower's fetches and a command."""
+    """The responses answer the controller's requests, a follower's fetches and a command."""
     victim = siege.victim
 
     def attack() -> None:
@@ -73,7 +73,7 @@ def test_responses_of_2_gb(siege: Siege, znodes: KazooClient, peer: HostilePeer)
         wait_for(lambda: peer.announced[ApiKey.FETCH] >= ROUNDS, "a follower asks it", SEEN_WITHIN_S)
         victim.produce(PROBED_TOPIC, payloads.batch(b"record"))
         listed = topics_of(peer.port)
-        assert listed.returncode != 0 and peer.announced[ApiKey.METADATA], "the command did not ask it"
+        assert listed.returncode != 0 and peer.announced[ApiKey.METADATA], "the command did not send it a request"
         assert "Traceback" not in listed.stderr and "MemoryError" not in listed.stderr, listed.stderr
         znodes.delete(f"/brokers/ids/{PEER}")
         # Until then, it could get the replicas of a new topic.

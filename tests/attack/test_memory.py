@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.attack, pytest.mark.embedded]
 
 MB = 1_000_000
 ANNOUNCED_BYTES = 100 << 20
-"""The largest allowed, and a multiple of a huge page: the kernel may then give 2 MB for the first byte."""
+"""The largest allowed size, and a multiple of a huge page: the kernel may allocate 2 MB for the first byte."""
 CLOSED_AFTER_S = (9.0, 16.0)
-"""Ten seconds without progress, and what a timer may add."""
+"""Ten seconds without progress, and the delay of a timer."""
 DESCRIPTOR_LIMIT = 128
 FLOOD = 400
 
@@ -42,7 +42,7 @@ def test_frames_that_are_announced_and_hardly_begun(siege: Siege) -> None:
         connections = [siege.victim.connect() for _ in range(500)]
         for connection in connections:
             connection.send(begun)
-        time.sleep(3)  # they stay: what they take must not grow
+        time.sleep(3)  # the connections stay, and their memory must not grow
         for connection in connections:
             connection.close()
 
@@ -60,7 +60,7 @@ def test_fetch_sessions_of_partitions_that_are_not_there(siege: Siege) -> None:
 
 
 def test_big_frames_all_at_once(siege: Siege) -> None:
-    """More than the broker may hold: each is answered at last, or refused with a line."""
+    """The frames exceed the memory limit: each gets a response in the end, or is refused with a log line."""
     big = payloads.produce(PROBED_TOPIC, bytes(50 * MB))
 
     def attack() -> None:
@@ -70,7 +70,7 @@ def test_big_frames_all_at_once(siege: Siege) -> None:
 
 
 def test_frames_that_make_no_progress(siege: Siege) -> None:
-    """They are closed; one that comes slowly is not."""
+    """Such frames are closed, but a slow one is not."""
     victim = siege.victim
     stuck = (payloads.beginning(ANNOUNCED_BYTES, 1000), payloads.beginning(60_000, 50_000), struct.pack(">i", 5000))
     slow = payloads.produce(victim.create_topic("slow"), payloads.batch(bytes(500_000)))
@@ -86,15 +86,15 @@ def test_frames_that_make_no_progress(siege: Siege) -> None:
         connection = victim.connect()
         step = len(slow) // 12 + 1
         for position in range(0, len(slow), step):
-            assert connection.send(slow[position : position + step]), "a slow frame is closed"
+            assert connection.send(slow[position : position + step]), "a slow frame was closed"
             time.sleep(1)
-        assert connection.answer(), "a slow frame is closed"
+        assert connection.answer(), "a slow frame was closed"
 
     def attack() -> None:
         waits = side_by_side([*(lambda begun=begun: stop_in_the_middle(begun) for begun in stuck), come_slowly])
         low, high = CLOSED_AFTER_S
         for wait_s in waits[:-1]:
-            assert low < wait_s < high, f"a frame without progress is closed after {wait_s:.1f} s"
+            assert low < wait_s < high, f"a frame without progress was closed after {wait_s:.1f} s"
 
     siege("B frames that stand still", attack)
 
@@ -117,7 +117,7 @@ def test_connections_up_to_the_descriptor_limit(make_siege: Callable[..., Siege]
 
 @contextlib.contextmanager
 def _flood(port: int, count: int) -> Iterator[None]:
-    """Connections that are opened and say nothing; the kernel keeps those that the broker does not take."""
+    """Connections that are opened and send nothing; those that the broker does not accept stay in the kernel."""
     with contextlib.ExitStack() as flood:
         for _ in range(count):
             connection = flood.enter_context(socket.socket())

@@ -1,4 +1,4 @@
-"""C: small requests whose responses, or what they leave behind, are large."""
+"""C: small requests with large responses, or with large traces in memory."""
 
 import socket
 import struct
@@ -25,7 +25,7 @@ def _frame(api_key: ApiKey, version: int, message: codec.Message) -> bytes:
 
 
 def _answered(victim: Victim, api_key: ApiKey, version: int, message: codec.Message) -> codec.Message:
-    """An honest request; Kafka's codec reads its response."""
+    """Send an honest request; the response as kafka-python's codec decodes it."""
     answer = victim.ask(_frame(api_key, version, message))
     return codec.decode_response(api_key, version, answer[4:])
 
@@ -55,7 +55,7 @@ def _commit(group: str, partitions: int, metadata: str, topic: str = "probed") -
 
 @pytest.fixture
 def coordinated(siege: Siege) -> Siege:
-    """The offsets topic is there."""
+    """A siege of a broker that has the offsets topic."""
     find = codec.request(ApiKey.FIND_COORDINATOR)(key=GROUP)
 
     def is_found() -> bool:
@@ -80,13 +80,13 @@ def test_a_group_with_large_metadata_that_is_described_again_and_again(coordinat
     def attack() -> None:
         for _ in range(3):
             answer = victim.connect().ask(request)
-            assert answer and len(answer) > MB, "the group is not described"
+            assert answer and len(answer) > MB, "there is no description of the group"
 
     coordinated("C DescribeGroups, 800 × 1 MB", attack)
 
 
 def test_an_offset_commit_and_a_join_in_one_segment(coordinated: Siege) -> None:
-    """As a client that pipelines sends them: both are answered."""
+    """A client that pipelines sends such segments; both requests must get a response."""
     victim = coordinated.victim
     segment = _frame(ApiKey.OFFSET_COMMIT, 2, _commit(GROUP, 2000, "")) + _frame(ApiKey.JOIN_GROUP, 3, _join(5000))
 
@@ -134,7 +134,9 @@ def test_thirty_thousand_topics_that_are_only_validated(siege: Siege) -> None:
 
 
 def test_producers_of_800000_partitions(siege: Siege) -> None:
-    """In one request, which is refused; as many as one may hold are answered, also for a topic that does not exist."""
+    """One request has all of them and is refused; a request with the allowed number gets a response, even for an
+    unknown topic.
+    """
     describe = codec.request(ApiKey.DESCRIBE_PRODUCERS)
 
     def request(topic: str, count: int) -> bytes:
@@ -175,7 +177,7 @@ def test_forms_and_scrapes_on_the_metrics_port(make_siege: Callable[..., Siege])
     def attack() -> None:
         with socket.create_connection((LOCALHOST, port), 10) as form:
             form.sendall(head % (60 * MB))
-            assert form.recv(100).startswith(b"HTTP/1.1 405"), "a form is not refused"
+            assert form.recv(100).startswith(b"HTTP/1.1 405"), "the form was not refused"
         for _ in range(200):
             with socket.create_connection((LOCALHOST, port), 10) as scrape:
                 scrape.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -185,7 +187,7 @@ def test_forms_and_scrapes_on_the_metrics_port(make_siege: Callable[..., Siege])
 
 
 def test_transactional_ids_that_are_never_used(siege: Siege) -> None:
-    """As many as the broker remembers, and more; an honest producer gets its id by trying again."""
+    """The ids exceed what the broker remembers; an honest producer gets its id after a retry."""
     victim = siege.victim
     init, transactions = codec.request(ApiKey.INIT_PRODUCER_ID), 1
     find = codec.request(ApiKey.FIND_COORDINATOR)(key="t", key_type=transactions)
@@ -205,9 +207,9 @@ def test_transactional_ids_that_are_never_used(siege: Siege) -> None:
     def attack() -> None:
         connection = victim.connect()
         refused = 0
-        for number in range(6000):  # 32 KB each: more than the bound
+        for number in range(6000):  # 32 KB each, which exceeds the bound
             refused += ask(connection, f"{number:0>32000}") != 0
-        assert refused, "nothing was refused: the flood is too small"
+        assert refused, "no id was refused: the flood is too small"
         wait_for(lambda: ask(connection, "honest") == 0, "an honest producer gets its id")
         connection.close()
 

@@ -1,4 +1,4 @@
-"""T: strangers at the listeners with TLS and logins."""
+"""T: unauthenticated clients at the listeners with TLS and logins."""
 
 import socket
 import ssl
@@ -36,7 +36,7 @@ def broker(make_siege: Callable[..., Siege], tmp_path: Path) -> Secured:
 
 
 def until_closed(connections: list[socket.socket], deadline_s: float) -> None:
-    """Read what comes, and assert that each connection ends."""
+    """Read all data, and assert that each connection ends."""
     for connection in connections:
         connection.settimeout(max(0.1, deadline_s - time.monotonic()))
         try:
@@ -49,7 +49,7 @@ def until_closed(connections: list[socket.socket], deadline_s: float) -> None:
 
 
 def storm(broker: Secured) -> None:
-    """Make STORM handshakes and assert that each succeeds."""
+    """Start STORM handshakes and assert that each succeeds."""
     context = broker.context()
 
     def shake_hands() -> int:
@@ -63,7 +63,7 @@ def storm(broker: Secured) -> None:
 
 
 def test_a_storm_of_handshakes(broker: Secured) -> None:
-    """Each is let in: that others wait is no reason to refuse it."""
+    """Each handshake succeeds, because waiting clients are not a reason to refuse one."""
     broker.siege(f"T {STORM} handshakes", lambda: storm(broker), deadline_s=60)
 
 
@@ -128,31 +128,30 @@ def test_renegotiation_is_refused(broker: Secured) -> None:
 
 
 def begun_login(broker: Secured, size_bytes: int) -> tuple[Connection, bytes]:
-    """A connection after its SaslHandshake, and the beginning of a token of that size, of which one byte is missing
-    at most."""
+    """A connection after its SaslHandshake, and a frame with a token of this size that lacks its last byte."""
     connection = broker.connect("SASL_PLAINTEXT")
     request = codec.request(ApiKey.SASL_HANDSHAKE)(mechanism="PLAIN")
     body = bytes(codec.encode_body(request, ApiKey.SASL_HANDSHAKE, 1))
-    assert connection.ask(payloads.frame(ApiKey.SASL_HANDSHAKE, 1, body)), "a handshake is not answered"
+    assert connection.ask(payloads.frame(ApiKey.SASL_HANDSHAKE, 1, body)), "the handshake got no response"
     message = payloads.frame(ApiKey.SASL_AUTHENTICATE, 0, size_bytes.to_bytes(4) + bytes(size_bytes))
     return connection, message[:-1]
 
 
 def test_tokens_that_are_too_long(broker: Secured) -> None:
-    """They are refused when their size is known."""
+    """They are refused as soon as their size is known."""
 
     def attack() -> None:
         for _ in range(TOKENS):
             connection, message = begun_login(broker, TOKEN_BYTES)
             connection.send(message[:1000])
-            assert connection.answer() is None, "a token of 512 KB is accepted"
+            assert connection.answer() is None, "a token of 512 KB was accepted"
             connection.close()
 
     broker.siege(f"T {TOKENS:,} tokens of 512 KB", attack, deadline_s=60)
 
 
 def test_tokens_that_stop_before_their_end(broker: Secured) -> None:
-    """At once, from as many connections; they are closed when they make no progress."""
+    """As many connections send them concurrently, and are closed when they make no progress."""
     size_bytes = MOST_BYTES_BEFORE_LOGIN - 100
 
     def attack() -> None:
@@ -160,7 +159,7 @@ def test_tokens_that_stop_before_their_end(broker: Secured) -> None:
         for connection, message in begun:
             connection.send(message)
         for connection, _ in begun:
-            assert connection.answer() is None, "half a token is answered"
+            assert connection.answer() is None, "half a token got a response"
             connection.close()
 
     broker.siege(f"T {TOKENS:,} × half a token", attack, deadline_s=150)
@@ -180,7 +179,7 @@ def test_certificates_that_do_not_count(broker: Secured) -> None:
             context = broker.context(certificate)
             for _ in range(REFUSED):
                 assert not broker.is_let_in("SSL", context), f"accepted, although {reason}"
-        assert broker.is_let_in("SSL", broker.context(files.good)), "a good certificate is refused"
+        assert broker.is_let_in("SSL", broker.context(files.good)), "a good certificate was refused"
         told = broker.lines(position, "TLS has failed")
         assert len(told) == len(refused), told
         for reason in refused:
@@ -204,7 +203,7 @@ def test_older_versions_and_weak_ciphers(broker: Secured) -> None:
         return context
 
     def fall_back() -> None:
-        """A client that says that it tried a newer version before (RFC 7507)."""
+        """A client that signals that it tried a newer version before (RFC 7507)."""
         context = SSL.Context(SSL.TLS_METHOD)
         context.set_max_proto_version(SSL.TLS1_2_VERSION)
         context.set_mode(SEND_FALLBACK_SCSV)
@@ -220,7 +219,7 @@ def test_older_versions_and_weak_ciphers(broker: Secured) -> None:
     def attack() -> None:
         for context in (old(), weak()):
             for _ in range(REFUSED):
-                assert not broker.is_let_in("SASL_SSL", context), "an old version or a weak cipher is accepted"
+                assert not broker.is_let_in("SASL_SSL", context), "an old version or a weak cipher was accepted"
         for _ in range(REFUSED):
             fall_back()
         assert len(broker.lines(position, "TLS has failed")) == 3

@@ -1,6 +1,6 @@
-"""What quotas and an authorizer add to a request, in opcodes of Python: `python -m tests.bench.added_cost`.
+"""The cost that quotas and an authorizer add to a request, in opcodes of Python: `python -m tests.bench.added_cost`.
 
-Compared is the same broker before and after.
+The bench compares the same broker before and after.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ROWS: list[tuple[str, dict[str, str], int]] = [
     (PRODUCE, {"request_percentage": "1000000"}, 90),
     (FETCH, {"request_percentage": "1000000"}, 90),
 ]
-"""A request, quotas far above what it uses (none: the last one has gone), and how many opcodes they may add to it."""
+"""A request, quotas far above its use (none: the quotas were removed), and the opcodes that they may add to it."""
 
 MOST_OF_DECISION = 6
-"""Opcodes of a decision that is remembered, more than of one without an authorizer."""
+"""How many more opcodes a cached decision may cost than a decision without an authorizer."""
 
 MOST_OF_FIRST_METADATA = 2.0
-"""How often the first Metadata of a client costs what it costs without ACLs."""
+"""The allowed cost of a client's first Metadata, as a multiple of its cost without ACLs."""
 
 _TOPICS = 500
 _ACLS = 7_000
@@ -47,7 +47,7 @@ _ALL_TOPICS = RequestHeader(int(ApiKey.METADATA), 12, 7, "c")
 
 
 def of_quotas(kind: str, properties: dict[str, str]) -> int:
-    """Opcodes that they add."""
+    """The opcodes that the quotas add."""
     with tempfile.TemporaryDirectory(prefix="kafka-zk-added-cost-") as folder:
         broker = OneBroker(Path(folder))
         try:
@@ -60,7 +60,7 @@ def of_quotas(kind: str, properties: dict[str, str]) -> int:
 
 
 def of_remembered_decision() -> int:
-    """Opcodes of an AclAuthorizer's, more than those of none."""
+    """The opcodes of an AclAuthorizer's cached decision, beyond those of a decision without an authorizer."""
     with tempfile.TemporaryDirectory(prefix="kafka-zk-added-cost-") as folder:
         authorizer = _authorizer(build_harness(Path(folder)).clock)
         asked = CONTEXT._replace(principal=_CLIENT), Operation.READ, topic("topic-000")
@@ -70,7 +70,7 @@ def of_remembered_decision() -> int:
 
 
 def of_first_metadata(with_acls: bool) -> int:
-    """Opcodes of the first Metadata of all topics from a client, when others have asked before."""
+    """Opcodes of a client's first Metadata of all topics, after other clients have sent such requests."""
     with tempfile.TemporaryDirectory(prefix="kafka-zk-added-cost-") as folder:
         harness = build_harness(Path(folder))
         for number in range(_TOPICS):
@@ -93,12 +93,12 @@ def of_first_metadata(with_acls: bool) -> int:
         if with_acls:
             harness.services.authorizer = _authorizer(harness.clock)
         count = opcodes(lambda: answers.append(ask()))
-        assert answers[0] == answers[1], "all topics are allowed"
+        assert answers[0] == answers[1], "not all topics are allowed"
         return count
 
 
 def _authorizer(clock: Any) -> Authorizer:
-    """With _ACLS for the client, half of them for prefixes; they allow it all topics."""
+    """An authorizer with _ACLS for the client, half of them for prefixes, which together allow it all topics."""
     rules = AclRules()
     acls = frozenset([Acl(_CLIENT, "*", Operation.READ, Permission.ALLOW)])
     for number in range(_ACLS // 2):
@@ -106,14 +106,14 @@ def _authorizer(clock: Any) -> Authorizer:
         prefix = f"topic-{number:03}" if number < _TOPICS // 2 else f"others-{number}-"
         rules.put(Pattern(ResourceType.TOPIC, literal, PatternType.LITERAL), acls)
         rules.put(Pattern(ResourceType.TOPIC, prefix, PatternType.PREFIXED), acls)
-    nothing: Any = None  # no ZooKeeper is asked
+    nothing: Any = None  # no request goes to ZooKeeper
     authorizer = AclAuthorizer(nothing, nothing, clock, rules, Denials(clock))
     authorizer.is_loaded = True
     return authorizer
 
 
 def report() -> Iterator[str]:
-    """Lines for a person."""
+    """The lines of the report."""
     for kind, properties, most in ROWS:
         added = of_quotas(kind, properties)
         yield f"{kind}, {next(iter(properties), 'no quota any more')}: {added:+} opcodes (at most {most})"

@@ -1,4 +1,4 @@
-"""The life of one broker with N partitions, measured: created, listed, written to, restarted, killed, deleted."""
+"""The measured life of one broker with N partitions: created, listed, written to, restarted, killed, deleted."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _TIMEOUT_S = 600.0
 _PRODUCE_WIDTH = 500
 _TOPIC = "many"
 
-#: Deleted folders stay until the whole bench is over: for minutes after files were removed ext4 looks at each of their
-#: inodes before it gives out another one (``recently_deleted``), and the next life's creation would pay for that.
+#: Deleted folders stay until the bench is over: for minutes after files were removed, ext4 checks each of their inodes
+#: before it allocates another one (``recently_deleted``), which would slow down the next life's creation.
 OVERRIDES = {
     "log.segment.delete.delay.ms": str(24 * 60 * 60 * 1000),
     "auto.create.topics.enable": "false",
@@ -36,7 +36,7 @@ OVERRIDES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing that is measured, how it is shown, and the ratio ours/Kafka that is wanted."""
+    """A measured figure, its unit and divisor, and the target for the ratio ours/Kafka."""
 
     name: str
     unit: str
@@ -66,7 +66,7 @@ FIGURES = {
     "produced_descriptors": Figure("descriptors after a record to each", ""),
     "started_descriptors": Figure("descriptors after a clean start", ""),
 }
-"""By key of a measured life, in the order of the table."""
+"""The figures by their key in a measured life, in the order of the table."""
 
 Measured = dict[str, float]
 
@@ -86,7 +86,7 @@ class Life:
         self._target: Target | None = None
 
     def run(self, progress: Callable[[str], None]) -> Measured:
-        """All of it. Raises: ProcessFailed, Refused, OSError, TimeoutError."""
+        """Run all steps. Raises: ProcessFailed, Refused, OSError, TimeoutError."""
         try:
             for step in (self._create, self._use, self._restart, self._idle, self._kill, self._delete):
                 before = set(self._measured)
@@ -151,7 +151,7 @@ class Life:
         self._measured["idle_cpu"] = used_s / _IDLE_S
 
     def _kill(self) -> None:
-        """The session that outlives the broker is ended: how long it lasts is a setting, not a cost."""
+        """Expires the session that outlives the broker, because its length is a setting, not a cost."""
         with blocking_client(self._chroot) as client:
 
             async def holder() -> int:
@@ -169,7 +169,7 @@ class Life:
     def _delete(self) -> None:
         with self._wire() as wire:
             begun_s = time.monotonic()
-            while _TOPIC.encode() not in wire.metadata():  # Kafka's broker serves before it is told of all topics
+            while _TOPIC.encode() not in wire.metadata():  # Kafka's broker serves before it knows all topics
                 _pause(begun_s)
             begun_s = time.monotonic()
             wire.delete(_TOPIC, int(_TIMEOUT_S * 1000))
@@ -188,7 +188,7 @@ class Life:
 
     @property
     def _only(self) -> Target:
-        assert self._target is not None, "not started"
+        assert self._target is not None, "the broker was not started"
         return self._target
 
     @property
@@ -210,9 +210,10 @@ class Life:
         return Wire(self._only.ports[0])
 
     def _until_all_answer(self) -> float:
-        """Returns when every partition answers ListOffsets: the longest wait of a small request till then, in ms.
+        """Wait until every partition responds to ListOffsets. Returns the longest wait of a small request until then,
+        in ms.
 
-        A few, evenly spread, are asked first, so that the asking itself costs the broker nothing.
+        A few evenly spread partitions are polled first, so that the polling itself costs the broker nothing.
         """
         begun_s = time.monotonic()
         longest_ms = 0.0

@@ -1,4 +1,4 @@
-"""What a request costs is not more than it was, and the check would notice if it were."""
+"""A request costs no more than its record, and the check would detect if it did."""
 
 import os
 from collections.abc import Iterator
@@ -25,8 +25,9 @@ def broker(tmp_path: Path) -> Iterator[OneBroker]:
 
 
 def _on_record(kind: str, measured: Cost) -> Cost:
-    """A Python that nobody recorded yet has the system calls and the memory of the newest that somebody did; what its
-    opcodes are is its own business."""
+    """The record of a kind. A Python without a record is compared with the system calls and the memory of the newest
+    recorded Python, but not with its opcodes.
+    """
     return request_cost.recorded().get(kind) or request_cost.newest_recorded(kind)._replace(opcodes=measured.opcodes)
 
 
@@ -46,18 +47,18 @@ def test_the_same_request_costs_the_same_again(broker: OneBroker, kind: str) -> 
 
 @pytest.mark.parametrize("kind", ["produce 1 KB", "heartbeat"])
 def test_a_broker_that_is_recorded_pays_at_most_three_percent(kind: str, broker: OneBroker, tmp_path: Path) -> None:
-    """It writes what it decides, not what every request does."""
+    """A trace contains a broker's decisions, not the steps of every request."""
     (tmp_path / "recorded").mkdir()
     writer = TraceWriter(tmp_path / "trace.jsonl", "broker-0")
     recorded = OneBroker(tmp_path / "recorded", EventSource("broker-0", harmless(writer)))
     assert recorded.cost(kind).opcodes <= broker.cost(kind).opcodes * 1.03
     recorded.close()
     writer.close()
-    assert (tmp_path / "trace.jsonl").read_text(), "it is recorded"
+    assert (tmp_path / "trace.jsonl").read_text(), "the trace is empty"
 
 
 def test_a_tenth_more_python_is_noticed(broker: OneBroker) -> None:
-    """The planted slow-down is a loop, about as long as parsing the request once more."""
+    """The added slow-down is a loop, about as long as parsing the request once more."""
     before = broker.cost("produce 1 KB")
 
     def waste(body: memoryview) -> None:

@@ -32,7 +32,7 @@ TIMEOUT_S = 180
 
 
 def compose_command() -> list[str]:
-    """The plugin of today's Docker, or Debian's program of the first generation."""
+    """The plugin of current Docker versions, or Debian's program of the first generation."""
     plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
     return ["docker", "compose"] if plugin else [shutil.which("docker-compose") or "docker-compose"]
 
@@ -75,7 +75,7 @@ def up(request: pytest.FixtureRequest, environ: dict[str, str]) -> Iterator[Comp
 
 @pytest.mark.parametrize("file", ["compose.yml", "compose-ensemble.yml", "compose-peers.yml"])
 def test_a_compose_file_is_valid_as_users_have_it(file: str) -> None:
-    """Without any variable set: the public images."""
+    """Without any variable set, it uses the public images."""
     assert "latest" not in Compose(file, {}).run("config")
 
 
@@ -109,7 +109,7 @@ def test_three_brokers_come_up_healthy_and_serve(up: Compose) -> None:
     create_topic(BROKERS, "composed", 3, {})
     round_trip(BROKERS, "composed")
     user = up.run("exec", "-T", "kafka-0", "id", "-un")
-    assert user.strip() == "kafka", "not root"
+    assert user.strip() == "kafka", "the process does not run as root"
 
 
 PEERS = {"KAFKA_3_9_IMAGE": jars.ORACLE_VERSION, "KAFKA_4_IMAGE": jars.NEWEST_VERSION}

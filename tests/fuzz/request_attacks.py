@@ -1,7 +1,7 @@
-"""Requests that ask for much with little: ``python -m tests.fuzz.request_attacks NAME``, each on a broker of its own.
+"""Small requests with a high cost: ``python -m tests.fuzz.request_attacks NAME``, each on a broker of its own.
 
 Prints memory before and at the peak, in MB, the longest turn of the reactor, in ms of processor time, how the requests
-ended and what the broker logged.
+ended and the broker's log.
 """
 
 import contextlib
@@ -37,18 +37,18 @@ def names(count: int) -> bytes:
 
 
 def different_names(count: int) -> bytes:
-    """Metadata version 4, which creates nothing, for topics that do not exist."""
+    """Metadata version 4, which creates no topics, for unknown topics."""
     body = struct.pack(">i", count) + b"".join(struct.pack(">h", 7) + b"%07d" % number for number in range(count))
     return framed(ApiKey.METADATA, 4, body + b"\0")
 
 
 def one_name(count: int) -> bytes:
-    """Metadata version 4 for the same topic again and again."""
+    """Metadata version 4 that repeats the same topic."""
     return framed(ApiKey.METADATA, 4, struct.pack(">i", count) + b"\0\1t" * count + b"\0")
 
 
 def header_tags(size_bytes: int) -> bytes:
-    """As many empty tagged fields in the header of ApiVersions version 3."""
+    """Fill the header of ApiVersions version 3 with empty tagged fields."""
     count = size_bytes // 2
     header = struct.pack(">hhih", ApiKey.API_VERSIONS, 3, 7, -1) + unsigned_varint(count) + b"\x05\x00" * count
     frame = header + b"\x02a\x02b\x00"
@@ -62,7 +62,7 @@ def one_header_tag(size_bytes: int) -> bytes:
 
 
 def long_string(size_bytes: int) -> bytes:
-    """The name of the client's software, of bytes that are no UTF-8."""
+    """The name of the client's software, in bytes that are not UTF-8."""
     return framed(ApiKey.API_VERSIONS, 3, unsigned_varint(size_bytes + 1) + b"\xff" * size_bytes + b"\x02b\x00")
 
 
@@ -79,13 +79,13 @@ def topics_to_create(count: int, partitions: int) -> bytes:
 
 
 def session(count: int) -> bytes:
-    """A fetch session of partitions that the broker does not know."""
+    """A fetch session of unknown partitions."""
     topics = [FetchTopic("nowhere", None, [FetchPartition(number, 1000 + number, MB) for number in range(count)])]
     return framed(ApiKey.FETCH, 12, write_fetch_request(12, FetchRequest(0, 1, topics, session_epoch=0)))
 
 
 def batches(count: int) -> bytes:
-    """Produce to as many partitions that the broker does not know."""
+    """Produce to the same number of unknown partitions."""
     data = [TopicData("nowhere", [PartitionData(number, b"") for number in range(count)])]
     parts = write_produce_request(9, ProduceRequest(None, 1, 1000, data))
     return framed(ApiKey.PRODUCE, 9, b"".join(bytes(part) for part in parts))
@@ -103,7 +103,7 @@ def epochs(count: int) -> bytes:
 
 
 def ask(target: Target, data: bytes) -> Outcome:
-    """Send ``data`` and wait for the whole answer or the end of the connection."""
+    """Send ``data`` and wait for the whole response or the end of the connection."""
     before = set(target.connections())
     peer = socket.create_connection(("127.0.0.1", target.port(STRANGERS)))
     target.reactor.until(lambda: set(target.connections()) - before)
@@ -132,7 +132,7 @@ def ask(target: Target, data: bytes) -> Outcome:
 
 
 def hang_up(target: Target) -> Outcome:
-    """A client that asks for much and is gone: the work for it ends."""
+    """A client sends an expensive request and disconnects, which ends the work for it."""
     data = different_names(99_999)
     before = set(target.connections())
     peer = socket.create_connection(("127.0.0.1", target.port(STRANGERS)))
@@ -151,7 +151,7 @@ def hang_up(target: Target) -> Outcome:
     while connection._memory.size_bytes:
         target.reactor.turn(0)
         turns += 1
-        assert turns < 10, "it works on"
+        assert turns < 10, "the work continues"
     assert target.broker.parts.memory.used_bytes == 0
     return Outcome("stopped", 0.0, *target.log.take())
 

@@ -1,9 +1,9 @@
-"""A whole broker in this process for strangers to send bytes to, and what it does with each frame.
+"""A whole broker in this process that hostile clients send bytes to, and the outcome of each frame.
 
-Everything is real but ZooKeeper (in memory) and the reactor, which the test turns by hand: so the processor time that
-one frame takes is measured exactly, whatever else the machine does. The broker has two listeners. Brokers trust their
-controller, so its requests are refused on the strangers' listener, as with an authorizer in Kafka, and are tried on the
-other one by a test of their own.
+Everything is real except ZooKeeper (in memory) and the reactor, which the test turns by hand: so the processor time of
+one frame is measured exactly, whatever else the machine does. The broker has two listeners. Brokers trust their
+controller, so its requests are refused on the listener for strangers, as with an authorizer in Kafka, and a separate
+test sends them on the other one.
 """
 
 import fcntl
@@ -39,27 +39,27 @@ _ABRUPT = struct.pack("ii", 1, 0)
 
 
 class Outcome(NamedTuple):
-    """What one frame led to.
+    """The outcome of one frame.
 
-    ``end``: "answered", "closed" (by the broker), "silent" (handled without an answer), "waiting" (an answer will come)
-    or "incomplete" (the broker waits for the rest of the frame).
+    ``end``: "answered", "closed" (by the broker), "silent" (handled without a response), "waiting" (a response will
+    come) or "incomplete" (the broker waits for the rest of the frame).
     """
 
     end: str
     turn_ms: float  # the longest turn of the reactor, in processor time
-    lines: list[str]  # what the broker logged, from warnings on
-    failures: list[str]  # what nobody expected: tracebacks
+    lines: list[str]  # the broker's log from warnings on
+    failures: list[str]  # unexpected errors: tracebacks
 
 
 class _OnlyBrokersCommand(Authorizer):
-    """Strangers may do anything but what only a controller or a broker may do."""
+    """Strangers may do everything except what requires a controller or a broker."""
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return operation is not Operation.CLUSTER_ACTION or context.listener_name == BROKERS
 
 
 class LogLines:
-    """What the broker logs: warnings and what is above them, and failures."""
+    """The broker's log: warnings and above, and failures."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -121,7 +121,7 @@ class Target:
         self.log.take()
 
     def run(self, work: Any) -> Any:
-        """Turn the reactor until the coroutine or Deferred has a result."""
+        """Run turns until the coroutine or Deferred has a result."""
         return self.reactor.result_of(work)
 
     def port(self, listener: str) -> int:
@@ -144,7 +144,7 @@ class Target:
     # -- one frame ----------------------------------------------------------------------------------------------------
 
     def send(self, data: bytes, listener: str = STRANGERS) -> Outcome:
-        """Send ``data`` over a connection of its own, see what comes of it, and hang up."""
+        """Send ``data`` over a new connection, observe the outcome, and disconnect."""
         before = set(self.connections(listener))
         peer = socket.create_connection(("127.0.0.1", self.port(listener)))
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABRUPT)
@@ -159,13 +159,13 @@ class Target:
         return Outcome(end, turn_ms, lines, failures)
 
     def _watch(self, peer: socket.socket, connection: SupervisedConnection, data: bytes) -> tuple[str, float]:
-        """Turn until all of ``data`` was read and handled, or the connection is closed."""
+        """Run turns until all of ``data`` was read and handled, or the connection is closed."""
         peer.setblocking(False)
         transport: Any = connection.transport
         received, sent, quiet, longest_s = 0, 0, 0, 0.0
         deadline = time.monotonic() + 30
         while quiet < 3:
-            assert time.monotonic() < deadline, "the broker never gets quiet"
+            assert time.monotonic() < deadline, "the broker never becomes idle"
             if sent < len(data):
                 try:
                     sent += peer.send(data[sent:])
@@ -196,8 +196,8 @@ class Target:
     # -- afterwards ---------------------------------------------------------------------------------------------------
 
     def alive(self) -> dict[str, int]:
-        """What must not pile up: live objects by kind, open descriptors, requests that wait."""
-        for _ in range(100):  # what waits for ZooKeeper gets its answer
+        """The counts that must not grow: live objects by kind, open descriptors, waiting requests."""
+        for _ in range(100):  # requests that wait for ZooKeeper get its response
             self.reactor.turn()
         gc.collect()
         kinds = Counter(type(thing).__name__ for thing in gc.get_objects())
@@ -219,7 +219,7 @@ class Target:
 
 
 def _unread(transport: Any) -> int:
-    """Bytes that lie in the broker's socket."""
+    """Unread bytes in the broker's socket."""
     if not transport.connected:
         return 0
     buffer = bytearray(4)

@@ -1,4 +1,4 @@
-"""A broker that does not answer shows what it was doing."""
+"""The evidence about a broker that does not respond shows its activity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sleeps_on_a_lock()
 
 @pytest.fixture
 def broker(tmp_path: Path) -> BrokerProcess:
-    """A program in a broker's place."""
+    """A program instead of a broker."""
     made = servers.broker(servers.OURS, tmp_path, 7, 0, [tmp_path], "", {})
     python, *options = made.process.command
     made.process.command = [python, *options[: options.index("-m")], "-c", PROGRAM]
@@ -34,7 +34,7 @@ def broker(tmp_path: Path) -> BrokerProcess:
 
 @pytest.fixture
 def zookeeper(tmp_path: Path) -> EmbeddedZooKeeper:
-    """A program in its place."""
+    """A program instead of a ZooKeeper."""
     made: Any = SimpleNamespace(process=ChildProcess("ZooKeeper", [], tmp_path / "zookeeper.log"))
     (tmp_path / "zookeeper.log").write_text("fsync-ing the write ahead log took 30000ms\n")
     return cast(EmbeddedZooKeeper, made)
@@ -48,9 +48,9 @@ def test_a_broker_that_hangs_shows_its_log_and_its_stacks(broker: BrokerProcess,
     finally:
         broker.kill()
     assert "the log of broker 7:\nholding" in shown
-    assert "in sleeps_on_a_lock" in shown, "the stack"
+    assert "in sleeps_on_a_lock" in shown, "the stack is missing"
     assert "the log of ZooKeeper:\nfsync-ing" in shown
-    assert f"{broker.pid} python" in shown, "the thread in the kernel"
+    assert f"{broker.pid} python" in shown, "the thread's place in the kernel is missing"
 
 
 def test_a_broker_that_has_ended_shows_its_end(broker: BrokerProcess, zookeeper: EmbeddedZooKeeper) -> None:

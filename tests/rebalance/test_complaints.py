@@ -231,7 +231,7 @@ def others_znodes_stay(group: Group) -> None:
     first.wake()
     group.scheduler.run_until(lambda: first.named(events.Released))
     group.settle(10)
-    assert {group.owners()[tp] for tp in moving} == {second.consumer_id}, "it deleted another one's"
+    assert {group.owners()[tp] for tp in moving} == {second.consumer_id}, "it deleted another member's znode"
     assert first.named(events.Released)[0].not_ours == tuple(moving)
     group.until_shared(2, 2)
 
@@ -239,7 +239,7 @@ def others_znodes_stay(group: Group) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_13_changes_during_a_rebalance_are_not_missed(strategy: str, seed: int) -> None:
-    """kazoo#259, #257: a partitioner that waited for its last lock missed what happened meanwhile."""
+    """kazoo#259, #257: a partitioner that waited for its last lock missed changes during the wait."""
     changes_are_seen(Group({"t": 6}, seed), strategy)
 
 

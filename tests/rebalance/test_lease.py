@@ -22,4 +22,4 @@ def test_commits_after_the_end_of_the_lease_report_it_once(monkeypatch: pytest.M
     assert run(member.driver.commit({tp: 3})) == {tp: None}
     monkeypatch.setattr(member.client, "lease_held", lambda: False)
     run(member.driver.commit({tp: 4}))
-    assert len(member.named(events.LeaseEnded)) == 2, "it was held meanwhile"
+    assert len(member.named(events.LeaseEnded)) == 2, "the lease was held in between"

@@ -65,7 +65,7 @@ def test_a_member_joins() -> None:
 def test_leaving_stops_commits_releases_and_unregisters_in_this_order() -> None:
     lab = Lab().join()
     assert lab.step(inputs.LeaveRequested()) == [effects.StopDelivery(1, frozenset({T0, T1}))]
-    assert lab.step(lab.members("c", "d")) == [], "what happens to the group is of no interest any more"
+    assert lab.step(lab.members("c", "d")) == [], "changes of the group no longer matter"
     assert lab.step(inputs.DeliveryStopped(1, {T0: 9, T1: 9})) == [effects.Release({T0: 9, T1: 9})]
     assert lab.held_topics == {"t"}
     assert lab.step(inputs.ReleaseSettled({T0: True, T1: True})) == [effects.Unregister()]
@@ -89,7 +89,7 @@ def test_leaving_waits_for_claims_under_way() -> None:
 def test_a_session_that_ends_takes_everything_and_the_next_one_starts_over() -> None:
     lab = Lab().join()
     assert lab.step(inputs.SessionEnded()) == [effects.DropDelivery(frozenset({T0, T1}))]
-    assert lab.step(lab.members("c", "d")) == [], "read in the former session"
+    assert lab.step(lab.members("c", "d")) == [], "the data were read in the former session"
     lab.join()
 
 
@@ -135,7 +135,7 @@ def test_a_member_whose_registration_is_gone_gives_everything_back_and_registers
     lab = Lab().join()
     stop = effects.StopDelivery(1, frozenset({T0, T1}))
     assert lab.step(lab.members("d")) == [effects.Register(), stop]
-    assert lab.step(lab.members("d")) == [], "it is under way"
+    assert lab.step(lab.members("d")) == [], "the request is in progress"
     assert lab.step(inputs.DeliveryStopped(1, {T0: 9, T1: 9})) == [effects.Release({T0: 9, T1: 9})]
 
 

@@ -44,7 +44,7 @@ def all_of(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[in
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("gap_ms", [None, 0, 1, 3, 10, 2000])
 def test_the_first_records_of_the_new_topic_are_not_skipped(strategy: str, gap_ms: float | None) -> None:
-    """The members run meanwhile. ``None``: they never observe that the topic is missing."""
+    """The members keep running. ``None``: they never observe that the topic is missing."""
     starts_anew(Group({"t": PARTITIONS, "u": 2}), strategy, gap_ms)
 
 
@@ -62,7 +62,7 @@ def starts_anew(group: Group, strategy: str = "cooperative-sticky", gap_ms: floa
     made_again = [tp for tp in group.log_ends if tp.topic == "t"]
     assert handed_out_since(group, mark) == all_of(made_again)
     assert told_of(group) == set(made_again)
-    assert not handed_out_since(group, mark, "u"), "the other topic is as it was"
+    assert not handed_out_since(group, mark, "u"), "the other topic has not changed"
     assert not [process.failure for process in group.processes if process.failure]
 
 
@@ -161,7 +161,7 @@ def test_a_topic_that_is_made_again_and_again_while_members_come_and_go(seed: in
         group.settle(group.random.uniform(0, 30))
         mark = len(group.facts)
         group.delete_topic("t")
-        group.settle(group.random.uniform(5, 100))  # what is on its way just then counts, see decision 0007
+        group.settle(group.random.uniform(5, 100))  # records in flight at that moment count, see decision 0007
         group.make_again("t", PARTITIONS, NEW)
         group.settle(group.random.uniform(0, 1500))
     group.until_consumed()

@@ -17,7 +17,7 @@ from tests.rebalance.world import Group, Process
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 T0 = TopicPartition("t", 0)
 PATH = znodes.owner_path(GROUP, *T0)
-NOTICED_MS = 50  # a few answers of the simulated ZooKeeper
+NOTICED_MS = 50  # a few responses of the simulated ZooKeeper
 
 
 def remove(group: Group, *partitions: TopicPartition) -> None:
@@ -47,9 +47,9 @@ def is_claimed_again(group: Group, strategy: str = "cooperative-sticky") -> None
     (lost,) = [event for event in owner.events[before:] if isinstance(event, events.OwnershipLost)]
     assert lost.partitions == (T0,) and "owner znode" in lost.cause
     started = [event for event in owner.events[before:] if isinstance(event, events.DeliveryStarted)]
-    assert [set(event.offsets) for event in started] == [{T0}], "the others were not touched"
+    assert [set(event.offsets) for event in started] == [{T0}], "the other partitions were not affected"
     group.until_consumed()
-    group.seen.clear()  # for NOTICED_MS nobody can know
+    group.seen.clear()  # for NOTICED_MS no member can know
     assert not group.violations()
 
 

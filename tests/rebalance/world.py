@@ -86,7 +86,7 @@ class Process:
         self.client: SimClient = group.zookeeper.client(consumer_id, session_timeout_ms=group.session_timeout_ms)
         self.clock = ProcessClock(group.scheduler.clock)
         self.events: list[Any] = []
-        self.positions: dict[TopicPartition, int] = {}  # of what is delivered: the next number
+        self.positions: dict[TopicPartition, int] = {}  # partition -> the next number to deliver
         self.prepared: set[TopicPartition] = set()
         self.threads: dict[TopicPartition, int] = {}
         self.suspended = False
@@ -96,7 +96,7 @@ class Process:
         self.refusals: list[OffsetRefused] = []
         self.stop_ms: float = STOP_MS
         self._ticks = 0
-        self._committed: dict[TopicPartition, int] = {}  # what was tried last: equal positions are not sent again
+        self._committed: dict[TopicPartition, int] = {}  # the last attempt: equal positions are not sent again
         self.driver = GroupDriver(
             self.client, self.clock, Identity(GROUP, consumer_id, registration), self, config, self._observed
         )
@@ -111,8 +111,8 @@ class Process:
 
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
         for tp, start in starts.items():
-            assert tp not in self.positions, f"{tp} is started twice"
-            assert tp in self.prepared, f"{tp} is started without a word before"
+            assert tp not in self.positions, f"{tp} was started twice"
+            assert tp in self.prepared, f"{tp} was started without being prepared"
             self.prepared.remove(tp)
             self.positions[tp] = max(0, start.offset)
             self._committed.pop(tp, None)
@@ -142,7 +142,7 @@ class Process:
     def failed(self, error: BaseException) -> None:
         self.failure = error
 
-    # Faults and the like
+    # Faults and changes
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -168,7 +168,7 @@ class Process:
         await self.client.close()
         self.alive = False
 
-    # What the tests ask
+    # What tests request
 
     @property
     def owned(self) -> list[TopicPartition]:
@@ -183,7 +183,7 @@ class Process:
     ) -> "Deferred[Mapping[TopicPartition, OffsetRefused | None]]":
         return ensureDeferred(self.driver.commit(offsets))
 
-    # Own business
+    # The member's own work
 
     def _observed(self, event: Event) -> None:
         self.events.append(event)
@@ -239,7 +239,7 @@ class Group:
         self.records_per_tick = 3
         self.tick_s = TICK_S
         self.facts: list[Fact] = []
-        self.seen: list[str] = []  # violations found on the spot, with ZooKeeper as the witness
+        self.seen: list[str] = []  # violations that were detected immediately, with ZooKeeper as the witness
         self.processes: list[Process] = []
         self.old_consumers: list[OldConsumer] = []
         self._brokers: dict[int, SimClient] = {}
@@ -260,7 +260,7 @@ class Group:
         instance_timeout_ms: int | None = None,
         config: GroupConfig | None = None,
     ) -> Process:
-        """A member begins to start; ``instance_timeout_ms`` makes it a static one."""
+        """Let a member begin to start; ``instance_timeout_ms`` makes it a static one."""
         registration = ConsumerRegistration(
             subscription or {tp.topic: 1 for tp in self.log_ends},
             pattern,
@@ -282,7 +282,7 @@ class Group:
         return joined
 
     def join_old(self, name: str) -> OldConsumer:
-        """A consumer of Kafka 0.10."""
+        """Start a consumer of Kafka 0.10."""
         old = OldConsumer(self, name)
         self.old_consumers.append(old)
         return old
@@ -291,7 +291,7 @@ class Group:
     def live(self) -> list[Process]:
         return [process for process in self.processes if process.alive and not process.leaving]
 
-    # The rest of the world
+    # Brokers and producers
 
     def create_topic(self, topic: str, count: int) -> None:
         self.scheduler.run(self.topics.create_topic(topic, {number: [0] for number in range(count)}, None, {}))
@@ -339,7 +339,7 @@ class Group:
             client.disconnect()
             client.close()
 
-    # What is seen
+    # Observations
 
     def handed_out(self, process: Process, tp: TopicPartition, offset: int) -> None:
         self.facts.append(Fact(self.scheduler.now_ms, process.consumer_id, Kind.HANDED_OUT, tp, offset))
@@ -360,7 +360,7 @@ class Group:
         return {tp: None if owner is None else owner.rpartition("-")[0] for tp, owner in owners.items()}
 
     def offset(self, tp: TopicPartition) -> int:
-        """The stored one."""
+        """The stored offset."""
         path = znodes.offset_path(GROUP, *tp)
         return int(self.zookeeper.tree.get(path)[0] or b"") if self.zookeeper.tree.exists(path) is not None else -1
 
@@ -404,7 +404,7 @@ class Group:
         end_ms = self.scheduler.now_ms + limit_ms
         while not condition():
             if self.scheduler.now_ms > end_ms:
-                raise Stuck(f"not so within {limit_ms} ms (seed {self.scheduler.seed})")
+                raise Stuck(f"the condition did not hold within {limit_ms} ms (seed {self.scheduler.seed})")
             self.settle(LOOK_EVERY_MS)
 
     def _know(self, topic: str, numbers: Sequence[int]) -> None:

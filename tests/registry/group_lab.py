@@ -67,7 +67,7 @@ class RealLab:
     def run_until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + LIMIT_S
         while not condition():
-            assert time.monotonic() < deadline, "it did not happen"
+            assert time.monotonic() < deadline, "the condition never became true"
             for process in self._process:
                 process(5)
 

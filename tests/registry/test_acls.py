@@ -44,7 +44,7 @@ def test_acls_are_written_listed_and_removed() -> None:
 
 
 def test_writers_do_not_undo_each_other() -> None:
-    """200 changes each of one topic, side by side: KAFKA-3328."""
+    """Two writers make 200 changes each to one topic concurrently: KAFKA-3328."""
     world = World(2, loss_probability=0.01)
     registries = [AclRegistry(client) for client in world.clients]
 
@@ -81,7 +81,7 @@ def test_every_change_is_announced_to_all() -> None:
         await writer.update(PREFIX, lambda was: was | {acl("a")})
         await world.clients[0].create("/kafka-acl-changes/acl_changes_", b"?", sequential=True)
         await after(world.clock, 1)
-        assert seen == [TOPIC, PREFIX, None], "a change of nothing is none"
+        assert seen == [TOPIC, PREFIX, None], "a change without effect is not announced"
         for watcher in watchers:
             watcher.close()
         assert await writer.purge_changes(2**60) == 3

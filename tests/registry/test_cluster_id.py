@@ -6,7 +6,7 @@ from kafka_zk.registry.znodes import cluster_id as znodes
 
 def test_its_own_cluster_is_no_complaint() -> None:
     assert cluster_id.mismatch("mine", znodes.encode("mine")) is None
-    assert cluster_id.mismatch("mine", b'{"id": "mine", "version": "1"}') is None, "as anybody writes it"
+    assert cluster_id.mismatch("mine", b'{"id": "mine", "version": "1"}') is None, "an id as users may write it"
 
 
 def test_anything_else_is_told_with_what_to_do() -> None:

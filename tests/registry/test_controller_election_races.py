@@ -26,4 +26,4 @@ def test_two_controllers_never_have_the_same_epoch(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(client, "get", lambda path, watch=None: ensureDeferred(slow_get(path, watch)))
     again = world.scheduler.run(first.elect(0))
     assert elected == [Elected(2, 2)]
-    assert again != elected[0], "both write under the same fence"
+    assert again != elected[0], "both controllers write under the same fence"

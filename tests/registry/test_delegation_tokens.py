@@ -21,7 +21,7 @@ def test_tokens_are_written_listed_changed_and_removed() -> None:
     async def story() -> None:
         assert await registry.token_ids() == []
         await registry.create(TOKEN)
-        await registry.create(TOKEN)  # the same again, after a lost connection
+        await registry.create(TOKEN)  # the same request again, after a lost connection
         assert await registry.token_ids() == ["id-1"]
         later = TOKEN._replace(expiry_ms=3000)
         assert await registry.update("id-1", lambda found: found._replace(expiry_ms=3000)) == later
@@ -77,7 +77,7 @@ def test_every_change_is_announced() -> None:
         await writer.update("id-1", lambda found: found)
         await writer.update("id-1", lambda found: None)
         await after(world.clock, 1)
-        assert told == ["id-1"] * 3, "what changes nothing is not announced"
+        assert told == ["id-1"] * 3, "a change without effect is not announced"
         assert await writer.purge_changes(world.scheduler.clock.wall_ms() + 3_600_000) == 3
 
     world.scheduler.run(story())

@@ -46,7 +46,7 @@ class Lab:
     async def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + LIMIT_S
         while not condition():
-            assert time.monotonic() < deadline, "it did not happen"
+            assert time.monotonic() < deadline, "the condition never became true"
             await self.sleep(0.01)
 
     async def close(self) -> None:
@@ -66,7 +66,7 @@ def deferred_in_thread(lab: Lab, function: Callable[..., object], *args: Any) ->
 
 
 def opened(zookeeper: Chroot) -> Iterator[Lab]:
-    """For a fixture."""
+    """Yields a lab, for a fixture."""
     lab = Lab(reactor_thread(), zookeeper.connect_string)
     yield lab
     lab.run(lab.close)

@@ -59,8 +59,8 @@ class History:
         self.log = new_log(path, **chosen)
         self.now_ms = T0
         self.wrote: dict[int, Wrote] = {}
-        self.attempted_offset = 0  # before it a cleaning that was cut off may have removed something
-        self.cleaned_at: list[tuple[int, int]] = []  # (time, the first offset that no cleaning may look at)
+        self.attempted_offset = 0  # an interrupted cleaning may have removed records before this offset
+        self.cleaned_at: list[tuple[int, int]] = []  # (time, the first offset that no cleaning may have examined)
         self._keys = rng.choice((1, 3, 10, 100))
         self._producers: dict[int, int] = {}
         self.last_sequence_batch: dict[int, tuple[int, int]] = {}  # producer -> (sequence, offset) of its last record
@@ -126,12 +126,12 @@ def check(history: History) -> None:
     found = batches(history.log)
     left = {record.offset: record for header, some in found for record in some if not header.is_control}
     offsets = [record.offset for _, some in found for record in some]
-    assert offsets == sorted(set(offsets)), "every offset once, ascending"
+    assert offsets == sorted(set(offsets)), "each offset once, in ascending order"
     ends = [(header.base_offset, header.last_offset) for header, _ in found]
     assert all(one[1] < other[0] for one, other in pairwise(ends)), "batches do not overlap"
     for record in left.values():
         wrote = history.wrote[record.offset]
-        assert wrote[1:5] == record[1:], "a record is as it was written"
+        assert wrote[1:5] == record[1:], "a record differs from what was written"
     _check_last_values(history, left)
     _check_markers(history, found)
     for header, some in found:
@@ -141,7 +141,7 @@ def check(history: History) -> None:
     _check_producers(history, found)
     if history.cleaned_at and not history.attempted_offset:
         end_offset = history.cleaned_at[-1][1]
-        assert end_offset in {header.next_offset for header, _ in found}, "nothing says where the cleaned part ended"
+        assert end_offset in {header.next_offset for header, _ in found}, "no checkpoint of the cleaned part"
 
 
 def _check_last_values(history: History, left: dict[int, Record]) -> None:
@@ -150,7 +150,7 @@ def _check_last_values(history: History, left: dict[int, Record]) -> None:
     touched_to = max(cleaned_to, history.attempted_offset)
     last: dict[bytes, Wrote] = {}
     for wrote in history.wrote.values():
-        if wrote.offset in history.aborted:  # it goes with its segment, also if the map held no key so far behind
+        if wrote.offset in history.aborted:  # its segment may be removed, even if the map contained no key up to it
             continue
         last[wrote.key] = wrote
         if wrote.offset >= touched_to:
@@ -161,9 +161,9 @@ def _check_last_values(history: History, left: dict[int, Record]) -> None:
     counted = [wrote for wrote in history.wrote.values() if wrote.offset not in history.aborted]
     last_clean = {wrote.key: wrote.offset for wrote in counted if wrote.offset < cleaned_to}
     for offset, record in left.items():
-        assert offset not in history.aborted or offset >= cleaned_to, f"{offset} is aborted, and left"
+        assert offset not in history.aborted or offset >= cleaned_to, f"{offset} is aborted, but kept"
         if offset < cleaned_to and record.key is not None:
-            assert last_clean[record.key] == offset, f"{offset} was replaced by {last_clean[record.key]}, both are left"
+            assert last_clean[record.key] == offset, f"{offset} was replaced by {last_clean[record.key]}, but kept"
     _check_tombstones(history, left, last)
 
 
@@ -176,7 +176,7 @@ def _check_tombstones(history: History, left: dict[int, Record], last: dict[byte
             continue
         seen_ms = [at for at, end in history.cleaned_at if wrote.offset < end]
         if not any(at >= seen_ms[0] + retention_ms for at in seen_ms[1:]):
-            assert wrote.offset in left, f"the tombstone at {wrote.offset} went too early"
+            assert wrote.offset in left, f"the tombstone at {wrote.offset} was removed too early"
 
 
 def _check_markers(history: History, found: list[tuple[BatchHeader, list[Record]]]) -> None:
@@ -194,7 +194,7 @@ def _check_markers(history: History, found: list[tuple[BatchHeader, list[Record]
     for offset in history.commits.keys() - left.keys():
         seen_ms = [at for at, end in history.cleaned_at if offset < end]
         is_late = any(at >= seen_ms[0] + history.log.config.delete_retention_ms for at in seen_ms[1:])
-        assert is_late, f"the marker at {offset} went too early"
+        assert is_late, f"the marker at {offset} was removed too early"
 
 
 def _check_producers(history: History, found: list[tuple[BatchHeader, list[Record]]]) -> None:

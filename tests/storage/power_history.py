@@ -126,7 +126,7 @@ class Lives:
         for each in self.logs.all_logs():
             self.durable[each.tp] = max(self.durable[each.tp], each.recovery_point)
 
-    # -- what happens to a log ------------------------------------------------------------------------------------
+    # -- changes of a log ----------------------------------------------------------------------------------------
 
     def _grow(self, log: Log) -> None:
         if log.tp == FOLLOWER:
@@ -180,7 +180,8 @@ class Lives:
 
     def _truncate(self, log: Log) -> None:
         """Truncate as a follower does for a new leader. Compacted records were committed, so they are never truncated.
-        If the power fails meanwhile, all records may still exist."""
+        If the power fails during the truncation, all records may still exist.
+        """
         first = max(log.log_start_offset, self.cleaned[log.tp])
         if first > log.log_end_offset:
             return
@@ -267,7 +268,7 @@ class Lives:
     def _judge(self, log: Log) -> None:
         tp, end = log.tp, log.log_end_offset
         gone = [offset for offset in self.written[tp] if end <= offset < self.durable[tp]]
-        assert not gone, f"{tp} ends at {end}: {gone} are lost, which were durable"
+        assert not gone, f"{tp} ends at {end}: {gone} were durable, but are lost"
         written = self.written[tp] = {offset: each for offset, each in self.written[tp].items() if offset < end}
         served = contents(log)
         wrong = [offset for offset, each in served.items() if written.get(offset) != each]

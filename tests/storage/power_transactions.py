@@ -31,7 +31,7 @@ _UNKNOWN = Known(0, -1, -1, -1, -1)
 
 @dataclass
 class _Flush:
-    """A flush that another thread has begun. ``snapshots``: those that existed then."""
+    """A flush that another thread has begun. ``snapshots``: the snapshots that existed then."""
 
     work: Callable[[], None]
     done: Callable[[], None]
@@ -41,9 +41,9 @@ class _Flush:
 class Produced:
     """The records written to one log, and the required state of its producers.
 
-    ``cleaned``: the log's end at its last cleaning; 0 before the first. ``snapshots``: those that are durable.
-    ``is_exact``: the log must know the full state that follows from its history. A log that was reloaded from an offset
-    after its producers' first records may have lost a part of it, in Kafka too.
+    ``cleaned``: the log's end at its last cleaning; 0 before the first. ``snapshots``: the durable ones. ``is_exact``:
+    the log must know the full state that follows from its history. A log that was reloaded from an offset after its
+    producers' first records may have lost a part of it, in Kafka too.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -55,7 +55,7 @@ class Produced:
         self._random = rng
         self._flush: _Flush | None = None
 
-    # -- what happens ---------------------------------------------------------------------------------------------
+    # -- changes of the log --------------------------------------------------------------------------------------
 
     def append(self, log: Log, key: bytes, value: bytes) -> None:
         """Append one record, with or without a producer, inside or outside a transaction."""
@@ -161,7 +161,7 @@ class Produced:
         self.exact_count += self.is_exact
         known, found = known_producers(self.history), producers_of(log)
         if self.is_exact:
-            assert found == known, f"{log.tp}, {log.log_start_offset}..{log.log_end_offset}: the producers are others"
+            assert found == known, f"{log.tp}, {log.log_start_offset}..{log.log_end_offset}: other producers are known"
         start = max(log.log_start_offset, began)
         self._judge_producers(log, max(start, self.cleaned), known, found)
         if began <= log.log_start_offset:

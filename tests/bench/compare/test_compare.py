@@ -1,4 +1,4 @@
-"""The comparison of three systems: gaps, counts, medians, targets and plots are right, without running one."""
+"""The comparison of three systems: gaps, counts, medians, targets and plots are right, without a run."""
 
 import json
 import uuid
@@ -72,7 +72,9 @@ def test_every_target_is_about_a_figure_that_is_shown() -> None:
 
 @pytest.mark.parametrize("count", [1, LOADED - 1, LOADED, LOADED + 1, 2 * LOADED - 1, 100, 2_000])
 def test_loaded_partitions_are_from_all_parts_of_the_topic(count: int) -> None:
-    """Brokers take them over in their order: the first ones are without a leader for a shorter time than the last."""
+    """Brokers take partitions over in their order, so the first ones are without a leader for a shorter time than the
+    last.
+    """
     chosen = loaded(range(100, 100 + count))
     steps = [after - before for before, after in pairwise(chosen)]
     assert chosen[0] == 100 and len(set(chosen)) == min(count, LOADED)
@@ -86,11 +88,11 @@ def test_a_gap_is_the_longest_time_of_one_partition_without_an_acknowledgement()
     gaps.acknowledged(1, 12.0)
     gaps.acknowledged(0, 12.0)
     assert gaps.taken(12.1) == 2.0
-    assert gaps.taken(12.5) == pytest.approx(0.5), "what was told is over"
+    assert gaps.taken(12.5) == pytest.approx(0.5), "a gap that was returned counts again"
     gaps.acknowledged(0, 13.0)
-    assert gaps.taken(20.0) == 8.0, "partition 1 still waits"
+    assert gaps.taken(20.0) == 8.0, "the gap of partition 1 was forgotten"
     gaps.acknowledged(1, 21.0)
-    assert gaps.taken(21.0) == 9.0, "and had waited before"
+    assert gaps.taken(21.0) == 9.0, "the gap did not begin before the last call"
 
 
 def test_metadata_requests_are_those_of_all_brokers_since_the_last_question() -> None:
@@ -131,7 +133,7 @@ def test_control_requests_are_counted_where_they_arrive() -> None:
         'kafka_network_requestmetrics_requests_total{request="Metadata",version="8"} 9.0\n'
     )
     assert in_metrics(metrics) == 7
-    assert since({0: 5, 2: 4}, {0: 3, 1: 9, 2: 4}) == 2, "a broker that died is left out"
+    assert since({0: 5, 2: 4}, {0: 3, 1: 9, 2: 4}) == 2, "a dead broker was counted"
 
 
 def test_packets_are_read_from_what_zookeeper_says() -> None:
@@ -217,7 +219,7 @@ def test_figures_of_another_product_are_not_gone_on_with(tmp_path: Path) -> None
 
 
 def test_a_quick_run_is_not_the_first_round_of_a_full_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lacks steps."""
+    """A quick run lacks steps."""
     described = {"processor": "p", "usable_cores": [0, 1], "memory_bytes": 1, "python": "3", "java": "17"}
     monkeypatch.setattr(machine, "describe", lambda: described)
     path = tmp_path / "compare.json"
@@ -229,7 +231,7 @@ def test_a_quick_run_is_not_the_first_round_of_a_full_one(tmp_path: Path, monkey
 
 
 class _Life:
-    """In place of a life: fails at the steps of KRaft."""
+    """Replaces a life, and fails at the steps of KRaft."""
 
     def __init__(self, system: Any, partitions: int, steps: Sequence[str]) -> None:
         self._system = system
@@ -253,7 +255,7 @@ def test_a_system_that_fails_does_not_keep_the_others_from_their_rounds(
     whole = {"start_s": 1.0, "create_s": 2.0}
     assert made.samples[ON_ZOOKEEPER][100] == [whole, whole]
     assert made.samples[KRAFT][100] == [{"start_s": 1.0}, {"start_s": 1.0}]
-    assert made.samples[OURS][100] == [{"start_s": 5.0}, whole], "the first round was kept"
+    assert made.samples[OURS][100] == [{"start_s": 5.0}, whole], "the first round was not kept"
     assert [failure["round"] for failure in made.failures] == [1, 2]
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while a topic is filled: at once, whatever the brokers do."""
+"""Ctrl-C ends the filling of a topic immediately, whatever the brokers do."""
 
 import signal
 import socket
@@ -21,13 +21,13 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_ends_it_while_a_broker_does_not_answer() -> None:
-    """Nothing is told of the records that were not written: nobody waits for them any more."""
+    """The result of the unwritten records is not reported, because the caller no longer waits for it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         command = [sys.executable, "-c", FILL.format(port=server.getsockname()[1])]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             try:
                 with server.accept()[0] as broker:
-                    assert broker.recv(1), "the producer has asked, and all records are with it"
+                    assert broker.recv(1), "the producer sent no request"
                     process.send_signal(signal.SIGINT)
                     assert process.communicate(timeout=5)[0] == "interrupted\n"
             finally:
@@ -35,7 +35,7 @@ def test_an_interrupt_ends_it_while_a_broker_does_not_answer() -> None:
 
 
 class StuckProducer:
-    """Its records stay with it; each flush takes as long as it may."""
+    """Keeps its records; each flush takes its whole timeout."""
 
     def __init__(self, _: object) -> None:
         self.now_s = 0.0
@@ -52,7 +52,7 @@ class StuckProducer:
 
 
 def test_no_step_of_the_flush_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python sees an interrupt between two steps only; five minutes are the end of patience nevertheless."""
+    """Python sees an interrupt only between two steps. After five minutes, the flush fails."""
     producer = StuckProducer(None)
     monkeypatch.setattr(confluent_kafka, "Producer", lambda _: producer)
     with pytest.raises(click.ClickException, match="t was not written whole"):

@@ -26,7 +26,7 @@ CLOSED = struct.pack(">iqi", 1, 99, 0)
 
 
 class Server:
-    """Answers the first data on each connection with the same bytes, and then sends nothing more."""
+    """A server that responds to the first data on each connection with the same bytes, and then sends no more."""
 
     def __init__(self, *answers: bytes, ends: bool = False) -> None:
         self._answers, self._ends = answers, ends
@@ -94,7 +94,7 @@ def test_a_handshake_that_hangs_costs_no_more_than_the_patience(make_server: Cal
 
 @pytest.mark.parametrize("answers", [(), (GRANTED,), (b"",), (b"x" * 2000,)])
 def test_nothing_is_sent_twice(make_server: Callable[..., Server], answers: tuple[bytes, ...]) -> None:
-    """Even if the attempt fails, because a second request to resume could only prolong the session."""
+    """This holds even if the attempt fails, because a second request to resume could only prolong the session."""
     broken, other = make_server(*answers, ends=True), make_server(GRANTED, CLOSED)
     assert not close_session([broken.address, other.address], SESSION_ID, PASSWORD)
     assert len(broken.received) == 1 and not other.received
@@ -138,7 +138,7 @@ def die_owning(server: tuple[str, int], path: str) -> DeadOwner:
 
 
 class World(NamedTuple):
-    """A ZooKeeper, a look at it, and where the dead owner's znode is."""
+    """A ZooKeeper, a client that observes it, and the path of the dead owner's znode."""
 
     server: tuple[str, int]
     client: RegistryClient
@@ -156,7 +156,7 @@ class World(NamedTuple):
     def gone_after_s(self, limit_s: float) -> float:
         begun_s = time.monotonic()
         while self.is_there():
-            assert time.monotonic() - begun_s < limit_s, "the ephemeral is still there"
+            assert time.monotonic() - begun_s < limit_s, "the ephemeral znode still exists"
             time.sleep(0.01)
         return time.monotonic() - begun_s
 
@@ -169,7 +169,7 @@ def world(zookeeper: Chroot, zk_client: RegistryClient) -> World:
 @pytest.mark.integration
 def test_the_ephemerals_of_the_dead_are_gone_when_it_returns(world: World) -> None:
     dead = world.die_owning()
-    assert dead.password == session_password(dead.session_id), "ZooKeeper derives it from the id"
+    assert dead.password == session_password(dead.session_id), "ZooKeeper derives the password from the id"
     assert world.is_there()
     assert close_session([world.server], *dead)
     assert not world.is_there()
@@ -179,9 +179,9 @@ def test_the_ephemerals_of_the_dead_are_gone_when_it_returns(world: World) -> No
 def test_a_stale_id_is_a_no_op(world: World) -> None:
     dead, other = world.die_owning(), world.die_owning("/other")
     assert close_session([world.server], *dead)
-    assert not close_session([world.server], *dead), "it was closed"
+    assert not close_session([world.server], *dead), "the session is closed already"
     assert not close_session([world.server], dead.session_id + 1000, session_password(dead.session_id + 1000))
-    assert world.is_there("/other"), "nobody else is meant"
+    assert world.is_there("/other"), "no other session is meant"
     assert close_session([world.server], *other)
 
 
@@ -195,8 +195,9 @@ def test_a_wrong_password_closes_nothing(world: World) -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("fate", ["paused", "killed"])
 def test_a_client_that_only_resumes_the_session_does_not_keep_it(world: World, fate: str) -> None:
-    """As if only the first of the two requests had left: the session lives the shortest time that there is, whether
-    the connection stays open without a word or breaks."""
+    """The session lives only for the shortest timeout, as if only the first of the two requests had been sent: the
+    connection either stays open without data or breaks.
+    """
     dead = world.die_owning()
     with socket.create_connection(world.server, 10) as supervisor:
         supervisor.sendall(connect_request(*dead, SHORTEST_MS))

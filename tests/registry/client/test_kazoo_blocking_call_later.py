@@ -19,7 +19,7 @@ class Waiting:
         pass
 
     def wait(self, seconds: float | None) -> None:
-        assert seconds is not None, "waits for ever"
+        assert seconds is not None, "the client would wait forever"
         self.now_s += seconds
 
 

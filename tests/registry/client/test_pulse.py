@@ -25,7 +25,7 @@ def lab(zookeeper: Chroot) -> Iterator[Lab]:
 
 @pytest.fixture
 def other(make_zk_client: MakeZkClient) -> RegistryClient:
-    """Of the test's thread."""
+    """A client in the test's own thread."""
     return make_zk_client()
 
 
@@ -121,7 +121,7 @@ def test_a_pulse_beats_until_the_last_ping_and_again_after_the_owners_turn() -> 
     posted: list[Callable[[], None]] = []
     pulse = Pulse(posted.append)
     assert [pulse.beats] == [True]
-    assert posted == [], "nobody is woken before there is something to say"
+    assert posted == [], "no thread wakes up before there is something to report"
     pulse.told()
     assert [pulse.beats] == [False]
     assert len(posted) == 1

@@ -33,14 +33,14 @@ def test_kafkas_keys_make_tls(tmp_path: Path) -> None:
 
 
 def test_tls_keys_without_enable_do_nothing() -> None:
-    """As in Kafka: zookeeper.ssl.client.enable decides."""
+    """Kafka does the same: zookeeper.ssl.client.enable decides."""
     assert zookeeper_security({"zookeeper.ssl.truststore.location": "absent.jks"}) == NO_SECURITY
 
 
 def test_a_login_file_makes_sasl(tmp_path: Path) -> None:
     login = str(write_login(tmp_path / "jaas.conf", "Other", username="kafka", password="s"))
     keys = {"java.security.auth.login.config": login}
-    assert zookeeper_security(keys) == NO_SECURITY, "no section Client: a login file for something else"
+    assert zookeeper_security(keys) == NO_SECURITY, "without a section Client, the login file is for something else"
     keys["zookeeper.sasl.clientconfig"] = "Other"
     assert zookeeper_security(keys).sasl == Credentials("kafka", "s")
     assert zookeeper_security({**keys, "zookeeper.sasl.client": "false"}) == NO_SECURITY

@@ -12,7 +12,7 @@ PASSWORD = bytes(range(16))
 
 
 class Client:
-    """Of a client, what is told."""
+    """The parts of a client that a process reports."""
 
     def __init__(self) -> None:
         self.session_id: int | None = None
@@ -60,7 +60,7 @@ def test_each_new_session_is_told_once_with_the_pid_of_who_has_it(ends: Ends) ->
     assert last_session(ends.told()) == (os.getpid(), 7, PASSWORD)
     client.becomes(SessionState.SUSPENDED, 7)
     client.becomes(SessionState.CONNECTED, 7)
-    assert ends.told() == b"", "it is the same session"
+    assert ends.told() == b"", "the session is the same"
     client.becomes(SessionState.LOST, None)
     client.becomes(SessionState.CONNECTED, -8)
     assert last_session(ends.told()) == (os.getpid(), -8, PASSWORD)
@@ -76,7 +76,7 @@ def test_a_client_that_is_connected_already_is_told_of_at_once(ends: Ends) -> No
 def test_a_supervisor_that_does_not_read_or_is_gone_has_no_effect(ends: Ends) -> None:
     client = Client()
     SessionPipe(ends.write_end).follow(client)
-    for session_id in range(1, 3000):  # more than a pipe holds
+    for session_id in range(1, 3000):  # more than the capacity of a pipe
         client.becomes(SessionState.CONNECTED, session_id)
     assert ends.told().count(b"\n") < 2999
     os.close(ends.read_end)

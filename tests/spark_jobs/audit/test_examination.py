@@ -24,7 +24,7 @@ TABLES = [DeltaFolder, IcebergFolder]
 
 
 class Log:
-    """As TopicLog: ``records`` are the offsets of committed records of each partition."""
+    """Stands for TopicLog. ``records``: the offsets of committed records of each partition."""
 
     bootstrap_servers = "b1:9092"
 
@@ -120,7 +120,7 @@ def test_gap_inside_a_file_is_found_in_its_rows(make: Make, tmp_path: Path) -> N
     table.append(rows([6, 7, 9]))
     report = audited(table, read_all=False)
     found = [(each.kind, each.first, each.last) for each in report.findings]
-    # The first file has as many rows as offsets between its bounds, which only --scan sees through.
+    # The first file has as many rows as offsets between its bounds, so only --scan finds the fault.
     assert found == [(Kind.GAP, 8, 8)]
     report = audited(table, read_all=True)
     found = [(each.kind, each.first, each.last) for each in report.findings]
@@ -175,7 +175,8 @@ def test_offsets_after_the_end_of_the_topic_are_found(tmp_path: Path) -> None:
 
 
 def test_struct_columns_folders_and_nulls(tmp_path: Path) -> None:
-    """As Iceberg's sink names them, in one file of two partitions; and as folders of a partition."""
+    """Columns with the names of Iceberg's sink, in one file of two partitions; and partition columns in folder
+    names."""
     places = [{"partition": 0, "offset": 1}, {"partition": 1, "offset": 7}, {"partition": 0, "offset": 2}, None]
     (tmp_path / "struct").mkdir()
     pq.write_table(pa.table({"_kafka_metadata": places, "a": [1, 2, 3, 4]}), tmp_path / "struct" / "a.parquet")
@@ -193,7 +194,7 @@ def test_struct_columns_folders_and_nulls(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_audited_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(AuditFailed, match="no metadata of Iceberg, no Delta log, no Parquet files"):
+    with pytest.raises(AuditFailed, match="no Iceberg metadata, no Delta log, no Parquet files"):
         examine(AuditRequest(str(tmp_path)), None)
     table = PlainFolder(tmp_path / "t")
     table.append(rows([1]))
@@ -201,7 +202,7 @@ def test_what_cannot_be_audited_is_one_sentence(tmp_path: Path) -> None:
         audited(table, choice=ColumnChoice(offset="x"))
     with pytest.raises(AuditFailed, match=r"part-00000\.parquet is a file: give the table's folder"):
         examine(AuditRequest(str(table.data_files()[0])), None)
-    with pytest.raises(AuditFailed, match="topic, value, offset are no places in a topic"):
+    with pytest.raises(AuditFailed, match="topic, value, offset are not positions in a topic"):
         audited(table, choice=ColumnChoice(partition="value"), read_all=True)
 
 
@@ -215,7 +216,7 @@ def test_file_that_is_no_parquet_is_found(tmp_path: Path) -> None:
 
 
 def test_columns_of_other_types(tmp_path: Path) -> None:
-    """The bounds of texts are in another order than their numbers: 9 comes after 10."""
+    """Strings are not in the order of their numbers: "9" comes after "10"."""
     for number, kind in enumerate((pa.string(), pa.int64(), pa.float64(), pa.decimal128(20, 0), pa.uint64())):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -258,10 +259,10 @@ def test_row_group_that_was_not_read_is_read_where_files_overlap(tmp_path: Path)
     [
         ("_delta_log/00000000000000000000.json", '{"metaData": [1]}', "are not understood"),
         ("_delta_log/00000000000000000000.json", "{}", "has no metadata"),
-        ("_delta_log/00000000000000000000.json", "{", "is no commit of Delta"),
+        ("_delta_log/00000000000000000000.json", "{", "is not a Delta commit"),
         ("_delta_log/00000000000000000001.json", "{}", "lacks version 0"),
-        ("metadata/v1.metadata.json", "{}", "is no metadata file"),
-        ("metadata/v1.metadata.json", '{"format-version": 4}', "version 4 of Iceberg's format"),
+        ("metadata/v1.metadata.json", "{}", "is not an Iceberg metadata file"),
+        ("metadata/v1.metadata.json", '{"format-version": 4}', "version 4 of the Iceberg format"),
         ("metadata/v1.metadata.json", '{"format-version": 2}', "are not understood"),
     ],
 )

@@ -23,5 +23,5 @@ def test_names_are_taken_as_they_are(table: str, address: str, path: str) -> Non
 
 
 def test_files_in_another_store_are_told() -> None:
-    with pytest.raises(AuditFailed, match="s3://b/t/x is in another store than /lake/t"):
+    with pytest.raises(AuditFailed, match="s3://b/t/x is not in the same store as /lake/t"):
         StoredFiles("/lake/t").path_of("s3://b/t/x", "/lake/t")

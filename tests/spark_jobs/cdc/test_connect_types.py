@@ -78,7 +78,7 @@ def test_the_mode_precise_has_unsigned_values() -> None:
 
 @pytest.mark.parametrize("key", [5, 6])
 def test_dates_that_spark_lacks_are_refused_by_name(key: int) -> None:
-    with pytest.raises(ChangeRefused, match="column d is DATE, which has no value '-"):
+    with pytest.raises(ChangeRefused, match="column d is DATE, which cannot hold '-"):
         _row("postgres", "schema", key)
 
 

@@ -84,7 +84,7 @@ def test_what_has_no_spark_type_is_refused(schema: Any) -> None:
 
 
 def test_decimals_of_more_digits_than_spark_has() -> None:
-    """Connect says 64 of all of them."""
+    """Connect declares 64 digits for all decimals."""
 
     def schema(scale: int) -> str:
         kind = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": scale}
@@ -140,13 +140,13 @@ _VARIANT = StructField("v", VariantType())
         ([_TEXT, _NUMBER], "parquet", ("n", "a"), "--partition-by: all columns are listed"),
         ([_TEXT, _LIST], "parquet", ("l",), "l is array<string>, which cannot be part of a folder's name"),
         ([_TEXT, _VARIANT], "parquet", ("v",), "--partition-by: v is variant, which cannot be part of a folder's name"),
-        ([_TEXT, StructField("A", StringType())], "parquet", (), "--schema: several columns are called a, except"),
+        ([_TEXT, StructField("A", StringType())], "parquet", (), "--schema: several column names differ only in case"),
     ],
 )  # fmt: skip
 def test_columns_that_cannot_be_written_are_told_by_name(
     columns: list[StructField], format_name: str, partition_by: tuple[str, ...], told: str
 ) -> None:
-    """Before the group is joined; Spark would say it when the manifest is there."""
+    """The error comes before the run joins the group; Spark's own error would come after the manifest is written."""
     with pytest.raises(WronglyAsked, match=told):
         decoding.check_columns(StructType(columns), format_name, partition_by)
 
@@ -219,7 +219,7 @@ POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "in
 
 
 def test_a_named_type_may_be_used_twice() -> None:
-    """Without a registry, as with one."""
+    """This holds with and without a registry."""
     price = {"type": "fixed", "name": "Price", "size": 2, "logicalType": "decimal", "precision": 3, "scale": 1}
     fields = [("from", POINT), ("to", "Point"), ("via", ["null", "Point"]), ("was", price), ("now", "Price")]
     schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields]}

@@ -1,4 +1,4 @@
-"""What a run's failures are told as, without Spark, brokers and ZooKeeper."""
+"""How a run reports failures, without Spark, brokers and ZooKeeper."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -43,8 +43,8 @@ def test_a_run_that_loses_zookeeper_says_so_and_that_the_next_goes_on(
 
 
 def test_a_session_of_spark_connect_is_refused() -> None:
-    """Its ``_jvm`` would be told as missing, in the middle of the run."""
+    """Otherwise, an error about its missing ``_jvm`` would come in the middle of the run."""
     connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     for given in (connect, lambda: connect):
-        with pytest.raises(WronglyAsked, match="one of Spark Connect, without a Java: use a classic session"):
+        with pytest.raises(WronglyAsked, match="a Spark Connect session, which has no JVM: use a classic session"):
             job.started(given, lambda _: None)

@@ -122,7 +122,7 @@ def test_masks_that_fit_are_accepted() -> None:
 
 
 def test_a_name_of_two_columns_is_refused() -> None:
-    """Spark can tell them apart with spark.sql.caseSensitive: the mask would hide one of them."""
+    """With spark.sql.caseSensitive, Spark distinguishes them, and the mask would hide only one."""
     columns = StructType([StructField("email", StringType()), StructField("Email", StringType())])
-    with pytest.raises(WronglyAsked, match="several columns are called email, except for upper and lower case"):
+    with pytest.raises(WronglyAsked, match="several column names differ only in case: email"):
         masking.check_columns([Mask("email", "null")], columns)

@@ -29,7 +29,7 @@ class ObjectStore:
         self.objects: dict[str, bytes] = {}
         self.dies_at: int | None = None
         self.hidden: set[str] = set()
-        """What a slow listing does not show yet."""
+        """The objects that a slow listing does not show yet."""
 
     def _operate(self) -> None:
         if self.dies_at is not None:
@@ -78,7 +78,7 @@ class ObjectStore:
 
 
 class Disk(ObjectStore):
-    """Folders are renamed at once."""
+    """A store that renames folders atomically."""
 
     def rename_folder(self, source: str, target: str) -> bool:
         if self.exists(target) or not self.exists(source):
@@ -90,7 +90,7 @@ class Disk(ObjectStore):
 
 
 class SleepsOnce:
-    """A store in which something happens before the question or operation number ``when``."""
+    """A store in which something happens before request number ``when``."""
 
     def __init__(self, store: ObjectStore, when: int, happens: Callable[[], None]) -> None:
         self._store = store
@@ -194,7 +194,7 @@ def test_a_committed_range_whose_files_are_gone_is_an_error() -> None:
     folders, manifest = _staged(store)
     folders.complete(manifest, "g", 3)
     store.delete(folders.staging(manifest))
-    with pytest.raises(ExtractionFailed, match="was staged and is missing"):
+    with pytest.raises(ExtractionFailed, match=r"the staged file .* is missing"):
         folders.publish(manifest)
     folders.discard(manifest)
     with pytest.raises(ExtractionFailed, match=r"have moved, but .* does not exist"):
@@ -211,7 +211,7 @@ def test_attempts_of_tasks_are_discarded_with_the_staging_folder() -> None:
 
 @pytest.mark.parametrize("when", range(17))
 def test_two_runs_that_publish_the_same_range_at_once_lose_nothing(when: int) -> None:
-    """One has slept between COMMIT and PUBLISH, so the next one publishes for it."""
+    """One run slept between COMMIT and PUBLISH, so the next one publishes its range."""
     store = ObjectStore()
     folders, manifest = _staged(store)
     folders.complete(manifest, "g", 3)
@@ -225,7 +225,7 @@ def test_two_runs_that_publish_the_same_range_at_once_lose_nothing(when: int) ->
 
 @pytest.mark.parametrize("when", range(3))
 def test_of_two_groups_that_publish_the_same_range_at_once_one_is_seen(when: int) -> None:
-    """A folder that is renamed to one that is there would be moved into it."""
+    """A rename to an existing folder would move the folder into it."""
     store = Disk()
     folders, one = _staged(store, "file:/lake", "one")
     other = _staged(store, "file:/lake", "other")[1]
@@ -253,7 +253,7 @@ def test_folders_are_listed_with_what_they_hold() -> None:
 @pytest.mark.parametrize("target", [TARGET, "file:/lake"])
 @pytest.mark.parametrize("lost", ["part-1.parquet", None], ids=["a file", "the folder"])
 def test_what_another_run_has_removed_is_not_committed(target: str, lost: str | None) -> None:
-    """Another run may take a living attempt for one that was killed."""
+    """Another run may mistake a live attempt for a killed one."""
     store = ObjectStore()
     folders, manifest = _staged(store, target)
     folders.complete(manifest, "g", 3)

@@ -1,4 +1,4 @@
-"""One sentence out of what Spark says, in the shapes in which it says it."""
+"""One sentence from each form of Spark's errors."""
 
 import pytest
 
@@ -112,4 +112,4 @@ def test_the_end_of_a_traceback_is_told_and_not_its_beginning(raised: str, told:
 )
 def test_a_repetition_is_advised_only_where_it_helps(text: str, is_repeated: bool) -> None:
     assert ("run it again" in advice(Exception(text))) is is_repeated
-    assert ("a repetition would fail, too" in advice(Exception(text))) is not is_repeated
+    assert ("running it again would fail, too" in advice(Exception(text))) is not is_repeated

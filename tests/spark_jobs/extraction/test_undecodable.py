@@ -1,4 +1,4 @@
-"""When values that cannot be decoded are a failure."""
+"""When undecodable values are a failure."""
 
 import pytest
 
@@ -9,14 +9,14 @@ from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, Staged, place, r
 def test_all_of_them_always_are(choice: str) -> None:
     told = refusal(Staged(records=7, values=5, undecodable=5, first="offset 3 of t-0"), "json", choice)
     assert told is not None
-    assert told.startswith("none of the 5 values is JSON of the schema (the first is at offset 3 of t-0)")
+    assert told.startswith("none of the 5 values is JSON that matches the schema (the first is at offset 3 of t-0)")
 
 
 def test_some_of_them_are_unless_it_was_said_otherwise() -> None:
     staged = Staged(records=7, values=5, undecodable=1, first="offset 3 of t-0")
     assert refusal(staged, "avro", "fail") == (
-        "1 of 5 values are not Avro of the schema (the first is at offset 3 of t-0), so nothing was published: "
-        "--on-undecodable null or keep extracts them"
+        "1 of 5 values are not Avro that matches the schema (the first is at offset 3 of t-0), so nothing was "
+        "published: give --on-undecodable null or keep to extract them"
     )
     assert refusal(staged, "avro", "null") is None
     assert refusal(staged, "avro", "keep") is None

@@ -1,4 +1,4 @@
-"""Options and columns of writes: what is refused, before anything is written."""
+"""Options and columns of writes that are refused before anything is written."""
 
 from typing import Any
 
@@ -58,8 +58,8 @@ def test_what_is_refused(given: dict[str, str], told: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "topic", "told"),
     [
-        ({"key": StringType()}, "t", "a column value is needed; there are key"),
-        ({"value": StringType()}, None, "the option topic or a column topic is needed"),
+        ({"key": StringType()}, "t", "the column 'value' is missing; there are key"),
+        ({"value": StringType()}, None, "set the option 'topic', or add a column 'topic'"),
         ({"value": LongType()}, "t", "the column value is bigint, not string or binary"),
         ({"value": StringType(), "partition": LongType()}, "t", "the column partition is bigint, not int"),
         ({"value": StringType(), "headers": StringType()}, "t", "the column headers is string, not array"),

@@ -1,4 +1,4 @@
-"""Schemas and values that are made to hurt: each of them is one undecodable value, or a registry that failed."""
+"""Malicious schemas and values: each causes only one undecodable value, or a failure of the registry."""
 
 import json
 import socket
@@ -50,13 +50,13 @@ def test_an_avro_record_of_a_recursive_schema_is_read_if_it_is_not_too_deep() ->
 
 
 def test_an_avro_record_that_is_nested_too_deeply_ends_no_worker() -> None:
-    """The C of fastavro follows it until the stack is full."""
+    """fastavro's C code would recurse until the stack overflows."""
     with pytest.raises(ValueUndecodable, match="nested too deeply"):
         read_avro(_LIST, b"\x02\x02" * 300_000 + b"\x02\x00")
 
 
 def test_an_avro_array_of_items_that_need_no_bytes_is_not_read() -> None:
-    """Ten bytes would be 2**60 of them."""
+    """Ten bytes can declare 2**60 items."""
     fields = [*_AVRO["fields"], {"name": "many", "type": _NOTHINGS}]
     with pytest.raises(ValueUndecodable, match="need no bytes"):
         read_avro({**_AVRO, "fields": fields}, b"\x02" + b"\x80" * 8 + b"\x10\x00")
@@ -164,7 +164,7 @@ class _Nothing:
 
 
 def test_values_without_a_schema_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A traceback would grow with each of them, and hold the values."""
+    """A shared exception's traceback would grow with each value, and keep it in memory."""
     monkeypatch.setattr("kafka_zk.spark_jobs.values.value_decoder._WRITERS_MAX", 10)
     nothing: Any = _Nothing()
     decoder = ValueDecoder("avro", Schema("AVRO", json.dumps(_AVRO)), nothing)
@@ -180,7 +180,7 @@ _MONEY: Any = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale
 
 @pytest.mark.parametrize("kind", [_MONEY, ["null", _MONEY], {"type": "array", "items": _MONEY}])
 def test_a_decimal_with_more_digits_than_its_schema_says(kind: Any) -> None:
-    """Spark would fail the job."""
+    """Otherwise, Spark would fail the job."""
     schema = Schema("AVRO", json.dumps({**_AVRO, "fields": [{"name": "a", "type": kind}]}))
     reader = AvroReader(schema)
     before, after = (b"\x02", b"") if isinstance(kind, list) else (b"\x02", b"\x00") if kind != _MONEY else (b"", b"")
@@ -204,7 +204,7 @@ def test_times_that_python_has_not_are_no_avro_of_the_schema(kind: Any, data: by
 
 
 def test_json_text_that_is_half_a_character() -> None:
-    """Arrow would fail the job."""
+    """Otherwise, Arrow would fail the job."""
     counts = {"type": "object", "additionalProperties": {"type": "integer"}}
     for kind, value in [({"type": "string"}, b'{"a": "\\ud800"}'), (counts, b'{"a": {"\\ud800": 1}}')]:
         given = Schema("JSON", json.dumps({"properties": {"a": kind}}))
@@ -217,7 +217,7 @@ def test_json_text_that_is_half_a_character() -> None:
     ("payload", "told"), [
         (b'{"a":9007199254740993}', "$.a has more digits than a double can represent"),
         (b'{"a":3.141592653589793238462643}', "$.a has more digits than a double can represent"),
-        (b'{"a":1,"a":2}', "no JSON: a name occurs twice in an object"),
+        (b'{"a":1,"a":2}', "not JSON: a name occurs twice in an object"),
     ],
 )  # fmt: skip
 def test_json_that_would_be_another_value_in_its_column(payload: bytes, told: str) -> None:
@@ -249,7 +249,7 @@ def _sized(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("scale", [2, 3, 1_000_000_000])
 def test_a_decimal_of_a_megabyte_costs_nothing(scale: int) -> None:
-    """Its digits would take minutes; with another scale, the conversion of a small one, too."""
+    """Converting it to digits would take minutes; so would converting a small one with a huge scale."""
     schema = Schema("AVRO", json.dumps({**_AVRO, "fields": [{"name": "a", "type": _PRICE}]}))
     written = {**_PRICE, "scale": scale, "precision": max(9, scale)}
     writer = Schema("AVRO", json.dumps({**_AVRO, "fields": [{"name": "a", "type": written}]}))
@@ -263,14 +263,14 @@ def test_a_decimal_of_a_megabyte_costs_nothing(scale: int) -> None:
 
 
 def test_an_avro_record_of_fields_without_bytes() -> None:
-    """A byte for 2,000 values: a megabyte would be 2,000,000,000."""
+    """One byte yields 2,000 values, so a megabyte would yield 2,000,000,000."""
     nulls = [{"name": f"n{number}", "type": "null"} for number in range(2_000)]
     item = {"type": "record", "name": "I", "fields": [*nulls, {"name": "b", "type": "boolean"}]}
     again = {"type": "record", "name": "N", "fields": [*nulls, {"name": "next", "type": ["null", "N"]}]}
     kinds: list[Any] = [{"type": "array", "items": item}, {"type": "map", "values": item}, again]
     for kind in kinds:
         writer = {**_AVRO, "fields": [*_AVRO["fields"], {"name": "many", "type": kind}]}
-        with pytest.raises(ValueUndecodable, match="fields without bytes"):
+        with pytest.raises(ValueUndecodable, match="fields that take no bytes"):
             read_avro(writer, b"\x02" * 2000)
         with pytest.raises(WronglyAsked):
             parse_avro_schema(json.dumps(writer))
@@ -304,7 +304,7 @@ def test_records_that_share_records_are_judged_once() -> None:
 
 
 def _tree(depth: int) -> dict[str, Any]:
-    """A schema that refers to another one twice, which does the same."""
+    """A schema that refers twice to another schema, which in turn refers twice to a third one, and so on."""
     definitions: dict[str, Any] = {"d0": {"type": "object", "properties": {"x": {"type": "integer"}}}}
     for number in range(1, depth):
         both = {"$ref": f"#/definitions/d{number - 1}"}
@@ -323,7 +323,7 @@ def _tree(depth: int) -> dict[str, Any]:
 def test_a_json_schema_that_takes_for_ever(schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_zk.spark_jobs.values.json_schema_reader._SECONDS", 0.1)
     monkeypatch.setattr("kafka_zk.spark_jobs.values.json_schema_reader._SECONDS_PER_BYTE", 0.0)
-    with pytest.raises(ValueUndecodable, match="its schema needs too long to validate it"):
+    with pytest.raises(ValueUndecodable, match="validating it against its schema takes too long"):
         read_json(schema, json.dumps(value).encode())
     assert read_json(_JSON, b'{"a": 1}') == {"a": 1.0}, "the next value is not interrupted"
 
@@ -346,7 +346,7 @@ def test_many_empty_protobuf_messages() -> None:
 
 
 def test_a_registry_that_drips(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte is in time, and the answer never ends."""
+    """Each byte arrives in time, but the response never ends."""
     monkeypatch.setattr("kafka_zk.spark_jobs.values.schema_registry._ANSWER_S", 0.3)
     stopped = threading.Event()
 
@@ -360,7 +360,7 @@ def test_a_registry_that_drips(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         dripping = threading.Thread(target=drip, args=(server,), daemon=True)
         dripping.start()
-        with pytest.raises(RegistryFailed, match=r"no response from .*: no whole answer within 0\.3 s"):
+        with pytest.raises(RegistryFailed, match=r"no response from .*: no complete response within 0\.3 s"):
             SchemaRegistry(f"http://127.0.0.1:{server.getsockname()[1]}").by_id(1)
         stopped.set()
         dripping.join()

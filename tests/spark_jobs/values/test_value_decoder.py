@@ -1,4 +1,5 @@
-"""Values of Confluent's own serializers in the columns of a reader's schema, in all three formats, over versions."""
+"""Values of Confluent's own serializers in the columns of a reader's schema, in all three formats and several
+versions."""
 
 import json
 import pickle
@@ -88,7 +89,7 @@ def avro(server: SchemaRegistryServer) -> Avro:
 
 
 def decoder(server: SchemaRegistryServer, value_format: str, given: str | None = None) -> ValueDecoder:
-    """As it arrives in an executor."""
+    """The decoder as an executor receives it."""
     made = value_decoder(value_format, SchemaRegistry(server.url), ["orders"], given)
     arrived: ValueDecoder = pickle.loads(pickle.dumps(made))
     return arrived
@@ -207,7 +208,7 @@ def test_protobuf_of_each_version_is_read_as_the_newest(server: SchemaRegistrySe
     assert decode.decode(new) == {"id": 2, "note": None, "at": at, "lines": [{"sku": b"s"}],
                                   "counts": {"a": Decimal(2**64 - 1)}, "state": "PAID"}  # fmt: skip
     assert refused(decode, other) == "it is a message shop.Other, not shop.Order"
-    assert refused(decode, new + b"\xff").startswith("no Protobuf message shop.Order")
+    assert refused(decode, new + b"\xff").startswith("not a Protobuf message shop.Order")
 
 
 def test_a_proto_text_in_the_registry_with_what_it_imports(server: SchemaRegistryServer) -> None:
@@ -255,7 +256,7 @@ def test_json_that_does_not_fit_says_where(server: SchemaRegistryServer) -> None
     head = json_value(server, SECOND_JSON, {"id": 1})[:5]
     loose = server.register("loose", '{"type":"object"}', "JSON").to_bytes(4)
     decode = decoder(server, "json-schema")
-    assert refused(decode, head + b"{") .startswith("no JSON: ")
+    assert refused(decode, head + b"{") .startswith("not JSON: ")
     assert refused(decode, head + b'{"id": "x"}') == "does not fit its schema: $.id: 'x' is not of type 'integer'"
     assert refused(decode, head + b"{}") == "does not fit its schema: $: 'id' is a required property"
     for wrong in (b'"x"', b"1.5", b"true", b"1e400", b"9223372036854775808"):
@@ -271,8 +272,8 @@ def test_json_that_does_not_fit_says_where(server: SchemaRegistryServer) -> None
         ('{"properties":{"a":{}}}', "the schema.a may have any type"),
         ('{"properties":{"a":{"type":["string","integer"]}}}', "the schema.a is of more than one type"),
         ('{"properties":{"a":{"$ref":"#"}}}', "contains itself"),
-        ('{"properties":{"a":{"$ref":"#/nowhere"}}}', "no JSON Schema"),
-        ("{", "no JSON Schema"),
+        ('{"properties":{"a":{"$ref":"#/nowhere"}}}', "not a JSON Schema"),
+        ("{", "not a JSON Schema"),
     ],
 )
 def test_a_json_schema_without_columns(server: SchemaRegistryServer, schema: str, told: str) -> None:
@@ -281,7 +282,7 @@ def test_a_json_schema_without_columns(server: SchemaRegistryServer, schema: str
 
 
 def test_without_a_schema_of_the_topic_one_must_be_given(server: SchemaRegistryServer) -> None:
-    with pytest.raises(WronglyAsked, match="has no subject orders-value: --schema gives"):
+    with pytest.raises(WronglyAsked, match="has no subject orders-value: give the reader's schema with --schema"):
         decoder(server, "avro")
     server.register("orders-value", FIRST_JSON, "JSON")
     with pytest.raises(WronglyAsked, match="schema of orders is JSON"):

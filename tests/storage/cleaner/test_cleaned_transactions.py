@@ -59,7 +59,7 @@ class Written:
 
 
 def left(log: Log) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of each record that is not a marker."""
+    """(offset, value) of each remaining record that is not a marker."""
     return [(each.offset, each.value) for header, found in batches(log) for each in found if not header.is_control]
 
 
@@ -163,10 +163,10 @@ def test_a_marker_goes_in_two_steps_once_nothing_of_its_transaction_is_left(tmp_
     first = made.end(7, commit=commit)
     made.put(b"k", b"2", 8)
     second = made.end(8, commit=True)
-    made.put(b"j", b"1", 7)  # the batch of 7 that keeps its sequence is not of the first transaction
+    made.put(b"j", b"1", 7)  # the batch of producer 7 that keeps its sequence does not belong to the first transaction
     made.end(7, commit=True)
     made.clean()
-    assert first in markers(made.log), "this cleaning has still seen the transaction"
+    assert first in markers(made.log), "this cleaning still saw the transaction"
     made.put(b"i", b"1")
     made.clean()
     (header,) = [header for header, _ in batches(made.log) if header.base_offset == first]
@@ -174,7 +174,7 @@ def test_a_marker_goes_in_two_steps_once_nothing_of_its_transaction_is_left(tmp_
     assert header.attributes & 0x30 == 0x30 and header.producer_id == 7
     made.put(b"h", b"1")
     made.clean(LATER - 1)
-    assert first in markers(made.log), "its time has not come"
+    assert first in markers(made.log), "its delete horizon has not passed"
     made.put(b"g", b"1")
     made.clean(LATER)
     assert first not in markers(made.log) and second in markers(made.log)
@@ -192,7 +192,7 @@ def test_the_last_marker_of_a_producer_that_wrote_nothing_keeps_its_epoch(tmp_pa
     assert not found
     made.put(b"i", b"1")
     made.clean(LATER)
-    assert batches(made.log)[0][0] == header, "without its record it is not asked what it says"
+    assert batches(made.log)[0][0] == header, "without its record, a marker is not evaluated"
 
 
 def test_the_index_tells_the_aborted_transactions_whose_markers_are_there(tmp_path: Path) -> None:
@@ -205,13 +205,13 @@ def test_the_index_tells_the_aborted_transactions_whose_markers_are_there(tmp_pa
     known = AbortedTransaction(0, 7, 0, 2, 1)
     (made.log.directory / f"{0:020d}.txnindex").write_bytes(encode_transaction_index([known]))
     made.clean()
-    assert index_entries(made.log) == [known, AbortedTransaction(0, 8, 1, 3, 4)], "unchanged, or recreated"
+    assert index_entries(made.log) == [known, AbortedTransaction(0, 8, 1, 3, 4)], "entries stay, or are recreated"
     made.put(b"k", b"3", 7)
     made.end(7, commit=True)
     made.put(b"k", b"4", 8)
     made.end(8, commit=True)
     made.clean()
-    assert len(index_entries(made.log)) == 2, "the batches that kept the sequences went only now"
+    assert len(index_entries(made.log)) == 2, "the batches that kept the sequences are removed only now"
     made.put(b"j", b"1")
     made.clean()
     assert not index_entries(made.log)

@@ -58,7 +58,7 @@ def test_a_throttle_keeps_the_rate_and_saves_nothing_up() -> None:
 
     throttler = Throttler(1000, lambda: now_s, sleep)
     throttler.spend(300)
-    assert slept == [], "small debts wait"
+    assert slept == [], "a small debt causes no sleep"
     throttler.spend(700)
     assert slept == [1.0]
     now_s += 100
@@ -78,7 +78,7 @@ def test_a_batch_that_is_bigger_than_the_buffer_is_cleaned(tmp_path: Path) -> No
 
 
 def test_a_batch_with_more_keys_than_the_map_holds_is_told(tmp_path: Path) -> None:
-    """A batch is cleaned whole or not at all, so the cleaning could never pass it."""
+    """A batch is cleaned as a whole or not at all, so the cleaning could never pass it."""
     builder = RecordBatchBuilder()
     for index in range(5):
         builder.append(T0, b"%d" % index, b"v")
@@ -195,7 +195,7 @@ def test_messages_of_old_brokers_are_compacted(tmp_path: Path, magic: int, codec
 
 
 def test_what_another_cleaning_left_is_removed_first(tmp_path: Path) -> None:
-    """Beside a ``.cleaned`` file at or before it, a ``.swap`` file does not count after a crash."""
+    """After a crash, a ``.swap`` file is ignored if a ``.cleaned`` file has the same or a smaller offset."""
     log = new_log(tmp_path, cleanup_policy=("compact",))
     for _ in range(3):
         append(log, batch(1, key=b"k"))

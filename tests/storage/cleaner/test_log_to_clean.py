@@ -1,4 +1,4 @@
-"""Which part of a log may be cleaned, when it is due, and the fate of a cleaning whose log changes meanwhile."""
+"""Which part of a log may be cleaned, when it is due, and what happens to a cleaning whose log changes."""
 
 from itertools import islice
 from pathlib import Path
@@ -91,8 +91,8 @@ def test_a_log_is_due_when_it_is_dirtier_than_its_ratio(tmp_path: Path) -> None:
 def test_the_dirty_part_begins_where_the_last_cleaning_ended(
     tmp_path: Path, cleaned: int | None, start: int, first_dirty: int
 ) -> None:
-    """Except if the log begins after that offset, or ends before it, which means that the offset belongs to another
-    log."""
+    """The exceptions are a log that begins after that offset, and one that ends before it: then the offset belongs to
+    another log."""
     log = compacted(tmp_path)
     log.increment_log_start_offset(start)
     log.cleaned_offset = cleaned
@@ -179,7 +179,7 @@ def test_a_truncation_below_the_clean_part_leaves_nothing(tmp_path: Path) -> Non
     log.follow_log_end()
     truncation = log.truncate_to(7)
     assert truncation is not None and truncation.end_offset == log.log_end_offset == 0
-    assert truncation.kept_as is not None, "committed records are moved aside"
+    assert truncation.kept_as is not None, "the committed records were moved aside"
     assert log.cleaned_offset == 0 and records(log) == []
 
 
@@ -192,7 +192,7 @@ def test_a_log_that_is_cut_amid_a_swap_stays_cut(tmp_path: Path, step: int, to: 
     steps = started.swap_steps(made, T0)
     for sync in islice(steps, step + 1):
         sync()
-    assert read_offsets(log) == ([7, 8, 9] if step else list(range(10))), "readers see one or the others"
+    assert read_offsets(log) == ([7, 8, 9] if step else list(range(10))), "readers see the old segments or the new one"
     log.truncate_to(to)
     append(log, batch(1, key=b"other"))
     assert list(steps) == [] and not [path for path in log.directory.iterdir() if path.suffix == ".swap"]

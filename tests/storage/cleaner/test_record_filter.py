@@ -100,7 +100,7 @@ def test_what_is_kept_is_as_it_was(compression: str) -> None:
     assert (after.base_offset, after.last_offset, after.record_count) == (100, 102, 1)
     assert (after.producer_id, after.producer_epoch, after.base_sequence, after.last_sequence) == (7, 2, 40, 42)
     assert after.attributes == before.attributes and after.partition_leader_epoch == 5
-    assert after.max_timestamp == found.max_timestamp_ms == T0 + 1000, "the newest record went"
+    assert after.max_timestamp == found.max_timestamp_ms == T0 + 1000, "the newest record was removed"
 
 
 def test_nothing_is_left_of_a_batch_without_a_last_record() -> None:
@@ -130,7 +130,7 @@ def test_a_batch_that_must_stay_stays_without_records(changes: Any) -> None:
     assert (header.base_offset, header.last_offset, header.last_sequence) == (100, 102, 42)
     assert (header.base_timestamp, header.max_timestamp) == (-1, T0 + 2000)
     again = filter_batch(data_of(found), retention({}, **changes))
-    assert again.data == found.data, "and so it does the next time"
+    assert again.data == found.data, "and the next cleaning gives the same result"
     assert filter_batch(data_of(found), retention({})).data is None
 
 
@@ -144,8 +144,8 @@ def test_other_batches_of_a_producer_go(last: LastRecord) -> None:
 
 
 def test_a_tombstone_goes_in_two_steps() -> None:
-    """The first cleaning sets the delete horizon. Cleanings before that time do not change it; one after it removes the
-    tombstone."""
+    """The first cleaning sets the delete horizon. Cleanings before that time do not change the horizon; a cleaning
+    after it removes the tombstone."""
     last = {b"a": 100, b"b": 101}
     batch = made((b"a", None), (b"b", b"2"))
     first = filter_batch(batch, retention(last, now_ms=T0 + 90 * DAY_MS))
@@ -157,7 +157,7 @@ def test_a_tombstone_goes_in_two_steps() -> None:
     third = filter_batch(marked, retention(last, now_ms=T0 + 91 * DAY_MS))
     assert [record.key for record in left(third)] == [b"b"]
     header = read_header(data_of(third))
-    assert header.has_delete_horizon and header.base_timestamp == T0 + 91 * DAY_MS, "as Kafka leaves it"
+    assert header.has_delete_horizon and header.base_timestamp == T0 + 91 * DAY_MS, "the batch is as Kafka leaves it"
     assert left(third)[0].timestamp_ms == T0 + 1000
 
 
@@ -172,7 +172,7 @@ def test_a_batch_keeps_its_append_time_with_a_horizon() -> None:
     assert read_header(data_of(found)).timestamp_type == "LogAppendTime"
 
 
-# -- what is not touched ----------------------------------------------------------------------------------------------
+# -- batches that stay unchanged --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("position", [20, 40, 70, -1])
@@ -248,7 +248,7 @@ def test_timestamps_overflow_as_they_do_in_java(delta: int, value: bytes | None)
 
 
 def test_a_delete_horizon_beyond_64_bits_is_the_last_moment() -> None:
-    """The largest ``delete.retention.ms`` keeps tombstones for ever."""
+    """The largest ``delete.retention.ms`` keeps tombstones forever."""
     found = filter_batch(made((b"a", None)), retention({b"a": 100}, delete_retention_ms=LONG_MAX))
     header = read_header(data_of(found))
     assert header.has_delete_horizon and header.base_timestamp == LONG_MAX

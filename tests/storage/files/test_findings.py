@@ -97,7 +97,7 @@ def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path: Path, cle
         each.rename(last.log.directory / each.name)
     (tmp_path / START_OFFSETS).unlink()
     mended = Broker(tmp_path)
-    assert read_values(mended.log) == values, "what was moved aside is whole"
+    assert read_values(mended.log) == values, "the segments that were moved aside are intact"
     mended.stop()
 
 
@@ -237,7 +237,7 @@ def test_a_damaged_topic_id_keeps_nobody_from_starting(tmp_path: Path, content: 
     (tmp_path / str(TP) / "partition.metadata").write_bytes(content)
     again = Broker(tmp_path)
     assert again.paths == [f"{TP}/partition.metadata"]
-    assert again.log.topic_id == "YTI9vJfzQOepxQr8vcaMoQ", "get_or_create gave it"
+    assert again.log.topic_id == "YTI9vJfzQOepxQr8vcaMoQ", "get_or_create set the topic id"
     assert read_offsets(again.log) == list(range(10))
     restarts_silently(again).stop()
 
@@ -332,7 +332,7 @@ def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_
     broker.fill(12)
     assert len(broker.log.segments) == 2
     broker.stop(clean=False)
-    (tmp_path / str(TP) / f"{0:020d}.timeindex").write_bytes(b"")  # as a power loss leaves it
+    (tmp_path / str(TP) / f"{0:020d}.timeindex").write_bytes(b"")  # the state that a power loss leaves
     broker = Broker(tmp_path, segment_bytes=1000, index_interval_bytes=300)
     broker.log.flush()
     broker.manager.upkeep.checkpoint()

@@ -157,7 +157,7 @@ def test_a_roll_syncs_nothing_and_the_next_flush_syncs_its_snapshot_once(tmp_pat
         work()
         done()
         assert [name for name in synced.names if name.endswith(".snapshot")] == snapshots
-        assert synced.names.index("events-0") > synced.names.index(snapshots[-1]), "its name follows its content"
+        assert synced.names.index("events-0") > synced.names.index(snapshots[-1]), "contents are synced before names"
         _append_of_a_producer(log, 3)
         log.flush()
     assert [synced.names.count(name) for name in snapshots] == [1] * len(snapshots)

@@ -172,7 +172,7 @@ def fields(entry: ProducerEntry) -> list[object]:
 
 @given(ENTRIES)
 def test_snapshots_round_trip(entries: list[ProducerEntry]) -> None:
-    """Every field of every producer."""
+    """Every field of every producer survives."""
     data = encode_snapshot({entry.producer_id: entry for entry in entries})
     assert [fields(entry) for entry in decode_snapshot(data)] == [fields(entry) for entry in entries]
 
@@ -277,7 +277,7 @@ def test_many_producers_that_do_not_fit_make_no_endless_work(tmp_path: Path, mon
         with pytest.raises(OutOfOrderSequence):
             append(recovered, batch(1, producer_id=producer_id, producer_epoch=0, base_sequence=9))
     assert len(read) <= 101
-    assert append(recovered, batch(1, producer_id=0, producer_epoch=0, base_sequence=1)).duplicate, "within the limit"
+    assert append(recovered, batch(1, producer_id=0, producer_epoch=0, base_sequence=1)).duplicate, "below the bound"
 
 
 def test_a_transaction_is_verified_once_and_for_itself_only() -> None:
@@ -291,12 +291,12 @@ def test_a_transaction_is_verified_once_and_for_itself_only() -> None:
     assert guard is not None and state.begin_verification(1, 0, 0, T0) is guard
     assert state.check_transactional(first, guard) is None
     state.update(first, 0, T0)
-    assert state.begin_verification(1, 1, 0, T0) is None, "it is open"
+    assert state.begin_verification(1, 1, 0, T0) is None, "the transaction is open"
     assert state.check_transactional(header(1, attributes=0x10), UNVERIFIED) is None
     state.end_transaction(first, EndTransactionMarker(COMMIT_MARKER, 0), 1, T0)
     with pytest.raises(InvalidTransactionState):
         state.check_transactional(header(1, attributes=0x10), guard)
-    assert state.check_transactional(first, UNVERIFIED) is not None, "what repeats is answered"
+    assert state.check_transactional(first, UNVERIFIED) is not None, "a repeated batch is accepted as a duplicate"
 
 
 def test_the_lowest_sequence_that_was_to_be_verified_comes_first() -> None:
@@ -377,4 +377,4 @@ def test_snapshots_beyond_what_is_asked_for_are_removed(tmp_path: Path) -> None:
     assert again.load_snapshot(str(tmp_path), 0, 25) == 20
     assert sorted(again.producers) == [10, 20]
     assert snapshot_offsets(str(tmp_path)) == [10, 20]
-    assert ProducerState().load_snapshot(str(tmp_path), 20, 25) == 20, "none lies between"
+    assert ProducerState().load_snapshot(str(tmp_path), 20, 25) == 20, "no snapshot lies between them"

@@ -1,4 +1,4 @@
-"""Thousands of idle logs: what each costs is counted in system calls, so that it cannot grow unseen."""
+"""Thousands of idle logs: their cost is counted in system calls, so that any growth is noticed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -67,7 +67,9 @@ def test_creation(tmp_path: Path, calls: Counter[str]) -> None:
 
 
 def test_first_records(tmp_path: Path, calls: Counter[str]) -> None:
-    """Three files of the segment, one with the topic's id and one with the leader epochs; nothing is synced."""
+    """The first append creates three files of the segment, one with the topic's id and one with the leader epochs; it
+    syncs nothing.
+    """
 
     def write(count: int) -> None:
         logs = manager(tmp_path / str(count))
@@ -218,7 +220,9 @@ def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
 
 
 def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -> None:
-    """For each log with records: the segment, both indexes, the folder and its parent. For other logs: nothing."""
+    """For each log with records, the segment, both indexes, the folder and its parent are synced; for other logs
+    nothing is.
+    """
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 20)
@@ -227,7 +231,7 @@ def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -
     calls.clear()
     carry_out(close_logs_steps(logs.all_logs()))
     assert calls["sync_data"] == 10
-    # the folder, the one that it is in, the time index with its last entry, the epochs, the topic id
+    # the folder and its parent, the time index with its last entry, the epochs, the topic id
     assert calls["sync"] == 10 * 5
     assert [log.recovery_point for log in logs.all_logs()] == [1] * 10 + [0] * 10
     assert logs.pool.open_count == 0
@@ -249,7 +253,7 @@ def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path: Pa
     assert list(dict.fromkeys(closed)) == [0, LOGS_AT_ONCE, 2 * LOGS_AT_ONCE, len(all_logs)]
     assert logs.all_logs() == []
     again = manager(tmp_path)
-    assert again.start({}).recovered_count == 0, "it was a clean one"
+    assert again.start({}).recovered_count == 0, "the stop was clean"
     again.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""Events on their way, to a server of the standard library or a file; failures are notes."""
+"""Events are sent to a server of the standard library, or written to a file; failures become notes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_refusal_or_redirection_is_a_note_without_the_key(server: Server, note
 def test_an_absent_server_and_a_folder_are_notes(tmp_path: Path, notes: list[str]) -> None:
     Emitter("http://127.0.0.1:1", KEY, notes.append).emit(EVENT)
     Emitter(str(tmp_path), None, notes.append).emit(EVENT)
-    assert [each.partition(":")[0] for each in notes] == ["OpenLineage has no START event of this run"] * 2
+    assert [each.partition(":")[0] for each in notes] == ["the OpenLineage event START could not be sent"] * 2
 
 
 def test_a_file_gets_a_line_for_each_event(tmp_path: Path, notes: list[str]) -> None:
@@ -114,7 +114,7 @@ def test_white_space_around_the_key_does_not_count(server: Server, notes: list[s
 
 
 def test_a_file_that_blocks_is_a_note(tmp_path: Path, notes: list[str]) -> None:
-    """A pipe without a reader, and a server that sends one byte at a time."""
+    """The file is a pipe without a reader. The same holds for a server that sends one byte at a time."""
     os.mkfifo(tmp_path / "pipe")
     Emitter(str(tmp_path / "pipe"), None, notes.append, timeout_s=0.01).emit(EVENT)
-    assert notes == ["OpenLineage has no START event of this run: no whole answer within 0.01 s"]
+    assert notes == ["the OpenLineage event START could not be sent: no complete response within 0.01 s"]
