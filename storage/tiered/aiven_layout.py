@@ -6,16 +6,17 @@
         and .indexes and .rsm-manifest, which is the last to be written
 
 The plugin may keep tagged fields as custom metadata: 0 the size of the three objects together (zigzag varint), 1 the
-prefix and 2 the rest of the key (compact strings), which then stand for the names above.
+prefix and 2 the rest of the key (compact strings), which then replace the names above.
 Source: ObjectKeyFactory.java, SegmentCustomMetadataField.java of Aiven-Open/tiered-storage-for-apache-kafka.
 """
 
 import re
 from uuid import UUID
 
-from kafka_zk.storage.tiered.layout import ID, ExpectedObject, KeyOwner, id_text, matched_owner
-from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
+from kafka_zk.storage.tiered.layout import ExpectedObject, KeyOwner, matched_owner
+from kafka_zk.storage.tiered.segment_manifest import ManifestSizes
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
+from kafka_zk.storage.tiered.uuid_text import ID, id_text
 
 _OBJECT_PREFIX, _OBJECT_KEY = 1, 2
 
@@ -39,18 +40,21 @@ class AivenLayout:
     def owner(self, key: str) -> KeyOwner | None:
         return matched_owner(self._key, key)
 
-    def manifest_key(self, segment: RemoteLogSegmentMetadata) -> str | None:
+    def log_key(self, segment: RemoteLogSegmentMetadata) -> str:
+        return f"{self._stem(segment)}.log"
+
+    def indexes_key(self, segment: RemoteLogSegmentMetadata) -> str:
+        return f"{self._stem(segment)}.indexes"
+
+    def manifest_key(self, segment: RemoteLogSegmentMetadata) -> str:
         return f"{self._stem(segment)}.rsm-manifest"
 
-    def objects(
-        self, segment: RemoteLogSegmentMetadata, manifest: SegmentManifest | None
-    ) -> tuple[ExpectedObject, ...]:
-        stem = self._stem(segment)
+    def objects(self, segment: RemoteLogSegmentMetadata, manifest: ManifestSizes | None) -> tuple[ExpectedObject, ...]:
         log_bytes, indexes_bytes = (None, None) if manifest is None else (manifest.log_bytes, manifest.indexes_bytes)
         return (
-            ExpectedObject(f"{stem}.log", log_bytes),
-            ExpectedObject(f"{stem}.indexes", indexes_bytes),
-            ExpectedObject(f"{stem}.rsm-manifest", None),
+            ExpectedObject(self.log_key(segment), log_bytes),
+            ExpectedObject(self.indexes_key(segment), indexes_bytes),
+            ExpectedObject(self.manifest_key(segment), None),
         )
 
     def _stem(self, segment: RemoteLogSegmentMetadata) -> str:

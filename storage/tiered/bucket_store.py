@@ -1,53 +1,119 @@
 """A bucket of S3, GCS or Azure, by the library obstore of the extra ``[tiered]``.
 
-Keys and secrets come only from the environment, under the names that the library and the providers' own tools use
-(AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY …).
+Keys and secrets that are not given come from the environment, under the names that the library and the providers' own
+tools use (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY …). They appear in no error. The
+address of a server other than Amazon's comes from AWS_ENDPOINT_URL only if the bucket is opened by its URL.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.storage.tiered.object_store import NoSuchObject, ObjectStoreError, ObjectTooLarge, StoredObject
 
 _REQUEST_TIMEOUT = timedelta(seconds=30)
 _RETRY_TIMEOUT = timedelta(seconds=60)
 _RETRY_COUNT = 4
 _PAGE = 1000
+_LEAST_PART_BYTES = 5 << 20
+_MOST_UPLOAD_S = 1800
+"""Of one object. The broker has then given the copy up, and a leader deletes it as unfinished after two hours."""
+_MISSING_KEY = re.compile(r"<Code>NoSuchKey</Code>|\(code: NoSuchKey\)")
+_ERROR_CODE = re.compile(r"<Code>(\w{1,60})</Code>")
+
+
+@dataclass(frozen=True)
+class S3Credentials:
+    access_key_id: str = field(repr=False)
+    secret_access_key: str = field(repr=False)
+    session_token: str | None = field(repr=False, default=None)
+
+
+@dataclass(frozen=True)
+class S3Bucket:
+    """``endpoint_url``: the URL of a server other than Amazon's; the environment's URL is not used. ``is_path_style``:
+    the bucket is in the path, not in the host. ``credentials``: None takes those of the environment. ``part_bytes``: of
+    uploads, at least 5 MiB."""
+
+    name: str
+    region: str
+    endpoint_url: str | None = None
+    is_path_style: bool = False
+    credentials: S3Credentials | None = None
+    part_bytes: int = _LEAST_PART_BYTES
+
+    @property
+    def host_url(self) -> str:
+        """The endpoint, with the bucket if it is in the host."""
+        url = self.endpoint_url or f"https://s3.{self.region}.amazonaws.com"
+        if self.is_path_style:
+            return url
+        scheme, _, host = url.partition("://")
+        return f"{scheme}://{self.name}.{host}"
 
 
 class BucketStore:
-    """Keys are relative to the bucket. Each request takes at most 30 s, with its retries at most 90 s."""
+    """Keys are relative to the bucket. Each request takes at most 30 s, with its retries at most 90 s.
 
-    def __init__(self, library: Any, store: Any) -> None:
+    ``part_bytes``: larger objects are uploaded in parts of this size, of which two are in memory. ``secrets``: they
+    appear in no error.
+    """
+
+    def __init__(
+        self, library: Any, store: Any, part_bytes: int = _LEAST_PART_BYTES, secrets: Sequence[str] = ()
+    ) -> None:
         self._library = library
         self._store = store
+        self._part_bytes = part_bytes
+        self._secrets = secrets
 
     @classmethod
     def open(cls, url: str) -> "BucketStore":
         """``url``: s3://BUCKET, gs://BUCKET or az://CONTAINER. Raises ObjectStoreError."""
+        obstore = _library(url)
+        from obstore.store import from_url
+
         try:
-            import obstore
-            from obstore.store import from_url
-        except ImportError:
-            raise ObjectStoreError(f"{url} needs kafka-zk[tiered]: pip install 'kafka-zk[tiered]'") from None
-        try:
-            store = from_url(
-                url,
-                client_options={
-                    "timeout": _REQUEST_TIMEOUT,
-                    "connect_timeout": _REQUEST_TIMEOUT,
-                    "allow_http": True,  # only if the environment names such an address
-                },
-                retry_config={"max_retries": _RETRY_COUNT, "retry_timeout": _RETRY_TIMEOUT},
-            )
+            store = from_url(url, client_options=_client_options(True), retry_config=_retry_config())
         except (obstore.exceptions.BaseError, ValueError) as error:
             raise ObjectStoreError(f"{url}: {_sentence(error)}") from None
         return cls(obstore, store)
 
+    @classmethod
+    def open_s3(cls, bucket: S3Bucket) -> "BucketStore":
+        """Raises ObjectStoreError."""
+        obstore = _library(f"the bucket {bucket.name}")
+        from obstore.store import S3Store
+
+        given, secrets = bucket.credentials, []
+        options: dict[str, Any] = {}
+        if given is not None:  # a session token of the environment belongs to another key
+            token = given.session_token
+            secrets = [each for each in (given.access_key_id, given.secret_access_key, token) if each]
+            found = {"access_key_id": given.access_key_id, "secret_access_key": given.secret_access_key}
+            options["credential_provider"] = lambda: {**found, "token": token, "expires_at": None}
+        try:
+            store = S3Store(
+                bucket.name,
+                region=bucket.region,
+                endpoint=bucket.host_url,
+                virtual_hosted_style_request=not bucket.is_path_style,
+                client_options=_client_options((bucket.endpoint_url or "").startswith("http://")),
+                retry_config=_retry_config(),
+                **options,
+            )
+        except (obstore.exceptions.BaseError, ValueError) as error:
+            raise ObjectStoreError(f"the bucket {bucket.name}: {_sentence(error, secrets)}") from None
+        return cls(obstore, store, bucket.part_bytes, secrets)
+
     def list(self, prefix: str) -> Iterator[StoredObject]:
         folder, _, name = prefix.rpartition("/")
-        try:
+        with self._errors_of(f"listing {prefix or 'the bucket'}"):
             if not name:
                 yield from self._below(folder, prefix)
                 return
@@ -58,8 +124,6 @@ class BucketStore:
             for each in found["common_prefixes"]:
                 if each.startswith(prefix):
                     yield from self._below(each, prefix)
-        except (self._library.exceptions.BaseError, OSError) as error:
-            raise ObjectStoreError(f"listing {prefix or 'the bucket'}: {_sentence(error)}") from None
 
     def _below(self, folder: str, prefix: str) -> Iterator[StoredObject]:
         for page in self._library.list(self._store, prefix=folder or None, chunk_size=_PAGE):
@@ -68,18 +132,89 @@ class BucketStore:
                     yield StoredObject(each["path"], each["size"])
 
     def get(self, key: str, most_bytes: int) -> bytes:
-        try:
+        with self._errors_of(key):
             found = self._library.get(self._store, key)
             if found.meta["size"] > most_bytes:
                 raise ObjectTooLarge(f"{key} has more than {most_bytes} bytes")
             return bytes(found.bytes())
-        except FileNotFoundError:
-            raise NoSuchObject(f"{key} does not exist") from None
+
+    def get_range(self, key: str, position: int, size_bytes: int) -> bytes:
+        with self._errors_of(key):
+            return bytes(self._library.get_range(self._store, key, start=position, length=size_bytes))
+
+    def put(self, key: str, parts: Iterable[bytes]) -> None:
+        """Also fails if it takes more than half an hour."""
+        rest, first = _in_time(key, parts), bytearray()
+        for part in rest:
+            first += part
+            if len(first) > self._part_bytes:
+                break
+        is_whole = len(first) <= self._part_bytes
+        data: bytes | Iterator[bytes] = bytes(first) if is_whole else chain((bytes(first),), rest)
+        with self._errors_of(key, is_read=False):
+            self._library.put(
+                self._store,
+                key,
+                data,
+                use_multipart=not is_whole,
+                chunk_size=self._part_bytes,
+                max_concurrency=1,
+            )
+
+    def delete(self, key: str) -> None:
+        """A status of 404 alone is an error: servers of S3 list missing objects in their answer, or count them as
+        deleted."""
+        with self._errors_of(key, is_read=False):
+            try:
+                self._library.delete(self._store, key)
+            except (self._library.exceptions.BaseError, OSError) as error:
+                if _MISSING_KEY.search(str(error)) is None:
+                    raise
+
+    @contextmanager
+    def _errors_of(self, what: str, is_read: bool = True) -> Iterator[None]:
+        """Errors of the library become ObjectStoreError; of reads also NoSuchObject."""
+        try:
+            yield
         except (self._library.exceptions.BaseError, OSError) as error:
-            raise ObjectStoreError(f"{key}: {_sentence(error)}") from None
+            if is_read and isinstance(error, FileNotFoundError) and "<Code>NoSuchBucket</Code>" not in str(error):
+                raise NoSuchObject(f"{what} does not exist") from None
+            raise ObjectStoreError(f"{what}: {_sentence(error, self._secrets)}") from None
 
 
-def _sentence(error: Exception) -> str:
-    """The first line, which names no secret, without the queries of addresses, which may contain a signature."""
-    first = str(error).partition("\n")[0]
-    return " ".join(word.partition("?")[0] for word in first.split())[:300]
+def _library(what: str) -> Any:
+    try:
+        import obstore
+    except ImportError:
+        raise ObjectStoreError(f"{what} needs kafka-zk[tiered]: pip install 'kafka-zk[tiered]'") from None
+    return obstore
+
+
+def _in_time(key: str, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Raises: ObjectStoreError."""
+    end_s = monotonic_s() + _MOST_UPLOAD_S
+    for part in parts:
+        if monotonic_s() > end_s:
+            raise ObjectStoreError(f"{key}: the upload takes more than {_MOST_UPLOAD_S} s")
+        yield part
+
+
+def _client_options(may_be_plain: bool) -> Any:
+    """``may_be_plain``: HTTP without TLS is allowed, but used only if an endpoint is such an address."""
+    return {"timeout": _REQUEST_TIMEOUT, "connect_timeout": _REQUEST_TIMEOUT, "allow_http": may_be_plain}
+
+
+def _retry_config() -> Any:
+    return {"max_retries": _RETRY_COUNT, "retry_timeout": _RETRY_TIMEOUT}
+
+
+def _sentence(error: Exception, secrets: Sequence[str] = ()) -> str:
+    """The error's first line. Query strings of URLs are removed, because they may contain a signature. Of an XML
+    document of the server only the error code remains, because the document may repeat the access key."""
+    text, _, document = str(error).partition("<")
+    first = " ".join(word.partition("?")[0] for word in text.partition("\n")[0].split()).rstrip(":")
+    code = _ERROR_CODE.search(document)
+    said = f"{first} ({code[1]})" if code else first
+    for secret in secrets:
+        said = said.replace(secret, "…")
+    return said[:300]

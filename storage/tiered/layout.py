@@ -1,27 +1,15 @@
-"""How storage plugins name the objects of a remote segment. Pure.
+"""The names that storage plugins give to the objects of a remote segment. Pure.
 
 All brokers of a cluster use one plugin, because ``__remote_log_metadata`` does not say which one copied a segment.
 """
 
-import base64
 import re
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
+from kafka_zk.storage.tiered.segment_manifest import ManifestSizes
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
-
-ID = "[A-Za-z0-9_-]{22}"
-"""A pattern for Kafka's text of an id: url-safe base64 without padding."""
-
-
-def id_text(value: UUID) -> str:
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
-
-
-def id_of(text: str) -> UUID:
-    """``text`` matches ``ID``."""
-    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+from kafka_zk.storage.tiered.uuid_text import id_of
 
 
 class KeyOwner(NamedTuple):
@@ -42,28 +30,27 @@ class ExpectedObject(NamedTuple):
 
 
 class Layout(Protocol):
-    """``name``: of the plugin. ``prefix``: that of all keys."""
+    """``name``: the plugin's name. ``prefix``: the prefix of all keys."""
 
     name: str
     prefix: str
 
     def topic_prefix(self, topic: str, topic_id: UUID) -> str:
-        """All keys of the topic begin with it. Those of others may, too."""
+        """A prefix of all keys of the topic. Keys of other topics may begin with it, too."""
 
     def owner(self, key: str) -> KeyOwner | None:
-        """None for a key that the plugin would not write."""
+        """What the key names; None for a key that the plugin would not write."""
 
     def manifest_key(self, segment: RemoteLogSegmentMetadata) -> str | None:
         """The object that lists the sizes of the others; None if the layout has none."""
 
-    def objects(
-        self, segment: RemoteLogSegmentMetadata, manifest: SegmentManifest | None
-    ) -> tuple[ExpectedObject, ...]:
+    def objects(self, segment: RemoteLogSegmentMetadata, manifest: ManifestSizes | None) -> tuple[ExpectedObject, ...]:
         """The objects of a finished segment."""
 
 
 def matched_owner(pattern: re.Pattern[str], key: str) -> KeyOwner | None:
-    """The groups ``topic``, ``topic_id``, ``partition`` and ``segment_id`` of a pattern for whole keys."""
+    """The owner of a key that ``pattern`` matches; its groups are ``topic``, ``topic_id``, ``partition`` and
+    ``segment_id``."""
     match = pattern.fullmatch(key)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The folders of Kafka's LocalTieredStorage, the plugin of its own tests.
+"""The folders of Kafka's LocalTieredStorage, the plugin that Kafka's own tests use.
 
 ::
 
@@ -11,9 +11,10 @@ Source: LocalTieredStorage.java, RemoteTopicPartitionDirectory.java, RemoteLogSe
 import re
 from uuid import UUID
 
-from kafka_zk.storage.tiered.layout import ID, ExpectedObject, KeyOwner, id_text, matched_owner
-from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
+from kafka_zk.storage.tiered.layout import ExpectedObject, KeyOwner, matched_owner
+from kafka_zk.storage.tiered.segment_manifest import ManifestSizes
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
+from kafka_zk.storage.tiered.uuid_text import ID, id_text
 
 FOLDER = "kafka-tiered-storage"
 
@@ -37,9 +38,7 @@ class LocalTieredStorageLayout:
     def manifest_key(self, segment: RemoteLogSegmentMetadata) -> str | None:
         return None
 
-    def objects(
-        self, segment: RemoteLogSegmentMetadata, manifest: SegmentManifest | None
-    ) -> tuple[ExpectedObject, ...]:
+    def objects(self, segment: RemoteLogSegmentMetadata, manifest: ManifestSizes | None) -> tuple[ExpectedObject, ...]:
         stem = self.stem(segment)
         return (
             ExpectedObject(f"{stem}.log", segment.size_bytes),

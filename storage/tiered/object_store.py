@@ -1,21 +1,22 @@
-"""What is read from an object store: names, sizes and small objects. Nothing is written.
+"""The interface of object stores, and an implementation on a folder.
 
 ``FolderStore`` is a folder, for Kafka's LocalTieredStorage and the file system backend of Aiven's plugin. Buckets
 of S3, GCS and Azure need the extra ``[tiered]`` (``bucket_store``).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.errors import StorageError
 
 _MAX_DEPTH = 32
-"""Of folders, in case a link leads back to one above it."""
+"""Maximum depth of folders, in case a link leads to a folder above it."""
 
 
 class ObjectStoreError(StorageError):
-    """The store refuses or does not answer in time. The message has no secrets."""
+    """The store refused the request or did not respond in time. The message contains no secrets."""
 
 
 class NoSuchObject(ObjectStoreError):
@@ -23,7 +24,7 @@ class NoSuchObject(ObjectStoreError):
 
 
 class ObjectTooLarge(ObjectStoreError):
-    """An object has more bytes than the caller takes."""
+    """An object has more bytes than the caller accepts."""
 
 
 class StoredObject(NamedTuple):
@@ -32,15 +33,29 @@ class StoredObject(NamedTuple):
 
 
 class ObjectStore(Protocol):
-    """Calls block, each for at most a known time. They raise ObjectStoreError."""
+    """Reads objects. Each call blocks for a bounded time. Raises ObjectStoreError."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """The objects whose keys begin with ``prefix``, also in the middle of a name. It reads no folder that has none
-        of them. An object that is written or deleted meanwhile may be listed or not.
+        """The objects whose keys begin with ``prefix``, which may end in the middle of a name. Folders that cannot
+        contain such keys are not read. An object that is written or deleted during the listing may be listed or not.
         """
 
     def get(self, key: str, most_bytes: int) -> bytes:
-        """The whole object. Raises also NoSuchObject, and ObjectTooLarge if it has more bytes."""
+        """The whole object. Also raises NoSuchObject, and ObjectTooLarge if it has too many bytes."""
+
+
+class WritableStore(ObjectStore, Protocol):
+    """What a broker needs. Several threads may use it."""
+
+    def get_range(self, key: str, position: int, size_bytes: int) -> bytes:
+        """Bytes of an object; fewer only at its end. ``size_bytes``: at least 1. Also raises NoSuchObject."""
+
+    def put(self, key: str, parts: Iterable[bytes]) -> None:
+        """Store an object durably, or replace it. An exception of ``parts`` is raised, and the object may then exist in
+        part."""
+
+    def delete(self, key: str) -> None:
+        """Delete an object. A missing object is not an error."""
 
 
 class FolderStore:
@@ -67,12 +82,12 @@ class FolderStore:
         try:
             return files.list_directory(f"{self._root}/{folder}")
         except (FileNotFoundError, NotADirectoryError):
-            return ()  # deleted meanwhile
+            return ()  # deleted since it was listed
         except OSError as error:
             raise ObjectStoreError(f"{error.filename or self._root}: {error.strerror}") from error
 
     def get(self, key: str, most_bytes: int) -> bytes:
-        path = f"{self._root}/{key}"
+        path = self._path(key)
         try:
             status = files.status(path)
             if status is not None and status.size_bytes > most_bytes:
@@ -83,3 +98,44 @@ class FolderStore:
         if data is None:
             raise NoSuchObject(f"{key} does not exist")
         return data
+
+    def get_range(self, key: str, position: int, size_bytes: int) -> bytes:
+        with _errors_of(key), files.opened(self._path(key)) as descriptor:
+            return files.pread(descriptor, size_bytes, position)
+
+    def put(self, key: str, parts: Iterable[bytes]) -> None:
+        path = self._path(key)
+        folder = path.rpartition("/")[0]
+        with _errors_of(key):
+            files.make_directory(folder, durable=True)
+            descriptor = files.open_new(path)
+        try:
+            for part in parts:
+                with _errors_of(key):
+                    files.write_all(descriptor, part)
+            with _errors_of(key):
+                files.sync_file(descriptor)
+        finally:
+            files.close(descriptor)
+        with _errors_of(key):
+            files.sync_path(folder)
+
+    def delete(self, key: str) -> None:
+        with _errors_of(key):
+            files.remove_file(self._path(key))
+
+    def _path(self, key: str) -> str:
+        """Raises ObjectStoreError for a key outside the root, which the metadata of a segment could name."""
+        if ".." in key.split("/"):
+            raise ObjectStoreError(f"{key}: not a path below {self._root}")
+        return f"{self._root}/{key}"
+
+
+@contextmanager
+def _errors_of(key: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise NoSuchObject(f"{key} does not exist") from None
+    except OSError as error:
+        raise ObjectStoreError(f"{key}: {error.strerror or error}") from error

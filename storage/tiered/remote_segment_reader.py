@@ -4,10 +4,8 @@ All methods block, and may run on several threads at a time. The indexes that we
 Source: RemoteLogManager.read, lookupTimestamp, collectAbortedTransactions, RemoteIndexCache@3.9.
 """
 
-import threading
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from uuid import UUID
 
 from kafka_zk.base.types import TimestampOffset
@@ -19,48 +17,39 @@ from kafka_zk.storage.segments.time_index import iter_time_index, valid_time_ind
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction, decode_transaction_index
 from kafka_zk.storage.tiered.epoch_lineage import RemoteExtent
 from kafka_zk.storage.tiered.object_store import NoSuchObject
+from kafka_zk.storage.tiered.recent_values import RecentValues
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
 from kafka_zk.storage.tiered.segment_storage import SegmentPart, SegmentStorage
 
-CACHE_BYTES = 32 << 20
 _MOST_INDEX_BYTES = 16 << 20
 _CHUNK_BYTES = 256 << 10
 _POSITION_MASK = 0xFFFFFFFF
 
 
 class RemoteIndexCache:
-    """The parts of segments that were used last, up to ``max_bytes``. A part that does not exist counts as empty."""
+    """The parts of segments that were used last, in memory, up to ``max_bytes``, which may change. A part that does not
+    exist counts as empty."""
 
-    def __init__(self, storage: SegmentStorage, max_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, storage: SegmentStorage, max_bytes: Callable[[], int]) -> None:
         self._storage = storage
-        self._max_bytes = max_bytes
-        self._size_bytes = 0
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[UUID, SegmentPart], bytes] = OrderedDict()
+        self._kept: RecentValues[tuple[UUID, SegmentPart], bytes] = RecentValues(max_bytes)
 
     def get(self, segment: RemoteLogSegmentMetadata, part: SegmentPart) -> bytes:
         """Raises: ObjectStoreError, NoSuchObject for a part that every segment has."""
         key = segment.segment_id.id, part
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+        data = self._kept.get(key)
+        if data is None:
+            data = self._read(segment, part)
+            self._kept.keep(key, data, len(data))
+        return data
+
+    def _read(self, segment: RemoteLogSegmentMetadata, part: SegmentPart) -> bytes:
         try:
-            data = self._storage.read_part(segment, part, _MOST_INDEX_BYTES)
+            return self._storage.read_part(segment, part, _MOST_INDEX_BYTES)
         except NoSuchObject:
             if part is not SegmentPart.TRANSACTION_INDEX:
                 raise
-            data = b""
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = data
-                self._size_bytes += len(data) + _ENTRY_BYTES
-            while self._size_bytes > self._max_bytes and len(self._kept) > 1:
-                self._size_bytes -= len(self._kept.popitem(last=False)[1]) + _ENTRY_BYTES
-        return data
-
-
-_ENTRY_BYTES = 400  # of memory, besides the data
+            return b""
 
 
 class RemoteSegmentReader:
@@ -71,8 +60,8 @@ class RemoteSegmentReader:
         self._cache = cache
 
     def read(self, extent: RemoteExtent, max_bytes: int) -> bytes:
-        """Whole batches from that of the extent's first offset on, at most ``max_bytes`` unless the first one is
-        larger. Empty if the segment has no records from there on in the extent."""
+        """Whole batches, beginning with the one that contains the extent's first offset; at most ``max_bytes`` unless
+        the first one is larger. Empty if the segment has no records from there to the extent's end."""
         segment, offset, last = extent
         position, header = self._find(segment, offset)
         if header is None or header.last_offset > last:
@@ -111,7 +100,7 @@ class RemoteSegmentReader:
         self, segments: Sequence[RemoteLogSegmentMetadata], start_offset: int, end_offset: int
     ) -> tuple[list[AbortedTransaction], bool]:
         """Aborted transactions with records in ``[start_offset, end_offset)``, and whether later segments can be
-        skipped. ``segments``: that of the records, and the following ones."""
+        skipped. ``segments``: the one with the records, and the following ones."""
         found = []
         for segment in segments:
             for entry in decode_transaction_index(self._cache.get(segment, SegmentPart.TRANSACTION_INDEX)):
@@ -138,7 +127,7 @@ class RemoteSegmentReader:
         return position, None
 
     def _batches(self, segment: RemoteLogSegmentMetadata, offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
-        """(Data, position in the data, header) of the batches from that of ``offset`` on."""
+        """(Data, position in the data, header) of the batches, beginning with the one that contains ``offset``."""
         position, header = self._find(segment, offset)
         while header is not None and position < segment.size_bytes:
             data = self._storage.read(segment, position, max(_CHUNK_BYTES, header.size_bytes))

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from kafka_zk.storage.tiered.aiven_layout import AivenLayout, custom_fields
-from kafka_zk.storage.tiered.layout import KeyOwner, Layout, id_of
+from kafka_zk.storage.tiered.layout import KeyOwner, Layout
 from kafka_zk.storage.tiered.local_tiered_storage import LocalTieredStorageLayout
-from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
+from kafka_zk.storage.tiered.segment_manifest import ManifestSizes
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
+from kafka_zk.storage.tiered.uuid_text import id_of
 from tests.storage.tiered.segments import segment
 
 TOPIC_ID = id_of("MWJ6FHTfRYy67jzwZdeqSQ")
@@ -27,7 +28,7 @@ def test_keys_of_aivens_plugin() -> None:
     ends = [each.key.removeprefix(stem) for each in layout.objects(of(), None)]
     assert ends == [".log", ".indexes", ".rsm-manifest"]
     assert layout.manifest_key(of()) == f"{stem}.rsm-manifest"
-    sizes = [each.size_bytes for each in layout.objects(of(), SegmentManifest("", 100, 60, 5))]
+    sizes = [each.size_bytes for each in layout.objects(of(), ManifestSizes("", 100, 60, 5))]
     assert sizes == [60, 5, None]
 
 
@@ -44,7 +45,7 @@ def test_custom_metadata_of_other_plugins_are_ignored(data: bytes) -> None:
 
 
 def test_keys_of_local_tiered_storage() -> None:
-    """As brokers of 3.9.1 wrote them; only the log has a size that the metadata have, too."""
+    """Brokers of 3.9.1 wrote these keys. Only the log's size is also in the metadata."""
     stem = "kafka-tiered-storage/topic-7-MWJ6FHTfRYy67jzwZdeqSQ/00000000000000001234-tqimKeZwStOEOwRzT3L5oQ"
     objects = LocalTieredStorageLayout().objects(of(), None)
     assert objects[0] == (f"{stem}.log", 100, True)
@@ -57,14 +58,14 @@ def test_keys_of_local_tiered_storage() -> None:
 @pytest.mark.parametrize("layout", [AivenLayout(""), AivenLayout("a/b-"), LocalTieredStorageLayout()])
 @pytest.mark.parametrize("topic", ["t", "t-1", "a.b_c-22-33"])
 def test_owner_of_a_key_is_its_segment(layout: Layout, topic: str) -> None:
-    """Also of topics whose names look like parts of keys."""
+    """This includes topics whose names look like parts of keys."""
     owner = KeyOwner(topic, TOPIC_ID, 7, SEGMENT_ID)
     assert {layout.owner(each.key) for each in layout.objects(of(topic), None)} == {owner}
 
 
 @pytest.mark.parametrize("layout", [AivenLayout(""), AivenLayout("a/b-"), LocalTieredStorageLayout()])
 def test_objects_of_a_topic_have_its_prefix(layout: Layout) -> None:
-    """The prefix of another topic id, or of a topic whose name begins alike, may be another."""
+    """Another topic id, or a topic whose name begins alike, may have another prefix."""
     prefix = layout.topic_prefix("t", TOPIC_ID)
     assert all(each.key.startswith(prefix) for each in layout.objects(of("t"), None))
     assert prefix.startswith(layout.prefix)

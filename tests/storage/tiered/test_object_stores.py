@@ -1,5 +1,7 @@
 """What a folder and a bucket list and return."""
 
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +9,15 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from kafka_zk.storage.tiered.bucket_store import BucketStore
+from kafka_zk.storage.tiered import bucket_store
+from kafka_zk.storage.tiered.bucket_store import BucketStore, S3Bucket
 from kafka_zk.storage.tiered.object_store import (
     FolderStore,
     NoSuchObject,
     ObjectStore,
     ObjectStoreError,
     ObjectTooLarge,
+    WritableStore,
 )
 from kafka_zk.storage.tiered.storage_address import open_storage
 
@@ -21,7 +25,7 @@ OBJECTS = {"a/b/1.log": b"12345", "a/bc/2.log": b"", "ab/3.log": b"1", "z": b"12
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> WritableStore:
     if request.param == "bucket":
         memory = MemoryStore()
         for key, data in OBJECTS.items():
@@ -35,13 +39,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 
 @pytest.mark.parametrize("prefix", ["", "a", "a/", "a/b", "a/b/", "a/b/1.log", "x", "x/y", "z", "z/1"])
 def test_list_has_all_keys_that_begin_with_the_prefix(store: ObjectStore, prefix: str) -> None:
-    """Also if it ends in the middle of a name."""
+    """The prefix may end in the middle of a name."""
     expected = {key: len(data) for key, data in OBJECTS.items() if key.startswith(prefix)}
     assert dict(store.list(prefix)) == expected
 
 
 class Counting:
-    """The library, which notes the folders of which everything is listed."""
+    """The library; it records the folders that are listed completely."""
 
     exceptions = obstore.exceptions
     list_with_delimiter = staticmethod(obstore.list_with_delimiter)
@@ -76,6 +80,68 @@ def test_get_returns_whole_objects_of_bounded_size(store: ObjectStore) -> None:
         store.get("a/b/2.log", 5)
 
 
+def test_ranges_end_with_the_object(store: WritableStore) -> None:
+    assert store.get_range("a/b/1.log", 1, 3) == b"234"
+    assert store.get_range("a/b/1.log", 3, 100) == b"45"
+    with pytest.raises(NoSuchObject):
+        store.get_range("a/b/2.log", 0, 1)
+
+
+def test_a_stored_object_replaces_another_and_can_be_deleted_twice(store: WritableStore) -> None:
+    for parts in ([b"1", b"", b"23"], [b"4"], []):
+        store.put("new/folder/x", iter(parts))
+        assert store.get("new/folder/x", 3) == b"".join(parts)
+    for _ in range(2):
+        store.delete("new/folder/x")
+    with pytest.raises(NoSuchObject):
+        store.get("new/folder/x", 3)
+    store.delete("no/such/folder/x")
+
+
+@pytest.mark.parametrize("size_bytes", [99, 100, 101, 250])
+def test_large_objects_are_uploaded_in_parts(size_bytes: int) -> None:
+    memory = MemoryStore()
+    content = bytes(range(size_bytes))
+    store = BucketStore(obstore, memory, part_bytes=100)
+    store.put("x", (content[at : at + 30] for at in range(0, size_bytes, 30)))
+    assert store.get("x", size_bytes) == content
+
+
+@pytest.mark.parametrize("size_bytes", [10, 1000])
+def test_an_object_whose_parts_fail_is_not_stored(size_bytes: int) -> None:
+    def parts() -> Iterator[bytes]:
+        yield bytes(size_bytes)
+        raise OSError("the disk failed")
+
+    memory = MemoryStore()
+    with pytest.raises((OSError, ObjectStoreError), match="the disk failed"):
+        BucketStore(obstore, memory, part_bytes=100).put("x", parts())
+    assert not list(obstore.list(memory))
+
+
+def test_an_upload_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its broker gave it up before, and another may have deleted the segment since."""
+    seconds = iter(range(0, 10_000, 700))
+    monkeypatch.setattr(bucket_store, "monotonic_s", lambda: next(seconds))
+    memory = MemoryStore()
+    with pytest.raises(ObjectStoreError, match="x: the upload takes more than 1800 s"):
+        BucketStore(obstore, memory, part_bytes=100).put("x", (bytes(60) for _ in range(5)))
+    assert not list(obstore.list(memory))
+
+
+@pytest.mark.parametrize("key", ["../x", "a/../../x"])
+def test_a_key_outside_the_folder_is_refused(tmp_path: Path, key: str) -> None:
+    store = FolderStore(str(tmp_path / "tier"))
+    (tmp_path / "x").write_bytes(b"1")
+    calls: list[Callable[[], object]] = [
+        lambda: store.put(key, iter(())), lambda: store.delete(key), lambda: store.get_range(key, 0, 1),
+        lambda: store.get(key, 1),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ObjectStoreError, match="not a path below"):
+            call()
+
+
 def test_bucket_that_cannot_be_reached_is_one_sentence_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing listens; the error has neither the key nor its secret."""
     for name, value in {
@@ -92,9 +158,19 @@ def test_bucket_that_cannot_be_reached_is_one_sentence_without_secrets(monkeypat
         assert secret not in str(raised.value)
 
 
+def test_a_bucket_without_the_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    opened: list[Callable[[], object]] = [
+        lambda: BucketStore.open_s3(S3Bucket("tier", "eu-central-1")), lambda: BucketStore.open("s3://tier"),
+    ]  # fmt: skip
+    for call in opened:
+        with pytest.raises(ObjectStoreError, match=r"tier needs kafka-zk\[tiered\]: pip install"):
+            call()
+
+
 @pytest.mark.parametrize("address", ["s3:/bucket", "ftp://bucket/x", "s3://key:secret@bucket/x", "/no/such/folder"])
 def test_addresses_that_are_refused(address: str) -> None:
-    """Without what may be a secret in them."""
+    """The error does not repeat what may be a secret."""
     with pytest.raises(ObjectStoreError) as raised:
         open_storage(address)
     assert "secret" not in str(raised.value)

@@ -1,6 +1,5 @@
 """Manifests of Aiven's plugin: the strings of its own tests, and damaged ones."""
 
-import base64
 import json
 from typing import Any
 
@@ -9,12 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_zk.storage.files.errors import StorageError
-from kafka_zk.storage.tiered.segment_manifest import (
-    InvalidManifest,
-    SegmentManifest,
-    decode_chunk_sizes,
-    parse_manifest,
+from kafka_zk.storage.tiered.chunk_index import InvalidManifest
+from kafka_zk.storage.tiered.segment_manifest import IndexPlace, ManifestSizes, parse_manifest, serialize_manifest
+from kafka_zk.storage.tiered.segment_metadata import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
 )
+from kafka_zk.storage.tiered.uuid_text import id_of
 
 FIXED = (
     '{"version":"1","chunkIndex":{"type":"fixed","originalChunkSize":100,"originalFileSize":1000,'
@@ -29,7 +31,14 @@ FIXED = (
 CHUNKS = "KLUv/SAPeQAAAAAAAwAAAAoBAAoAAAAe"
 """Of 10, 20 and 30 bytes; ChunkIndexSerializationTest.java."""
 
-
+SEGMENT = RemoteLogSegmentMetadata(
+    RemoteLogSegmentId(
+        TopicIdPartition(id_of("lZ6vvmajTWKDBUTV6SQAtQ"), "topic1", 42), id_of("adh9f8BMS4anaUnD8KWfWg")
+    ),
+    0, 1000, 1_000_000_000, 2_000_000_000, ((0, 100), (1, 200), (2, 300)), 1000, None,
+    RemoteLogSegmentState.COPY_SEGMENT_STARTED,
+)  # fmt: skip
+"""What the strings describe; broker 2 copied it."""
 VARIABLE = {"type": "variable", "originalChunkSize": 100, "originalFileSize": 250, "transformedChunks": CHUNKS}
 
 
@@ -39,12 +48,24 @@ def manifest(**changes: Any) -> bytes:
 
 def test_fixed_chunks_add_up() -> None:
     """Ten chunks of 110 bytes, and five indexes of one byte."""
-    assert parse_manifest(FIXED.encode()) == SegmentManifest("adh9f8BMS4anaUnD8KWfWg", 1000, 1100, 5)
+    assert parse_manifest(FIXED.encode()).sizes == ManifestSizes("adh9f8BMS4anaUnD8KWfWg", 1000, 1100, 5)
 
 
 def test_variable_chunks_add_up() -> None:
     """Compressed chunks of 10, 20 and 30 bytes."""
-    assert parse_manifest(manifest(chunkIndex=VARIABLE))[1:3] == (250, 60)
+    assert parse_manifest(manifest(chunkIndex=VARIABLE)).sizes[1:3] == (250, 60)
+
+
+@pytest.mark.parametrize("has_transactions", [True, False])
+def test_manifests_are_written_as_by_the_plugin(has_transactions: bool) -> None:
+    """To the byte: the tests of the plugin compare these strings, too."""
+    string = FIXED
+    if not has_transactions:
+        string = string.replace('"transaction":{"position":4,"size":1}', '"transaction":null')
+    parsed = parse_manifest(string.encode())
+    assert serialize_manifest(parsed, SEGMENT, 2).decode() == string
+    assert parsed.indexes["leaderEpoch"] == IndexPlace(3, 1)
+    assert ("transaction" in parsed.indexes) is has_transactions
 
 
 @pytest.mark.parametrize(
@@ -54,18 +75,14 @@ def test_last_fixed_chunk_has_its_own_size(size: int, final: int, expected: int)
     """Three chunks, exactly three, one, none."""
     index = {"type": "fixed", "originalChunkSize": 100, "originalFileSize": size, "transformedChunkSize": 110,
              "finalTransformedChunkSize": final}  # fmt: skip
-    assert parse_manifest(manifest(chunkIndex=index)).log_bytes == expected
+    assert parse_manifest(manifest(chunkIndex=index)).sizes.log_bytes == expected
 
 
 def test_encrypted_segment_without_transaction_index() -> None:
     """Sizes can be read without the key."""
     indexes = json.loads(FIXED)["segmentIndexes"] | {"transaction": None}
     encryption = {"dataKey": "key:secret", "aad": "CgsMDQ=="}
-    assert parse_manifest(manifest(segmentIndexes=indexes, encryption=encryption)).indexes_bytes == 4
-
-
-def test_chunk_sizes_of_the_plugin_are_decoded() -> None:
-    assert decode_chunk_sizes(base64.b64decode(CHUNKS)) == [10, 20, 30]
+    assert parse_manifest(manifest(segmentIndexes=indexes, encryption=encryption)).sizes.indexes_bytes == 4
 
 
 @pytest.mark.parametrize(
@@ -79,6 +96,7 @@ def test_chunk_sizes_of_the_plugin_are_decoded() -> None:
         {"chunkIndex": VARIABLE | {"originalFileSize": 900}},
         {"chunkIndex": VARIABLE | {"transformedChunks": "?"}},
         {"segmentIndexes": {}},
+        {"compression": "false"},
         {"remoteLogSegmentMetadata": []},
     ],
 )  # fmt: skip

@@ -1,0 +1,255 @@
+"""Segments in the layout of Aiven's plugin, in a folder or a bucket.
+
+The objects are written in the plugin's order: ``.log``, ``.indexes`` and last the manifest, which makes the segment
+complete; they are deleted in the other order. A compressed segment is a zstd frame for each chunk; its indexes are not
+compressed. The chunks that were used last are kept in memory, because a consumer reads less than one at a time.
+Source: KafkaRemoteStorageManager.java, CompressionChunkEnumeration.java and SegmentCompressionChecker.java of
+Aiven-Open/tiered-storage-for-apache-kafka.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+from uuid import UUID
+
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.errors import CorruptRecord, UnsupportedCompression
+from kafka_zk.storage.records.compression import Compression, compress, decompress
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, read_header
+from kafka_zk.storage.tiered.aiven_layout import AivenLayout
+from kafka_zk.storage.tiered.chunk_index import (
+    Chunk,
+    ChunkIndex,
+    FixedChunkIndex,
+    InvalidManifest,
+    VariableChunkIndex,
+    chunk_count,
+    chunks_of,
+)
+from kafka_zk.storage.tiered.object_store import NoSuchObject, ObjectStoreError, ObjectTooLarge, WritableStore
+from kafka_zk.storage.tiered.recent_values import RecentValues
+from kafka_zk.storage.tiered.segment_manifest import (
+    INDEX_NAMES,
+    MAX_MANIFEST_BYTES,
+    IndexPlace,
+    SegmentManifest,
+    parse_manifest,
+    serialize_manifest,
+)
+from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
+from kafka_zk.storage.tiered.segment_storage import SegmentData, SegmentPart
+from kafka_zk.storage.tiered.uuid_text import id_text
+
+_PARTS = dict(
+    zip(
+        INDEX_NAMES,
+        (
+            SegmentPart.OFFSET_INDEX,
+            SegmentPart.TIME_INDEX,
+            SegmentPart.PRODUCER_SNAPSHOT,
+            SegmentPart.LEADER_EPOCHS,
+            SegmentPart.TRANSACTION_INDEX,
+        ),
+        strict=True,
+    )
+)
+_NAMES = {part: name for name, part in _PARTS.items()}
+_MANIFEST_CACHE_BYTES = 4 << 20
+_CHUNK_CACHE_BYTES = 32 << 20
+_MOST_CHUNK_BYTES = 64 << 20
+_PIECE_BYTES = 1 << 20
+_MOST_ZSTD_GROWTH = 64
+"""Of a chunk, besides 1 in 256 bytes; ZSTD_COMPRESSBOUND in zstd.h."""
+
+
+class ChunkSettings(NamedTuple):
+    """Of the segments that are copied. ``is_compressed``: with zstd. ``skips_batches``: segments whose first batch is
+    compressed are not compressed again."""
+
+    size_bytes: int
+    is_compressed: bool = False
+    skips_batches: bool = False
+
+
+class AivenSegmentStorage:
+    """A ``SegmentStorage``. Several threads may use it.
+
+    Args:
+        settings: for the segments that it copies. It can read segments with other settings.
+        broker_id: is noted in their manifests.
+    """
+
+    def __init__(self, store: WritableStore, layout: AivenLayout, settings: ChunkSettings, broker_id: int) -> None:
+        self._store = store
+        self._layout = layout
+        self._settings = settings
+        self._broker_id = broker_id
+        self._chunks: RecentValues[tuple[UUID, int], bytes] = RecentValues(lambda: _CHUNK_CACHE_BYTES)
+        self._manifests: RecentValues[UUID, SegmentManifest] = RecentValues(lambda: _MANIFEST_CACHE_BYTES)
+
+    def copy(self, segment: RemoteLogSegmentMetadata, data: SegmentData) -> None:
+        try:
+            is_compressed = self._compresses(data.log_path)
+            chunks = self._put_log(segment, data.log_path, is_compressed)
+        except OSError as error:
+            raise ObjectStoreError(f"{error.filename or data.log_path}: {error.strerror or error}") from error
+        indexes = {name: data.parts[part] for name, part in _PARTS.items() if part in data.parts}
+        self._store.put(self._layout.indexes_key(segment), iter(indexes.values()))
+        manifest = SegmentManifest(
+            id_text(segment.segment_id.id), chunks, _places(indexes), is_compressed, is_encrypted=False
+        )
+        manifest_data = serialize_manifest(manifest, segment, self._broker_id)
+        self._store.put(self._layout.manifest_key(segment), iter((manifest_data,)))
+
+    def read(self, segment: RemoteLogSegmentMetadata, position: int, size_bytes: int) -> bytes:
+        manifest = self._manifest(segment)
+        wanted = min(size_bytes, manifest.chunks.original_bytes - position)
+        if not manifest.is_compressed:
+            return self._range(self._layout.log_key(segment), position, wanted)
+        chunks = list(chunks_of(manifest.chunks, position, wanted))
+        if not chunks:
+            return b""
+        data = b"".join(self._chunks_of(segment, chunks))
+        start = position - chunks[0].original_position
+        return data[start : start + wanted]
+
+    def read_part(self, segment: RemoteLogSegmentMetadata, part: SegmentPart, most_bytes: int) -> bytes:
+        key = self._layout.indexes_key(segment)
+        try:
+            place = self._manifest(segment).indexes.get(_NAMES[part])
+            if place is not None and place.size_bytes <= most_bytes:
+                return self._range(key, *place)
+        except NoSuchObject as error:  # not that the segment has no such part: aborted transactions would be hidden
+            raise ObjectStoreError(str(error)) from error
+        if place is None:
+            raise NoSuchObject(f"{key} has no {_NAMES[part]} index")
+        raise ObjectTooLarge(f"the {_NAMES[part]} index in {key} has more than {most_bytes} bytes")
+
+    def delete(self, segment: RemoteLogSegmentMetadata) -> None:
+        for key in (
+            self._layout.manifest_key(segment), self._layout.indexes_key(segment), self._layout.log_key(segment)
+        ):  # fmt: skip
+            self._store.delete(key)
+
+    def _compresses(self, log_path: str) -> bool:
+        """Raises: OSError."""
+        if not self._settings.is_compressed or not self._settings.skips_batches:
+            return self._settings.is_compressed
+        with files.opened(log_path) as descriptor:
+            head = files.pread(descriptor, HEADER_SIZE, 0)
+        return len(head) < HEADER_SIZE or read_header(head).compression == Compression.none
+
+    def _put_log(self, segment: RemoteLogSegmentMetadata, path: str, is_compressed: bool) -> ChunkIndex:
+        """Raises: ObjectStoreError, OSError."""
+        key, size_bytes, chunk_bytes = self._layout.log_key(segment), segment.size_bytes, self._settings.size_bytes
+        if not is_compressed:
+            self._store.put(key, _pieces(path, size_bytes, _PIECE_BYTES))
+            last = size_bytes - (chunk_count(size_bytes, chunk_bytes) - 1) * chunk_bytes
+            return FixedChunkIndex(chunk_bytes, size_bytes, chunk_bytes, last)
+        sizes: list[int] = []
+        self._store.put(key, _compressed(_pieces(path, size_bytes, chunk_bytes), sizes))
+        return VariableChunkIndex.of_sizes(chunk_bytes, size_bytes, sizes or [0])
+
+    def _chunks_of(self, segment: RemoteLogSegmentMetadata, chunks: Sequence[Chunk]) -> Iterator[bytes]:
+        """The content of neighbouring chunks. What is not in memory is read with one request."""
+        segment_id = segment.segment_id.id
+        kept = {each: self._chunks.get((segment_id, each.original_position)) for each in chunks}
+        missing = [each for each in chunks if kept[each] is None]
+        stored, start = b"", 0
+        if missing:
+            start = missing[0].stored_position
+            end = missing[-1].stored_position + missing[-1].stored_bytes
+            stored = self._range(self._layout.log_key(segment), start, end - start)
+        for each in chunks:
+            content = kept[each]
+            if content is None:
+                at = each.stored_position - start
+                with _damages_of(f"{self._layout.log_key(segment)} at {each.stored_position}"):
+                    content = _decompressed(each, stored[at : at + each.stored_bytes])
+                self._chunks.keep((segment_id, each.original_position), content, len(content))
+            yield content
+
+    def _manifest(self, segment: RemoteLogSegmentMetadata) -> SegmentManifest:
+        """Raises: ObjectStoreError if it is missing, damaged or of another segment."""
+        segment_id = segment.segment_id.id
+        manifest = self._manifests.get(segment_id)
+        if manifest is None:
+            key = self._layout.manifest_key(segment)
+            data = self._store.get(key, MAX_MANIFEST_BYTES)
+            with _damages_of(key):
+                manifest = parse_manifest(data)
+                _check(manifest, segment)
+            self._manifests.keep(segment_id, manifest, len(data) + manifest.chunks.memory_bytes)
+        return manifest
+
+    def _range(self, key: str, position: int, size_bytes: int) -> bytes:
+        """Raises: ObjectStoreError, also if the object is shorter."""
+        if size_bytes <= 0:
+            return b""
+        data = self._store.get_range(key, position, size_bytes)
+        if len(data) != size_bytes:
+            raise ObjectStoreError(f"{key} ends at {position + len(data)} of at least {position + size_bytes} bytes")
+        return data
+
+
+def _pieces(path: str, size_bytes: int, piece_bytes: int) -> Iterator[bytes]:
+    """The first ``size_bytes`` of a file. Raises: OSError, also if it is shorter."""
+    with files.opened(path) as descriptor:
+        for position in range(0, size_bytes, piece_bytes):
+            wanted = min(piece_bytes, size_bytes - position)
+            piece = files.pread(descriptor, wanted, position)
+            if len(piece) < wanted:
+                raise OSError(None, f"the segment ends at {position + len(piece)} of {size_bytes} bytes", path)
+            yield piece
+
+
+def _compressed(chunks: Iterator[bytes], sizes: list[int]) -> Iterator[bytes]:
+    """Zstd frames with the size of their content, without which the plugin does not read them. Their own sizes are
+    appended to ``sizes``."""
+    for chunk in chunks:
+        frame = compress(Compression.zstd, chunk)
+        sizes.append(len(frame))
+        yield frame
+
+
+def _decompressed(chunk: Chunk, frame: bytes) -> bytes:
+    """Raises: InvalidManifest, CorruptRecord, UnsupportedCompression."""
+    content = decompress(Compression.zstd, frame, chunk.original_bytes)
+    if len(content) != chunk.original_bytes:
+        raise InvalidManifest(f"a chunk has {len(content)} bytes, in the manifest {chunk.original_bytes}")
+    return content
+
+
+def _places(indexes: dict[str, bytes]) -> dict[str, IndexPlace]:
+    places, position = {}, 0
+    for name, data in indexes.items():
+        places[name] = IndexPlace(position, len(data))
+        position += len(data)
+    return places
+
+
+def _check(manifest: SegmentManifest, segment: RemoteLogSegmentMetadata) -> None:
+    """Raises: InvalidManifest."""
+    if manifest.segment_id != id_text(segment.segment_id.id):
+        raise InvalidManifest(f"it is of segment {manifest.segment_id:.30}")
+    sizes = manifest.sizes
+    if sizes.original_bytes != segment.size_bytes:
+        raise InvalidManifest(f"its segment has {sizes.original_bytes} bytes, in the metadata {segment.size_bytes}")
+    if manifest.is_encrypted:
+        raise InvalidManifest("this broker does not read encrypted segments")
+    chunk_bytes = min(manifest.chunks.original_chunk_bytes, sizes.original_bytes)
+    if manifest.is_compressed and chunk_bytes > _MOST_CHUNK_BYTES:
+        raise InvalidManifest(f"chunks of {chunk_bytes} bytes, but this broker reads at most {_MOST_CHUNK_BYTES}")
+    largest = manifest.chunks.largest_stored_bytes
+    if manifest.is_compressed and largest > chunk_bytes + chunk_bytes // 256 + _MOST_ZSTD_GROWTH:
+        raise InvalidManifest(f"a chunk of {largest} bytes, which zstd does not make of {chunk_bytes}")
+    if not manifest.is_compressed and sizes.log_bytes != sizes.original_bytes:
+        raise InvalidManifest(f"{sizes.original_bytes} bytes are stored as {sizes.log_bytes}")
+
+
+@contextmanager
+def _damages_of(key: str) -> Iterator[None]:
+    try:
+        yield
+    except (InvalidManifest, CorruptRecord, UnsupportedCompression) as error:
+        raise ObjectStoreError(f"{key}: {error}") from error
