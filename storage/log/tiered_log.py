@@ -1,6 +1,7 @@
-"""What remote storage needs of a partition's log: facts, data of closed segments, local retention, a remote start.
+"""Functions of a partition's log for tiered storage: a snapshot of its state, the data of closed segments, local
+retention, and a start after remote records.
 
-Call the functions on the reactor thread; ``SegmentReading.run`` is for another one.
+Call the functions on the reactor thread; only ``SegmentReading.run`` belongs on another thread.
 Source: UnifiedLog.scala, RemoteLogManager.RLMCopyTask.copyLogSegment@3.9.
 """
 
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 from kafka_zk.base.steps import run_to_end
 from kafka_zk.storage.files import files
-from kafka_zk.storage.files.checkpoints import MAX_INT, format_checkpoint
+from kafka_zk.storage.files.checkpoints import format_checkpoint
 from kafka_zk.storage.files.errors import CorruptRecord, CorruptSnapshot
 from kafka_zk.storage.files.filenames import (
     LOG_SUFFIX,
@@ -27,7 +28,7 @@ from kafka_zk.storage.log.producer_snapshot import (
     snapshot_path,
 )
 from kafka_zk.storage.log.recovery_work import ReplayWork
-from kafka_zk.storage.segments.recovery import scan_segment
+from kafka_zk.storage.segments.segment_check import first_damage
 from kafka_zk.storage.tiered.auxiliary_state import auxiliary_log_start
 from kafka_zk.storage.tiered.epoch_lineage import Lineage
 from kafka_zk.storage.tiered.local_retention import local_deletion
@@ -55,7 +56,8 @@ def replica_of(log: Log) -> TieredReplica:
 def apply_local_retention(log: Log, remote: RemotePartitionLog, now_ms: int) -> int:
     """Delete the local segments beyond ``local.retention`` that remote storage has. Returns how many.
 
-    ``remote``: what is known of it; an empty one deletes only what is before the log start offset. Raises: OSError.
+    ``remote``: the remote log as far as it is known. If it is empty, only segments before the log start offset are
+    deleted. Raises: OSError.
     """
     if log.is_being_cleaned:
         return 0
@@ -79,14 +81,14 @@ def _delete_committed(log: Log, count: int, now_ms: int) -> int:
 
 
 def begin_from_remote(log: Log, offset: int, leader_epochs: Lineage, snapshot: bytes | None, now_ms: int = 0) -> None:
-    """Drop all local records of a tiered log, and continue at ``offset``; those before are in remote storage.
+    """Drop all local records of a tiered log, and continue at ``offset``; earlier records are in remote storage.
 
-    The log start offset and the leader epochs are durable first: a log that began at ``offset`` would, as the leader,
-    not serve what lies before, and let retention delete it.
+    The log start offset and the leader epochs become durable first. Otherwise, after a crash the log could begin at
+    ``offset``; as the leader, it would not serve earlier records, and retention would delete them.
 
     Args:
         leader_epochs: (epoch, start offset) of all epochs before ``offset``.
-        snapshot: the producers there; None: unknown.
+        snapshot: the producers at ``offset``; None: unknown.
     Raises: OSError.
     """
     assert log.config.is_tiered
@@ -98,14 +100,12 @@ def begin_from_remote(log: Log, offset: int, leader_epochs: Lineage, snapshot: b
     if snapshot is not None:
         files.write_atomically(snapshot_path(log.segments.directory, offset), snapshot)
         run_to_end(log.reload_producers_steps())
-    log.recovery_point = offset  # otherwise, recovery would take the leader epochs from the local batches
-    if log.owner is not None:
-        log.owner.recovery_point_is_needed(log.tp, offset)
 
 
 class SegmentReading(NamedTuple):
-    """Reads what is copied of a closed segment, ``base_offset`` to before ``next_offset``. ``lineage``: the leader
-    epochs before ``next_offset``. ``segments``: (base offset, size in bytes) of the local ones up to this one."""
+    """Reads the files to copy for a closed segment, which has the offsets from ``base_offset`` to before
+    ``next_offset``. ``lineage``: the leader epochs before ``next_offset``. ``segments``: (base offset, size in bytes)
+    of the local ones up to this one."""
 
     directory: str
     base_offset: int
@@ -115,16 +115,20 @@ class SegmentReading(NamedTuple):
 
     @classmethod
     def of(cls, log: Log, segment: LocalSegment) -> "SegmentReading | None":
-        """None while the snapshot of the producers at the segment's end is not complete."""
+        """The reading for ``segment``. None while the snapshot of the producers at the segment's end is not complete,
+        or if retention has deleted the segment."""
         end = segment.next_offset
         if log.producers.lacks_snapshot(end):
             return None
         lineage = [(epoch, start) for epoch, start in log.leader_epochs.entries if start < end]
         segments = tuple((each.base_offset, each.size_bytes) for each in log.segments if each.base_offset < end)
+        if not segments or segments[-1][0] != segment.base_offset:
+            return None
         return cls(log.segments.directory, segment.base_offset, end, lineage, segments)
 
     def run(self) -> SegmentData:
-        """On any thread. Raises: OSError, FileNotFoundError if the segment was deleted meanwhile; CorruptRecord."""
+        """Read the files, on any thread. Raises: OSError, FileNotFoundError if the segment has been deleted;
+        CorruptRecord."""
         self._check()
         parts = {
             SegmentPart.OFFSET_INDEX: trimmed_offset_index(self._file(OFFSET_INDEX_SUFFIX)),
@@ -138,11 +142,11 @@ class SegmentReading(NamedTuple):
         return SegmentData(self._path(LOG_SUFFIX), parts)
 
     def _check(self) -> None:
-        """Check the CRCs: for a copy of damaged records, all replicas would delete their sound ones."""
+        """Check the CRCs. If damaged records were copied, all replicas would delete their sound ones."""
         path = self._path(LOG_SUFFIX)
-        scan = scan_segment(path, "", "", self.base_offset, self.base_offset, MAX_INT)
-        if scan.valid_bytes < self.segments[-1][1]:
-            raise CorruptRecord(f"{path} is damaged at position {scan.valid_bytes}: {scan.reason}")
+        damage = first_damage(path, self.segments[-1][1], self.base_offset)
+        if damage is not None:
+            raise CorruptRecord(f"{path} is damaged at position {damage[0]}: {damage[1]}")
 
     def _path(self, suffix: str) -> str:
         return f"{self.directory}/{offset_file(self.base_offset, suffix)}"
@@ -154,7 +158,7 @@ class SegmentReading(NamedTuple):
         return found
 
     def _producer_snapshot(self) -> bytes:
-        """The snapshot at the segment's end. A recovery may have left none; then it is rebuilt from the one before."""
+        """The snapshot at the segment's end. If a recovery left none, it is rebuilt from an earlier one."""
         directory, end = self.directory, self.next_offset
         for start in reversed([each for each in snapshot_offsets(directory) if each <= end]):
             data = files.read_file(snapshot_path(directory, start)) or b""

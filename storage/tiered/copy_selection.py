@@ -1,8 +1,8 @@
-"""Which segments of a local log a leader copies to remote storage. Pure.
+"""Selects the segments of a local log that a leader copies to remote storage. Pure.
 
-It continues after the last offset that was ever copied, and does not fill gaps before it: in the metadata, a segment
-hides an older one that begins at the same offset of an epoch, even if the older one is longer.
-The remote log manager calls this for each partition that it leads.
+Copying continues after the last offset that was ever copied, and fills no gaps before it: in the metadata, a segment
+hides an older one that begins at the same offset of an epoch, even if the older one is longer. The remote log manager
+calls this for each partition that it leads.
 Source: RemoteLogManager.RLMCopyTask.candidateLogSegments@3.9.
 """
 
@@ -20,11 +20,19 @@ class CopyCandidate(NamedTuple):
     leader_epochs: tuple[tuple[int, int], ...]
 
 
+def copy_lag(log: RemotePartitionLog, leader: TieredReplica) -> tuple[int, int]:
+    """(Bytes, number) of the closed segments that are not copied, including those that must wait for transactions."""
+    copied = latest_tiered_offset(log, leader.lineage, leader.log_end_offset)
+    waiting = [each.size_bytes for each in leader.segments[:-1] if each.next_offset > copied + 1]
+    return sum(waiting), len(waiting)
+
+
 def segments_to_copy(log: RemotePartitionLog, leader: TieredReplica, last_stable_offset: int) -> list[CopyCandidate]:
     """The segments to copy, oldest first: those that are closed, end below the last stable offset, and have an offset
     after the last copied one. The first segment without leader epochs (a message format before 2) ends the selection.
 
-    ``log``: complete. What the leader has not read of it would be copied again, and might be hidden by its copy.
+    ``log`` must be complete, because a segment whose metadata the leader has not read would be copied again, and its
+    new copy might hide it.
     """
     copied = latest_tiered_offset(log, leader.lineage, leader.log_end_offset)
     first = max(copied + 1, leader.log_start_offset)

@@ -1,4 +1,4 @@
-"""What a broker's storage plugin does: copies segments to remote storage, reads and deletes them.
+"""A broker's storage plugin, which copies segments to remote storage, and reads and deletes them.
 
 ``LocalSegmentStorage`` writes the folders of Kafka's LocalTieredStorage. Calls block, and may hang for as long as the
 folder's file system does, so they belong on threads with deadlines.
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class SegmentPart(Enum):
-    """What belongs to a segment besides its ``.log``. Values: suffixes in the folders of LocalTieredStorage."""
+    """A file that belongs to a segment besides its ``.log``. Values: suffixes in the folders of LocalTieredStorage."""
 
     OFFSET_INDEX = "index"
     TIME_INDEX = "timeindex"
@@ -43,13 +43,13 @@ class SegmentStorage(Protocol):
         """Store all objects durably."""
 
     def read(self, segment: RemoteLogSegmentMetadata, position: int, size_bytes: int) -> bytes:
-        """Bytes of the ``.log``; fewer only at its end. Raises also NoSuchObject."""
+        """Bytes of the ``.log``; fewer only at its end. Also raises NoSuchObject."""
 
     def read_part(self, segment: RemoteLogSegmentMetadata, part: SegmentPart, most_bytes: int) -> bytes:
-        """Raises also NoSuchObject, and ObjectTooLarge if it has more than ``most_bytes``."""
+        """A whole part. Also raises NoSuchObject, and ObjectTooLarge if it has more than ``most_bytes``."""
 
     def delete(self, segment: RemoteLogSegmentMetadata) -> None:
-        """Delete all objects of the segment. Missing ones are no error."""
+        """Delete all objects of the segment. Missing objects are not an error."""
 
 
 class LocalSegmentStorage:
@@ -90,7 +90,10 @@ class LocalSegmentStorage:
                 raise NoSuchObject(f"{path} does not exist")
             if found.size_bytes > most_bytes:
                 raise ObjectTooLarge(f"{path} has more than {most_bytes} bytes")
-            return files.read_file(path) or b""
+            content = files.read_file(path)
+            if content is None:  # deleted since: an empty index would hide aborted transactions
+                raise NoSuchObject(f"{path} does not exist")
+            return content
         except OSError as error:
             raise _failed(segment, error) from error
 
@@ -106,7 +109,7 @@ class LocalSegmentStorage:
 
 
 def trimmed_offset_index(data: bytes) -> bytes:
-    """The entries of an ``.index`` file, without the zeros that a killed broker of Kafka leaves at its end."""
+    """The entries of an ``.index`` file, without the zeros that a killed Kafka broker leaves at its end."""
     return serialize_offset_index(parse_offset_index(data))
 
 

@@ -95,7 +95,7 @@ class CopyObjects(NamedTuple):
 
 
 class RemoveObjects(NamedTuple):
-    """Missing objects are no error."""
+    """Remove the segment's objects; missing ones are not an error."""
 
     segment: RemoteLogSegmentMetadata
 
@@ -104,7 +104,7 @@ TaskEffect = WriteMetadata | CopyObjects | RemoveObjects
 
 
 class IllegalTaskEvent(Exception):
-    """The state does not take this event; nothing was changed."""
+    """The state does not accept this event; nothing was changed."""
 
 
 _ENDED_BY_DEADLINE = {(_S.WRITING_STARTED, _E.WRITTEN), (_S.COPYING, _E.COPIED)}
@@ -144,7 +144,9 @@ class SegmentCopy:
 
 
 class SegmentDeletion:
-    """Deletes one remote segment, in any state before DELETE_SEGMENT_FINISHED."""
+    """Deletes one remote segment, in any state before DELETE_SEGMENT_FINISHED. A deletion that begins again does not
+    write DELETE_SEGMENT_STARTED again: while a store is unavailable for a long time, each attempt would add
+    metadata."""
 
     def __init__(self, segment: RemoteLogSegmentMetadata) -> None:
         self.segment = segment
@@ -156,6 +158,8 @@ class SegmentDeletion:
         if self.state is before:
             return None
         if self.state is TaskState.WRITING_STARTED:
+            if self.segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
+                return self.step(TaskEvent.WRITTEN, now_ms)
             return self._write(RemoteLogSegmentState.DELETE_SEGMENT_STARTED, now_ms)
         if self.state is TaskState.DELETING:
             return RemoveObjects(self.segment)
@@ -164,7 +168,7 @@ class SegmentDeletion:
         return None
 
     def _write(self, state: RemoteLogSegmentState, now_ms: int) -> WriteMetadata:
-        """Repeat the custom metadata: brokers of Kafka forget them otherwise, and their plugin may need them to find
+        """Repeat the custom metadata: Kafka brokers forget them otherwise, and their plugin may need them to find
         the objects when they continue the deletion."""
         return WriteMetadata(
             RemoteLogSegmentMetadataUpdate(self.segment.segment_id, now_ms, self.segment.custom_metadata, state)

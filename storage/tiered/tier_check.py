@@ -1,7 +1,7 @@
 """Compares a cluster's remote log metadata with what is in its bucket. Pure.
 
-``examine`` gets facts that were read one after the other while brokers copy and delete. So a finding of one look may be
-a change that was half seen; only what two looks find is wrong: the same object, the same offsets, the same segment.
+``examine`` gets facts that were read one after another while brokers copied and deleted segments, so a single look may
+see half of a change. Only a finding of two looks counts: the same object, offsets or segment.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,14 +10,15 @@ from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kafka_zk.storage.tiered.layout import KeyOwner, Layout, id_text
+from kafka_zk.storage.tiered.layout import KeyOwner, Layout
 from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC, metadata_partition
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata, RemotePartitionLog, gaps
-from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
+from kafka_zk.storage.tiered.segment_manifest import ManifestSizes
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+from kafka_zk.storage.tiered.uuid_text import id_text
 
 Offsets = tuple[int, int]
-"""The first and the last of some offsets."""
+"""The first and the last offset of a range."""
 
 
 class Kind(Enum):
@@ -35,8 +36,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``subject``: what it is about, equal in each look. ``size_bytes``: of the objects concerned, as far as listed.
-    ``offsets``: of a gap.
+    """``subject``: what the finding is about, the same in each look. ``size_bytes``: of the objects concerned, as far
+    as listed. ``offsets``: the offsets of a gap.
     """
 
     kind: Kind
@@ -89,14 +90,14 @@ class TierFacts:
     metadata: RemoteLogMetadata
     layout: Layout
     objects: Mapping[str, int]
-    manifests: Mapping[UUID, SegmentManifest | str] = field(default_factory=dict)
+    manifests: Mapping[UUID, ManifestSizes | str] = field(default_factory=dict)
     only: frozenset[UUID] | None = None
     unreadable: Mapping[int, int] = field(default_factory=dict)
     metadata_partition_count: int = 1
     begun_since: Sequence[RemoteLogSegmentMetadata] = ()
 
     def is_doubtful(self, topic_id: UUID, partition: int) -> bool:
-        """Whether a record that could not be decoded may be of this partition."""
+        """True if a record that could not be decoded may belong to this partition."""
         return bool(self.unreadable) and (
             metadata_partition(topic_id, partition, self.metadata_partition_count) in self.unreadable
         )
@@ -116,7 +117,8 @@ class Examined(NamedTuple):
 def examine(facts: TierFacts, first: Examined | None = None) -> Examined:
     """The findings in the order of ``Kind``, then by topic and partition.
 
-    ``first``: of an earlier look. The findings are then those of both, and what one of them could not check is listed.
+    ``first``: the result of an earlier look. If it is given, only findings of both looks are returned, with everything
+    that either look could not check.
     """
     explained = {each.key for segment in facts.begun_since for each in facts.layout.objects(segment, None)}
     findings: list[Finding] = []
@@ -191,7 +193,7 @@ class _Partition:
                 yield from self._unfinished(segment, objects)
         if self._elsewhere_count:
             where, prefix = f"{self._tp.topic}-{self._tp.partition}", self._facts.layout.prefix
-            self.not_checked.append(f"{self._elsewhere_count} objects of {where} have another prefix than {prefix!r}")
+            self.not_checked.append(f"{self._elsewhere_count} objects of {where} have a prefix other than {prefix!r}")
         if is_deleted:
             yield self._leftovers(kept)
         elif not self._is_doubtful:
@@ -300,7 +302,8 @@ def _traps(facts: TierFacts, not_checked: list[str]) -> Iterator[Finding]:
 def _orphans(facts: TierFacts, unexplained: Iterable[str], not_checked: list[str]) -> Iterator[Finding]:
     """One finding for each partition, and one for the keys that the plugin would not write.
 
-    A record that was not understood may explain keys: all of its partition, and any that has another name.
+    A record that could not be decoded may explain any key of its partition, and any key that the plugin would not
+    write, so such keys are not reported as orphans.
     """
     found: dict[tuple[str, int | None, str], list[str]] = {}
     foreign_count = 0

@@ -6,6 +6,7 @@ from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
 from kafka_zk.base.turns import after
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.storage.files.errors import InvalidConfig
@@ -26,10 +27,12 @@ class StartAbandoned(Exception):
 
 
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
-    """Configurations by topic; invalid ones, which old tools can write, are logged and left out.
+    """Configurations by topic; invalid ones, which old tools can write, are logged.
 
-    If an ACL hides a configuration, the topic's logs delete nothing, and the topic is not served until the
-    configuration is known.
+    If a configuration is invalid, or hidden by an ACL, the topic's logs delete nothing, and the topic is not served
+    until the configuration is known.
+
+    Raises: RegistryError; InvalidBrokerConfig if a topic is tiered, and the broker has no remote storage.
     """
     topics = await configs.entity_names("topics")
     stored = await configs.synced_entities("topics", topics)
@@ -38,10 +41,32 @@ async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[s
         try:
             LogConfig.from_properties(properties, defaults)
         except InvalidConfig as error:
-            _log.error("{path} is not allowed: {error}", path=entity_path("topics", topic), error=error)
+            _log.error("{path} is invalid: {error}", path=entity_path("topics", topic), error=error)
+            usable[topic] = DELETES_NOTHING
         else:
             usable[topic] = properties
+    _refuse_tiered(usable, defaults)
     return usable
+
+
+def _refuse_tiered(topics: Mapping[str, Mapping[str, str]], defaults: LogConfig) -> None:
+    """Without remote storage, a broker can neither serve nor keep records that are only there.
+
+    Raises: InvalidBrokerConfig. Source: LogConfig.validateRemoteStorageOnlyIfSystemEnabled@3.9.
+    """
+    if defaults.remote_log_storage_system_enable:
+        return
+    tiered = sorted(
+        topic
+        for topic, properties in topics.items()
+        if LogConfig.from_properties(properties, defaults).of_topic(topic).remote_storage_enable
+    )
+    if tiered:
+        more = f" and {len(tiered) - 3} more" if len(tiered) > 3 else ""
+        raise InvalidBrokerConfig(
+            "remote.log.storage.system.enable=false: must be true, or all topics with remote.storage.enable=true must "
+            f"be deleted first: {', '.join(tiered[:3])}{more}"
+        )
 
 
 async def open_logs(
@@ -88,8 +113,8 @@ def tell_finding(finding: Finding) -> None:
 def log_full_producers(limit: int) -> None:
     """Log that the log manager has reached its limit of remembered producers."""
     _log.error(
-        "the broker remembers {limit} producers, the limit, and rejects batches of new producers until others have"
-        " not written for producer.id.expiration.ms",
+        "the broker remembers {limit} producers, which is the limit. It rejects new producers' batches until others"
+        " expire (producer.id.expiration.ms)",
         limit=limit,
     )
 

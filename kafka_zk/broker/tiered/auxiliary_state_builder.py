@@ -1,7 +1,8 @@
-"""Reads from remote storage the state with which a follower begins. Source: TierStateMachine.java@3.9."""
+"""Reads the state with which a follower begins from remote storage. Source: TierStateMachine.java@3.9."""
 
 from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.broker.replica.remote_state import Leader, RemoteState, RemoteStateUnavailable
+from kafka_zk.broker.tiered.broker_topic_stats import RequestRates
 from kafka_zk.broker.tiered.remote_log_metadata_manager import MetadataUnavailable, RemoteLogMetadataManager
 from kafka_zk.broker.tiered.storage_calls import StorageCalls
 from kafka_zk.storage.files.checkpoints import MAX_INT, MAX_OFFSET, parse_checkpoint, parse_number
@@ -16,14 +17,18 @@ _MOST_BYTES = 64 << 20
 
 
 class AuxiliaryStateBuilder:
-    """A ``RemoteStateReader``."""
+    """Implements ``RemoteStateReader``."""
 
     def __init__(self, metadata: RemoteLogMetadataManager, storage: SegmentStorage, calls: StorageCalls) -> None:
         self._metadata = metadata
         self._storage = storage
         self._calls = calls
+        self.rates = RequestRates()
 
     async def read(self, partition: Partition, leader_epoch: int, leader: Leader) -> RemoteState:
+        return await self.rates.counted(self._read(partition, leader_epoch, leader))
+
+    async def _read(self, partition: Partition, leader_epoch: int, leader: Leader) -> RemoteState:
         tp = partition.tp
         local_start, local_epoch = await leader.earliest_local(tp, leader_epoch)
         earlier = await leader.epoch_end(tp, leader_epoch, local_epoch - 1) if local_epoch > 0 else (-1, -1)
@@ -42,7 +47,8 @@ class AuxiliaryStateBuilder:
         return RemoteState(start_offset, epochs_before(epochs, start_offset), snapshot if start.has_producers else None)
 
     def _parts(self, segment: RemoteLogSegmentMetadata) -> tuple[list[tuple[int, int]], bytes]:
-        """The leader epochs and the producer snapshot, on a thread. Raises: StorageError, also for damaged ones."""
+        """Read the leader epochs and the producer snapshot of a segment, on a thread. Raises: StorageError, also if
+        they are damaged."""
         data = self._storage.read_part(segment, SegmentPart.LEADER_EPOCHS, _MOST_BYTES)
         name = f"the leader epochs of segment {segment.start_offset}"
         rows = [

@@ -1,13 +1,14 @@
 """Writes and reads ``__remote_log_metadata`` through the leaders of its partitions, as any client does.
 
-This broker's own partitions are no exception, so there is one path for all.
+It reads partitions that this broker leads in the same way, so that there is only one code path.
 Source: ProducerManager.java, ConsumerTask.java@3.9.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import read_fetch_response
@@ -16,13 +17,18 @@ from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.produce import ProduceRequest, read_produce_response, write_produce_request
 from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC
 
-_FETCH_VERSION = 12  # the last one with names of topics
+_FETCH_VERSION = 12  # the last version with topic names
+_LIST_OFFSETS_VERSION = 6  # supported by all brokers with remote storage
+_LATEST = -1
 _MAX_BYTES = 1 << 20
 _PRODUCE_TIMEOUT_MS = 30_000
 
 
+_ListOffsets: Any = codec.request(ApiKey.LIST_OFFSETS)
+
+
 class MetadataConnection(Protocol):
-    """The methods of ``network.client.KafkaConnection`` that are used."""
+    """The methods of ``network.client.KafkaConnection`` that this module uses."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -35,7 +41,7 @@ class MetadataConnection(Protocol):
 
 
 class Fetched(NamedTuple):
-    """A partition's result. ``records``: whole batches, from that of the requested offset on."""
+    """A partition's result. ``records``: whole batches, beginning with the one that contains the requested offset."""
 
     error: ErrorCode
     high_watermark: int
@@ -44,7 +50,7 @@ class Fetched(NamedTuple):
 
 
 class MetadataClient:
-    """``connect``: to a broker, and negotiates versions. Methods raise the connection's errors."""
+    """``connect``: connects to a broker and negotiates versions. Methods raise the connection's errors."""
 
     def __init__(self, metadata: MetadataCache, connect: Callable[[int], Awaitable[MetadataConnection]]) -> None:
         self._metadata = metadata
@@ -53,7 +59,7 @@ class MetadataClient:
 
     @property
     def partition_count(self) -> int:
-        """0 while the topic does not exist."""
+        """The topic's partition count; 0 while the topic does not exist."""
         return len(self._metadata.topics.get(METADATA_TOPIC, ()))
 
     def leader(self, partition: int) -> int | None:
@@ -62,7 +68,7 @@ class MetadataClient:
         return None if found is None or not self._metadata.is_alive(found.leader) else found.leader
 
     async def produce(self, partition: int, batch: bytes) -> int:
-        """Append one batch with acks=all, and return its offset. Raises also ApiError."""
+        """Append one batch with acks=all, and return its offset. Also raises ApiError."""
         leader = self.leader(partition)
         if leader is None:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{METADATA_TOPIC}-{partition} has no leader")
@@ -72,11 +78,12 @@ class MetadataClient:
         frame = await connection.send_raw(ApiKey.PRODUCE, version, write_produce_request(version, request))
         result = read_produce_response(version, frame).topics[0].partitions[0]
         if result.error_code:
-            raise ApiError(ErrorCode.of(result.error_code), f"{METADATA_TOPIC}-{partition}: {result.error_message}")
+            explained = f": {result.error_message}" if result.error_message else ""
+            raise ApiError(ErrorCode.of(result.error_code), f"{METADATA_TOPIC}-{partition}{explained}")
         return result.base_offset
 
     async def fetch(self, leader: int, positions: Mapping[int, int]) -> dict[int, Fetched]:
-        """Read committed batches at once, without waiting. ``positions``: partition -> offset."""
+        """Read the committed batches that exist now, without waiting for more. ``positions``: partition -> offset."""
         connection = await self._connected(leader)
         version = min(_FETCH_VERSION, connection.version_for(ApiKey.FETCH))
         wanted = [FetchPartition(partition, offset, _MAX_BYTES) for partition, offset in positions.items()]
@@ -93,8 +100,31 @@ class MetadataClient:
             for found in topic.partitions
         }
 
+    async def committed_ends(self, leader: int, partitions: Iterable[int]) -> dict[int, int]:
+        """The first uncommitted offset of each partition. A partition is missing while its new leader does not know the
+        offset. (The high watermark in such a leader's Fetch responses may be too low, see KIP-207.)"""
+        topic = _ListOffsets.ListOffsetsTopic
+        wanted = [
+            topic.ListOffsetsPartition(partition_index=each, current_leader_epoch=-1, timestamp=_LATEST)
+            for each in partitions
+        ]
+        message = _ListOffsets(
+            replica_id=-1, isolation_level=0, topics=[topic(name=METADATA_TOPIC, partitions=wanted)]
+        )
+        connection = await self._connected(leader)
+        version = _LIST_OFFSETS_VERSION
+        body = bytes(codec.encode_body(message, ApiKey.LIST_OFFSETS, version))
+        frame = await connection.send_raw(ApiKey.LIST_OFFSETS, version, [body])
+        answer: Any = codec.decode_response(ApiKey.LIST_OFFSETS, version, frame)
+        return {
+            found.partition_index: found.offset
+            for named in answer.topics
+            for found in named.partitions
+            if not found.error_code
+        }
+
     def close(self) -> None:
-        """Requests in progress fail."""
+        """Close all connections. Requests in progress fail."""
         for broker_id in list(self._connections):
             self._connections.pop(broker_id).disconnect()
 

@@ -1,7 +1,7 @@
-"""The remote log metadata of the partitions that this broker hosts, kept in ``__remote_log_metadata``.
+"""The remote log metadata of the partitions that this broker hosts, stored in ``__remote_log_metadata``.
 
-A broker reads the metadata partitions of its tiered partitions from the beginning, and keeps the result in memory. A
-write counts when the broker has read it back, so all brokers apply records in one order, that of the log.
+A broker reads the metadata partitions of its tiered partitions from the beginning, and keeps the result in memory. It
+applies its own records when it reads them back, so all brokers apply records in the order of the log.
 Source: TopicBasedRemoteLogMetadataManager.java, ConsumerTask.java@3.9.
 """
 
@@ -39,7 +39,7 @@ class MetadataUnavailable(Exception):
 
 
 class Client(Protocol):
-    """The methods of ``MetadataClient`` that are used."""
+    """The methods of ``MetadataClient`` that this module uses."""
 
     @property
     def partition_count(self) -> int: ...
@@ -50,9 +50,12 @@ class Client(Protocol):
 
     def fetch(self, leader: int, positions: Mapping[int, int]) -> Awaitable[dict[int, Fetched]]: ...
 
+    def committed_ends(self, leader: int, partitions: Iterable[int]) -> Awaitable[dict[int, int]]: ...
+
 
 class _Waiting(NamedTuple):
-    """Waits until ``offset`` is applied; None: until a poll after number ``poll`` reaches the end."""
+    """A caller that waits until the record at ``offset`` is applied, or, if ``offset`` is None, until a later poll than
+    number ``poll`` reaches the end of the log."""
 
     offset: int | None
     poll: int
@@ -67,9 +70,13 @@ class _MetadataPartition:
         self.metadata = RemoteLogMetadata()
         self.waiting: list[_Waiting] = []
 
+    @property
+    def waits_for_end(self) -> bool:
+        return any(each.offset is None for each in self.waiting)
+
 
 class RemoteLogMetadataManager:
-    """``poll`` reads what is new; call it about once a second. Waits also begin one."""
+    """``poll`` reads new records; call it about once a second. A caller that waits also starts a poll."""
 
     def __init__(self, broker_id: int, clock: Clock, client: Client) -> None:
         self._broker_id = broker_id
@@ -78,7 +85,7 @@ class RemoteLogMetadataManager:
         self._partitions: dict[int, _MetadataPartition] = {}
         self._poll_count = 0
         self._is_polling = self._polls_again = False
-        self._fault = ""  # logged once, until the next success
+        self._faults: dict[str, str] = {}  # by broker or partition; already logged; cleared by the next success
 
     @property
     def is_ready(self) -> bool:
@@ -86,7 +93,8 @@ class RemoteLogMetadataManager:
         return bool(self._client.partition_count)
 
     def assign(self, tps: Iterable[TopicIdPartition]) -> None:
-        """Read the metadata of these partitions, and forget all others that share no metadata partition with them."""
+        """Read the metadata of these partitions. Forget all partitions that do not share a metadata partition with
+        them."""
         count = self._client.partition_count
         wanted = {metadata_partition(tp.topic_id, tp.partition, count) for tp in tps} if count else set()
         for number in self._partitions.keys() - wanted:
@@ -96,13 +104,17 @@ class RemoteLogMetadataManager:
             self._partitions[number] = _MetadataPartition()
 
     def log(self, tp: TopicIdPartition) -> RemotePartitionLog:
-        """What was read so far; maybe nothing."""
+        """The metadata read so far; may be empty."""
         found = self._partition(tp)
         known = None if found is None else found[1].metadata.partitions.get(tp)
         return RemotePartitionLog() if known is None else known
 
     async def complete_log(self, tp: TopicIdPartition) -> RemotePartitionLog:
-        """All that was committed before this call. Raises: MetadataUnavailable."""
+        """All metadata that were committed before this call. The partition need not be assigned yet, so that a broker
+        that has just started, or received a replica, need not wait for its next round of tasks. Raises:
+        MetadataUnavailable."""
+        if count := self._client.partition_count:
+            self._partitions.setdefault(metadata_partition(tp.topic_id, tp.partition, count), _MetadataPartition())
         await self._wait(tp, None)
         return self.log(tp)
 
@@ -147,12 +159,14 @@ class RemoteLogMetadataManager:
                 timer.cancel()
 
     def poll(self) -> None:
-        """Begin to read what is new, unless this is in progress; then it continues with what was written meanwhile."""
+        """Start to read new records. If a poll is in progress, it also reads the records that were written since it
+        began."""
         if self._is_polling:
             self._polls_again = True
             return
         self._is_polling = True
-        ensureDeferred(self._poll()).addErrback(lambda failure: _log.failure("reading remote log metadata", failure))
+        ensureDeferred(self._poll()).addErrback(lambda failure: _log.failure("reading remote log metadata failed",
+        failure))
 
     async def _poll(self) -> None:
         try:
@@ -174,27 +188,35 @@ class RemoteLogMetadataManager:
     async def _fetch(self, leader: int, positions: Mapping[int, int]) -> bool:
         """Returns True if there is more to read."""
         poll = self._poll_count
+        asked = [number for number in positions if self._partitions[number].waits_for_end]
         try:
+            ends = await self._client.committed_ends(leader, asked) if asked else {}
             fetched = await self._client.fetch(leader, positions)
         except _UNREACHABLE as error:
-            self._tell(f"broker {leader}: {error}")
+            self._tell(f"broker {leader}", str(error))
             return False
-        self._fault = ""
+        self._faults.pop(f"broker {leader}", None)
         is_behind = False
         for number, result in fetched.items():
             partition = self._partitions.get(number)
             if partition is None or partition.position != positions[number]:
                 continue
             if result.error is ErrorCode.OFFSET_OUT_OF_RANGE and result.log_start_offset > partition.position:
-                partition.position = result.log_start_offset  # retention deleted the records before
+                partition.position = result.log_start_offset  # retention deleted the records up to here
                 is_behind = True
+            elif result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._tell(
+                    f"{METADATA_TOPIC}-{number}",
+                    f"it ends before offset {partition.position}, which was committed: an unclean election lost"
+                    " records, so no segments of the partitions in it are copied or deleted until a restart",
+                )
             elif result.error is not ErrorCode.NONE:
-                self._tell(f"{METADATA_TOPIC}-{number}: {result.error.name}")
+                self._tell(f"{METADATA_TOPIC}-{number}", result.error.name)
             else:
                 before = partition.position
                 await in_slices(self._clock, self._apply(number, partition, result.records))
                 is_behind |= before < partition.position < result.high_watermark
-                self._wake(partition, poll, partition.position >= result.high_watermark)
+                self._wake(partition, poll, number in ends and partition.position >= ends[number])
         return is_behind
 
     def _apply(self, number: int, partition: _MetadataPartition, records: bytes) -> Iterator[None]:
@@ -209,7 +231,9 @@ class RemoteLogMetadataManager:
                     yield
                 partition.position = max(partition.position, header.next_offset)
         except StorageError as error:
-            self._tell(f"{METADATA_TOPIC}-{number} at {partition.position}: {error}")
+            self._tell(f"{METADATA_TOPIC}-{number}", f"at {partition.position}: {error}")
+        else:
+            self._faults.pop(f"{METADATA_TOPIC}-{number}", None)
 
     def _wake(self, partition: _MetadataPartition, poll: int, is_at_end: bool) -> None:
         done = [
@@ -222,7 +246,7 @@ class RemoteLogMetadataManager:
         for each in done:
             each.done.callback(None)
 
-    def _tell(self, fault: str) -> None:
-        if fault != self._fault:
-            self._fault = fault
-            _log.warn("remote log metadata cannot be read now: {fault}", fault=fault)
+    def _tell(self, source: str, fault: str) -> None:
+        if fault != self._faults.get(source):
+            self._faults[source] = fault
+            _log.warn("remote log metadata cannot be read now from {source}: {fault}", source=source, fault=fault)

@@ -1,4 +1,4 @@
-"""Reads of a partition's records that are only in remote storage, for consumers and ListOffsets.
+"""Reads records that are only in remote storage, for consumers and ListOffsets.
 
 Where to read is decided on the reactor thread; the store is read on threads, within a deadline.
 Source: RemoteLogReader.java, DelayedRemoteFetch.scala, UnifiedLog.fetchOffsetByTimestamp@3.9.
@@ -7,10 +7,15 @@ Source: RemoteLogReader.java, DelayedRemoteFetch.scala, UnifiedLog.fetchOffsetBy
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
+from uuid import UUID
 
-from kafka_zk.base.types import FetchIsolation, TimestampOffset
+from twisted.logger import Logger
+
+from kafka_zk.base.types import FetchIsolation, TimestampOffset, TopicPartition
 from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.broker.tiered.broker_topic_stats import RequestRates
 from kafka_zk.broker.tiered.remote_log_metadata_manager import MetadataUnavailable, RemoteLogMetadataManager
+from kafka_zk.broker.tiered.rlm_quota_manager import RLMQuotaManager
 from kafka_zk.broker.tiered.storage_calls import StorageCalls
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -24,16 +29,18 @@ from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
 from kafka_zk.storage.tiered.remote_segment_reader import RemoteSegmentReader
 from kafka_zk.storage.tiered.segment_metadata import TopicIdPartition
 
+_log = Logger()
+
 READ_TIMEOUT_S = 5.0
-"""Unlike in Kafka, where a read gets 500 ms and its result is lost afterwards: slow stores would never serve any."""
+"""Time limit of a read. Kafka allows 500 ms and discards a later result, so a slow store could never serve records."""
 _MOST_BYTES = 1 << 20
 _MOST_SEGMENTS = 10_000
 _PLACES_AT_ONCE = 64
-"""Of segments that are looked up in one turn of the reactor."""
+"""Number of segments that are looked up in one turn of the reactor."""
 
 
 class RemoteRecords(NamedTuple):
-    """Whole batches. ``aborted``: with records in them; only for read_committed."""
+    """Whole batches. ``aborted``: the aborted transactions with records in them, only for read_committed."""
 
     records: bytes
     aborted: list[AbortedTransaction]
@@ -43,31 +50,42 @@ NOTHING_YET = RemoteRecords(b"", [])
 
 
 class RemoteReads:
-    def __init__(self, metadata: RemoteLogMetadataManager, reader: RemoteSegmentReader, calls: StorageCalls) -> None:
+    """``quota``: limits the records that consumers get."""
+
+    def __init__(
+        self,
+        metadata: RemoteLogMetadataManager,
+        reader: RemoteSegmentReader,
+        calls: StorageCalls,
+        quota: RLMQuotaManager,
+    ) -> None:
         self._metadata = metadata
         self._reader = reader
         self._calls = calls
+        self.quota = quota
+        self.rates = RequestRates()
+        self._failing: dict[TopicPartition, tuple[UUID, FetchIsolation]] = {}
+        """The failing reads that were logged. Other consumers may be reading other segments of the partition."""
 
     async def read(
         self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation
     ) -> RemoteRecords | None:
-        """Records from ``offset`` on, which is before the first local one; NOTHING_YET if the store or the metadata do
-        not answer now. At most 1 MiB, unless one batch is larger. None if compaction, before the topic was tiered,
-        removed all records from there to the first local one.
+        """Return records from ``offset``, which must be below the first local offset: at most 1 MiB, unless the first
+        batch is larger. Returns NOTHING_YET if the store or the metadata are unavailable, or the quota is exceeded.
+        Returns None if there are no records from ``offset`` to the first local offset, because the topic was compacted
+        before it was tiered.
 
         Raises: OffsetOutOfRange if no segment has the offset; CorruptRecord, OSError.
         """
+        if self.quota.note_throttle():
+            return NOTHING_YET
         try:
             while offset < log.local_log_start_offset:
                 extent = await self._located(partition, log, offset)
                 visible = extent._replace(last=min(extent.last, log.readable_end(isolation) - 1))
-                records = await self._calls.call(
-                    partial(self._reader.read, visible, min(max_bytes, _MOST_BYTES)), READ_TIMEOUT_S
-                )
-                if records:
-                    is_filtered = isolation is FetchIsolation.TXN_COMMITTED
-                    aborted = await self._aborted(partition, log, extent, _end_of(records)) if is_filtered else []
-                    return RemoteRecords(records, aborted)
+                found = await self._read_segment(partition, log, extent, visible, max_bytes, isolation)
+                if found.records:
+                    return found
                 if visible.last < extent.last:
                     return NOTHING_YET
                 offset = extent.last + 1
@@ -75,8 +93,43 @@ class RemoteReads:
             return NOTHING_YET
         return None
 
+    async def _read_segment(
+        self,
+        partition: Partition,
+        log: Log,
+        extent: RemoteExtent,
+        visible: RemoteExtent,
+        max_bytes: int,
+        isolation: FetchIsolation,
+    ) -> RemoteRecords:
+        """Raises: ObjectStoreError, which is logged; CorruptRecord, OSError."""
+        key = extent.segment.segment_id.id, isolation
+        aborted: list[AbortedTransaction] = []
+        try:
+            reading = partial(self._reader.read, visible, min(max_bytes, _MOST_BYTES))
+            records = await self.rates.counted(self._calls.call(reading, READ_TIMEOUT_S))
+            self.quota.record(len(records))
+            self.rates.size_bytes += len(records)
+            if records and isolation is FetchIsolation.TXN_COMMITTED:
+                aborted = await self._aborted(partition, log, extent, _end_of(records))
+        except ObjectStoreError as error:
+            self._tell(partition, log.tp, key, error)
+            raise
+        if self._failing.get(log.tp) == key:
+            del self._failing[log.tp]
+        return RemoteRecords(records, aborted)
+
+    def _tell(
+        self, partition: Partition, tp: TopicPartition, key: tuple[UUID, FetchIsolation], fault: ObjectStoreError
+    ) -> None:
+        """Log a partition's first failed read, and no other until that read succeeds or its segment is deleted."""
+        told = self._failing.get(tp)
+        if told is None or told[0] not in self._log(partition).segments:
+            self._failing[tp] = key
+            _log.warn("remote records of {tp} cannot be read, and consumers wait: {fault}", tp=tp, fault=fault)
+
     async def _located(self, partition: Partition, log: Log, offset: int) -> RemoteExtent:
-        """Raises: OffsetOutOfRange, MetadataUnavailable."""
+        """Find the remote segment that has the offset. Raises: OffsetOutOfRange, MetadataUnavailable."""
         lineage, end = log.leader_epochs.entries, log.log_end_offset
         found = locate(self._log(partition), lineage, offset, end)
         if found is None:
@@ -89,8 +142,8 @@ class RemoteReads:
     async def _aborted(
         self, partition: Partition, log: Log, extent: RemoteExtent, end_offset: int
     ) -> list[AbortedTransaction]:
-        """Aborted transactions with records from the extent's first offset to before ``end_offset``. Their markers may
-        be in later segments, and local ones may become remote meanwhile.
+        """Aborted transactions with records from the extent's first offset up to ``end_offset``, exclusive. Markers may
+        be in later segments, and local segments may become remote during the search.
 
         Raises: ObjectStoreError, OSError.
         """
@@ -108,16 +161,27 @@ class RemoteReads:
             places = list(islice(extents(self._log(partition), lineage, following, local_start), _PLACES_AT_ONCE))
         else:
             found += log.aborted_transactions(start_offset, end_offset)
-        return list(dict.fromkeys(found))  # a segment has a place for each of its epochs
+        return list(dict.fromkeys(found))  # a segment with several epochs has several extents
 
-    def latest_tiered(self, partition: Partition, log: Log) -> int:
-        """The last offset that was copied; -1 if none was."""
-        return latest_tiered_offset(self._log(partition), log.leader_epochs.entries, log.log_end_offset)
+    async def latest_tiered(self, partition: Partition, log: Log) -> int:
+        """The last offset that was copied; -1 if nothing was copied. If no remote segment is known, the metadata are
+        read first, because the broker may have just started.
+
+        Raises: ApiError(OFFSET_NOT_AVAILABLE) if the metadata cannot be read, so that clients retry.
+        """
+        known = latest_tiered_offset(self._log(partition), log.leader_epochs.entries, log.log_end_offset)
+        if known >= 0 or not self._metadata.is_ready:
+            return known
+        try:
+            remote = await self._metadata.complete_log(_id_of(partition))
+        except MetadataUnavailable as error:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE, str(error)) from error
+        return latest_tiered_offset(remote, log.leader_epochs.entries, log.log_end_offset)
 
     async def offset_for_timestamp(self, partition: Partition, log: Log, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record before the local ones with at least this timestamp.
+        """Find the first remote record at or after this timestamp.
 
-        Raises: ApiError(OFFSET_NOT_AVAILABLE) while remote storage does not answer, so that clients retry;
+        Raises: ApiError(OFFSET_NOT_AVAILABLE) while remote storage is unavailable, so that clients retry;
             CorruptRecord.
         """
         try:
@@ -135,7 +199,7 @@ class RemoteReads:
 
 
 def _end_of(records: bytes) -> int:
-    """The offset after the last batch; 0 without one."""
+    """The offset after the last batch; 0 if there is no batch."""
     end, position = 0, 0
     while position < len(records):
         header = read_header(records, position)

@@ -1,7 +1,8 @@
-"""Calls of a storage plugin: a bounded number on threads, a bounded number that wait, each with a deadline.
+"""Runs a storage plugin's calls on threads, with a limit for running calls, a limit for waiting calls, and a deadline
+for each call.
 
-An object store may hang. A call that is late fails, but keeps its thread until the plugin returns, so a store that
-hangs uses up the threads and nothing else.
+An object store may hang. A call that passes its deadline fails, but occupies its thread until the plugin returns. So a
+store that hangs blocks only these threads.
 """
 
 from collections import deque
@@ -22,7 +23,7 @@ class StorageTimedOut(ObjectStoreError):
 
 
 class StorageBusy(ObjectStoreError):
-    """Too many calls wait."""
+    """Too many calls are waiting."""
 
 
 class _Call:
@@ -33,7 +34,7 @@ class _Call:
 
 
 class StorageCalls:
-    """``most_running``: at most as many as there are threads."""
+    """``most_running``: at most the number of threads."""
 
     def __init__(self, clock: Timers, run_in_thread: RunInThread, most_running: int, most_waiting: int) -> None:
         self._clock = clock
@@ -44,15 +45,24 @@ class StorageCalls:
         self._waiting: deque[_Call] = deque()
 
     def call(self, work: Callable[[], T], timeout_s: float) -> "Deferred[T]":
-        """Fails with: StorageBusy, StorageTimedOut after ``timeout_s``, which includes waiting for a thread, or the
-        exception of ``work``."""
+        """Run ``work`` on a thread. Fails with StorageBusy, with the exception of ``work``, or with StorageTimedOut
+        after ``timeout_s``, which includes the wait for a thread."""
         if len(self._waiting) >= self._most_waiting:
-            return fail(StorageBusy(f"{self._most_waiting} calls wait for remote storage"))
+            return fail(StorageBusy(f"remote storage is busy: {self._most_waiting} calls are already waiting"))
         call = _Call(work)
         call.timer = self._clock.callLater(timeout_s, self._time_out, call, timeout_s)
         self._waiting.append(call)
         self._start()
         return call.result
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the threads that are idle; 1 if no thread is running a call."""
+        return 1 - self._running_count / self._most_running
 
     def _start(self) -> None:
         while self._waiting and self._running_count < self._most_running:
@@ -64,7 +74,7 @@ class StorageCalls:
         self._running_count -= 1
         if call.timer.active():
             call.timer.cancel()
-            call.result.callback(result)  # a Failure becomes the errback's
+            call.result.callback(result)  # if this is a Failure, the errbacks are called
         self._start()
 
     def _time_out(self, call: _Call, timeout_s: float) -> None:

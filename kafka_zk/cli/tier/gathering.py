@@ -24,16 +24,11 @@ from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.remote_log_metadata import decode_remote_log_record
 from kafka_zk.storage.files.errors import CorruptRecord
-from kafka_zk.storage.tiered.layout import id_text
+from kafka_zk.storage.tiered.chunk_index import InvalidManifest
 from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC, metadata_partition
 from kafka_zk.storage.tiered.object_store import NoSuchObject, ObjectTooLarge
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata, RemoteLogRecord
-from kafka_zk.storage.tiered.segment_manifest import (
-    MAX_MANIFEST_BYTES,
-    InvalidManifest,
-    SegmentManifest,
-    parse_manifest,
-)
+from kafka_zk.storage.tiered.segment_manifest import MAX_MANIFEST_BYTES, ManifestSizes, parse_manifest
 from kafka_zk.storage.tiered.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
@@ -41,6 +36,7 @@ from kafka_zk.storage.tiered.segment_metadata import (
 )
 from kafka_zk.storage.tiered.storage_address import TieredStorage
 from kafka_zk.storage.tiered.tier_check import LogFacts, TierFacts, TopicFacts
+from kafka_zk.storage.tiered.uuid_text import id_text
 
 _MOST_OBJECTS = 2_000_000
 """Their keys take about 600 MB of memory."""
@@ -50,7 +46,7 @@ _ENABLE = "remote.storage.enable"
 
 
 class TierReader:
-    """A context manager. ``wanted``: names of topics, none for all. The metadata are read once, later looks continue.
+    """A context manager. ``wanted``: names of topics; empty for all. Each look reads the metadata on from the last one.
 
     Raises: CommandFailed, KafkaError, ObjectStoreError.
     """
@@ -76,7 +72,7 @@ class TierReader:
         self._admin.close()
 
     def look(self, older_than_ms: int) -> TierFacts:
-        """What brokers change between the requests may look wrong; another look does not repeat that."""
+        """Read all facts. A change between two requests may look like a problem, but not twice: look again."""
         asked = f"the brokers at {self._where}"
         with waiting(asked, ANSWER_MS / 1000):
             topics = self._cluster_topics()
@@ -97,7 +93,7 @@ class TierReader:
         )  # fmt: skip
 
     def _cluster_topics(self) -> Mapping[str, TopicMetadata]:
-        """Raises CommandFailed without a wanted topic, or without the metadata."""
+        """Raises CommandFailed if a wanted topic or the metadata topic does not exist."""
         check_topics(self._admin, self._wanted)
         topics = self._admin.describe_cluster().topics
         for name in self._wanted:
@@ -110,7 +106,7 @@ class TierReader:
         return topics
 
     def _assign(self, topics: Mapping[str, TopicMetadata], only: frozenset[UUID] | None) -> None:
-        """The first look decides which partitions of the metadata are read."""
+        """Assign the partitions of the metadata topic at the first look; later looks keep them."""
         if self._reader.assignment():
             return
         self._metadata_partition_count = count = len(topics[METADATA_TOPIC].partitions)
@@ -126,7 +122,7 @@ class TierReader:
         self._reader.assign(dict.fromkeys(partitions, "earliest"))
 
     def _records(self) -> Iterator[RemoteLogRecord]:
-        """What was written to the assigned partitions since the last call."""
+        """The records that were written to the assigned partitions since the last call."""
         ends = self._reader.end_offsets(self._reader.assignment())
         for records in self._reader.batches(until=ends):
             for record in records:
@@ -184,7 +180,7 @@ class TierReader:
 
     def _manifests(
         self, tps: Sequence[TopicIdPartition], objects: Mapping[str, int]
-    ) -> dict[UUID, SegmentManifest | str]:
+    ) -> dict[UUID, ManifestSizes | str]:
         segments = [
             (segment, key)
             for tp in tps
@@ -196,15 +192,15 @@ class TierReader:
             found = pool.map(self._manifest, segments)
             return {segment.segment_id.id: each for (segment, _), each in zip(segments, found, strict=True)}
 
-    def _manifest(self, of: tuple[RemoteLogSegmentMetadata, str | None]) -> SegmentManifest | str:
+    def _manifest(self, of: tuple[RemoteLogSegmentMetadata, str | None]) -> ManifestSizes | str:
         segment, key = of
         assert key is not None
         try:
-            manifest = parse_manifest(self._storage.store.get(key, MAX_MANIFEST_BYTES))
+            manifest = parse_manifest(self._storage.store.get(key, MAX_MANIFEST_BYTES)).sizes
         except (InvalidManifest, CorruptRecord, NoSuchObject, ObjectTooLarge) as error:
             return str(error)
         expected = id_text(segment.segment_id.id)
-        return manifest if manifest.segment_id == expected else f"it is of segment {manifest.segment_id:.30}"
+        return manifest if manifest.segment_id == expected else f"it belongs to segment {manifest.segment_id:.30}"
 
 
 def _is_tiered(answer: list[ConfigEntry] | BrokerError | str) -> bool | str:

@@ -17,8 +17,8 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.protocol import messages
 from kafka_zk.protocol.message import class_of
 from kafka_zk.protocol.schema_writer import struct_writer
-from kafka_zk.storage.tiered.layout import id_text
 from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC, metadata_partition
+from kafka_zk.storage.tiered.uuid_text import id_text
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import wait_for
 
@@ -30,7 +30,7 @@ STARTED, FINISHED = 0, 1
 
 
 def records(topic: str, topic_id: UUID) -> list[bytes]:
-    """A broker began and finished to copy a segment of offsets 0 to 9."""
+    """The records of a copied segment of offsets 0 to 9: the start and the end of the copy."""
     segment, update = (
         class_of(messages, f"RemoteLogSegmentMetadata{kind}").table for kind in ("Record", "UpdateRecord")
     )
@@ -71,7 +71,8 @@ def upload(folder: Path, topic: str, topic_id: UUID) -> Path:
 
 @pytest.fixture
 def make_metadata_topic(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> Iterator[Callable[[], None]]:
-    """The shared cluster loses it again: with it, its brokers seem to have tiered storage."""
+    """Removes the topic after the test: while it exists, the brokers of the shared cluster seem to have tiered storage.
+    """
     with BlockingAdmin(bootstrap_servers=kafka_zk_cluster.bootstrap) as admin, ExitStack() as cleanup:
 
         def remove() -> None:
@@ -89,8 +90,8 @@ def test_manifests_are_compared_with_objects(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_metadata_topic: Callable[[], None], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """Without metadata, the command says so. A whole segment is right, one whose log was cut is not. The topic is in
-    the trap, because our brokers do not let it be tiered.
+    """Without metadata, the command reports that. A complete segment is right, and one whose log was cut is not. The
+    command also reports the trap, because our brokers do not let the topic be tiered.
     """
     topic = make_topic()
     bootstrap = ["--bootstrap-server", kafka_zk_cluster.bootstrap]

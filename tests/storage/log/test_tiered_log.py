@@ -83,7 +83,7 @@ def test_a_log_that_is_being_moved_keeps_its_segments(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_start_keeps_offsets_and_epochs_of_remote_records(tmp_path: Path, clean: bool) -> None:
-    """By the checkpoint; the local segments do not tell any more."""
+    """They come from the checkpoint, because the local segments no longer show them."""
     log = tiered(tmp_path)
     append(log, batch(), leader_epoch=3)
     apply_local_retention(log, copied(0, 2), T0 + 100_000)
@@ -96,7 +96,7 @@ def test_a_start_keeps_offsets_and_epochs_of_remote_records(tmp_path: Path, clea
 
 
 def test_a_start_without_the_checkpoint_begins_at_the_first_segment(tmp_path: Path) -> None:
-    """Then the topic became tiered after its last checkpoint, and nothing local was deleted since."""
+    """The topic became tiered after its last checkpoint, and no local segment has been deleted since."""
     log = tiered(tmp_path)
     log.update_config(replace(log.config, remote_storage_enable=False, retention_ms=0))
     log.update_high_watermark(4)
@@ -117,8 +117,19 @@ def test_a_lost_checkpoint_loses_no_remote_records(tmp_path: Path) -> None:
     assert (again.log_start_offset, again.local_log_start_offset) == (2, 6)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_stays_tiered_that_was_turned_off_while_it_was_closed(tmp_path: Path, clean: bool) -> None:
+    log = tiered(tmp_path)
+    apply_local_retention(log, copied(0, 2), T0 + 100_000)
+    log.flush()
+    log.close()
+    log.config = replace(log.config, remote_storage_enable=False)
+    again, _ = reopen(log, clean=clean, recovery_point=12, log_start_offset=0)
+    assert (again.config.is_tiered, again.log_start_offset, again.local_log_start_offset) == (True, 0, 4)
+
+
 def test_a_log_without_remote_storage_begins_at_its_first_segment(tmp_path: Path) -> None:
-    """Whatever its topic says, while the broker has none."""
+    """The topic's configuration does not matter while the broker has no remote storage."""
     log = tiered(tmp_path)
     log.update_config(replace(log.config, remote_log_storage_system_enable=False, retention_ms=0))
     assert not log.config.is_tiered
@@ -191,9 +202,17 @@ def test_a_deleted_segment_is_not_read(tmp_path: Path) -> None:
         reading.run()
 
 
+def test_a_segment_that_retention_has_deleted_is_not_copied(tmp_path: Path) -> None:
+    """Retention runs while a copy waits for the quota."""
+    log = tiered(tmp_path, 6)
+    chosen = replica_of(log).segments[:2]
+    assert log.delete_oldest(2, T0) == 2
+    assert [SegmentReading.of(log, each) for each in chosen] == [None, None]
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_log_that_began_from_remote_storage_keeps_its_state(tmp_path: Path, clean: bool) -> None:
-    """Also if the process is killed before the first record."""
+    """This holds even if the process is killed before the first record."""
     leader = tiered(tmp_path / "leader")
     snapshot = (
         present(SegmentReading.of(leader, replica_of(leader).segments[1])).run().parts[SegmentPart.PRODUCER_SNAPSHOT]

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.storage.files import files
-from kafka_zk.storage.tiered.layout import id_text
+from kafka_zk.storage.files.files import FileSystem
 from kafka_zk.storage.tiered.object_store import NoSuchObject, ObjectStoreError, ObjectTooLarge
 from kafka_zk.storage.tiered.segment_storage import LocalSegmentStorage, SegmentData, SegmentPart, trimmed_time_index
+from kafka_zk.storage.tiered.uuid_text import id_text
 from tests.storage.faults import NO_SPACE, FaultyFiles
 from tests.storage.tiered.segments import T, segment
 
@@ -23,7 +24,7 @@ def data(tmp_path: Path, content: bytes = b"12345") -> SegmentData:
 
 
 def test_a_copied_segment_is_read_back(tmp_path: Path) -> None:
-    """Under the names that Kafka's plugin gives; a range may end after the log."""
+    """The files have the names that Kafka's plugin gives them. The range to read may end after the log."""
     storage = LocalSegmentStorage(str(tmp_path))
     storage.copy(SEGMENT, data(tmp_path, b"12345, and what was not there when the copy began"))
     stem = f"{42:020d}-{id_text(SEGMENT.segment_id.id)}"
@@ -51,6 +52,19 @@ def test_a_deleted_segment_is_missing_and_can_be_deleted_again(tmp_path: Path) -
             storage.read(SEGMENT, 0, 1)
         with pytest.raises(NoSuchObject):
             storage.read_part(SEGMENT, SegmentPart.TIME_INDEX, 100)
+
+
+def test_a_part_that_is_deleted_while_it_is_read_is_missing(tmp_path: Path) -> None:
+    """It is not empty."""
+
+    class Deleting(FileSystem):
+        def open(self, path: str, flags: int) -> int:
+            raise FileNotFoundError(2, "No such file", path)
+
+    storage = LocalSegmentStorage(str(tmp_path))
+    storage.copy(SEGMENT, data(tmp_path))
+    with files.use(Deleting()), pytest.raises(NoSuchObject):
+        storage.read_part(SEGMENT, SegmentPart.TRANSACTION_INDEX, 100)
 
 
 def test_a_source_that_is_too_short_is_not_copied(tmp_path: Path) -> None:

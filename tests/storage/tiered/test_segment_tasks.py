@@ -51,6 +51,12 @@ def test_deletion_writes_deletes_and_writes() -> None:
     assert task.step(WRITTEN, 4) is None and task.state is TaskState.DONE
 
 
+def test_a_deletion_that_begins_again_writes_only_its_end() -> None:
+    task = SegmentDeletion(dataclasses.replace(SEGMENT, state=DELETING))
+    assert task.step(BEGUN, 1) == RemoveObjects(task.segment)
+    assert task.step(REMOVED, 3) == WriteMetadata(update(SEGMENT, DELETED, 3))
+
+
 def test_deletion_repeats_custom_metadata() -> None:
     """Kafka's brokers replace what they know by what the record says, and may have to continue this deletion."""
     task = SegmentDeletion(dataclasses.replace(SEGMENT, custom_metadata=b"x"))
@@ -59,7 +65,7 @@ def test_deletion_repeats_custom_metadata() -> None:
 
 
 def test_objects_of_a_failed_copy_are_deleted() -> None:
-    """But not while a thread may still write them, and not after they may have been read."""
+    """They are not deleted while a thread may still write them, nor after they may have been read."""
     for events in ((STEP_FAILED,), (DEPOSED, COPIED), (DEPOSED, STEP_FAILED)):
         task = SegmentCopy(SEGMENT, 100)
         assert last_of(task, BEGUN, WRITTEN, *events) == RemoveObjects(SEGMENT)

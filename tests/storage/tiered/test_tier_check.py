@@ -11,7 +11,7 @@ from kafka_zk.storage.tiered.layout import ExpectedObject
 from kafka_zk.storage.tiered.local_tiered_storage import LocalTieredStorageLayout
 from kafka_zk.storage.tiered.metadata_partition import metadata_partition
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata
-from kafka_zk.storage.tiered.segment_manifest import SegmentManifest
+from kafka_zk.storage.tiered.segment_manifest import ManifestSizes
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
 from kafka_zk.storage.tiered.tier_check import Finding, Kind, LogFacts, TierFacts, TopicFacts, examine
 from tests.storage.tiered.segments import DELETED, DELETING, FINISHED, T, segment, update
@@ -67,7 +67,7 @@ def test_missing_object_is_found(suffix: str) -> None:
 
 
 def test_lost_segment_is_one_finding() -> None:
-    """However many objects it had."""
+    """The number of its objects does not matter."""
     lost = {each.key for each in LAYOUT.objects(SEGMENTS[1], None)}
     facts = clean()
     found = only(replace(facts, objects={name: size for name, size in facts.objects.items() if name not in lost}))
@@ -82,7 +82,7 @@ def test_truncated_object_is_found() -> None:
 
 
 def test_orphans_are_counted_by_partition() -> None:
-    """Objects of a segment without metadata, as a crash between upload and record, or lost records, leave them."""
+    """A crash between upload and record, or a loss of records, leaves objects of a segment without metadata."""
     facts = clean()
     lost = [each.key for each in LAYOUT.objects(segment(9, 40, 49), None)]
     found = only(replace(facts, objects={**facts.objects, **dict.fromkeys(lost, 10)}))
@@ -119,7 +119,7 @@ def test_offsets_of_another_lineage_are_a_gap() -> None:
 
 @pytest.mark.parametrize(("age_ms", "count"), [(HOUR_MS - 1, 0), (HOUR_MS, 1)])
 def test_copy_is_unfinished_after_some_time(age_ms: int, count: int) -> None:
-    """Its objects are no orphans in the meantime (KAFKA-17062)."""
+    """Until then, its objects are not orphans (KAFKA-17062)."""
     facts = clean(begun := segment(4, 30, 39, at_ms=NOW_MS - age_ms))
     examined = examine(replace(facts, objects={**facts.objects, key(begun): 55}))
     assert [(each.kind, each.size_bytes) for each in examined.findings] == [(Kind.UNFINISHED_COPY, 55)] * count
@@ -138,7 +138,7 @@ def test_tiering_that_was_turned_off_is_a_trap() -> None:
 
 
 def test_leftovers_of_a_deleted_topic_are_one_finding() -> None:
-    """No gaps and no missing objects, but all the bytes."""
+    """It counts the bytes of all objects. There are no findings of gaps or missing objects."""
     found = only(replace(clean(), topics={UUID(int=5): TopicFacts("t", True)}, logs={}))
     assert (found.kind, found.size_bytes, len(found.keys)) == (Kind.DELETED_TOPIC, 3 * (100 + 4 * 7), 15)
 
@@ -155,13 +155,13 @@ def test_replaced_segments_are_counted_only() -> None:
 
 
 def test_what_is_not_known_is_not_checked() -> None:
-    """A leader that does not answer."""
+    """Here, a leader does not respond."""
     examined = examine(replace(clean(), logs={T: "no leader"}))
     assert (examined.findings, examined.not_checked) == ([], ["gaps of t-0: no leader"])
 
 
 def test_limit_to_topics_hides_what_belongs_to_others() -> None:
-    """Orphans of other topics, foreign objects and other topics' traps."""
+    """It hides orphans and traps of other topics, and foreign objects."""
     facts = clean()
     other = replace(segment(9, 0, 9), segment_id=segment(9, 0, 9, tp=T._replace(topic_id=UUID(int=7))).segment_id)
     objects = {**facts.objects, **{each.key: 1 for each in LAYOUT.objects(other, None)}, "x": 1}
@@ -172,16 +172,16 @@ def test_limit_to_topics_hides_what_belongs_to_others() -> None:
 @pytest.mark.parametrize(
     ("manifest", "kinds"),
     [
-        (SegmentManifest("", 100, 60, 5), []),
-        (SegmentManifest("", 100, 61, 5), [Kind.SIZE]),
-        (SegmentManifest("", 100, 60, 6), [Kind.SIZE]),
-        (SegmentManifest("", 99, 60, 5), [Kind.SIZE]),
+        (ManifestSizes("", 100, 60, 5), []),
+        (ManifestSizes("", 100, 61, 5), [Kind.SIZE]),
+        (ManifestSizes("", 100, 60, 6), [Kind.SIZE]),
+        (ManifestSizes("", 99, 60, 5), [Kind.SIZE]),
         ("not a manifest", [Kind.SIZE]),
         (None, []),
     ],
 )
 def test_sizes_of_aivens_plugin_are_those_of_the_manifest(
-    manifest: SegmentManifest | str | None, kinds: list[Kind]
+    manifest: ManifestSizes | str | None, kinds: list[Kind]
 ) -> None:
     layout = AivenLayout("p/")
     sizes = {".log": 60, ".indexes": 5, ".rsm-manifest": 900}
@@ -203,7 +203,7 @@ def test_objects_below_another_prefix_are_not_checked() -> None:
     objects = {each.key: 1 for of in SEGMENTS for each in layout.objects(of, None)}
     examined = examine(replace(facts, layout=layout, objects=objects))
     assert examined.findings == []
-    assert examined.not_checked == ["3 objects of t-0 have another prefix than 'p/'"]
+    assert examined.not_checked == ["3 objects of t-0 have a prefix other than 'p/'"]
 
 
 def twice(first: TierFacts, second: TierFacts) -> list[Finding]:
@@ -211,7 +211,7 @@ def twice(first: TierFacts, second: TierFacts) -> list[Finding]:
 
 
 def test_second_look_confirms_the_first() -> None:
-    """By what a finding is about, not by its words; what only one look has was a change in between."""
+    """Findings are compared by subject, not by text. A finding of only one look was a change in progress."""
     cut, gone = ({**clean().objects, key(SEGMENTS[0]): size} for size in (99, 98))
     assert [each.said for each in twice(replace(clean(), objects=cut), replace(clean(), objects=gone))] == [
         f"offsets 0 to 9: {key(SEGMENTS[0])} has 98 bytes, but was copied with 100"
@@ -242,7 +242,7 @@ def test_only_keys_that_both_looks_have_are_orphans() -> None:
     ],
 )  # fmt: skip
 def test_offsets_that_both_looks_miss_are_a_gap(starts: tuple[int, int], gaps: list[str]) -> None:
-    """Retention moves the log start offset, and so the begin of the gap. The first segment is being deleted."""
+    """Retention moves the log start offset, and so the beginning of the gap. The first segment is being deleted."""
     facts = clean()
     facts.metadata.apply(update(SEGMENTS[0], DELETING, NOW_MS))
     found = twice(*(replace(facts, logs={T: LogFacts(start, 35, [(0, 0)])}) for start in starts))
@@ -252,7 +252,8 @@ def test_offsets_that_both_looks_miss_are_a_gap(starts: tuple[int, int], gaps: l
 
 
 def test_what_one_look_could_not_check_is_said() -> None:
-    """A leader was away in the first look: what the second one finds is not confirmed, but it is not clean, either."""
+    """A leader did not respond in the first look: what the second one finds is not confirmed, but it is not clean,
+    either."""
     away = replace(clean(), logs={T: "no leader"})
     examined = examine(replace(clean(), logs={T: LogFacts(0, 35, [(0, 0)])}), examine(away))
     assert (examined.findings, examined.not_checked) == ([], ["gaps of t-0: no leader"])
@@ -288,6 +289,6 @@ def test_metadata_that_are_not_understood_may_explain_anything_of_their_partitio
 
 
 def test_configuration_that_is_not_known_is_not_checked() -> None:
-    """Neither a trap nor a deleted topic."""
+    """Neither a trap nor a deleted topic is reported."""
     examined = examine(replace(clean(), topics={T.topic_id: TopicFacts("t", "refused")}))
     assert (examined.findings, examined.not_checked) == ([], ["whether t is tiered: refused"])

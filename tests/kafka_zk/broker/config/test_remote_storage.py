@@ -2,9 +2,8 @@
 
 import pytest
 
-from kafka_zk.broker.config import kafka_config
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
-from kafka_zk.broker.config.remote_storage import RemoteStorageConfig
+from kafka_zk.broker.config.remote_storage import LocalTieredStorageConfig, RemoteStorageConfig
 from kafka_zk.broker.config.values import BadValue, TieredStorageDisabled, check_topic
 from kafka_zk.storage.files.log_config import LogConfig
 
@@ -16,31 +15,48 @@ TIERED = {
 }  # fmt: skip
 
 
-def test_remote_storage_cannot_be_turned_on_yet() -> None:
-    """A broker that ignored the key would delete records that are not copied, and offer none that are."""
-    with pytest.raises(InvalidBrokerConfig, match=r"^remote\.log\.storage\.system\.enable=true: must be false"):
-        KafkaConfig.from_properties(TIERED)
-    config, warnings = KafkaConfig.from_properties({**TIERED, "remote.log.storage.system.enable": "false"})
-    assert not config.topic_defaults.remote_log_storage_system_enable
-    assert len(warnings) == 1  # rsm.config.dir
-
-
-@pytest.fixture
-def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_config, "_check_no_remote_storage", lambda config: None)
-
-
-@pytest.mark.usefixtures("allowed")
 def test_the_keys_of_the_plugins() -> None:
     config, warnings = KafkaConfig.from_properties(
         {**TIERED, "rlmm.config.remote.log.metadata.topic.num.partitions": "5"}
     )
-    assert RemoteStorageConfig.of(config) == ("/remote", 5, 3)
+    assert RemoteStorageConfig.of(config) == (LocalTieredStorageConfig("/remote"), 5, 3)
     assert config.topic_defaults.remote_log_storage_system_enable
     assert not warnings
+    _, warnings = KafkaConfig.from_properties({**TIERED, "rsm.config.delete.on.close": "true"})
+    assert len(warnings) == 1
+    _, warnings = KafkaConfig.from_properties({**TIERED, "remote.log.storage.system.enable": "false"})
+    assert len(warnings) == 1  # rsm.config.dir
 
 
-@pytest.mark.usefixtures("allowed")
+@pytest.mark.parametrize("is_enabled", ["true", "false"])
+def test_keys_of_a_file_that_brokers_of_apache_kafka_read_too_cause_no_warnings(is_enabled: str) -> None:
+    shared = {
+        "log.initial.task.delay.ms": "500",
+        "remote.log.metadata.manager.class.path": "/metadata.jar",
+        "remote.log.metadata.manager.listener.name": "plaintext",
+        "remote.log.storage.manager.class.path": "/storage.jar",
+        "remote.log.storage.system.enable": is_enabled,
+    }
+    _, warnings = KafkaConfig.from_properties({**TIERED, **shared})
+    assert not [each for each in warnings if not each.startswith("rsm.config.dir")]
+
+
+def test_the_metadata_are_read_through_the_listener_between_brokers() -> None:
+    """Brokers have no other login."""
+    listeners = {
+        "listeners": "CLIENT://:1,PEER://:2", "listener.security.protocol.map": "CLIENT:PLAINTEXT,PEER:PLAINTEXT",
+        "inter.broker.listener.name": "PEER",
+    }  # fmt: skip
+    key = "remote.log.metadata.manager.listener.name"
+    assert KafkaConfig.from_properties({**TIERED, **listeners, key: "PEER"})[1] == []
+    assert KafkaConfig.from_properties({**TIERED, **listeners, key: "CLIENT"})[1] == [
+        f"{key}=CLIENT: ignored; brokers read the metadata through their own listener PEER"
+    ]
+    problem = rf"^{key}=OTHER: must be one of \['CLIENT', 'PEER'\]$"
+    with pytest.raises(InvalidBrokerConfig, match=problem):
+        KafkaConfig.from_properties({**TIERED, **listeners, key: "OTHER"})
+
+
 @pytest.mark.parametrize(
     ("key", "text"),
     [
@@ -49,12 +65,29 @@ def test_the_keys_of_the_plugins() -> None:
         ("rsm.config.dir", ""),
         ("rlmm.config.remote.log.metadata.topic.num.partitions", "0"),
         ("rlmm.config.remote.log.metadata.topic.replication.factor", "many"),
+        ("remote.log.storage.manager.impl.prefix", "other."),
+        ("remote.log.metadata.manager.impl.prefix", "other."),
+        ("remote.log.metadata.manager.class.name", "com.example.Metadata"),
+        ("remote.log.metadata.manager.listener.name", "NONE"),
+        ("remote.log.manager.copier.thread.pool.size", "0"),
+        ("remote.log.manager.expiration.thread.pool.size", "0"),
+        ("inter.broker.protocol.version", "3.4"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(key: str, text: str) -> None:
-    config, _ = KafkaConfig.from_properties({**TIERED, key: text})
     with pytest.raises(InvalidBrokerConfig, match=f"^{key}"):
-        RemoteStorageConfig.of(config)
+        KafkaConfig.from_properties({**TIERED, key: text})
+    KafkaConfig.from_properties({**TIERED, "remote.log.storage.system.enable": "false", key: text})
+
+
+def test_defaults_that_keep_more_here_than_at_all_are_refused() -> None:
+    keys = {"log.local.retention.ms": "11", "log.retention.ms": "10"}
+    problem = (
+        "Invalid value 11 for configuration log.local.retention.ms: Value must not be more than log.retention.ms "
+        "property value: 10"
+    )
+    with pytest.raises(InvalidBrokerConfig, match=f"^{problem}$"):
+        KafkaConfig.from_properties({**TIERED, **keys})
 
 
 DEFAULTS = LogConfig(remote_log_storage_system_enable=True)
@@ -72,7 +105,7 @@ DEFAULTS = LogConfig(remote_log_storage_system_enable=True)
     ],
 )
 def test_a_tiered_topic_that_cannot_work_is_refused(properties: dict[str, str], problem: str) -> None:
-    """With Kafka's sentences. Without remote storage, the same settings are harmless."""
+    """The messages are Kafka's. Without remote storage, the same settings are harmless."""
     check_topic(properties, DEFAULTS)
     with pytest.raises(BadValue, match=problem):
         check_topic({**properties, "remote.storage.enable": "true"}, DEFAULTS)

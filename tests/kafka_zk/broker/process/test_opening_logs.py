@@ -1,4 +1,4 @@
-"""Opening logs in slices: others get their turn, and the broker's log tells how far it is and what was found."""
+"""Opening logs in slices: other work runs in between, and the broker's log reports progress and findings."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -9,10 +9,21 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.process.opening_logs import PROGRESS_INTERVAL_S, SLICE_S, StartAbandoned, open_logs, tell_finding
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig
+from kafka_zk.broker.process.opening_logs import (
+    DELETES_NOTHING,
+    PROGRESS_INTERVAL_S,
+    SLICE_S,
+    StartAbandoned,
+    open_logs,
+    tell_finding,
+    usable_configs,
+)
 from kafka_zk.storage.files.findings import Finding
+from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_loader import Dropped
 from kafka_zk.storage.manager.log_start import StartProgress, StartReport
+from tests.kafka_zk.broker.conftest import FakeConfigs
 
 REPORT = StartReport(
     3, 3, (Dropped(TopicPartition("t", 1), "/f.log", 70, 9, 30, ("/g.log",), "torn", "/aside"),), {"/d": "no disk"}, 900
@@ -20,7 +31,7 @@ REPORT = StartReport(
 
 
 class Logs:
-    """A log manager whose steps take time."""
+    """A log manager whose steps take time on the clock."""
 
     def __init__(self, clock: Clock, durations_s: list[float], is_waiting: bool) -> None:
         self._clock = clock
@@ -95,3 +106,38 @@ def test_what_storage_could_not_take_is_one_warning_each(caplog: Any) -> None:
     assert (first.levelname, first.fields["kept_as"]) == ("WARNING", "/d/x.damaged")
     assert first.getMessage() == "/d/x is damaged (torn): it is recreated"
     assert second.getMessage() == "/d/y is missing: nothing is known" and "kept_as" not in second.fields
+
+
+def opened_with(topics: dict[str, dict[str, str]], defaults: LogConfig) -> "Deferred[dict[str, dict[str, str]]]":
+    configs = FakeConfigs()
+    configs.topics |= topics
+    return ensureDeferred(usable_configs(configs, defaults))  # type: ignore[arg-type]
+
+
+def test_a_broker_without_remote_storage_does_not_start_with_tiered_topics() -> None:
+    """Apache Kafka refuses, too. The topics of brokers are never tiered, whatever their configuration says."""
+    tiered = {"remote.storage.enable": "true"}
+    topics = {name: tiered for name in ("e", "d", "c", "b", "__consumer_offsets")} | {"a": {}}
+    problem = failure_of(opened_with(topics, LogConfig())).value
+    assert isinstance(problem, InvalidBrokerConfig)
+    assert str(problem) == (
+        "remote.log.storage.system.enable=false: must be true, or all topics with remote.storage.enable=true must be "
+        "deleted first: b, c, d and 1 more"
+    )
+    found: list[Any] = []
+    opened_with(topics, LogConfig(remote_log_storage_system_enable=True)).addCallback(found.append)
+    opened_with({"__consumer_offsets": tiered}, LogConfig()).addCallback(found.append)
+    assert [len(each) for each in found] == [6, 1]
+
+
+def test_an_invalid_configuration_deletes_nothing() -> None:
+    """The topic may keep its records for ever, so the broker's own retention cannot replace it."""
+    found: list[Any] = []
+    opened_with({"a": {"retention.ms": "-1", "segment.bytes": "x"}}, LogConfig()).addCallback(found.append)
+    assert found == [{"a": DELETES_NOTHING}]
+
+
+def failure_of(result: "Deferred[Any]") -> Failure:
+    failures: list[Failure] = []
+    result.addErrback(failures.append)
+    return failures[0]

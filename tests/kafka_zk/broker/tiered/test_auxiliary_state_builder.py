@@ -1,4 +1,4 @@
-"""How a follower begins whose leader has the next records in remote storage only."""
+"""How a follower begins if its leader has the next records in remote storage only."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ MOVED = FetchedPartition(0, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
 
 
 class Asked:
-    """The leader of a follower, which answers from the log of ``broker``."""
+    """A follower's leader; its responses come from the log of ``broker``."""
 
     def __init__(self, broker: TieredBroker) -> None:
         self._log = broker.log
@@ -40,7 +40,7 @@ class Asked:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> TieredBroker:
-    """Its offsets 0 to 7 are only remote, in epochs 0 and 2; producer 7 wrote the last one."""
+    """A broker whose offsets 0 to 7 are only in remote storage, in epochs 0 and 2. Producer 7 wrote the last one."""
     broker = TieredBroker(tmp_path)
     broker.fill(5)
     for number in range(3):
@@ -53,8 +53,12 @@ def broker(tmp_path: Path) -> TieredBroker:
     return broker
 
 
-def read(broker: TieredBroker, leader: Leader | None = None) -> Any:
-    builder = AuxiliaryStateBuilder(broker.metadata, broker.storage, StorageCalls(broker.clock, broker.threads, 1, 1))
+def new_builder(broker: TieredBroker) -> AuxiliaryStateBuilder:
+    return AuxiliaryStateBuilder(broker.metadata, broker.storage, StorageCalls(broker.clock, broker.threads, 1, 1))
+
+
+def read(broker: TieredBroker, leader: Leader | None = None, builder: AuxiliaryStateBuilder | None = None) -> Any:
+    builder = builder or new_builder(broker)
     found: list[Any] = []
     reading = builder.read(broker.replicas.partitions[T], 2, leader or Asked(broker))
     ensureDeferred(reading).addErrback(lambda failure: failure.value).addCallback(found.append)
@@ -62,14 +66,23 @@ def read(broker: TieredBroker, leader: Leader | None = None) -> Any:
 
 
 def test_a_follower_begins_after_the_remote_records(broker: TieredBroker) -> None:
-    """With the leader epochs and the producers there."""
+    """It takes the leader epochs and the producers' state at that offset from remote storage."""
     state = read(broker)
     assert (state.start_offset, state.leader_epochs) == (8, [(0, 0), (2, 5)])
     assert [each.last_offset for each in decode_snapshot(state.snapshot)] == [7]
 
 
+def test_reads_of_the_state_are_counted(broker: TieredBroker) -> None:
+    builder = new_builder(broker)
+    read(broker, builder=builder)
+    for path in broker.remote_folder.rglob("*.snapshot"):
+        path.unlink()
+    read(broker, builder=builder)
+    assert (builder.rates.requests, builder.rates.errors) == (2, 1)
+
+
 def test_a_segment_that_the_leader_does_not_share_gives_no_producers(broker: TieredBroker) -> None:
-    """Its end is of a lost lineage."""
+    """The end of the segment was written by a leader whose records were lost."""
 
     class Elsewhere(Asked):
         async def epoch_end(self, tp: TopicPartition, leader_epoch: int, epoch: int) -> tuple[int, int]:
@@ -100,7 +113,7 @@ def test_a_segment_that_is_not_known_is_looked_for_again_later(broker: TieredBro
 
 
 class Reader:
-    """``state``: what it returns; None: it does not answer now."""
+    """``state``: the result; None: remote storage is unavailable."""
 
     def __init__(self) -> None:
         self.state: RemoteState | None = None
@@ -132,7 +145,7 @@ def world(tmp_path: Path, reader: Reader) -> Iterator[World]:
 def test_a_new_replica_begins_from_remote_storage(
     world: World, reader: Reader, broker: TieredBroker, tmp_path: Path
 ) -> None:
-    """And then fetches what comes after."""
+    """Then it fetches the records that follow."""
     snapshot = read(broker).snapshot
     reader.state = RemoteState(8, [(0, 0), (2, 5)], snapshot)
     world.lead()
@@ -154,12 +167,20 @@ def test_a_new_replica_begins_from_remote_storage(
     assert log.leader_epochs.entries == [(0, 4), (2, 5)]
 
 
-def test_remote_state_that_is_unavailable_is_asked_for_again(world: World, reader: Reader) -> None:
-    """After the backoff, with another fetch."""
+def test_remote_state_that_is_unavailable_is_asked_for_again(
+    world: World, reader: Reader, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The follower asks again after the backoff, with another fetch. The problem is logged once."""
     world.lead()
     world.leader.offsets = {EARLIEST_LOCAL: 8}
+    for _ in range(3):
+        world.leader.answer(MOVED)
+        assert world.log.log_end_offset == 0
+        world.pass_time(1.1)
+    assert len(reader.asked) == 3
+    (told,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert told.getMessage() == "the remote state of events-0 could not be read, trying again later: not now"
     world.leader.answer(MOVED)
-    assert world.log.log_end_offset == 0
     requests = len(world.leader.requests)
     reader.state = RemoteState(8, [(0, 0)], None)
     world.pass_time(1.1)
@@ -182,11 +203,12 @@ def test_state_of_an_earlier_leader_epoch_is_not_taken(
     assert world.leader.wanted[0].current_leader_epoch == 4
 
 
-def test_a_replica_whose_topic_is_not_tiered_here_keeps_its_log(world: World, reader: Reader) -> None:
-    """It has not read the topic's configuration yet."""
+def test_a_new_replica_is_tiered_if_its_leader_is(world: World, reader: Reader) -> None:
+    """Kafka's tools turned tiering off in ZooKeeper. If the replica were not tiered, it would request the records
+    forever."""
     world.log.update_config(replace(world.log.config, remote_storage_enable=False))
     reader.state = RemoteState(8, [(0, 0)], None)
     world.lead()
     world.leader.offsets = {EARLIEST_LOCAL: 8}
     world.leader.answer(MOVED)
-    assert (world.log.log_end_offset, reader.asked) == (0, [])
+    assert (world.log.log_end_offset, reader.asked, world.log.config.is_tiered) == (8, [(8, 0)], True)

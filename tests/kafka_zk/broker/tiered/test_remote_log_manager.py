@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.tiered import remote_log_manager
 from kafka_zk.broker.tiered.remote_log_manager import COPY_TIMEOUT_S
 from kafka_zk.broker.tiered.remote_log_metadata_manager import CONSUME_WAIT_S, RemoteLogMetadataManager
@@ -49,7 +50,7 @@ def failing(folder: Path, broker: TieredBroker, *names: str) -> FailingStorage:
 
 
 def test_closed_segments_are_copied_and_then_deleted_here(tmp_path: Path) -> None:
-    """The records stay in the log: only the local start moves."""
+    """The records stay in the log: only the local log start offset moves."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     broker.run()
@@ -85,7 +86,8 @@ def test_the_metadata_topic_is_created_first(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_fails_is_removed_and_begins_again(tmp_path: Path) -> None:
-    """Its record stays, by which expiration finds what may be left of it. Meanwhile, no local segment is deleted."""
+    """The metadata record stays, so that expiration can delete the rest of the copy. Until the segment is copied, no
+    local segment is deleted."""
     broker = TieredBroker(tmp_path)
     storage = failing(tmp_path, broker, "copy")
     broker.fill(7)
@@ -99,8 +101,56 @@ def test_a_copy_that_fails_is_removed_and_begins_again(tmp_path: Path) -> None:
     assert broker.log.local_log_start_offset == 6
 
 
+def test_an_outage_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each attempt has a different message, because the message names the objects of a new segment id."""
+
+    class Refusing(LocalSegmentStorage):
+        refuses = True
+
+        def copy(self, segment: RemoteLogSegmentMetadata, data: SegmentData) -> None:
+            if self.refuses:
+                raise ObjectStoreError(f"{segment.segment_id.id} cannot be written")
+            super().copy(segment, data)
+
+    broker = TieredBroker(tmp_path)
+    broker.storage = storage = Refusing(str(tmp_path / "remote"))
+    broker.start()
+    broker.fill(7)
+    for is_away, rounds, told_count in ((True, 1, 1), (True, 1, 1), (False, 2, 1), (True, 1, 2)):
+        storage.refuses = is_away
+        for _ in range(rounds):
+            broker.run()
+        broker.fill(2)
+        told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(told) == told_count, told
+
+
+def test_a_store_that_is_away_for_long_gets_few_copies(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each attempt leaves a metadata record. The pauses grow to 31 rounds, and end with the first success."""
+    broker = TieredBroker(tmp_path)
+    storage = failing(tmp_path, broker, "copy")
+    broker.fill(7)
+    for attempts, rounds in ((1, 1), (2, 1), (2, 1), (3, 1), (3, 3), (4, 1), (9, 120)):
+        for _ in range(rounds):
+            broker.run()
+        assert [start for start, _ in states(broker)] == [0] * attempts
+    (told,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "; retrying" in told.getMessage()
+    storage.failing.clear()
+    for _ in range(32):
+        broker.run()
+    assert broker.log.local_log_start_offset == 6
+    storage.failing = {"copy"}
+    broker.fill(2)
+    broker.run()
+    storage.failing.clear()
+    broker.run()
+    assert broker.log.local_log_start_offset > 6
+
+
 def test_a_store_that_hangs_stops_no_other_work(tmp_path: Path) -> None:
-    """The copy fails at its deadline; a thread that still writes keeps its objects to itself."""
+    """The copy fails at its deadline. If its thread still writes, the objects belong to a segment id that is not used
+    again."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     broker.threads.holds = True
@@ -117,6 +167,54 @@ def test_a_store_that_hangs_stops_no_other_work(tmp_path: Path) -> None:
     assert broker.log.local_log_start_offset == 6
 
 
+def test_copies_wait_for_their_quota_and_retention_does_not(tmp_path: Path) -> None:
+    """Copied segments are deleted locally before the next copy begins. A higher limit applies within a second."""
+    broker = TieredBroker(tmp_path)
+    broker.copy_bytes_per_second = 1
+    broker.fill(7)
+    broker.run()
+    assert (broker.objects(), broker.log.local_log_start_offset) == ([0], 2)
+    broker.clock.pump([1] * 30)
+    assert not broker.manager._running, "a long wait holds up the next round"
+    broker.run()
+    assert broker.objects() == [0]
+    broker.copy_bytes_per_second = 1 << 20
+    broker.clock.pump([1] * 3)
+    assert (broker.objects(), broker.log.local_log_start_offset) == ([0, 2, 4], 6)
+
+
+def test_copies_that_wait_for_their_quota_do_not_need_deletions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = TieredBroker(tmp_path)
+
+    async def refuse(term: object) -> None:
+        raise ObjectStoreError("the store refuses")
+
+    monkeypatch.setattr(broker.manager, "_expire", refuse)
+    broker.copy_bytes_per_second = 1
+    broker.fill(7)
+    broker.run()
+    assert broker.objects() == [0]
+    broker.copy_bytes_per_second = 1 << 20
+    broker.clock.pump([1] * 3)
+    assert broker.objects() == [0, 2, 4]
+
+
+def test_a_copy_that_waits_for_its_quota_ends_with_the_leadership(tmp_path: Path) -> None:
+    broker = TieredBroker(tmp_path)
+    broker.copy_bytes_per_second = 1
+    broker.fill(7)
+    broker.run()
+    broker.harness.lead_again("t", broker.topic_id, leader=1, leader_epoch=1, isr=[0, 1], replicas=[0, 1])
+    broker.copy_bytes_per_second = 1 << 20
+    broker.clock.pump([1] * 3)
+    assert (broker.objects(), states(broker)) == ([0], [(0, FINISHED)])
+    broker.harness.lead_again("t", broker.topic_id, leader_epoch=2)
+    broker.run()
+    assert broker.objects() == [0, 2, 4]
+
+
 def test_a_copy_of_a_former_leader_is_discarded(tmp_path: Path) -> None:
     broker = TieredBroker(tmp_path)
     broker.fill(7)
@@ -129,7 +227,7 @@ def test_a_copy_of_a_former_leader_is_discarded(tmp_path: Path) -> None:
 
 
 def test_a_lost_response_is_no_lost_record(tmp_path: Path) -> None:
-    """The record STARTED is there; the task does not know and copies nothing."""
+    """The record with state STARTED was written; the task does not know that and copies nothing."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     broker.connection.loses = {ApiKey.PRODUCE}
@@ -144,7 +242,7 @@ def test_a_lost_response_is_no_lost_record(tmp_path: Path) -> None:
 def test_a_crash_between_the_copy_and_its_record_leaves_objects_that_are_deleted_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No segment is deleted here before another copy is complete."""
+    """No local segment is deleted before another copy is complete."""
     broker = TieredBroker(tmp_path)
     broker.fill(3)
     whole_write = RemoteLogMetadataManager.write
@@ -169,7 +267,7 @@ def test_a_crash_between_the_copy_and_its_record_leaves_objects_that_are_deleted
 
 
 def test_metadata_that_cannot_be_read_keep_everything(tmp_path: Path) -> None:
-    """Producers go on; local retention waits."""
+    """Producers can continue; local retention waits."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     broker.connection.fault = ConnectionError("no route")
@@ -180,11 +278,11 @@ def test_metadata_that_cannot_be_read_keep_everything(tmp_path: Path) -> None:
     broker.connection.fault = None
     broker.run()
     assert broker.objects() == [0, 2, 4, 6]
-    assert broker.log.local_log_start_offset == 8
+    assert broker.log.local_log_start_offset > 6
 
 
 def test_expired_segments_are_deleted_there(tmp_path: Path) -> None:
-    """The log start offset moves first, and is durable."""
+    """Before that, the log start offset moves and becomes durable."""
     broker = TieredBroker(tmp_path, retention_bytes="500")
     broker.fill(9)
     broker.run()
@@ -218,7 +316,7 @@ def test_a_new_leader_begins_where_records_can_be_read(tmp_path: Path) -> None:
 
 
 def test_a_new_leader_waits_for_its_high_watermark(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Before it moves its log start offset past it."""
+    """It does not move its log start offset beyond the high watermark."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     broker.run()
@@ -234,7 +332,7 @@ def test_a_new_leader_waits_for_its_high_watermark(tmp_path: Path, caplog: pytes
 
 
 def test_a_follower_deletes_what_its_leader_copied(tmp_path: Path) -> None:
-    """By the metadata; it copies nothing."""
+    """The follower uses the metadata. It copies nothing itself."""
     broker = TieredBroker(tmp_path, local_retention_ms="-2")
     broker.fill(7)
     broker.run()
@@ -252,7 +350,7 @@ def test_a_follower_deletes_what_its_leader_copied(tmp_path: Path) -> None:
 def test_a_partition_that_is_deleted_before_its_turn_is_left_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Thousands of followers wait for their turns."""
+    """Thousands of followed partitions may wait for their turns, and one may be deleted before its turn."""
     broker = TieredBroker(tmp_path, local_retention_ms="-2")
     broker.fill(7)
     broker.run()
@@ -269,7 +367,8 @@ def test_a_partition_that_is_deleted_before_its_turn_is_left_alone(
 
 
 def test_damaged_records_are_not_copied(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Other replicas may have sound ones, and would delete them. What was copied before them is deleted as usual."""
+    """Other replicas may have undamaged records, and would delete them if this copy existed. Segments that were copied
+    before are deleted as usual."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     path = tmp_path / "logs" / "t-0" / f"{2:020d}.log"
@@ -297,7 +396,7 @@ def test_metadata_are_forgotten_with_the_last_tiered_partition(tmp_path: Path) -
 
 
 def test_a_topic_without_an_id_is_not_tiered(tmp_path: Path) -> None:
-    """Old controllers give none, and the metadata need it."""
+    """Old controllers assign no ids, and the metadata need one."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     broker.replicas.partitions[T].topic_id = UUID(int=0)
@@ -309,12 +408,13 @@ def test_a_topic_without_an_id_is_not_tiered(tmp_path: Path) -> None:
 def test_a_topic_that_others_turn_off_stays_tiered(
     tmp_path: Path, change: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Kafka's own tools accept it in ZooKeeper, and its brokers then lose the remote records."""
+    """Kafka's tools can turn tiering off in ZooKeeper, and its brokers then lose the remote records."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     broker.run()
-    for _ in broker.replicas.update_topic_configs({"t": {**broker.harness.configs.topics["t"], **change}}):
-        pass
+    for _ in range(2):
+        for _ in broker.replicas.update_topic_configs({"t": {**broker.harness.configs.topics["t"], **change}}):
+            pass
     assert broker.log.config.is_tiered
     (told,) = [record for record in caplog.records if "stays tiered" in record.getMessage()]
     assert told.levelname == "ERROR"
@@ -324,8 +424,22 @@ def test_a_topic_that_others_turn_off_stays_tiered(
     assert broker.log.log_start_offset == 0
 
 
+@pytest.mark.parametrize("is_internal", [True, False])
+def test_topics_of_brokers_are_never_tiered(tmp_path: Path, is_internal: bool) -> None:
+    """For internal topics, Kafka accepts the key and ignores it."""
+    broker = TieredBroker(tmp_path)
+    topic = "__remote_log_metadata" if is_internal else "ordinary"
+    broker.harness.configs.topics[topic] = {"remote.storage.enable": "true"}
+    broker.harness.lead(topic)
+    log = broker.replicas.partitions[TopicPartition(topic, 0)].log
+    assert log is not None
+    for _ in broker.replicas.update_topic_configs(broker.harness.configs.topics):
+        pass
+    assert log.config.is_tiered is not is_internal
+
+
 def test_each_partition_has_its_own_turn(tmp_path: Path) -> None:
-    """Thousands would otherwise hold up the reactor together."""
+    """Otherwise, thousands of partitions would block the reactor in one turn."""
     broker = TieredBroker(tmp_path)
     broker.harness.configs.topics["u"] = broker.harness.configs.topics["t"]
     broker.harness.lead("u", 3)
@@ -346,7 +460,7 @@ def test_each_partition_has_its_own_turn(tmp_path: Path) -> None:
 def test_a_tiered_topic_without_remote_storage_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its log grows here beyond local.retention; only retention.ms and retention.bytes delete records."""
+    """The log exceeds local.retention.*, because only retention.ms and retention.bytes delete records."""
     harness = build_harness(tmp_path)
     topic = {"remote.storage.enable": "true", "local.retention.ms": "0", "segment.bytes": "250"}
     harness.configs.topics["t"] = {**topic, "retention.ms": "-1"}

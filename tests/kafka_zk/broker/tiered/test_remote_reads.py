@@ -1,4 +1,4 @@
-"""What clients get of records that are only in remote storage."""
+"""What clients receive of records that are only in remote storage."""
 
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 
 from kafka_zk.broker.handlers.data import remote_fetch
 from kafka_zk.broker.tiered import remote_reads
+from kafka_zk.broker.tiered.remote_log_metadata_manager import CONSUME_WAIT_S
 from kafka_zk.broker.tiered.remote_reads import READ_TIMEOUT_S
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -18,12 +19,12 @@ from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fe
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
 from tests.kafka_zk.broker.tiered.tiered_broker import TieredBroker
 from tests.storage.helpers import T0, batch
-from tests.storage.tiered.segments import DELETING, update
+from tests.storage.tiered.segments import DELETED, DELETING, update
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> TieredBroker:
-    """Offsets 0 to 5 are only remote, in three segments; 6 is local."""
+    """Offsets 0 to 5 are only in remote storage, in three segments; 6 is local."""
     broker = TieredBroker(tmp_path)
     broker.fill(7)
     broker.run()
@@ -51,7 +52,7 @@ def listed(broker: TieredBroker, timestamp: int, version: int = 9) -> tuple[int,
 
 
 def test_a_consumer_reads_everything_from_the_beginning(broker: TieredBroker) -> None:
-    """One segment at a time, then the local records."""
+    """It receives one segment at a time, then the local records."""
     offset, seen = 0, []
     while offset < 7:
         found = offsets(ask(broker, offset))
@@ -90,7 +91,7 @@ def test_an_offset_before_the_log_is_out_of_range(broker: TieredBroker) -> None:
 
 
 def test_an_offset_that_no_segment_has_is_out_of_range(broker: TieredBroker) -> None:
-    """Only if the metadata are complete."""
+    """The error is returned only if the metadata are complete."""
     segment = next(each for each in broker.remote.segments.values() if each.start_offset == 2)
     broker.remote.apply(update(segment, DELETING))
     assert ask(broker, 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -110,7 +111,7 @@ def pending(broker: TieredBroker, offset: int, max_wait_ms: int = 500) -> list[A
 
 
 def test_a_store_that_hangs_delays_a_consumer_for_a_known_time(broker: TieredBroker) -> None:
-    """Then it gets an empty result, and asks again."""
+    """Then the consumer gets an empty result, and fetches again."""
     broker.threads.holds = True
     answer = pending(broker, 2)
     broker.clock.advance(READ_TIMEOUT_S)
@@ -122,13 +123,69 @@ def test_a_store_that_hangs_delays_a_consumer_for_a_known_time(broker: TieredBro
     assert offsets(ask(broker, 2)) == [2, 3]
 
 
-def test_objects_that_are_missing_are_no_end_of_the_log(broker: TieredBroker) -> None:
-    """A store may lie; the consumer waits and asks again."""
-    next(broker.remote_folder.rglob(f"{2:020d}*.log")).unlink()
-    answer = pending(broker, 2)
-    assert not answer
+def test_objects_that_are_missing_are_no_end_of_the_log(
+    broker: TieredBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store may lie; the consumer waits and asks again. The log says it once for each outage."""
+    path = next(broker.remote_folder.rglob(f"{2:020d}*.log"))
+    aside = broker.remote_folder / "aside"
+    for outages in (1, 2):
+        path.rename(aside)
+        for _ in range(2):
+            answer = pending(broker, 2)
+            assert not answer
+            broker.harness.clock.advance(0.5)
+            assert [(each.error_code, each.records) for each in answer] == [(0, b"")]
+        aside.rename(path)
+        assert offsets(ask(broker, 2)) == [2, 3]
+        told = warnings(caplog)
+        assert len(told) == outages
+        assert all("t-0 cannot be read" in each and "does not exist" in each for each in told)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def empty_handed(broker: TieredBroker, offset: int, **fields: Any) -> None:
+    """A consumer fetches, and gets nothing yet."""
+    request = fetch(offset, max_wait_ms=500)
+    for key, value in fields.items():
+        setattr(request, key, value)
+    answer: list[Any] = []
+    broker.harness.start(ApiKey.FETCH, 12, request).addCallback(fetched).addCallback(answer.append)
     broker.harness.clock.advance(0.5)
     assert [(each.error_code, each.records) for each in answer] == [(0, b"")]
+
+
+def test_a_lost_segment_is_logged_once_while_others_are_read(
+    broker: TieredBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other consumers of the partition keep reading other segments. When retention has deleted the lost segment, the
+    next lost segment is a new outage."""
+    for offset in (2, 4):
+        next(broker.remote_folder.rglob(f"{offset:020d}*.log")).unlink()
+    for _ in range(3):
+        empty_handed(broker, 2)
+        empty_handed(broker, 4)
+        assert offsets(ask(broker, 0)) == [0, 1]
+    assert len(warnings(caplog)) == 1
+    lost = next(each for each in broker.remote.segments.values() if each.start_offset == 2)
+    for state in (DELETING, DELETED):
+        broker.remote.apply(update(lost, state))
+    empty_handed(broker, 4)
+    assert len(warnings(caplog)) == 2
+
+
+def test_aborted_transactions_that_cannot_be_read_are_logged_once(
+    broker: TieredBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The records can still be read, but not by consumers with read_committed."""
+    stem = next(broker.remote_folder.rglob(f"{2:020d}*.log")).with_suffix("")
+    stem.with_suffix(".txnindex").mkdir()
+    for _ in range(3):
+        empty_handed(broker, 2, isolation_level=1)
+    assert len(warnings(caplog)) == 1
 
 
 def test_reads_above_the_limit_of_a_response_come_later(broker: TieredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +193,19 @@ def test_reads_above_the_limit_of_a_response_come_later(broker: TieredBroker, mo
     answer = pending(broker, 2)
     broker.harness.clock.advance(0.5)
     assert [(each.error_code, each.records, each.high_watermark) for each in answer] == [(0, b"", 7)]
+
+
+def test_reads_above_their_quota_come_later(broker: TieredBroker) -> None:
+    """As in Kafka, the response is empty and has no error, and local records are not throttled."""
+    broker.fetch_bytes_per_second = 10
+    assert offsets(ask(broker, 2)) == [2, 3]
+    answer = pending(broker, 4)
+    assert not answer  # the client would ask again at once
+    broker.harness.clock.advance(0.5)
+    assert [(each.error_code, each.records, each.high_watermark) for each in answer] == [(0, b"", 7)]
+    assert offsets(ask(broker, 6)) == [6]
+    broker.clock.advance(30)
+    assert offsets(ask(broker, 4)) == [4, 5]
 
 
 def test_a_large_request_gets_a_bounded_part(broker: TieredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +217,30 @@ def test_offsets_of_a_tiered_log(broker: TieredBroker) -> None:
     """Earliest, latest, earliest local (KIP-405) and latest tiered (KIP-1005)."""
     assert [listed(broker, each) for each in (-2, -1, -4, -5)] == [(0, 0), (0, 7), (0, 6), (0, 5)]
     assert listed(broker, -4, 7) == listed(broker, -5, 8) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+
+
+def test_a_broker_that_just_started_knows_the_latest_tiered_offset(broker: TieredBroker) -> None:
+    """The broker reads the metadata before its first round of tasks."""
+    broker.start()
+    assert listed(broker, -5) == (0, 5)
+
+
+def test_the_latest_tiered_offset_is_not_known_without_the_metadata(broker: TieredBroker) -> None:
+    """The error makes clients retry. A broker that has already read the metadata returns the offset that it knows."""
+    broker.connection.fault = ConnectionError("refused")
+    assert listed(broker, -5) == (0, 5)
+    broker.start()
+    answer: list[Any] = []
+    asked: Deferred[Any] = broker.harness.start(ApiKey.LIST_OFFSETS, 9, list_offsets(-5))
+    asked.addCallback(lambda found: answer.append(found.topics[0].partitions[0].error_code))
+    broker.clock.advance(CONSUME_WAIT_S)
+    assert answer == [ErrorCode.OFFSET_NOT_AVAILABLE]
+
+
+def test_nothing_is_tiered_before_there_are_metadata(tmp_path: Path) -> None:
+    broker = TieredBroker(tmp_path, has_metadata_topic=False)
+    broker.fill(7)
+    assert listed(broker, -5) == (0, -1)
 
 
 @pytest.mark.parametrize(("after_ms", "offset"), [(-5, 0), (0, 0), (1, 1), (3, 3), (5, 5), (6, 6), (7, -1)])
@@ -192,6 +286,19 @@ def test_the_index_of_a_segment_is_read_once(broker: TieredBroker) -> None:
     assert offsets(ask(broker, 0)) == [0, 1]
 
 
+def test_the_cache_of_indexes_keeps_its_limit(broker: TieredBroker) -> None:
+    """A lower limit applies from the next index on: the older index is dropped, and read again when it is needed."""
+    ask(broker, 0)
+    broker.index_cache_bytes = 1
+    ask(broker, 2)
+    for path in broker.remote_folder.rglob("*.index"):
+        path.unlink()
+    assert offsets(ask(broker, 2)) == [2, 3]
+    answer = pending(broker, 0)
+    broker.harness.clock.advance(0.5)
+    assert [each.records for each in answer] == [b""]
+
+
 def test_records_that_compaction_removed_are_skipped(tmp_path: Path) -> None:
     """The topic was compacted before it was tiered: a segment may end without its last offsets."""
     broker = TieredBroker(tmp_path)
@@ -212,7 +319,7 @@ def open_transaction(broker: TieredBroker) -> None:
 
 
 def test_an_abort_is_found_although_its_segment_is_deleted_here_meanwhile(tmp_path: Path) -> None:
-    """Its index was local when the read began, and is remote when it ends."""
+    """The segment's transaction index was local when the read began, and is remote when the read ends."""
     broker = TieredBroker(tmp_path, local_retention_bytes="400", local_retention_ms="-1")
     open_transaction(broker)
     broker.fill(2)
@@ -248,7 +355,7 @@ def test_an_object_that_was_cut_ends_a_search(broker: TieredBroker) -> None:
 
 
 def test_segments_deleted_here_during_a_search_are_not_skipped(tmp_path: Path) -> None:
-    """They were local when the remote ones were searched; the client asks again."""
+    """The segments were local while the remote ones were searched, so the error makes the client retry."""
     broker = TieredBroker(tmp_path, local_retention_bytes="400", local_retention_ms="-1")
     broker.fill(7)
     broker.run()

@@ -1,4 +1,4 @@
-"""A broker with remote storage: real logs, handlers and folders; time and faults are the test's."""
+"""A broker with remote storage: real logs, handlers and folders; the test controls time and faults."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -10,21 +10,26 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
+from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.handlers.table import Dispatcher
+from kafka_zk.broker.tiered.deleted_partitions import DeletedPartitions
 from kafka_zk.broker.tiered.metadata_client import MetadataClient
 from kafka_zk.broker.tiered.remote_log_manager import RemoteLogManager, StoragePlugin
 from kafka_zk.broker.tiered.remote_log_metadata_manager import RemoteLogMetadataManager
 from kafka_zk.broker.tiered.remote_reads import RemoteReads
+from kafka_zk.broker.tiered.rlm_quota_manager import RLMQuotaManager
 from kafka_zk.broker.tiered.storage_calls import StorageCalls
+from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.request import RequestHeader, response_body_position
+from kafka_zk.storage.files.config_table import LONG_MAX
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC
 from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
 from kafka_zk.storage.tiered.remote_segment_reader import RemoteIndexCache, RemoteSegmentReader
 from kafka_zk.storage.tiered.segment_metadata import TopicIdPartition
-from kafka_zk.storage.tiered.segment_storage import LocalSegmentStorage
+from kafka_zk.storage.tiered.segment_storage import LocalSegmentStorage, SegmentStorage
 from tests.kafka_zk.broker.conftest import CONTEXT, build_harness
 from tests.storage.helpers import T0, append, batch
 
@@ -48,7 +53,7 @@ class WallClock(Clock):
 
 
 class Threads:
-    """Run work at once, or hold it until ``release`` while ``holds``."""
+    """Run work immediately; while ``holds`` is True, hold it until ``release``."""
 
     def __init__(self) -> None:
         self.holds = False
@@ -67,8 +72,9 @@ class Threads:
 
 
 class Connection:
-    """To the broker itself. ``fault``: raised instead of a request; ``loses``: APIs whose responses are lost;
-    ``late``: responses that wait for the test, while it is a list."""
+    """A connection to the broker itself. ``fault``: raised instead of sending a request; ``loses``: APIs whose
+    responses are lost;
+    ``late``: if it is a list, Fetch responses wait until the test fires its Deferreds."""
 
     connected_to_broker = True
 
@@ -106,19 +112,28 @@ class Connection:
 
 
 class TieredBroker:
-    """Leads one partition of the topic ``t``, with segments of two records each."""
+    """Leads one partition of the topic ``t``, with segments of two records each. ``storage``: Kafka's
+    LocalTieredStorage by default."""
 
-    def __init__(self, folder: Path, has_metadata_topic: bool = True, **topic_keys: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        has_metadata_topic: bool = True,
+        storage: SegmentStorage | None = None,
+        **topic_keys: str,
+    ) -> None:
         self.harness = build_harness(folder / "logs")
         self.replicas = self.harness.services.replicas
         defaults = replace(self.replicas.logs.default_config, remote_log_storage_system_enable=True)
         self.replicas.set_topic_defaults(defaults)
         self.clock = WallClock()
         self.connection = Connection(Dispatcher(self.harness.services))
-        self.storage = LocalSegmentStorage(str(folder / "remote"))
+        self.storage = storage or LocalSegmentStorage(str(folder / "remote"))
         self.remote_folder = folder / "remote"
         self.threads = Threads()
         self.created: list[str] = []
+        self.index_cache_bytes = 1 << 20
+        self.copy_bytes_per_second = self.fetch_bytes_per_second = LONG_MAX
         if has_metadata_topic:
             self.harness.lead(METADATA_TOPIC, 3)
         keys = {"segment.bytes": "250", "remote.storage.enable": "true"}
@@ -128,16 +143,36 @@ class TieredBroker:
         self.start()
 
     def start(self, seed: int = 1) -> None:
-        """The manager of a broker that starts; it knows nothing yet."""
+        """Create the manager of a broker that has just started and knows no metadata."""
         self.client = MetadataClient(self.harness.services.metadata, lambda broker_id: succeed(self.connection))
         self.metadata = RemoteLogMetadataManager(0, self.clock, self.client)
         copies, deletions, reads = (StorageCalls(self.clock, self.threads, 2, 10) for _ in range(3))
-        plugin = StoragePlugin(self.storage, copies, deletions)
-        reader = RemoteSegmentReader(self.storage, RemoteIndexCache(self.storage))
-        self.harness.services.remote_reads = RemoteReads(self.metadata, reader, reads)
+        copy_quota = RLMQuotaManager(self.clock, lambda: self.copy_bytes_per_second, QuotaWindow())
+        fetch_quota = RLMQuotaManager(self.clock, lambda: self.fetch_bytes_per_second, QuotaWindow())
+        self.reader_calls = reads
+        self.plugin = StoragePlugin(self.storage, copies, deletions, copy_quota)
+        reader = RemoteSegmentReader(self.storage, RemoteIndexCache(self.storage, lambda: self.index_cache_bytes))
+        self.reads = self.harness.services.remote_reads = RemoteReads(self.metadata, reader, reads, fetch_quota)
+        self.deleted = DeletedPartitions(self.replicas.logs, self.harness.topics, maybeDeferred)
+        self.harness.services.deleted_partitions = self.deleted
         self.manager = RemoteLogManager(
-            self.clock, self.replicas, self.metadata, plugin, lambda: self.created.append(METADATA_TOPIC), Random(seed)
+            self.clock,
+            self.replicas,
+            self.metadata,
+            self.plugin,
+            lambda: self.created.append(METADATA_TOPIC),
+            self.deleted,
+            Random(seed),
         )
+
+    def delete_topic(self, leader_epoch: int = -2) -> int:
+        """Send StopReplica as for a deleted topic, or for a replica that moves away. Returns its error code."""
+        request = codec.request(ApiKey.STOP_REPLICA)
+        topic = request.StopReplicaTopicState
+        state = topic.StopReplicaPartitionState(partition_index=0, leader_epoch=leader_epoch, delete_partition=True)
+        states = [topic(topic_name="t", partition_states=[state])]
+        whole = request(controller_id=0, controller_epoch=1, broker_epoch=1, topic_states=states)
+        return int(self.harness.ask(ApiKey.STOP_REPLICA, 4, whole).partition_errors[0].error_code)
 
     @property
     def tp(self) -> TopicIdPartition:
@@ -154,13 +189,13 @@ class TieredBroker:
         return self.metadata.log(self.tp)
 
     def fill(self, count: int) -> None:
-        """Append records of one batch each; their timestamps are T0 and their offset."""
+        """Append batches of one record each; the timestamp of a record is T0 plus its offset."""
         for _ in range(count):
             append(self.log, batch(value=b"x" * 40, timestamp_ms=T0 + self.log.log_end_offset))
         self.log.follow_log_end()
 
     def run(self) -> None:
-        """One round of tasks."""
+        """Run one round of tasks."""
         self.clock.advance(30)
         self.manager.run_tasks()
         self.clock.advance(TURN_S)
