@@ -1,4 +1,4 @@
-"""Which thread reads which partition.
+"""An assignment: which thread reads which partition.
 
 A *thread* is Kafka's word for one stream of a member; its id is ``<consumer id>-<n>`` with n from 0. Every member
 builds the same ``GroupSnapshot`` from the same registrations and passes it to the same ``Assignor``, so all compute the
@@ -25,12 +25,13 @@ class GroupSnapshot:
     """``threads``: topic -> ids of the threads subscribed to it, sorted as strings (Kafka's consumersForTopic).
     ``partitions``: the same topics -> their partitions, sorted; empty for a topic that does not exist.
     ``previous``: the last assignment; empty for strategies that ignore it. It may contain threads and partitions that
-    no longer exist.
+    no longer exist. ``capacities``: consumer id -> the capacity that it registers; without those that register none.
     """
 
     threads: Mapping[str, tuple[ThreadId, ...]]
     partitions: Mapping[str, tuple[int, ...]]
     previous: Assignment = field(default_factory=dict)
+    capacities: Mapping[str, int] = field(default_factory=dict)
 
 
 class Assignor(Protocol):
@@ -70,6 +71,7 @@ def group_snapshot(
         {topic: tuple(sorted(threads[topic])) for topic in subscribed},
         {topic: tuple(sorted(partitions_of.get(topic, ()))) for topic in subscribed},
         dict(previous or {}),
+        {name: each.capacity for name, each in members.items() if each.capacity is not None},
     )
 
 

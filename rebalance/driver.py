@@ -235,10 +235,10 @@ class GroupDriver:
                 self._finish()
             case effects.WatchTopics(wanted):
                 if self._watches is not None:
-                    self._watches.watch_partitions(wanted)
+                    self._watches.watch_topics(wanted)
             case effects.HoldTopics(topics):
                 if self._watches is not None:
-                    self._watches.watch_topics(topics)
+                    self._watches.hold_topics(topics)
             case effects.WriteAssignment():
                 self._spawn(self._write_assignment(effect))
             case effects.ReadOwners(topics):

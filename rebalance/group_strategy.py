@@ -12,6 +12,7 @@ from kafka_zk.rebalance.assignment import Assignor
 from kafka_zk.rebalance.range import RangeAssignor
 from kafka_zk.rebalance.roundrobin import RoundRobinAssignor
 from kafka_zk.rebalance.sticky import StickyAssignor
+from kafka_zk.rebalance.weighted import WeightedAssignor
 from kafka_zk.registry.consumers import Member
 
 
@@ -28,6 +29,7 @@ class AssignmentStrategy(NamedTuple):
 
 RANGE = AssignmentStrategy("range", RangeAssignor())
 ROUNDROBIN = AssignmentStrategy("roundrobin", RoundRobinAssignor())
+WEIGHTED = AssignmentStrategy("weighted", WeightedAssignor(), by_leader=True, incremental=True)
 
 STRATEGIES: Mapping[str, AssignmentStrategy] = {
     strategy.name: strategy
@@ -36,6 +38,7 @@ STRATEGIES: Mapping[str, AssignmentStrategy] = {
         ROUNDROBIN,
         AssignmentStrategy("sticky", StickyAssignor(), by_leader=True),
         AssignmentStrategy("cooperative-sticky", StickyAssignor(), by_leader=True, incremental=True),
+        WEIGHTED,
     )
 }
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.rebalance.assignment import Assignment, consumer_of, group_snapshot
+from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, consumer_of, group_snapshot
 from kafka_zk.rebalance.effects import Effect, Note, ReadOwners, SetTimer, WriteAssignment
 from kafka_zk.rebalance.events import StaticMemberAway
 from kafka_zk.rebalance.group_strategy import AssignmentStrategy
@@ -92,22 +92,23 @@ class Leadership:
         away = dict(self._away(registrations, written))
         yield from self._count_down(away, now_ms, view.consumer_id, cause)
         kept = {name: timeout_ms for name, timeout_ms in away.items() if now_ms < self._deadlines[name]}
+        known = written.capacities if written is not None else {}
+        places = {name: _place_of(name, previous, known.get(name)) for name in kept}
         snapshot = group_snapshot(
-            {**registrations, **{name: _place_of(name, previous) for name in kept}},
+            {**registrations, **places},
             view.partitions,
             previous,
             exclude_internal_topics=view.exclude_internal_topics,
         )
-        assignment = strategy.assignor.assign(snapshot)
         static = {**_static_members(registrations), **kept}
-        if written is not None and (strategy.name, assignment, static) == (
-            written.strategy,
-            written.assignment,
-            written.static_members,
-        ):
+        capacities = {name: each for name, each in snapshot.capacities.items() if name in static}
+        stands = bool(kept) and written is not None and _stands(written, strategy.name, capacities, snapshot)
+        assignment = previous if stands else strategy.assignor.assign(snapshot)
+        content = GroupAssignment(0, strategy.name, view.consumer_id, assignment, static, capacities)
+        if written is not None and _is_same(content, written):
             return
         moved = sum(previous.get(partition, thread) != thread for partition, thread in assignment.items())
-        yield from self._write(view, GroupAssignment(0, strategy.name, view.consumer_id, assignment, static), moved)
+        yield from self._write(view, content, moved)
 
     def _write(self, view: GroupView, content: GroupAssignment, moved: int) -> Iterator[Effect]:
         assert view.assignment_version is not None
@@ -136,6 +137,30 @@ class Leadership:
             yield SetTimer(TIMER, min(waiting))
 
 
+def _stands(written: GroupAssignment, strategy: str, capacities: Mapping[str, int], snapshot: GroupSnapshot) -> bool:
+    """True if nothing but the absence of static members can have changed: each partition has a thread that may read it,
+    and no member is new.
+
+    The place of an absent member may have fewer topics and streams than its registration had, so a strategy might move
+    partitions away now, and back when the member returns.
+    """
+    if (written.strategy, written.capacities) != (strategy, capacities):
+        return False
+    partitions = {TopicPartition(topic, number) for topic, each in snapshot.partitions.items() for number in each}
+    if partitions != written.assignment.keys():
+        return False
+    members = {consumer_of(thread) for threads in snapshot.threads.values() for thread in threads}
+    known = {consumer_of(thread) for thread in written.assignment.values()} | written.static_members.keys()
+    return members <= known and all(
+        thread in snapshot.threads[partition.topic] for partition, thread in written.assignment.items()
+    )
+
+
+def _is_same(content: GroupAssignment, written: GroupAssignment) -> bool:
+    """True if they differ at most in the leader and the generation."""
+    return replace(content, leader=written.leader, generation=written.generation) == written
+
+
 def _static_members(registrations: Mapping[str, ConsumerRegistration]) -> dict[str, int]:
     return {
         name: registration.instance_timeout_ms or 0
@@ -144,13 +169,13 @@ def _static_members(registrations: Mapping[str, ConsumerRegistration]) -> dict[s
     }
 
 
-def _place_of(name: str, previous: Mapping[TopicPartition, str]) -> ConsumerRegistration:
+def _place_of(name: str, previous: Mapping[TopicPartition, str], capacity: int | None) -> ConsumerRegistration:
     """A registration with as many streams as the absent member had, so that it keeps its partitions but gets no new
-    topic.
+    topic, and with the capacity that it registered.
     """
     streams: dict[str, int] = {}
     for partition, thread in previous.items():
         if consumer_of(thread) == name:
             number = int(thread.rpartition("-")[2])
             streams[partition.topic] = max(streams.get(partition.topic, 0), number + 1)
-    return ConsumerRegistration(streams)
+    return ConsumerRegistration(streams, capacity=capacity)

@@ -150,8 +150,8 @@ class GroupMember:
             self._reported_strategy = choice.strategy.name
             self._out.note(events.StrategyChosen, choice.strategy.name, choice.warning, cause=choice.why)
             if self._registration.instance_id is not None and not choice.strategy.by_leader:
-                told = f"group.instance.id has no effect while the group runs {choice.strategy.name} ({choice.why})"
-                self._out.note(events.PlaceNotKept, cause=told)
+                cause = f"group.instance.id has no effect while the group runs {choice.strategy.name} ({choice.why})"
+                self._out.note(events.PlaceNotKept, cause=cause)
         self._view_changed = True
 
     @_handle.register

@@ -35,15 +35,15 @@ class GroupWatches:
             ChildrenWatcher(client, BROKER_IDS, lambda names: on_input(BrokersRead(_broker_ids(names))), source),
         ]
 
-    def watch_partitions(self, wanted: TopicsWanted) -> None:
-        self._topics.watch_partitions(wanted)
+    def watch_topics(self, wanted: TopicsWanted) -> None:
+        self._topics.watch_topics(wanted)
 
-    def watch_topics(self, topics: frozenset[str]) -> None:
-        self._topics.watch_topics(topics)
+    def hold_topics(self, topics: frozenset[str]) -> None:
+        self._topics.hold_topics(topics)
 
     def close(self) -> None:
-        self._topics.watch_topics(frozenset())
-        self._topics.watch_partitions(NOTHING_WANTED)
+        self._topics.hold_topics(frozenset())
+        self._topics.watch_topics(NOTHING_WANTED)
         for watcher in self._watchers:
             watcher.close()
 
@@ -63,7 +63,7 @@ class WatchedTopics:
         self._partitions: dict[str, tuple[int, ...]] = {}  # of the topics read so far
         self._czxids: dict[str, int] = {}  # of the same topics
 
-    def watch_partitions(self, wanted: TopicsWanted) -> None:
+    def watch_topics(self, wanted: TopicsWanted) -> None:
         self._wanted = wanted
         if wanted.filters and self._names_watcher is None:
             self._names_watcher = self._registry.watch_names(self._names_read)
@@ -72,7 +72,7 @@ class WatchedTopics:
             self._names_watcher, self._names = None, None
         self._watch()
 
-    def watch_topics(self, topics: frozenset[str]) -> None:
+    def hold_topics(self, topics: frozenset[str]) -> None:
         known = {topic: self._czxids[topic] for topic in topics - self._held if topic in self._czxids}
         self._held = topics
         self._watch()

@@ -1,11 +1,12 @@
 """``/consumers/<group>/kafka-zk/assignment``: the group leader's decision. Not in Kafka.
 
     {"version":1,"generation":7,"strategy":"cooperative-sticky","leader":"<consumer id>",
-     "threads":["<consumer id>-0",…],"partitions":{"t1":[0,0,1,-1]},"static":{"<consumer id>":"45000"}}
+     "threads":["<consumer id>-0",…],"partitions":{"t1":[0,0,1,-1]},"static":{"<consumer id>":"45000"},
+     "capacities":{"<consumer id>":2}}
 
 ``partitions``: per topic, by partition number, an index into ``threads`` (-1: none). ``static``: timeouts in ms of
-static members, whose partitions are reserved during their absence. The znode is persistent, and advice: the owner znode
-decides.
+static members, whose partitions are reserved during their absence; ``capacities``: those that they registered, if any.
+The znode is persistent. It is only advice: the owner znode decides.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from kafka_zk.base.integers import INT64
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.errors import InvalidZnode, RequestTooLarge
 from kafka_zk.registry.znodes import json_codec
-from kafka_zk.registry.znodes.consumers import group_path, is_thread_id
+from kafka_zk.registry.znodes.consumers import CAPACITIES, group_path, is_thread_id
 
 SIZE_LIMIT_BYTES = 1_000_000  # below the packet limit (1,048,575), with path and header
 
@@ -31,6 +32,7 @@ class GroupAssignment:
     leader: str
     assignment: Mapping[TopicPartition, str]
     static_members: Mapping[str, int] = field(default_factory=dict)  # consumer id -> timeout in ms
+    capacities: Mapping[str, int] = field(default_factory=dict)  # of static members that registered one
 
 
 def assignment_path(group: str) -> str:
@@ -55,6 +57,7 @@ def encode(group_assignment: GroupAssignment) -> bytes:
             "threads": threads,
             "partitions": partitions,
             "static": {member: str(timeout_ms) for member, timeout_ms in group_assignment.static_members.items()},
+            **({"capacities": dict(group_assignment.capacities)} if group_assignment.capacities else {}),
         }
     )
     if len(data) > SIZE_LIMIT_BYTES:
@@ -74,8 +77,9 @@ def decode(path: str, data: bytes | None) -> GroupAssignment:
         if not is_thread_id(thread):
             raise InvalidZnode(f"{path}: {json_codec.shown(thread)} is not a thread id")
     partitions, static = document.get("partitions"), document.get("static", {})
-    if not isinstance(partitions, dict) or not isinstance(static, dict):
-        raise InvalidZnode(f"{path}: 'partitions' and 'static' must be objects")
+    capacities = document.get("capacities", {})
+    if not (isinstance(partitions, dict) and isinstance(static, dict) and isinstance(capacities, dict)):
+        raise InvalidZnode(f"{path}: 'partitions', 'static' and 'capacities' must be objects")
     assignment: dict[TopicPartition, str] = {}
     for topic, listed in partitions.items():
         for partition, number in enumerate(json_codec.broker_ids(path, topic, listed)):
@@ -89,4 +93,5 @@ def decode(path: str, data: bytes | None) -> GroupAssignment:
         json_codec.text(path, document, "leader"),
         assignment,
         {member: json_codec.integer(path, static, member, within=INT64) for member in static},
+        {member: json_codec.integer(path, capacities, member, within=CAPACITIES) for member in capacities},
     )

@@ -10,7 +10,7 @@ from kafka_zk.registry.client.errors import FencedInstanceId, SessionLost
 from kafka_zk.registry.znodes import consumers as znodes
 from tests.rebalance.world import Group, Process
 
-STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "weighted")
 
 
 def told(process: Process, kind: type[RebalanceEvent], since: int = 0) -> set[TopicPartition]:

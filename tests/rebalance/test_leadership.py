@@ -1,5 +1,6 @@
 """What the leader writes and when, and the assignment from which it starts."""
 
+from dataclasses import replace
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
@@ -41,7 +42,7 @@ def stands(assignment: dict[TopicPartition, str], **fields: Any) -> GroupAssignm
 def test_a_new_group_starts_from_who_owns_what() -> None:
     leadership = Leadership()
     assert work(leadership, view("a", "b")) == [ReadOwners(frozenset({"t"}))]
-    assert work(leadership, view("a", "b")) == [], "it is being read"
+    assert work(leadership, view("a", "b")) == [], "the znode is being read"
     leadership.owners_read({T0: "b-0", T1: "b-0", T3: "gone-0"})
     (write,) = work(leadership, view("a", "b"))
     assert isinstance(write, WriteAssignment) and write.version == ABSENT
@@ -64,9 +65,9 @@ def test_an_equal_assignment_is_not_written_and_none_is_written_twice() -> None:
     leadership = Leadership()
     grown = view("a", "b", assignment=complete, assignment_version=3)
     assert len(work(leadership, grown)) == 1
-    assert work(leadership, grown) == [], "it is being written"
+    assert work(leadership, grown) == [], "the assignment is being written"
     leadership.settled(refused=False)
-    assert len(work(leadership, grown)) == 1, "another one wrote first"
+    assert len(work(leadership, grown)) == 1, "another member wrote first"
 
 
 def test_a_member_that_does_not_lead_writes_nothing() -> None:
@@ -123,7 +124,7 @@ def test_the_deadline_of_a_place_does_not_run_while_the_connection_is_broken() -
     assert work(leadership, alone, 100) == [SetTimer(TIMER, 1100)]
     leadership.suspended(400)
     leadership.suspended(500)
-    assert work(leadership, alone, 1100) == [], "its own timer; nothing can be written now anyway"
+    assert work(leadership, alone, 1100) == [], "the leader has its own timer, and nothing can be written now anyway"
     leadership.resumed(5400)
     assert work(leadership, alone, 5400) == [SetTimer(TIMER, 6100)]
     leadership.resumed(5500)
@@ -138,3 +139,40 @@ def test_who_is_away_gets_no_new_topic_but_counts_when_partitions_are_shared() -
     assert isinstance(write, WriteAssignment)
     assert [write.assignment.assignment[tp] for tp in (T2, T3)].count("b-0") >= 1
     assert write.assignment.static_members == {"b": 1000}
+
+
+def test_a_static_member_that_is_away_keeps_the_share_of_its_capacity() -> None:
+    """Its registration is gone, so the assignment has its capacity."""
+
+    def member(name: str) -> ConsumerRegistration:
+        return replace(static(name), strategies=("weighted",), capacity=3 if name == "b" else 1)
+
+    before = GroupAssignment(7, "weighted", "a", {T0: "a-0", T1: "b-0", T2: "b-0", T3: "b-0"}, {"a": 1000, "b": 1000})
+    together = view("a", "b", strategy="weighted", registration=member, assignment=before, assignment_version=3)
+    (write,) = work(Leadership(), together)
+    assert isinstance(write, WriteAssignment)
+    assert (write.assignment.assignment, write.assignment.capacities) == (before.assignment, {"a": 1, "b": 3})
+    alone = view("a", strategy="weighted", registration=member, assignment=write.assignment, assignment_version=4)
+    assert work(Leadership(), alone, 100) == [SetTimer(TIMER, 1100)]
+
+
+def test_a_static_member_that_is_away_loses_nothing_by_rounding() -> None:
+    """b had no partition of t, so its place is on fewer topics, whose proportions are rounded separately."""
+
+    def member(name: str) -> ConsumerRegistration:
+        return replace(static(name), subscription={"t": 1, "u": 1}, strategies=("weighted",), capacity=capacities[name])
+
+    capacities = {"a": 1, "b": 5, "c": 5}
+    given = {T0: "a-0"} | {TopicPartition("u", number): "b-0" for number in range(5)}
+    before = GroupAssignment(7, "weighted", "a", given, {"a": 1000, "b": 1000}, {"a": 1, "b": 5})
+    topics = {"t": (0,), "u": tuple(range(5))}
+    fields: dict[str, Any] = {"strategy": "weighted", "registration": member, "partitions": topics}
+    together = view("a", "b", **fields, assignment=before, assignment_version=3)
+    assert work(Leadership(), together) == []
+    alone = view("a", **fields, assignment=before, assignment_version=3)
+    assert work(Leadership(), alone, 100) == [SetTimer(TIMER, 1100)]
+    joined = view("a", "c", **fields, assignment=before, assignment_version=3)
+    assert isinstance(work(Leadership(), joined, 100)[-1], WriteAssignment), "c gets its share"
+    capacities["a"] = 5
+    changed = view("a", **fields, assignment=before, assignment_version=3)
+    assert isinstance(work(Leadership(), changed, 100)[-1], WriteAssignment), "a returned with another capacity"

@@ -287,12 +287,13 @@ def test_names_that_no_znode_can_have(name: str) -> None:
 
 
 def test_our_members_announce_what_they_can_in_a_key_that_old_consumers_ignore() -> None:
-    registration = ConsumerRegistration({"t1": 2}, "static", 7, ("cooperative-sticky", "range"), "i1", 45_000)
+    registration = ConsumerRegistration({"t1": 2}, "static", 7, ("cooperative-sticky", "range"), "i1", 45_000, 2)
     data = consumers.encode_registration(registration)
     assert json.loads(data)["kafka-zk"] == {
         "strategies": ["cooperative-sticky", "range"],
         "instance": "i1",
         "instance_timeout_ms": "45000",
+        "capacity": 2,
     }
     assert consumers.decode_registration("/p", data) == registration
 
@@ -302,6 +303,14 @@ def test_a_malformed_announcement_counts_as_none(announcement: bytes) -> None:
     """The subscription is still valid, because old members use it to share the partitions."""
     data = b'{"version":1,"subscription":{"t1":2},"pattern":"static","kafka-zk":' + announcement + b"}"
     assert consumers.decode_registration("/p", data) == ConsumerRegistration({"t1": 2})
+
+
+@pytest.mark.parametrize("capacity", ["0", "-1", "1001", "1e3", "1.5", "true", "null", '"many"', "[1]", "9" * 400])
+def test_a_malformed_capacity_leaves_the_strategies(capacity: str) -> None:
+    """A member of a version without capacities ignores the key, and must choose the same strategy."""
+    data = b'{"version":1,"subscription":{"t1":2},"pattern":"static","kafka-zk":{"strategies":["sticky"],"capacity":%s'
+    registration = consumers.decode_registration("/p", data % capacity.encode() + b"}}")
+    assert registration == ConsumerRegistration({"t1": 2}, strategies=("sticky",))
 
 
 def test_a_group_assignment_numbers_its_threads() -> None:
@@ -380,6 +389,7 @@ def test_no_number_beyond_32_bits_is_written_bare(block: ProducerIdBlock) -> Non
         NAMES,
         st.dictionaries(st.builds(TopicPartition, NAMES, st.integers(0, 9)), THREADS, max_size=6),
         st.dictionaries(NAMES, st.integers(0, 2**40), max_size=3),
+        st.dictionaries(NAMES, st.integers(1, 1000), max_size=3),
     )
 )
 def test_any_group_assignment_makes_the_round_trip(assignment: GroupAssignment) -> None:
