@@ -1,10 +1,10 @@
-"""Asks all brokers and controllers of a cluster, and adds what files say about them."""
+"""Collects facts from all brokers and controllers of a cluster, and from their configuration files."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kafka_zk.clients.connection.waiting import run
-from kafka_zk.migration.facts import Configs, Fact, Node, Quorum, Unknown
+from kafka_zk.migration.facts import Configs, Fact, Node, Quorum, Unknown, ZooKeeperFacts
 from kafka_zk.migration.node_collector import Address, NodeCollector
 from kafka_zk.migration.nodes import CONTROLLER_FILES, answering, bootstrap_controllers, by_id, voters
 
@@ -22,7 +22,7 @@ Files = Mapping[str, Configs]
 async def ask_brokers(
     collector: NodeCollector, addresses: Fact[Mapping[int, Address]], registered: Iterable[int], files: Files
 ) -> Fact[tuple[Node, ...]]:
-    """All brokers at once: those with an address, those in ZooKeeper, and those with a file."""
+    """Ask all brokers in parallel: those with a given address, those in ZooKeeper, and those with a file."""
     with_file = by_id(files)
     known = {} if isinstance(addresses, Unknown) else addresses
     why = addresses if isinstance(addresses, Unknown) else _NOT_LISTED
@@ -36,12 +36,15 @@ async def ask_brokers(
 
 
 async def ask_controllers(
-    collector: NodeCollector, brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
-) -> tuple[Fact[tuple[Node, ...]], Fact[Quorum]]:
-    """The voters, and what their leader says of the quorum."""
+    collector: NodeCollector, zookeeper: ZooKeeperFacts, brokers: Fact[tuple[Node, ...]], broker_files: Files,
+    controller_files: Files,
+) -> tuple[Fact[tuple[Node, ...]], Fact[Quorum]]:  # fmt: skip
+    """The voters, and the quorum as the leader describes it. There are no voters if the cluster certainly has no
+    controllers yet."""
     addresses = await controller_addresses(collector, brokers, broker_files, controller_files)
     if isinstance(addresses, Unknown):
-        return addresses, addresses
+        are_none = addresses is _NO_CONTROLLERS and not controller_files and _has_not_begun(zookeeper, brokers)
+        return () if are_none else addresses, addresses
     asked = [run(collector.controller(node_id, address)) for node_id, address in sorted(addresses.items())]
     with_file = by_id(controller_files)
     controllers = [_with_file(await each, with_file) for each in asked]
@@ -52,12 +55,20 @@ async def ask_controllers(
 async def controller_addresses(
     collector: NodeCollector, brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files
 ) -> Fact[Mapping[int, Address]]:
-    """Id -> address of the voters that any configuration names, or else of those that a dynamic quorum has; at least
+    """Id -> address of the voters that any configuration names, or else of a dynamic quorum's voters. There is at least
     one."""
     named, bootstrap = _named_controllers(brokers, broker_files, controller_files)
     if named:
         return named
     return await collector.voters(bootstrap) if bootstrap else _NO_CONTROLLERS
+
+
+def _has_not_begun(zookeeper: ZooKeeperFacts, brokers: Fact[tuple[Node, ...]]) -> bool:
+    """True if no controller has written to ZooKeeper, and the settings of all brokers are known."""
+    controller = zookeeper.controller
+    if zookeeper.migration is not None or isinstance(controller, Unknown) or isinstance(brokers, Unknown):
+        return False
+    return not (controller and controller.is_kraft) and not any(isinstance(each.configs, Unknown) for each in brokers)
 
 
 def controller_hosts(brokers: Fact[tuple[Node, ...]], broker_files: Files, controller_files: Files) -> set[str]:

@@ -1,4 +1,4 @@
-"""What is known about a cluster before and while it moves from ZooKeeper to KRaft.
+"""The facts about a cluster before and during its move from ZooKeeper to KRaft.
 
 Collectors read facts from ZooKeeper, brokers and files. The rules and the phase are pure functions of them.
 """
@@ -14,7 +14,7 @@ MOST_EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A fact that could not be read. ``remedy``: what would make it known."""
+    """A fact that could not be read. ``remedy``: what is needed to read it."""
 
     reason: str
     remedy: str
@@ -57,7 +57,7 @@ class ControllerZnode(NamedTuple):
 
 
 class MigrationZnode(NamedTuple):
-    """``/migration``. ``metadata_offset``: -1 before the copy; None if the data are empty or not understood."""
+    """``/migration``. ``metadata_offset``: -1 before the copy; None if the data are empty or cannot be parsed."""
 
     metadata_offset: int | None
     version: int = 0
@@ -69,8 +69,9 @@ class MigrationZnode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """``replicas``: each broker with one of its partitions. ``highest_epoch``: the highest controller
-    epoch in their ``state`` znodes, -1 without any."""
+    """``replicas``: each broker with one of its partitions. ``highest_epoch``: the highest controller epoch in the
+    ``state`` znodes; -1 if there are none. ``highest_epoch_at``: the partition with this epoch. ``leaderless``:
+    partitions without a leader, with their last ISR."""
 
     replicas: Mapping[int, str] = field(default_factory=dict)
     highest_epoch: int = -1
@@ -78,10 +79,11 @@ class Partitions:
     under_replicated: Examples = Examples()
     moving: Examples = Examples()
     malformed: Examples = Examples()
+    highest_epoch_at: str = ""
 
 
 class TopicConfigs(NamedTuple):
-    """``tiering_disabled``: topics that tier no records, but have keys of tiered topics."""
+    """``tiering_disabled``: topics that are not tiered, but have configuration keys of tiered topics."""
 
     malformed: Examples = Examples()
     tiering_disabled: Examples = Examples()
@@ -98,9 +100,9 @@ class BrokerConfigs(NamedTuple):
 class ZooKeeperFacts:
     """The znodes. None: the znode does not exist. ``is_written``: ``/migration`` changed while it was observed.
 
-    ``malformed_entities``: quotas and SCRAM credentials of users, clients and IP addresses.
-    ``protected``: znodes whose ACL does not let everybody change them.
-    ``groups``: of consumers that keep offsets or members in ZooKeeper.
+    ``malformed_entities``: quotas and SCRAM credentials of users, clients and IP addresses. ``protected``: znodes whose
+    ACL does not let everybody change them. ``scram_users``: number of users with a SCRAM credential. ``groups``:
+    consumer groups with offsets or members in ZooKeeper.
     """
 
     cluster_id: Fact[str | None]
@@ -117,12 +119,13 @@ class ZooKeeperFacts:
     deletions: Fact[Examples]
     protected: Fact[Examples]
     tokens: Fact[int]
+    scram_users: Fact[int]
     groups: Fact[Examples]
 
 
 class ApiVersions(NamedTuple):
     """A node's ApiVersions response. ``versions``: API key -> highest version. ``metadata_version``: the finalized
-    level, None if there is none."""
+    level, None if no level is finalized."""
 
     versions: Mapping[int, int]
     is_migration_ready: bool = False
@@ -144,7 +147,7 @@ class Node:
 
 
 class MigrationState(enum.IntEnum):
-    """Of ZkMigrationStateRecord in the metadata log. Source: ZkMigrationState.java@3.9."""
+    """The state in the metadata log's ZkMigrationStateRecord. Source: ZkMigrationState.java@3.9."""
 
     NONE = 0
     MIGRATION = 1
@@ -153,26 +156,27 @@ class MigrationState(enum.IntEnum):
 
 
 class Quorum(NamedTuple):
-    """DescribeQuorum. ``observers``: brokers that read the metadata log. ``leader_id``: of the active controller, -1
-    without one."""
+    """DescribeQuorum. ``observers``: brokers that read the metadata log. ``leader_id``: the active controller's id; -1
+    if no controller is active."""
 
     observers: frozenset[int]
     leader_id: int = -1
 
 
 class LogDir(NamedTuple):
-    """A folder of ``--log-dirs``. ``meta``: the keys of meta.properties, None without the file."""
+    """A folder of ``--log-dirs``. ``meta``: the keys of meta.properties, None if the file does not exist.
+    ``recorded_state``: the last state in its metadata log, None if no controller has written to its log."""
 
     path: str
     meta: Fact[Mapping[str, str] | None]
-    has_metadata_log: bool
+    recorded_state: Fact[MigrationState] | None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if none were given.
-    ``recorded_state``: the last in the metadata log, NONE without any. ``strangers``: clients of ZooKeeper other than
-    brokers, controllers and this command.
+    """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if ``--log-dirs`` was
+    not given. ``recorded_state``: the last state in the metadata log, NONE if it has no state. ``strangers``: ZooKeeper
+    clients other than brokers, controllers and this command.
     """
 
     zookeeper: ZooKeeperFacts

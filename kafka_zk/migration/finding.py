@@ -14,22 +14,26 @@ Seen = Iterator[str | Unknown]
 
 
 class NotKnown(Exception):
-    """A check needs this fact."""
+    """A check needs a fact that is not known."""
 
     def __init__(self, unknown: Unknown) -> None:
         super().__init__(unknown.reason)
         self.unknown = unknown
 
 
+class DoesNotApply(Exception):
+    """A check finds nothing to examine, because the cluster has no controllers yet."""
+
+
 def known(fact: Fact[T]) -> T:
-    """Raises NotKnown, which ends the check."""
+    """Return the fact. Raises NotKnown, which ends the check."""
     if isinstance(fact, Unknown):
         raise NotKnown(fact)
     return fact
 
 
 def of_each(nodes: Iterable[Node], check: Callable[[Node], Seen]) -> Seen:
-    """The results for all nodes. A fact that is not known about one node does not end the check of the others."""
+    """The results for all nodes. An unknown fact about one node does not end the check of the other nodes."""
     for node in nodes:
         try:
             yield from check(node)
@@ -41,12 +45,13 @@ class Verdict(enum.StrEnum):
     CLEAN = "clean"
     TRAP = "trap"
     NOT_CHECKED = "not checked"
+    DOES_NOT_APPLY = "does not apply"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``why`` the trap matters, how to ``fix`` it, its ``source`` (an issue, or a run of 3.9.1), and ``until`` which
-    release it matters; empty if it matters in all of them."""
+    """``why``: why the trap matters. ``fix``: how to fix it. ``source``: an issue, or a run of 3.9.1. ``until``: the
+    release up to which the trap matters; empty if it matters in all releases."""
 
     name: str
     check: Callable[[ClusterFacts], Seen]
@@ -58,17 +63,21 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``seen``: one sentence for each trap. ``missing``: the facts without which the rule is not fully checked."""
+    """``seen``: one sentence for each trap. ``missing``: the facts without which the rule is not fully checked.
+    ``applies``: False if there was nothing to examine."""
 
     rule: Rule
     seen: tuple[str, ...]
     missing: tuple[Unknown, ...]
+    applies: bool = True
 
     @property
     def verdict(self) -> Verdict:
         if self.seen:
             return Verdict.TRAP
-        return Verdict.NOT_CHECKED if self.missing else Verdict.CLEAN
+        if self.missing:
+            return Verdict.NOT_CHECKED
+        return Verdict.CLEAN if self.applies else Verdict.DOES_NOT_APPLY
 
     def as_document(self) -> dict[str, Any]:
         return {
@@ -86,6 +95,7 @@ class Finding:
 def examine(rule: Rule, facts: ClusterFacts) -> Finding:
     seen: dict[str, None] = {}
     missing: dict[Unknown, None] = {}
+    applies = True
     try:
         for each in rule.check(facts):
             if isinstance(each, Unknown):
@@ -94,10 +104,12 @@ def examine(rule: Rule, facts: ClusterFacts) -> Finding:
                 seen[each] = None
     except NotKnown as error:
         missing[error.unknown] = None
-    return Finding(rule, tuple(seen), tuple(missing))
+    except DoesNotApply:
+        applies = False
+    return Finding(rule, tuple(seen), tuple(missing), applies)
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """0: all clean. 1: a trap. 2: something was not checked, and nothing is a trap."""
+    """0: all rules that apply are clean. 1: there is a trap. 2: no trap, but something was not checked."""
     verdicts = {each.verdict for each in findings}
     return 1 if Verdict.TRAP in verdicts else 2 if Verdict.NOT_CHECKED in verdicts else 0

@@ -1,12 +1,13 @@
 """Asks brokers and controllers for facts, with requests that change nothing.
 
-ApiVersions needs no permission; the other requests may be refused, and then their facts are not known.
+ApiVersions needs no permission. Other requests may be refused; the facts that they ask for are then unknown.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.error import ConnectError, ConnectionClosed
+from twisted.internet.error import ConnectionRefusedError as Refused
 
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.connections import Connections
@@ -28,9 +29,9 @@ _DEFAULT_CONFIG = 5
 _CONTROLLER_ENDPOINTS = 2
 _ANY = 1
 _ENDPOINTS_SINCE = 2
-"""The first version of DescribeQuorum with the addresses of the voters (3.9)."""
+"""The first version of DescribeQuorum with the voters' addresses (3.9)."""
 _FIRST_WITH_TAGS = 3
-"""The version of ApiVersions that has tagged fields (2.4)."""
+"""The first version of ApiVersions with tagged fields (2.4)."""
 _METADATA_VERSION = "metadata.version"
 _METADATA_TOPIC = "__cluster_metadata"
 _NO_QUORUM = Unknown("no controller of KRaft could be asked for its quorum", "running controllers that can be reached")
@@ -95,7 +96,7 @@ class NodeCollector:
         return refused
 
     async def quorum(self, addresses: Mapping[int, Address]) -> Fact[Quorum]:
-        """From the leader of the quorum; the other controllers know nothing of it."""
+        """The quorum, as its leader describes it; only the leader can."""
         refused: Unknown = _NO_QUORUM
         for node_id, address in addresses.items():
             answer = await self._fact(f"controller {node_id} for its quorum", address, self._quorum(address))
@@ -118,7 +119,7 @@ class NodeCollector:
     # --- requests ---
 
     async def _api(self, name: str, address: Address) -> tuple[Fact[ApiVersions], Unknown | None]:
-        """Also of a node that refuses this client's login, with the refusal."""
+        """The node's versions, even if it refuses this client's login; the second value then says why."""
         answer = await self._fact(name, address, self._api_versions(address))
         if not isinstance(answer, Unknown):
             return answer, None
@@ -129,7 +130,7 @@ class NodeCollector:
         return _understood(await self._ask(address, ApiKey.API_VERSIONS, _api_versions_request()))
 
     async def _api_versions_without_login(self, address: Address) -> ApiVersions:
-        """A listener with SASL answers one ApiVersions request before the login."""
+        """A listener with SASL responds to one ApiVersions request before the login."""
         connection = await self._connect(
             self._reactor, *address, self._config.client_id, self._config.socket_connection_setup_timeout_ms / 1000,
             request_timeout_s=self._config.request_timeout_ms / 1000, negotiate=False, security=self._config.security,
@@ -164,7 +165,7 @@ class NodeCollector:
         return cluster_id
 
     async def _has_authorizer(self, address: Address) -> bool:
-        """SECURITY_DISABLED says that there is none; a refusal, that there is one."""
+        """SECURITY_DISABLED means that the node has no authorizer; a refusal means that it has one."""
         message = codec.request(ApiKey.DESCRIBE_ACLS)(
             resource_type_filter=_ANY, resource_name_filter=None, pattern_type_filter=_ANY, principal_filter=None,
             host_filter=None, operation=_ANY, permission_type=_ANY,
@@ -178,7 +179,7 @@ class NodeCollector:
         return True
 
     async def _endpoints(self, address: Address) -> dict[int, Address]:
-        """Empty from a follower."""
+        """Empty if the node is a follower."""
         answer = await self._described_quorum(address, _ENDPOINTS_SINCE)
         return {} if answer is None else {
             node.node_id: (node.listeners[0].host, node.listeners[0].port) for node in answer.nodes if node.listeners
@@ -198,7 +199,7 @@ class NodeCollector:
         return answer
 
     async def _quorum(self, address: Address) -> Quorum | None:
-        """None from a follower."""
+        """None if the node is a follower."""
         answer = await self._described_quorum(address, 0)
         if answer is None:
             return None
@@ -228,7 +229,14 @@ class NodeCollector:
         except UnreadableMetadata as error:
             return Unknown(f"{where}: {error}", "a controller whose metadata log can be read")
         except _UNREACHED as error:
-            return Unknown(f"{where} cannot be asked: {str(error) or type(error).__name__}", "a node that responds")
+            return Unknown(f"{where} cannot be asked: {_reason(error)}", "a node that responds")
+
+
+def _reason(error: Exception) -> str:
+    """The error in one phrase. Twisted's messages for connection errors repeat themselves, and end with a full stop."""
+    if isinstance(error, Refused):
+        return "the connection was refused"
+    return str(error).rstrip(".") or type(error).__name__
 
 
 def _api_versions_request() -> Any:

@@ -1,10 +1,10 @@
-"""What the checks ask about nodes. Pure."""
+"""Questions that several checks ask about nodes. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from kafka_zk.base.integers import NATURAL_INT32, PORTS, decimal_integer
 from kafka_zk.migration.facts import ClusterFacts, Configs, Fact, MigrationState, Node, Unknown
-from kafka_zk.migration.finding import NotKnown, known
+from kafka_zk.migration.finding import DoesNotApply, NotKnown, known
 from kafka_zk.storage.files.metadata_version import feature_level
 
 PROTOCOL = "inter.broker.protocol.version"
@@ -26,17 +26,18 @@ def config(node: Node, key: str) -> str:
 
 
 def protocol_level(node: Node) -> int:
-    """A broker's protocol as a level of metadata.version. Raises NotKnown."""
+    """A broker's protocol version as a level of metadata.version. Raises NotKnown."""
     level = feature_level(config(node, PROTOCOL))
     if level is None:
-        raise NotKnown(Unknown(f"broker {node.node_id}: its {PROTOCOL} is no version of 3.9 or older", SERVER_FILES))
+        raise NotKnown(Unknown(f"broker {node.node_id}: its {PROTOCOL} is not a version up to 3.9", SERVER_FILES))
     return level
 
 
 def finalized_by(facts: ClusterFacts) -> str:
-    """What shows that a KRaft controller has finalised the migration; empty if nothing does.
+    """The evidence that a KRaft controller has finalised the migration; empty if there is none.
 
-    The leader decides: it finalises if it was started without the migration flag, whatever the others have.
+    The leader decides: it finalises if it was started without the migration flag, even if other controllers have the
+    flag.
     """
     if facts.recorded_state is MigrationState.POST_MIGRATION:
         return "the metadata log has the state POST_MIGRATION"
@@ -49,8 +50,15 @@ def finalized_by(facts: ClusterFacts) -> str:
     return ""
 
 
+def left_over_state(state: Fact[MigrationState] | None) -> str:
+    """Why a metadata log with this state is from an earlier migration, if nothing is copied yet; empty if it is not."""
+    if state is None or isinstance(state, Unknown) or state in (MigrationState.NONE, MigrationState.PRE_MIGRATION):
+        return ""
+    return f"has the state {state.name}, but nothing is copied yet: it was left by an earlier migration"
+
+
 def ready_controllers(facts: ClusterFacts) -> dict[int, bool]:
-    """Id -> whether it has the migration flag, of the controllers that answer."""
+    """Id -> True if the controller has the migration flag, for the controllers that respond."""
     controllers = () if isinstance(facts.controllers, Unknown) else facts.controllers
     return {node.node_id: node.api.is_migration_ready for node in controllers if not isinstance(node.api, Unknown)}
 
@@ -71,15 +79,24 @@ def by_id(files: Mapping[str, Configs]) -> dict[int, Configs]:
 
 
 def controllers_without_file(facts: ClusterFacts) -> tuple[Node, ...]:
-    """Raises NotKnown if there are no files either."""
+    """The controllers without a file. Raises NotKnown if neither controllers nor files are known, DoesNotApply if there
+    are no controllers."""
+    require_controllers(facts)
     if facts.controller_files and isinstance(facts.controllers, Unknown):
         return ()
     with_file = by_id(facts.controller_files)
     return tuple(node for node in known(facts.controllers) if node.node_id not in with_file)
 
 
+def require_controllers(facts: ClusterFacts) -> None:
+    """Raises DoesNotApply if there certainly are no controllers yet, and no file of a planned controller was given."""
+    if facts.controllers == () and not facts.controller_files:
+        raise DoesNotApply
+
+
 def configs_of_controllers(facts: ClusterFacts) -> Iterator[tuple[str, Fact[Configs]]]:
-    """The name and settings of each controller: from its file, or else as it describes them. Raises NotKnown."""
+    """The name and settings of each controller: from its file, or else from the controller. Raises NotKnown,
+    DoesNotApply."""
     yield from facts.controller_files.items()
     for controller in controllers_without_file(facts):
         yield f"controller {controller.node_id}", controller.configs
@@ -97,7 +114,7 @@ def voters(configs: Configs) -> dict[int, tuple[str, int]]:
 
 
 def bootstrap_controllers(configs: Configs) -> list[tuple[str, int]]:
-    """Addresses in ``controller.quorum.bootstrap.servers``, which a dynamic quorum has instead (KIP-853)."""
+    """Addresses in ``controller.quorum.bootstrap.servers``, which a dynamic quorum has instead of voters (KIP-853)."""
     entries = (configs.get("controller.quorum.bootstrap.servers") or "").split(",")
     return [address for entry in entries if (address := _address(entry.strip())) is not None]
 

@@ -1,4 +1,4 @@
-"""The phase of a migration from ZooKeeper to KRaft, and whether it is safe to go on or back. Pure.
+"""Finds the phase of a migration from ZooKeeper to KRaft, and whether it is safe to proceed or to roll back. Pure.
 
 Source: the znodes and ApiVersions responses of a 3.9.1 cluster in each phase.
 """
@@ -22,7 +22,7 @@ from kafka_zk.migration.facts import (
 )
 from kafka_zk.migration.finding import NotKnown, known
 from kafka_zk.migration.mode import Mode, mode_of
-from kafka_zk.migration.nodes import answering, finalized_by, ready_controllers
+from kafka_zk.migration.nodes import answering, finalized_by, left_over_state, ready_controllers
 
 
 class Phase(enum.StrEnum):
@@ -38,7 +38,8 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """``is_safe``: None if it is not known. ``text``: why not, or the next step."""
+    """``is_safe``: None if unknown, for example before a step whose traps only ``check`` finds. ``text``: why the step
+    is not safe, or what to do next."""
 
     is_safe: bool | None
     text: str
@@ -48,13 +49,13 @@ class Advice:
             case True:
                 return f"yes: {self.text}"
             case False:
-                return f"no, because {self.text}"
+                return f"no: {self.text}"
         return f"unknown: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Whether the metadata log says the same as the znodes. ``fits``: None if this is not known."""
+    """Whether the metadata log confirms the znodes. ``fits``: None if this is not known."""
 
     fits: bool | None
     text: str
@@ -62,7 +63,7 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """``sign``: what shows the phase."""
+    """``sign``: the evidence for the phase."""
 
     phase: Fact[Phase]
     sign: str
@@ -144,7 +145,7 @@ def _phase(facts: ClusterFacts) -> tuple[Phase, str]:
     if migration is None:
         return Phase.NONE, f"{holder}, and there is no /migration"
     if not isinstance(facts.controllers, Unknown) and not answering(facts.controllers):
-        reason = "/migration has no offset, and no controller responds: they wait for brokers, or none runs"
+        reason = "/migration has no offset, and no controller responds: either they wait for brokers, or none runs"
         raise NotKnown(Unknown(reason, "controllers that run and can be reached"))
     return Phase.WAITING, f"{holder}, and /migration has no offset"
 
@@ -177,18 +178,23 @@ def _under_kraft(
     return Phase.DUAL_WRITE, f"{holder}, and /brokers/ids has {Examples.of(map(str, sorted(registered)))}"
 
 
-_FINAL = Advice(False, "ZooKeeper no longer learns of changes")
+_FINAL = Advice(False, "changes no longer reach ZooKeeper")
 _NO_BROKER = Unknown("no broker responds", "--bootstrap-server with brokers that can be reached")
+_CHECK = "`kafka-zk migration check`"
+_CHECK_FIRST = f"first run {_CHECK} and remove the traps that it finds; this remains: "
+_AFTER_CHECK = f"run {_CHECK} until it finds no trap; then "
 _NEXT = {
-    Phase.NONE: "start the controllers, when `kafka-zk migration check` finds no trap",
-    Phase.WAITING: "wait, the copy begins by itself",
-    Phase.COPYING: "wait, dual write begins by itself",
-    Phase.DUAL_WRITE: "restart the brokers in KRaft mode, one by one",
-    Phase.BROKERS_MOVING: "restart the next broker in KRaft mode",
-    Phase.BROKERS_MOVED: "restart the controllers without the migration flag; from then on there is no way back",
-    Phase.FINALIZED: "the migration is done, ZooKeeper is no longer needed",
-    Phase.ROLLED_BACK_HALFWAY: "",
-}
+    Phase.NONE: Advice(None, f"{_AFTER_CHECK}start the controllers"),
+    Phase.WAITING: Advice(None, f"run {_CHECK} now, and stop the controllers if it finds a trap: the copy begins by "
+                          "itself"),
+    Phase.COPYING: Advice(True, "wait, dual write begins by itself"),
+    Phase.DUAL_WRITE: Advice(None, f"{_AFTER_CHECK}restart the brokers in KRaft mode, one by one"),
+    Phase.BROKERS_MOVING: Advice(None, f"{_AFTER_CHECK}restart the next broker in KRaft mode"),
+    Phase.BROKERS_MOVED: Advice(None, f"{_AFTER_CHECK}restart the controllers without the migration flag; from then on "
+                                "there is no way back"),
+    Phase.FINALIZED: Advice(True, "the migration is done, ZooKeeper is no longer needed"),
+}  # fmt: skip
+"""The advice if nothing prevents the next step. In a half-done rollback something always does."""
 
 
 def _go_on(phase: Phase, facts: ClusterFacts) -> Advice:
@@ -199,7 +205,7 @@ def _go_on(phase: Phase, facts: ClusterFacts) -> Advice:
     except NotKnown as error:
         if not obstacles:
             return Advice(None, f"{error.unknown.reason} (needed: {error.unknown.remedy})")
-    return Advice(False, "; ".join(obstacles)) if obstacles else Advice(True, _NEXT[phase])
+    return Advice(False, _CHECK_FIRST + "; ".join(obstacles)) if obstacles else _NEXT[phase]
 
 
 def _obstacles(phase: Phase, facts: ClusterFacts) -> Iterator[str]:
@@ -216,20 +222,27 @@ def _obstacles(phase: Phase, facts: ClusterFacts) -> Iterator[str]:
         case Phase.FINALIZED:
             yield from (f"{each}, although the migration is finalised" for each in _not_in(facts, Mode.KRAFT))
         case Phase.ROLLED_BACK_HALFWAY:
-            yield "a rollback is not finished"
+            yield from _after_half_a_rollback(facts)
 
 
 def _before_the_beginning(facts: ClusterFacts) -> Iterator[str]:
+    yield from _old_log(facts)
     if isinstance(facts.controllers, Unknown):
         return
     yield from _without_flag(facts.controllers)
     if known(facts.zookeeper.migration) is None:
         for node in answering(facts.controllers):
             if known(node.api).is_migration_ready:
-                yield f"controller {node.node_id} runs, but makes no /migration: it may not write to ZooKeeper"
+                yield f"controller {node.node_id} runs, but creates no /migration: it cannot write to ZooKeeper"
+
+
+def _old_log(facts: ClusterFacts) -> Iterator[str]:
+    if sign := left_over_state(facts.recorded_state):
+        yield f"the metadata log of the controllers {sign}; stop them, and format their log.dirs again"
 
 
 def _before_the_copy(facts: ClusterFacts) -> Iterator[str]:
+    yield from _old_log(facts)
     migration = known(facts.zookeeper.migration)
     if migration is not None and migration.metadata_offset is None:
         yield "/migration has no data (KAFKA-19480): delete it"
@@ -254,11 +267,22 @@ def _before_the_copy(facts: ClusterFacts) -> Iterator[str]:
             yield seen
 
 
+def _after_half_a_rollback(facts: ClusterFacts) -> Iterator[str]:
+    controller, migration = known(facts.zookeeper.controller), known(facts.zookeeper.migration)
+    is_held = controller is not None and controller.is_kraft
+    if not (is_held and migration is not None and migration.metadata_offset == -1):
+        yield "a rollback is not finished"
+        return
+    yield "the copy was aborted, or a rollback is not finished"
+    for check in _ABORT_THE_COPY:
+        yield from (seen for seen in check(facts) if isinstance(seen, str))
+
+
+_ABORT_THE_COPY = znodes.malformed_entities, znodes.malformed_acls, znodes.protected_znodes
 _STOP_THE_COPY = (
-    nodes.protocol_and_metadata_version, znodes.controller_epoch_missing, znodes.malformed_entities,
-    znodes.malformed_acls, znodes.protected_znodes,
+    nodes.protocol_and_metadata_version, znodes.controller_epoch_missing, *_ABORT_THE_COPY,
 )  # fmt: skip
-"""With these traps the controllers wait forever, or abort the copy; a broker may be an observer all the same."""
+"""With these traps the controllers wait forever, or abort the copy; brokers may still become observers."""
 
 
 def _without_flag(controllers: Iterable[Node]) -> Iterator[str]:
@@ -269,7 +293,7 @@ def _without_flag(controllers: Iterable[Node]) -> Iterator[str]:
 
 def _in_dual_write(facts: ClusterFacts) -> Iterator[str]:
     if facts.zookeeper.is_written is False:
-        yield "no controller writes to ZooKeeper: /migration stands still"
+        yield "no controller writes to ZooKeeper: /migration does not change"
     registered = known(facts.zookeeper.registered)
     controllers = {node.node_id for node in known(facts.controllers)}
     for node_id in sorted(registered & controllers):
@@ -305,11 +329,11 @@ def _not_in(facts: ClusterFacts, wanted: Mode) -> Iterator[str]:
 
 
 def _roll_back(phase: Phase, facts: ClusterFacts) -> Advice:
-    if facts.recorded_state is MigrationState.POST_MIGRATION:
+    if facts.recorded_state is MigrationState.POST_MIGRATION and phase not in (Phase.NONE, Phase.WAITING):
         return _FINAL
     match phase:
         case Phase.NONE:
-            return Advice(True, "nothing has begun")
+            return Advice(True, _nothing_to_undo(facts))
         case Phase.WAITING:
             return Advice(True, "stop the controllers, and restart the brokers without the migration flag")
         case Phase.COPYING:
@@ -317,8 +341,15 @@ def _roll_back(phase: Phase, facts: ClusterFacts) -> Advice:
         case Phase.FINALIZED:
             return _FINAL
         case Phase.DUAL_WRITE | Phase.BROKERS_MOVING | Phase.BROKERS_MOVED if facts.zookeeper.is_written is False:
-            return Advice(False, "/migration stands still: ZooKeeper may lack changes, or the migration is finalised")
+            return Advice(False, "/migration does not change: ZooKeeper may lag behind, or the migration is finalised")
     return _back_from_kraft(phase, facts)
+
+
+def _nothing_to_undo(facts: ClusterFacts) -> str:
+    text = "ZooKeeper has no trace of a migration"
+    if isinstance(facts.recorded_state, Unknown) and facts.controllers != ():
+        return f"{text}; whether controllers have an old metadata log is not known (needed: --controller-log-dir)"
+    return "; but ".join([text, *_old_log(facts)])
 
 
 def _back_from_kraft(phase: Phase, facts: ClusterFacts) -> Advice:

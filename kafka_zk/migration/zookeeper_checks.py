@@ -1,6 +1,6 @@
 """Checks of the znodes. Pure. ``rules`` says why each trap matters."""
 
-from kafka_zk.migration.facts import ClusterFacts, Examples, Fact, MigrationZnode, Unknown
+from kafka_zk.migration.facts import ClusterFacts, Examples, Fact, MigrationZnode, Partitions, Unknown
 from kafka_zk.migration.finding import Seen, known
 from kafka_zk.migration.nodes import answering, configs_of_controllers, oldest_protocol
 from kafka_zk.storage.files.metadata_version import feature_level
@@ -34,6 +34,10 @@ def controller_left_over(facts: ClusterFacts) -> Seen:
 def controller_epoch_missing(facts: ClusterFacts) -> Seen:
     if known(facts.zookeeper.controller_epoch) is None:
         yield "/controller_epoch does not exist"
+        partitions = known(facts.zookeeper.partitions)
+        if partitions.highest_epoch >= 0:
+            highest = f"{_highest(partitions)}, the highest"
+            yield f"{highest}: set /controller_epoch to at least {partitions.highest_epoch}"
 
 
 def controller_epoch_behind(facts: ClusterFacts) -> Seen:
@@ -42,11 +46,19 @@ def controller_epoch_behind(facts: ClusterFacts) -> Seen:
         return
     if controller is not None and controller.is_kraft:
         if controller.kraft_epoch > epoch + 1:
-            yield f"the KRaft controller's epoch is {controller.kraft_epoch}, /controller_epoch is {epoch}"
+            yield f"the KRaft controller's epoch is {controller.kraft_epoch}, {_too_low(epoch, controller.kraft_epoch)}"
         return
-    highest = known(facts.zookeeper.partitions).highest_epoch
-    if highest > epoch:
-        yield f"a partition's state has controller epoch {highest}, /controller_epoch is {epoch}"
+    partitions = known(facts.zookeeper.partitions)
+    if partitions.highest_epoch > epoch:
+        yield f"{_highest(partitions)}, {_too_low(epoch, partitions.highest_epoch)}"
+
+
+def _highest(partitions: Partitions) -> str:
+    return f"the state of {partitions.highest_epoch_at} has controller epoch {partitions.highest_epoch}"
+
+
+def _too_low(epoch: int, highest: int) -> str:
+    return f"/controller_epoch is {epoch}: set it to at least {highest}"
 
 
 def brokers_missing(facts: ClusterFacts) -> Seen:
@@ -56,7 +68,7 @@ def brokers_missing(facts: ClusterFacts) -> Seen:
     registered = known(facts.zookeeper.registered)
     for broker_id, partition in sorted(known(facts.zookeeper.partitions).replicas.items()):
         if broker_id not in registered:
-            yield f"broker {broker_id} has a replica of {partition}, but is not in /brokers/ids"
+            yield f"broker {broker_id} has a replica of {partition}, but is not in /brokers/ids: start it"
 
 
 def _is_copied(migration: Fact[MigrationZnode | None]) -> bool:
@@ -65,38 +77,39 @@ def _is_copied(migration: Fact[MigrationZnode | None]) -> bool:
 
 
 def partitions_leaderless(facts: ClusterFacts) -> Seen:
-    yield from _listed("partitions without a leader", known(facts.zookeeper.partitions).leaderless)
+    yield from _listed("partition", "without a leader", known(facts.zookeeper.partitions).leaderless)
 
 
 def partitions_under_replicated(facts: ClusterFacts) -> Seen:
-    yield from _listed("partitions without their full ISR", known(facts.zookeeper.partitions).under_replicated)
+    yield from _listed("partition", "without its full ISR", known(facts.zookeeper.partitions).under_replicated)
 
 
 def reassignments(facts: ClusterFacts) -> Seen:
     moving = known(facts.zookeeper.partitions).moving
     if moving.count and oldest_protocol(known(facts.brokers)) < (feature_level("3.7-IV0") or 0):
-        yield from _listed("partitions that are being reassigned", moving)
+        yield from _listed("partition", "in a reassignment", moving)
 
 
 def deletions(facts: ClusterFacts) -> Seen:
-    yield from _listed("topics whose deletion is not finished", known(facts.zookeeper.deletions))
+    yield from _listed("topic", "whose deletion is not finished", known(facts.zookeeper.deletions))
 
 
 def malformed_topics(facts: ClusterFacts) -> Seen:
-    yield from _listed("znodes of topics that Kafka cannot parse", known(facts.zookeeper.partitions).malformed)
+    yield from _listed("znode", "of topics that Kafka cannot parse", known(facts.zookeeper.partitions).malformed)
 
 
 def malformed_configs(facts: ClusterFacts) -> Seen:
-    yield from _listed("topics whose configuration cannot be parsed", known(facts.zookeeper.topic_configs).malformed)
-    yield from _listed("brokers whose configuration cannot be parsed", known(facts.zookeeper.broker_configs).malformed)
+    what = "whose configuration cannot be parsed"
+    yield from _listed("topic", what, known(facts.zookeeper.topic_configs).malformed)
+    yield from _listed("broker", what, known(facts.zookeeper.broker_configs).malformed)
 
 
 def malformed_entities(facts: ClusterFacts) -> Seen:
-    yield from _listed("znodes that cannot be parsed", known(facts.zookeeper.malformed_entities))
+    yield from _listed("znode", "that cannot be parsed", known(facts.zookeeper.malformed_entities))
 
 
 def malformed_acls(facts: ClusterFacts) -> Seen:
-    yield from _listed("ACLs that cannot be parsed", known(facts.zookeeper.malformed_acls))
+    yield from _listed("ACL", "that cannot be parsed", known(facts.zookeeper.malformed_acls))
 
 
 def protected_znodes(facts: ClusterFacts) -> Seen:
@@ -107,21 +120,27 @@ def protected_znodes(facts: ClusterFacts) -> Seen:
         if isinstance(configs, Unknown):
             yield configs
         elif configs.get("zookeeper.set.acl") != "true":
-            yield f"{protected} only the brokers' identity may change, and {name} has no zookeeper.set.acl=true"
+            yield f"only the brokers' identity may change {protected}, but {name} lacks zookeeper.set.acl=true"
 
 
 def offsets_in_zookeeper(facts: ClusterFacts) -> Seen:
-    yield from _listed("groups with members or offsets in ZooKeeper", known(facts.zookeeper.groups))
+    yield from _listed("group", "with members or offsets in ZooKeeper", known(facts.zookeeper.groups))
 
 
 def zookeeper_clients(facts: ClusterFacts) -> Seen:
-    yield from _listed("other addresses are connected to ZooKeeper", known(facts.strangers))
+    yield from _listed("other host", "connected to ZooKeeper", known(facts.strangers))
 
 
 def delegation_tokens(facts: ClusterFacts) -> Seen:
     count = known(facts.zookeeper.tokens)
     if count and oldest_protocol(known(facts.brokers)) < (feature_level("3.6-IV2") or 0):
-        yield f"{count} delegation tokens, and an inter.broker.protocol.version below 3.6"
+        yield f"{_counted(count, 'delegation token')}, and an inter.broker.protocol.version below 3.6"
+
+
+def scram_users(facts: ClusterFacts) -> Seen:
+    count = known(facts.zookeeper.scram_users)
+    if count and oldest_protocol(known(facts.brokers)) < (feature_level("3.5-IV2") or 0):
+        yield f"{_counted(count, 'user')} with a SCRAM credential, and an inter.broker.protocol.version below 3.5"
 
 
 def tiering_disabled(facts: ClusterFacts) -> Seen:
@@ -129,7 +148,7 @@ def tiering_disabled(facts: ClusterFacts) -> Seen:
     if topics.count and any(
         known(broker.configs).get("remote.log.storage.system.enable") == "true" for broker in known(facts.brokers)
     ):
-        yield from _listed("topics that are no longer tiered", topics)
+        yield from _listed("topic", "no longer tiered", topics)
 
 
 def encrypted_passwords(facts: ClusterFacts) -> Seen:
@@ -143,6 +162,10 @@ def encrypted_passwords(facts: ClusterFacts) -> Seen:
             yield f"/config/brokers has passwords of {brokers}, and {name} has no password.encoder.secret"
 
 
-def _listed(what: str, examples: Examples) -> Seen:
+def _listed(noun: str, what: str, examples: Examples) -> Seen:
     if examples.count:
-        yield f"{examples.count} {what}: {examples}"
+        yield f"{_counted(examples.count, noun)} {what}: {examples}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + "s" * (count != 1)

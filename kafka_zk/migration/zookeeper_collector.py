@@ -1,4 +1,4 @@
-"""Reads facts from ZooKeeper. It only reads: no znode is created, changed or watched.
+"""Reads facts from ZooKeeper. No znode is created, changed or watched.
 
 Reads are pipelined, at most READS_AT_ONCE at a time, and only counts and a few names of each kind are kept.
 """
@@ -31,6 +31,7 @@ from kafka_zk.registry.znode_acls import ROOTS
 from kafka_zk.registry.znodes import admin, brokers, cluster_id, config, consumers, delegation_token, migration, topics
 from kafka_zk.registry.znodes import controller as controllers
 from kafka_zk.registry.znodes.json_codec import number_of
+from kafka_zk.security import scram
 
 T = TypeVar("T")
 Read = tuple[bytes | None, ZnodeStat]
@@ -49,7 +50,7 @@ class DoctorClient(RegistryClient, Protocol):
 
 
 def not_read() -> ZooKeeperFacts:
-    """The facts without access to ZooKeeper."""
+    """The facts if ZooKeeper cannot be read."""
     unknown = Unknown("ZooKeeper was not read", "--zookeeper")
     return ZooKeeperFacts(*[unknown] * len(fields(ZooKeeperFacts)))
 
@@ -73,6 +74,7 @@ async def collect(client: DoctorClient) -> ZooKeeperFacts:
         deletions=await _fact("/admin/delete_topics", _names(client, admin.DELETE_TOPICS)),
         protected=await _fact("the ACLs of znodes", _protected(client)),
         tokens=await _fact("/delegation_token", _count(client, delegation_token.TOKENS)),
+        scram_users=await _fact("/config/users", _scram_users(client)),
         groups=await _fact("/consumers", _groups(client)),
     )
 
@@ -156,7 +158,7 @@ async def _with_states(
             places[topics.state_path(name, number)] = name, number, assigned
             for broker_id in assigned:
                 replicas.setdefault(broker_id, f"{name}-{number}")
-    leaderless, under_replicated, highest = [], [], -1
+    leaderless, under_replicated, highest, highest_at = [], [], -1, ""
     async for path, data in read_data(client, list(places)):
         name, number, assigned = places[path]
         try:
@@ -164,14 +166,15 @@ async def _with_states(
         except InvalidZnode as error:
             malformed.append(str(error))
             continue
-        highest = max(highest, state.controller_epoch)
+        if state.controller_epoch > highest:
+            highest, highest_at = state.controller_epoch, f"{name}-{number}"
         if state.leader < 0:
-            leaderless.append(f"{name}-{number}")
+            leaderless.append(f"{name}-{number} (last ISR: {', '.join(map(str, state.isr)) or 'empty'})")
         elif not set(assigned) <= set(state.isr):
             under_replicated.append(f"{name}-{number}")
     return Partitions(
         replicas, highest, Examples.of(leaderless), Examples.of(under_replicated), Examples.of(moving),
-        Examples.of(malformed),
+        Examples.of(malformed), highest_at,
     )  # fmt: skip
 
 
@@ -206,11 +209,18 @@ async def _broker_configs(client: RegistryClient) -> BrokerConfigs:
 
 
 async def _malformed_entities(client: RegistryClient) -> Examples:
-    """Values are secrets, so only the znodes are named."""
+    """The paths of the malformed znodes, without the values, which are secrets."""
     users, clients, ips = [await below(client, config.entity_type_path(each)) for each in ("users", "clients", "ips")]
     of_users = await clients_of(client, users)
     paths = [*users, *of_users, *clients, *ips]
     return Examples.of([path async for path, data in read_data(client, paths) if is_malformed(path, data)])
+
+
+async def _scram_users(client: RegistryClient) -> int:
+    count = 0
+    async for _, entity in _entities(client, "users"):
+        count += any(mechanism in entity.values for mechanism in scram.MECHANISMS)
+    return count
 
 
 # --- others ---

@@ -86,7 +86,7 @@ class Sources:
 
 
 def gather(sources: Sources, client: "KazooBlockingClient | None") -> "ClusterFacts":
-    """Observes for some seconds whether a controller writes. Raises CommandFailed, KafkaError, RegistryError."""
+    """Takes a few seconds, to observe whether a controller writes. Raises CommandFailed, KafkaError, RegistryError."""
     from kafka_zk.cli.migration.log_dirs import read_log_dir
     from kafka_zk.migration.facts import ClusterFacts
     from kafka_zk.migration.zookeeper_collector import collect, not_read
@@ -117,7 +117,7 @@ def _ask(
 
     async def ask(collector: "NodeCollector", addresses: "Fact[Mapping[int, Address]]") -> Any:
         brokers = await ask_brokers(collector, addresses, registered, broker_files)
-        return brokers, *await ask_controllers(collector, brokers, broker_files, controller_files)
+        return brokers, *await ask_controllers(collector, zookeeper, brokers, broker_files, controller_files)
 
     found: tuple[Fact[tuple[Node, ...]], Fact[tuple[Node, ...]], Fact[Quorum]] = _collected(bootstrap, ask)
     return found
@@ -126,7 +126,7 @@ def _ask(
 def _collected(
     bootstrap: str | None, ask: "Callable[[NodeCollector, Fact[Mapping[int, Address]]], Coroutine[Any, Any, T]]"
 ) -> T:
-    """What ``ask`` finds with a collector and the brokers' addresses."""
+    """Run ``ask`` with a collector and the brokers' addresses, and return its result."""
     from kafka_zk.clients.connection.config import ClientConfig
     from kafka_zk.clients.connection.reactor_thread import reactor_thread
     from kafka_zk.migration.cluster_collector import NOT_ASKED

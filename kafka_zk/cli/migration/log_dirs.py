@@ -6,23 +6,47 @@ from typing import TYPE_CHECKING
 from kafka_zk.cli.terminal.properties import parse_properties
 
 if TYPE_CHECKING:
-    from kafka_zk.migration.facts import LogDir
+    from collections.abc import Mapping
+
+    from kafka_zk.migration.facts import Fact, LogDir, MigrationState, Unknown
 
 _MOST_BYTES = 64 * 1024
-_METADATA_LOG = "__cluster_metadata-0"
+_RIGHTS = "the rights of the node's own user"
 
 
 def read_log_dir(path: Path) -> "LogDir":
-    """A file that cannot be read is unknown."""
-    from kafka_zk.migration.facts import LogDir, Unknown
+    """Read a node's log directory. A file that cannot be read is an ``Unknown``."""
+    from kafka_zk.migration.facts import LogDir
 
-    meta = path / "meta.properties"
+    return LogDir(str(path), _meta(path / "meta.properties"), _recorded_state(path))
+
+
+def _meta(file: Path) -> "Fact[Mapping[str, str] | None]":
     try:
-        if not meta.exists():
-            return LogDir(str(path), None, (path / _METADATA_LOG).exists())
-        with meta.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode(errors="replace")
-        return LogDir(str(path), parse_properties(text), (path / _METADATA_LOG).exists())
+        if not file.exists():
+            return None
+        with file.open("rb") as opened:
+            return parse_properties(opened.read(_MOST_BYTES).decode(errors="replace"))
     except OSError as error:
-        reason = f"{meta}: {error.strerror or error}"
-        return LogDir(str(path), Unknown(reason, "the rights of the node's own user"), has_metadata_log=False)
+        return _unknown(f"{file}: {error.strerror or error}")
+
+
+def _recorded_state(path: Path) -> "Fact[MigrationState] | None":
+    from kafka_zk.migration.metadata.log_folder import METADATA_LOG, read_folder
+    from kafka_zk.migration.metadata.replay import UnreadableMetadata
+
+    try:
+        if not (path / METADATA_LOG).exists():
+            return None
+        log = read_folder(path)
+    except OSError as error:
+        return _unknown(f"{path / METADATA_LOG}: {error.strerror or error}")
+    except UnreadableMetadata as error:
+        return _unknown(str(error))
+    return log.state if log.end_offset else None
+
+
+def _unknown(reason: str) -> "Unknown":
+    from kafka_zk.migration.facts import Unknown
+
+    return Unknown(reason, _RIGHTS)

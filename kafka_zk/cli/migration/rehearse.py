@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import click
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table, say
+from kafka_zk.cli.terminal.properties import read_properties
 from kafka_zk.cli.terminal.waiting import waiting
 from kafka_zk.recorder.timeline.names import counted
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from kafka_zk.migration.finding import Finding
     from kafka_zk.migration.phase import Phase
     from kafka_zk.migration.rehearsal.copied_tree import CopiedTree
-    from kafka_zk.migration.rehearsal.report import Report
+    from kafka_zk.migration.rehearsal.report import Report, Run
+    from kafka_zk.migration.rehearsal.site import Equipment
     from kafka_zk.recorder.zookeeper_files.last_state import LastState
 
 _FORWARD = "forward"
@@ -51,19 +53,31 @@ class NotTried(CommandFailed):
     type=_FOLDER,
     help="An unpacked Apache Kafka 3.9, or a folder of its jars. Default: mvn downloads 3.9.1 once.",
 )
+@click.option(
+    "--brokers-from",
+    "brokers_dir",
+    type=_FOLDER,
+    help="Start real brokers with their settings: DIR/server.properties, DIR/BROKER/server.properties or other "
+    "*.properties files directly in DIR, one for each broker. Default: stand-ins.",
+)
+@click.option(
+    "--controllers", "controller_count", type=click.IntRange(1, 9), default=3, show_default=True,
+    help="Number of KRaft controllers; each needs about 300 MB of memory.",
+)
 @click.option("--run", "runs", type=click.Choice(_RUNS), multiple=True, help="Only this run; repeatable. Default: all.")
 @json_option
 def rehearse(
-    snapshot: Path, transaction_log: Path | None, chroot: str | None, kafka_dir: Path | None, runs: tuple[str, ...],
-    as_json: bool,
+    snapshot: Path, transaction_log: Path | None, chroot: str | None, kafka_dir: Path | None, brokers_dir: Path | None,
+    controller_count: int, runs: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
-    """Walk a copy of your cluster's metadata through the whole migration to KRaft, on this machine: once forward to its
-    end, and, with a new copy each time, back from each earlier phase.
+    """Migrate a copy of your cluster's metadata to KRaft, on this machine: once forward to the end and, with a new copy
+    each time, back from each earlier phase.
 
-    The copy is made from the files of one ZooKeeper server, which may run. A ZooKeeper and a real KRaft controller of
-    Apache Kafka 3.9 work with it. Instead of your brokers, stand-ins without data register and obey the controller. So
-    a rehearsal tests your data, the copy, the writes to both sides, and the end; not the versions, listeners, logins
-    and authorizers of your brokers.
+    The copy is made from the files of one ZooKeeper server, which may run. A ZooKeeper and real KRaft controllers of
+    Apache Kafka 3.9 work with it. Instead of your brokers, stand-ins without data register and obey the controllers.
+    So a rehearsal tests your data, how it is copied, the writes to both sides, and the end of the migration. With
+    --brokers-from, real brokers of 3.9 with empty disks and copies of your server.properties also test the versions,
+    listeners and authorizers.
 
     Nothing reaches your cluster: ephemeral znodes are left out, each address in the copy becomes 127.0.0.1, and all
     processes listen and connect there only. The copy contains credentials; its folder is readable by you alone, and is
@@ -76,6 +90,8 @@ def rehearse(
     kafka-zk migration rehearse --snapshot /var/lib/zookeeper/version-2
     kafka-zk migration rehearse --snapshot version-2 --kafka-dir kafka_2.13-3.9.1
         --run forward --json
+    kafka-zk migration rehearse --snapshot version-2
+        --brokers-from broker-settings --controllers 1
     """
     from kafka_zk.broker.process.signals import interrupt_at_the_end
     from kafka_zk.migration.rehearsal.walk import FAILURES
@@ -83,7 +99,9 @@ def rehearse(
     interrupt_at_the_end()
     try:
         with _work_folder() as folder:
-            report = _report(folder, snapshot, transaction_log, chroot, kafka_dir, runs or _RUNS)
+            report = _report(
+                folder, snapshot, transaction_log, chroot, kafka_dir, brokers_dir, controller_count, runs or _RUNS
+            )
     except FAILURES as error:
         raise NotTried(f"the migration could not be rehearsed: {error}") from error
     if as_json:
@@ -95,7 +113,7 @@ def rehearse(
 
 @contextmanager
 def _work_folder() -> Iterator[Path]:
-    """Of mode 0700, as ``mkdtemp`` makes it; removed whatever happens."""
+    """A folder with mode 0700 (from ``mkdtemp``), which is always removed at the end."""
     from kafka_zk.embedded.interrupts import held
 
     with held():
@@ -115,15 +133,13 @@ def _remove(folder: Path) -> None:
 
 def _report(
     folder: Path, snapshot: Path, transaction_log: Path | None, chroot: str | None, kafka_dir: Path | None,
-    names: Sequence[str],
+    brokers_dir: Path | None, controller_count: int, names: Sequence[str],
 ) -> "Report":  # fmt: skip
     from kafka_zk.embedded.java import find_java
     from kafka_zk.embedded.kafka_jars import jars_from_maven, jars_in
-    from kafka_zk.migration.rehearsal.copied_tree import copied_tree
-    from kafka_zk.migration.rehearsal.report import Report, Run
-    from kafka_zk.migration.rehearsal.site import Equipment
-    from kafka_zk.migration.rehearsal.walk import FAILURES, failed_run
-    from kafka_zk.migration.rehearsal.walk import rehearse as walk
+    from kafka_zk.migration.rehearsal.copied_tree import copied_tree, for_real_brokers
+    from kafka_zk.migration.rehearsal.report import REAL_BROKERS, STAND_INS, Report
+    from kafka_zk.migration.rehearsal.site import Copy, Equipment
 
     java = find_java()
     with waiting("Apache Kafka's jars", _DOWNLOAD_S):
@@ -142,8 +158,21 @@ def _report(
         f"{counted(len(tree.broker_ids), 'broker')}, as of transaction {state.zxid:#x}; "
         f"Apache Kafka {jars.version} on Java {java.major_version} ({java.path})"
     )
-    equipment = Equipment(tree, chroot, partial(_write_copy, state, tree, chroot), java, jars, waiting)
+    settings = {} if brokers_dir is None else _broker_settings(brokers_dir, tree)
+    if settings:
+        tree = for_real_brokers(tree)
+    copy = Copy(tree, chroot, partial(_write_copy, state, tree, chroot))
+    runs, findings = _walk(folder, Equipment(copy, java, jars, waiting, controller_count, settings), names)
+    return Report(_source(state, tree, chroot, java, jars), REAL_BROKERS if settings else STAND_INS, findings, runs)
+
+
+def _walk(folder: Path, equipment: "Equipment", names: Sequence[str]) -> "tuple[list[Run], list[Finding]]":
+    """Rehearse all runs. Returns them and the traps in the copy. Raises: FAILURES if the first one cannot begin."""
+    from kafka_zk.migration.rehearsal.walk import FAILURES, failed_run
+    from kafka_zk.migration.rehearsal.walk import rehearse as walk
+
     done: list[Run] = []
+    findings: list[Finding] = []
     for name in names:
         try:
             run, findings = walk(folder / name, equipment, _phase(name))
@@ -153,7 +182,20 @@ def _report(
             run = failed_run(_phase(name), error)
         done.append(run)
         shutil.rmtree(folder / name, ignore_errors=True)
-    return Report(_source(state, tree, chroot, java, jars), findings, done)
+    return done, findings
+
+
+def _broker_settings(folder: Path, tree: "CopiedTree") -> Mapping[int, Mapping[str, str]]:
+    """Raises: UnusableSettings, CommandFailed."""
+    from kafka_zk.migration.rehearsal.broker_settings import by_broker
+
+    paths = sorted({*folder.glob("*.properties"), *folder.glob("*/server.properties")})
+    files = {str(path): dict(read_properties(path)) for path in paths}
+    of_brokers = {
+        path: settings for path, settings in files.items()
+        if "broker.id" in settings or Path(path).name == "server.properties"
+    }  # fmt: skip
+    return by_broker(of_brokers, tree.broker_ids)
 
 
 def _phase(name: str) -> "Phase | None":
@@ -171,14 +213,14 @@ def _last_state(folder: Path, snapshot: Path, transaction_log: Path | None) -> "
     if state is None:
         raise NotTried(f"{snapshot} has no complete snapshot of ZooKeeper (snapshot.*; compressed ones are not read)")
     if state.damage:
-        raise NotTried(f"the copy would be old, because the log in {log} is not whole: {'; '.join(state.damage)}")
+        raise NotTried(f"the copy would be old, because the log in {log} is incomplete: {'; '.join(state.damage)}")
     if not state.has_log:
         note(f"{log} has no transaction log: the copy is as old as the snapshot; --transaction-log names a dataLogDir")
     return state
 
 
 def _data_dir(link: Path, given: Path) -> Path:
-    """The parent of the folder ``version-2``; for a folder with another name, that of a link to it."""
+    """The folder that contains ``version-2``: ``given``, or else ``link`` with a symbolic link to ``given``."""
     if (given / "version-2").is_dir():
         return given
     link.mkdir()
@@ -202,7 +244,7 @@ def _chroot(state: "LastState", given: str | None) -> str:
 
 
 def _names(found: Sequence[str]) -> str:
-    return ", ".join(each or "/" for each in found) if found else "the copy has no cluster of Kafka (/brokers/topics)"
+    return ", ".join(each or "/" for each in found) if found else "the copy has no Kafka cluster (/brokers/topics)"
 
 
 def _write_copy(state: "LastState", tree: "CopiedTree", chroot: str, data_dir: Path) -> None:
@@ -229,8 +271,6 @@ def _source(state: "LastState", tree: "CopiedTree", chroot: str, java: "Java", j
 
 
 def _show(report: "Report") -> None:
-    from kafka_zk.migration.rehearsal.report import NOT_TESTED, TESTED
-
     print_table(("run", "phase", "result", "seconds", "note"), [
         {"run": run.name, "phase": step.phase, "result": step.result, "seconds": f"{step.seconds:.1f}",
          "note": step.note}
@@ -243,8 +283,8 @@ def _show(report: "Report") -> None:
             for problem in step.problems:
                 say(f"BROKE {run.name}, {step.phase}: {problem}")
     say("")
-    say(f"Stand-ins took the place of the brokers. They test {TESTED}.")
-    say(f"They do not test {NOT_TESTED}.")
+    say(f"The brokers were played by {report.cast.name}. They test {report.cast.tested}.")
+    say(f"They do not test {report.cast.not_tested}.")
 
 
 def _show_trap(finding: "Finding") -> None:

@@ -1,11 +1,11 @@
-"""What becomes of the znodes of a cluster in the copy for a rehearsal, and what must survive each step. Pure.
+"""Copies a cluster's znodes for a rehearsal, and lists what must survive each step. Pure.
 
 Ephemeral znodes are left out, addresses become 127.0.0.1, and nothing outside the cluster's chroot is copied.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from kafka_zk.base.integers import INT32
@@ -18,6 +18,12 @@ from kafka_zk.registry.znodes import admin, brokers, cluster_id, config, topics
 from kafka_zk.registry.znodes import controller as controllers
 from kafka_zk.registry.znodes.json_codec import number_of
 
+_LEFT_OUT = (
+    "listeners", "advertised.listeners", "listener.security.protocol.map", "metric.reporters",
+    "max.connections.per.ip.overrides",
+)  # fmt: skip
+"""Settings of brokers that would replace the rehearsal's listeners, load a class that may connect to other machines, or
+name hosts that have no address here."""
 _ACLS = ("/kafka-acl/", "/kafka-acl-extended/")
 _QUOTAS_OF = tuple(f"{config.entity_type_path(each)}/" for each in ("users", "clients", "ips"))
 
@@ -36,8 +42,8 @@ class StoredZnode(Protocol):
 class CopiedTree:
     """A cluster without its chroot.
 
-    ``data``: of the znodes that are copied. ``registered``: the brokers that were alive. ``assigned``: those with a
-    replica. ``controller``: the broker that was the controller, None without one.
+    ``data``: path -> data of each znode that is copied. ``registered``: the brokers that were alive. ``assigned``: the
+    brokers with a replica. ``controller``: the broker that was the controller; None if no broker was.
     """
 
     cluster_id: str
@@ -56,13 +62,13 @@ class CopiedTree:
 
 
 def chroots(paths: Iterable[str]) -> list[str]:
-    """The chroots of the clusters in a tree; an empty text is a cluster without one."""
+    """The chroots of the clusters in a tree; the empty string stands for a cluster without a chroot."""
     suffix = topics.TOPICS
     return sorted(path.removesuffix(suffix) for path in paths if path.endswith(suffix))
 
 
 def copied_tree(znodes: Mapping[str, StoredZnode], chroot: str) -> CopiedTree:
-    """``znodes``: with their chroot. Raises InvalidZnode without a valid ``/cluster/id``."""
+    """``znodes``: with their chroot. Raises InvalidZnode if ``/cluster/id`` is missing or invalid."""
     own = {path.removeprefix(chroot): each for path, each in znodes.items() if path.startswith(f"{chroot}/")}
     data = {path: with_loopback(path, each.data) for path, each in own.items() if not each.session}
     if cluster_id.CLUSTER_ID not in data:
@@ -77,9 +83,31 @@ def copied_tree(znodes: Mapping[str, StoredZnode], chroot: str) -> CopiedTree:
     )
 
 
+def for_real_brokers(tree: CopiedTree) -> CopiedTree:
+    """The tree without dynamic settings that real brokers must not have in a rehearsal."""
+    brokers_configs = f"{config.entity_type_path('brokers')}/"
+    data = {
+        path: _without_keys(each, _LEFT_OUT) if path.startswith(brokers_configs) else each
+        for path, each in tree.data.items()
+    }
+    return replace(tree, data=data)
+
+
+def _without_keys(data: bytes | None, keys: Iterable[str]) -> bytes | None:
+    """The data without these keys; unchanged if it has none of them, or cannot be parsed."""
+    try:
+        document = json.loads(data or b"null")
+        found = [key for key in keys if key in document["config"]]
+        for key in found:
+            del document["config"][key]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return data
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode() if found else data
+
+
 def must_survive(data: Mapping[str, bytes | None]) -> dict[str, Any]:
-    """What a migration and a rollback must not change, by path: the replicas of topics, configurations, quotas, users,
-    and ACLs. Topics that are being deleted need not survive.
+    """The content that a migration and a rollback must not change, by path: the replicas of topics, configurations,
+    quotas, users, and ACLs. Topics that are being deleted need not survive.
     """
     dying = {path.rpartition("/")[2] for path in data if _is_child(path, admin.DELETE_TOPICS)}
     return {
@@ -89,7 +117,7 @@ def must_survive(data: Mapping[str, bytes | None]) -> dict[str, Any]:
 
 
 def meaning(path: str, data: bytes | None) -> Any:
-    """Equal for two encodings of the same content."""
+    """The content of a znode; equal for two encodings of the same content."""
     try:
         document = json.loads(data or b"null")
     except (ValueError, RecursionError):
@@ -106,7 +134,7 @@ def meaning(path: str, data: bytes | None) -> Any:
 
 
 def _with_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka writes a quota of 50 as 50.0."""
+    """Convert numbers in quotas, because Kafka writes a quota of 50 as 50.0."""
     numbers = {key: double(value) for key, value in values.items() if key in QUOTAS and isinstance(value, str)}
     return {**values, **{key: number for key, number in numbers.items() if number is not None}}
 

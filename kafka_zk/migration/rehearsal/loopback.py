@@ -21,7 +21,8 @@ _HOST_AND_PORT = re.compile(
 )
 _PERHAPS_IP = re.compile(r"(?<![\w:.\[])[0-9A-Fa-f:.]{3,39}(?![\w:.\]])")
 _HOST_KEY = re.compile(r"(^|\.)host(\.?name)?$")
-_SECRET_KEY = re.compile(r"(?i)password$|jaas\.config$|^SCRAM-|secret$")
+_KEPT_KEY = re.compile(r"(?i)password$|jaas\.config$|^SCRAM-|secret$|\.version$")
+"""Secrets, and releases: 0.10.2.1 looks like an address."""
 _CONFIGS = "/config/"
 _CLIENTS_ADDRESSES = ("/kafka-acl", "/config/ips/")
 
@@ -38,7 +39,7 @@ def with_loopback(path: str, data: bytes | None) -> bytes | None:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        return _replaced(text, is_config).encode()
+        return without_addresses(text, is_config).encode()
     changed = _changed(document, is_config)
     return data if changed == document else json.dumps(changed, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -48,17 +49,17 @@ def _changed(value: Any, is_config: bool, key: str = "") -> Any:
         return {name: _changed(each, is_config, name) for name, each in value.items()}
     if isinstance(value, list):
         return [_changed(each, is_config, key) for each in value]
-    if not isinstance(value, str) or _SECRET_KEY.search(key):
+    if not isinstance(value, str) or _KEPT_KEY.search(key):
         return value
     if value and _HOST_KEY.search(key):
         return LOOPBACK
-    return _replaced(value, is_config)
+    return without_addresses(value, is_config)
 
 
-def _replaced(value: str, is_config: bool) -> str:
-    """Outside configurations, only URLs are addresses: a principal such as User:42 is none."""
+def without_addresses(value: str, has_hosts: bool) -> str:
+    """``has_hosts``: HOST:PORT is an address, too, not only a URL. A principal such as User:42 is not."""
     value = _URL.sub(lambda found: f"{found['scheme']}{found['user'] or ''}{LOOPBACK}:{NO_PORT}", value)
-    if is_config:
+    if has_hosts:
         value = _HOST_AND_PORT.sub(lambda found: f"{found['id'] or ''}{LOOPBACK}:{NO_PORT}", value)
         value = _PERHAPS_IP.sub(lambda found: LOOPBACK if _is_ip(found[0]) else found[0], value)
     return value

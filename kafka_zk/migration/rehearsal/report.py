@@ -1,23 +1,40 @@
-"""What a rehearsal found. Pure."""
+"""The findings of a rehearsal. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_zk.migration.finding import Finding
 
-TESTED = "the data, its copy to KRaft, the writes to both sides, and the end of the migration"
-NOT_TESTED = (
+_DATA = "the data, its copy to KRaft, the writes to both sides, and the end of the migration"
+
+
+class Cast(NamedTuple):
+    """The processes that ran in place of the brokers, and what they test."""
+
+    name: str
+    tested: str
+    not_tested: str
+
+
+STAND_INS = Cast(
+    "stand-ins",
+    _DATA,
     "inter.broker.protocol.version, listeners, identities and authorizers of your brokers and controllers, the ACLs of "
-    "znodes (the copy has none), and what brokers do with a controller's orders"
+    "znodes (the copy has none), and what brokers do with a controller's orders",
+)
+REAL_BROKERS = Cast(
+    "real brokers",
+    f"{_DATA}; also inter.broker.protocol.version, listeners, authorizers and policies of the brokers' files",
+    "the controllers' own listener and login, the login to ZooKeeper and the ACLs of znodes (the copy has none), JVM "
+    "flags such as a JAAS file, releases other than that of the jars, and the records on the brokers' disks",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``phase``: what was to be reached. ``problems``: what broke. ``note``: what was seen.
-
-    ``is_reached``: False if the run ended here.
+    """``phase``: the phase to reach. ``problems``: what broke. ``note``: what was observed. ``is_reached``: False if
+    the run ended here.
     """
 
     phase: str
@@ -44,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One walk with its own copy: ``forward``, or ``back from`` a phase."""
+    """One walk, ``forward`` or ``back from`` a phase, with its own copy of the znodes."""
 
     name: str
     steps: tuple[Step, ...]
@@ -56,9 +73,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``source``: the copied tree. ``findings``: the rules of ``check`` that are traps in it."""
+    """``source``: the copied tree. ``cast``: what ran in place of the brokers. ``findings``: the rules of ``check``
+    that are traps in the copy."""
 
     source: dict[str, Any]
+    cast: Cast
     findings: Sequence[Finding]
     runs: Sequence[Run]
 
@@ -72,7 +91,7 @@ class Report:
             "source": self.source,
             "traps": [finding.as_document() for finding in self.findings],
             "runs": [{"run": run.name, "steps": [step.as_document() for step in run.steps]} for run in self.runs],
-            "brokers": "stand-ins",
-            "tested": TESTED,
-            "not_tested": NOT_TESTED,
+            "brokers": self.cast.name,
+            "tested": self.cast.tested,
+            "not_tested": self.cast.not_tested,
         }

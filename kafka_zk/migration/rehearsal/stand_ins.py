@@ -1,6 +1,6 @@
 """Runs all stand-ins of a rehearsal: a listener on 127.0.0.1 for the controller's orders, and their requests to it."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,7 +34,7 @@ from kafka_zk.network.in_flight import Response
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.errors import ApiError, ProtocolError
+from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 LISTENER = "PLAINTEXT"
@@ -50,7 +50,8 @@ class StandIns:
     """All methods run on the reactor thread. One listener serves all stand-ins.
 
     Args:
-        level: of ``metadata.version``, which a broker in migration mode supports alone.
+        level: the level of ``metadata.version``, the only one that a broker in migration mode supports.
+        controller_ports: the ports of all controllers. Only the leader accepts requests; it is found by trying.
     """
 
     def __init__(
@@ -59,17 +60,18 @@ class StandIns:
         broker_ids: Iterable[int],
         cluster_id: str,
         level: int,
-        controller_port: int,
+        controller_ports: Iterable[int],
         connect: Connect = connect,
     ) -> None:
         self._reactor = reactor
         self._cluster_id = cluster_id
         self._level = level
-        self._controller_port = controller_port
+        self._controller_ports = deque(controller_ports)
+        """The first port is the leader's, or the next to try."""
         self._brokers = {broker_id: StandIn(broker_id) for broker_id in sorted(broker_ids)}
         self._log_dirs = {broker_id: random_uuid(SYSTEM_RANDOM) for broker_id in self._brokers}
         config = ClientConfig(
-            bootstrap_servers=f"{LOOPBACK}:{controller_port}", request_timeout_ms=_TIMEOUT_MS,
+            bootstrap_servers=f"{LOOPBACK}:{self._controller_ports[0]}", request_timeout_ms=_TIMEOUT_MS,
             socket_connection_setup_timeout_ms=_TIMEOUT_MS, reconnect_backoff_max_ms=200,
         )  # fmt: skip
         self._connections = Connections(reactor, config, connect)
@@ -102,16 +104,23 @@ class StandIns:
         self._step(self._brokers[broker_id], Started(is_migrating, random_uuid(SYSTEM_RANDOM)))
 
     async def stop(self, broker_id: int) -> None:
-        """It is stopped when the controller has fenced it."""
+        """Begin to stop a stand-in; it is stopped when the controller has fenced it."""
         self._step(self._brokers[broker_id], Stopping())
 
     async def ask(self, api_key: ApiKey, message: Any) -> Any:
-        """The controller's response to another request. Raises: UNREACHED."""
-        connection = await self._connections.get(LOOPBACK, self._controller_port, "")
+        """A controller's response to another request. Raises: UNREACHED."""
+        connection = await self._connections.get(LOOPBACK, self._controller_ports[0], "")
         return await connection.request(api_key, message)
 
+    async def try_another_controller(self) -> None:
+        self._is_not_leader(self._controller_ports[0])
+
+    def _is_not_leader(self, port: int) -> None:
+        if port == self._controller_ports[0]:
+            self._controller_ports.rotate(-1)
+
     async def states(self) -> dict[int, tuple[State, str]]:
-        """The state of each, and why its last request was refused."""
+        """Each stand-in's state, and why its last request was refused."""
         return {broker_id: (broker.state, broker.error) for broker_id, broker in self._brokers.items()}
 
     async def heartbeats(self) -> dict[int, int]:
@@ -127,9 +136,10 @@ class StandIns:
             run(self._send(broker, effect))
 
     async def _send(self, broker: StandIn, effect: Effect) -> None:
+        port = self._controller_ports[0]
         try:
-            connection = await self._connections.get(LOOPBACK, self._controller_port, "")
-            event: Event
+            connection = await self._connections.get(LOOPBACK, port, "")
+            event: Registered | Beaten | Unanswered
             if isinstance(effect, Register):
                 answer = await connection.request(
                     ApiKey.BROKER_REGISTRATION, self._registration(effect), version=_REGISTRATION_VERSION
@@ -142,6 +152,8 @@ class StandIns:
                 event = Beaten(answer.error_code, answer.is_fenced)
         except UNREACHED:
             event = Unanswered()
+        if isinstance(event, Unanswered) or event.error == ErrorCode.NOT_CONTROLLER:
+            self._is_not_leader(port)
         if self._timer is not None:
             self._step(broker, event)
 

@@ -1,7 +1,8 @@
-"""Tells the phases of a migration to KRaft from transactions of ZooKeeper, with the rules of ``migration.phase``. Pure.
+"""Derives the phases of a migration to KRaft from ZooKeeper's transactions, with the rules of ``migration.phase``.
+Pure.
 
-The znodes alone do not show a broker's mode, nor that the migration was finalised: then nothing is written any more. A
-broker that leaves ``/brokers/ids`` during dual write counts as moved until it returns.
+The znodes alone do not show a broker's mode. They do not show that the migration was finalised either, because nothing
+is written after that. A broker that leaves ``/brokers/ids`` during dual write counts as moved until it returns.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from kafka_zk.registry.znodes import controller as controllers
 _NOT_LOGGED = Unknown("a transaction log does not show it", "kafka-zk migration status, while the cluster runs")
 _UNKNOWN = ZooKeeperFacts(
     _NOT_LOGGED, None, _NOT_LOGGED, None, True, _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED,
-    _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED,
+    _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED, _NOT_LOGGED,
 )  # fmt: skip
 
 
@@ -49,7 +50,7 @@ class MigrationPhases:
         self._in_dual_write: set[int] = set()  # brokers that were registered during dual write
 
     def step(self, transaction: Transaction) -> list[OutageEvent]:
-        """At most one event: the phase after this transaction, if it is another one."""
+        """At most one event: the phase after this transaction, if it differs from the previous one."""
         if not any([self._take(transaction, operation) for operation in transaction.operations]):
             return []
         phase, sign = self._found()
@@ -89,7 +90,7 @@ class MigrationPhases:
         return False
 
     def _written(self, path: str, data: bytes | None, session: int | None) -> bool:
-        """``session``: of an ephemeral znode; None: the znode existed."""
+        """``session``: the owner of a new znode, 0 if it is persistent; None: the znode existed before."""
         try:
             if path == controllers.CONTROLLER:
                 if session is not None:

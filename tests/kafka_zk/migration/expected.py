@@ -42,7 +42,7 @@ EXPECTED: dict[str, Outcome] = {
         Phase.NONE, "several-log-dirs", "reassignments", "brokers-missing", "partitions-under-replicated"
     ),
     "two-dirs-and-a-move-3.7.2": _expect(Phase.NONE, "brokers-missing", "partitions-under-replicated"),
-    "tokens-3.4.1": _expect(Phase.NONE, "producer-ids", "delegation-tokens"),
+    "tokens-3.4.1": _expect(Phase.NONE, "producer-ids", "delegation-tokens", "scram-users"),
     "tokens-3.6.2": _expect(Phase.NONE),
     # traps before the controllers start
     "malformed": _expect(
@@ -61,6 +61,7 @@ EXPECTED: dict[str, Outcome] = {
         "generated-broker-ids",
         "several-log-dirs",
         "policies",
+        "refused-settings",
         "encrypted-passwords",
         "delegation-tokens",
         "kraft-brokers-too-early",
@@ -86,7 +87,7 @@ EXPECTED: dict[str, Outcome] = {
     "migration-not-deleted": _expect(Phase.ROLLED_BACK_HALFWAY, "migration-znode-left-over"),
     "rolled-back-to-migration-mode": _expect(Phase.NONE, "left-over-metadata-log"),
     "rolled-back": _expect(Phase.NONE, "left-over-metadata-log"),
-    "old-log-after-a-rollback": _expect(Phase.WAITING),  # only the metadata log shows it while a controller runs
+    "old-log-after-a-rollback": _expect(Phase.WAITING, "left-over-metadata-log"),
     "epoch-ahead": _expect(Phase.DUAL_WRITE, "controller-epoch-behind"),
     "epoch-behind": _expect(Phase.NONE, "controller-epoch-behind", "left-over-metadata-log"),
     "copy-aborted": _expect(Phase.ROLLED_BACK_HALFWAY, "controller-left-over", "malformed-entities"),

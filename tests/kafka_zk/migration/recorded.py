@@ -11,6 +11,7 @@ from kafka_zk.migration.facts import (
     Examples,
     Fact,
     LogDir,
+    MigrationState,
     MigrationZnode,
     Node,
     Partitions,
@@ -58,6 +59,12 @@ CONTROLLER_CONFIGS = {
 }
 BROKER_FILES = {f"{n}.properties": {**BROKER_CONFIGS, "broker.id": str(n), "super.users": "User:admin"} for n in (1, 2)}
 CONTROLLER_FILE = "controller.properties"
+LOG_DIRS = (
+    LogDir("/data", {"version": "0", "broker.id": "1", "cluster.id": CLUSTER_ID}, None),
+    LogDir(
+        "/controller", {"version": "1", "node.id": "3001", "cluster.id": CLUSTER_ID}, MigrationState.PRE_MIGRATION
+    ),
+)  # fmt: skip
 
 
 def brokers(*apis: Fact[ApiVersions], **configs: str) -> tuple[Node, ...]:
@@ -77,7 +84,7 @@ def facts(zookeeper: dict[str, Any] | None = None, **changed: Any) -> ClusterFac
         migration=NOT_COPIED,
         is_written=NOT_OBSERVED,
         registered=frozenset({1, 2, 3}),
-        partitions=Partitions({1: "orders-0", 2: "orders-0", 3: "orders-1"}, 5),
+        partitions=Partitions({1: "orders-0", 2: "orders-0", 3: "orders-1"}, 5, highest_epoch_at="orders-0"),
         topic_configs=TopicConfigs(),
         broker_configs=BrokerConfigs(),
         malformed_entities=Examples(),
@@ -85,6 +92,7 @@ def facts(zookeeper: dict[str, Any] | None = None, **changed: Any) -> ClusterFac
         deletions=Examples(),
         protected=Examples(),
         tokens=0,
+        scram_users=0,
         groups=Examples(),
     )
     cluster = ClusterFacts(
@@ -94,7 +102,7 @@ def facts(zookeeper: dict[str, Any] | None = None, **changed: Any) -> ClusterFac
         quorum=Quorum(frozenset({1, 2, 3})),
         broker_files=BROKER_FILES,
         controller_files={CONTROLLER_FILE: CONTROLLER_CONFIGS},
-        log_dirs=(LogDir("/data", {"version": "0", "broker.id": "1", "cluster.id": CLUSTER_ID}, False),),
+        log_dirs=LOG_DIRS,
         strangers=Examples(),
     )
     return replace(cluster, **changed)

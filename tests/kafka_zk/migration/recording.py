@@ -1,4 +1,4 @@
-"""What a real cluster answered to the doctor, kept in a file, and the same answers given again without the cluster.
+"""Records a real cluster's responses to the doctor in a file, and replays them without the cluster.
 
 ``python -m tests.peers.clusters.record_migration`` writes the files in ``recordings/``.
 """
@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.migration.cluster_collector import NOT_ASKED, ask_brokers, ask_controllers
-from kafka_zk.migration.facts import ClusterFacts, Examples, LogDir, Unknown
+from kafka_zk.migration.facts import ClusterFacts, Examples, LogDir, MigrationState, Unknown
 from kafka_zk.migration.node_collector import NodeCollector
 from kafka_zk.migration.zookeeper_collector import collect
 from kafka_zk.network.client import KafkaConnection
@@ -51,10 +51,10 @@ def unpacked(text: str) -> bytes:
 
 @dataclass
 class Recording:
-    """``znodes``: path -> data (text), version, ephemeral, children and open; each but the version may be HIDDEN.
-    ``answers``: address -> ``API key.version`` -> response body, ``packed``; without any, the address refused the
-    connection. ``refused_logins``: address -> reason. ``is_written``: None if unknown.
-    ``four_letter_words``: ZooKeeper's answers to ``srvr`` and ``cons``.
+    """``znodes``: path -> data (text), version, ephemeral, children and open; all except the version may be HIDDEN.
+    ``answers``: address -> ``API key.version`` -> response body, ``packed``; an address without responses refused the
+    connection. ``refused_logins``: address -> reason. ``is_written``: None if unknown. ``four_letter_words``:
+    ZooKeeper's answers to ``srvr`` and ``cons``.
     """
 
     release: str
@@ -182,13 +182,20 @@ def facts_of(recording: Recording) -> ClusterFacts:
     async def ask() -> Any:
         addresses = NOT_ASKED if recording.bootstrap is None else await collector.addresses()
         brokers = await ask_brokers(collector, addresses, registered, recording.broker_files)
-        return brokers, *await ask_controllers(collector, brokers, recording.broker_files, recording.controller_files)
+        return brokers, *await ask_controllers(
+            collector, zookeeper, brokers, recording.broker_files, recording.controller_files
+        )
 
     brokers, controllers, quorum = _done(ask(), clock)
     return ClusterFacts(
         zookeeper, brokers, controllers, quorum, recording.broker_files, recording.controller_files,
-        tuple(LogDir(**each) for each in recording.log_dirs), strangers=Examples(),
+        tuple(map(_log_dir, recording.log_dirs)), strangers=Examples(),
     )  # fmt: skip
+
+
+def _log_dir(recorded: Mapping[str, Any]) -> LogDir:
+    state = recorded["recorded_state"]
+    return LogDir(recorded["path"], recorded["meta"], None if state is None else MigrationState[state])
 
 
 def _done(work: Awaitable[T], clock: Clock) -> T:

@@ -3,12 +3,23 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred
 
 from kafka_zk.migration.cluster_collector import NOT_ASKED, ask_brokers, ask_controllers
 from kafka_zk.migration.facts import Fact, Node, Quorum, Unknown
 from kafka_zk.migration.node_collector import Address
-from tests.kafka_zk.migration.recorded import BROKER_CONFIGS, MIGRATION_MODE, READY, REFUSED
+from kafka_zk.migration.zookeeper_collector import not_read
+from tests.kafka_zk.migration.recorded import (
+    BROKER_CONFIGS,
+    KRAFT_CONTROLLER,
+    MIGRATION_MODE,
+    NOT_COPIED,
+    READY,
+    REFUSED,
+    ZOOKEEPER_MODE,
+    facts,
+)
 
 AT = "h", 9092
 QUORUM = Quorum(frozenset({1}))
@@ -78,7 +89,7 @@ def test_without_any_broker_there_is_a_reason() -> None:
 
 def test_brokers_name_the_controllers() -> None:
     asked = collector()
-    controllers, quorum = done(ask_controllers(asked, (Node(1, MIGRATION_MODE, BROKER_CONFIGS),), {}, {}))
+    controllers, quorum = done(ask_controllers(asked, not_read(), (Node(1, MIGRATION_MODE, BROKER_CONFIGS),), {}, {}))
     assert [node.node_id for node in controllers] == [3001] and quorum == QUORUM
     assert asked.asked == {3001: ("127.0.0.1", 9093)}
 
@@ -86,17 +97,43 @@ def test_brokers_name_the_controllers() -> None:
 def test_a_dynamic_quorum_names_its_controllers() -> None:
     asked = collector()
     broker = Node(1, MIGRATION_MODE, {"controller.quorum.bootstrap.servers": "a:1,b:2"})
-    controllers, _ = done(ask_controllers(asked, (broker,), {}, {}))
+    controllers, _ = done(ask_controllers(asked, not_read(), (broker,), {}, {}))
     assert [node.node_id for node in controllers] == [3001] and asked.asked == {3001: ("b", 2)}
 
 
 def test_a_controller_that_does_not_respond_is_not_asked_again() -> None:
     file = {"f": {"controller.quorum.voters": "3001@h:1,3002@h:2"}}
-    controllers, quorum = done(ask_controllers(collector(), REFUSED, {}, file))
+    controllers, quorum = done(ask_controllers(collector(), not_read(), REFUSED, {}, file))
     assert [node.api for node in controllers] == [READY, REFUSED] and quorum == QUORUM
 
 
 def test_without_voters_there_are_no_controllers() -> None:
-    controllers, quorum = done(ask_controllers(collector(), REFUSED, {}, {}))
+    controllers, quorum = done(ask_controllers(collector(), not_read(), REFUSED, {}, {}))
     assert isinstance(controllers, Unknown) and "--controller-properties" in controllers.remedy
     assert quorum == controllers
+
+
+BEFORE = facts({"migration": None}).zookeeper
+WITHOUT_QUORUM = Node(1, ZOOKEEPER_MODE, {"broker.id": "1", "controller.quorum.voters": ""})
+
+
+def test_a_cluster_that_has_not_begun_a_migration_has_no_controllers() -> None:
+    controllers, quorum = done(ask_controllers(collector(), BEFORE, (WITHOUT_QUORUM,), {}, {}))
+    assert controllers == () and isinstance(quorum, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("zookeeper", "brokers", "files"),
+    [
+        (not_read(), (WITHOUT_QUORUM,), {}),
+        (facts({"migration": NOT_COPIED}).zookeeper, (WITHOUT_QUORUM,), {}),
+        (facts({"migration": None, "controller": KRAFT_CONTROLLER}).zookeeper, (WITHOUT_QUORUM,), {}),
+        (BEFORE, REFUSED, {}),
+        (BEFORE, (WITHOUT_QUORUM, Node(2, REFUSED, REFUSED)), {}),
+        (BEFORE, (WITHOUT_QUORUM,), {"f": {"process.roles": "controller"}}),
+    ],
+    ids=["no ZooKeeper", "/migration", "a KRaft controller", "no brokers", "an unknown broker", "a planned controller"],
+)
+def test_controllers_that_nothing_names_may_exist(zookeeper: Any, brokers: Any, files: Any) -> None:
+    controllers, _ = done(ask_controllers(collector(), zookeeper, brokers, {}, files))
+    assert isinstance(controllers, Unknown)

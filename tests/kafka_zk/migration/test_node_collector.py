@@ -137,6 +137,11 @@ def test_a_follower_or_an_old_node_knows_no_quorum(answers: Answers) -> None:
     assert isinstance(found, Unknown) and "quorum" in found.reason
 
 
+def test_a_refused_connection_is_named_once() -> None:
+    found = done(collector(None).broker(1, AT)).api
+    assert isinstance(found, Unknown) and found.reason.endswith("cannot be asked: the connection was refused")
+
+
 def test_a_quorum_that_is_refused() -> None:
     found = done(collector({55: quorum(DENIED)}).quorum({3001: AT}))
     assert isinstance(found, Unknown) and "--command-config" in found.remedy

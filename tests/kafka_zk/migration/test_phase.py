@@ -78,7 +78,7 @@ def test_controllers_that_cannot_be_reached_may_run() -> None:
 
 
 def test_an_empty_list_of_brokers_is_not_enough() -> None:
-    """Finalised, or all controllers are down: only their addresses tell."""
+    """The migration is finalised, or all controllers are down; only with their addresses can the doctor tell."""
     found = status(dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT, controllers=REFUSED))
     assert isinstance(found.phase, Unknown) and "--controller-properties" in found.phase.remedy
 
@@ -107,7 +107,7 @@ def test_modes() -> None:
 
 
 GO_ON: list[tuple[ClusterFacts, bool | None, str]] = [
-    (facts(), True, "wait, the copy begins by itself"),
+    (facts(), None, "stop the controllers if it finds a trap: the copy begins by itself"),
     (facts(quorum=Quorum(frozenset({1, 2}))), False, "broker 3 has not registered with the quorum"),
     (
         facts(brokers=brokers(recorded.MIGRATION_MODE, recorded.MIGRATION_MODE, recorded.ZOOKEEPER_MODE)),
@@ -126,17 +126,19 @@ GO_ON: list[tuple[ClusterFacts, bool | None, str]] = [
     (facts({"malformed_entities": REFUSED}), None, "a permission"),
     (facts({"controller_epoch": None}), False, "/controller_epoch does not exist"),
     (facts({"migration": None}, controllers=controllers(recorded.NOT_READY)), False, "without the migration flag"),
-    (facts({"migration": None}, controllers=REFUSED), True, "start the controllers"),
-    (facts({"migration": None}, controllers=controllers(REFUSED)), True, "start the controllers"),
-    (facts({"migration": None}), False, "controller 3001 runs, but makes no /migration"),
-    (dual_write(), True, "restart the brokers in KRaft mode, one by one"),
-    (dual_write({"is_written": False}), False, "/migration stands still"),
+    (facts({"migration": None}, controllers=REFUSED), None, "start the controllers"),
+    (facts({"migration": None}, controllers=controllers(REFUSED)), None, "start the controllers"),
+    (facts({"migration": None}), False, "controller 3001 runs, but creates no /migration"),
+    (dual_write(), None, "restart the brokers in KRaft mode, one by one"),
+    (dual_write({"migration": recorded.NOT_COPIED}), True, "wait, dual write begins by itself"),
+    (dual_write(NONE_LEFT, brokers=IN_KRAFT, controllers=controllers(recorded.NOT_READY)), True, "is done"),
+    (dual_write({"is_written": False}), False, "/migration does not change"),
     (dual_write(quorum=Quorum(frozenset({1, 2}))), False, "broker 3 does not read"),
     (
         dual_write(controllers=(Node(1, recorded.READY, {}),)), False,
         "1 is the id of a broker and of a controller",
     ),
-    (dual_write(NONE_LEFT, brokers=IN_KRAFT), True, "no way back"),
+    (dual_write(NONE_LEFT, brokers=IN_KRAFT), None, "no way back"),
     (dual_write(
         {**NONE_LEFT, "partitions": Partitions({1: "orders-0"})}, brokers=brokers(recorded.KRAFT_MODE, REFUSED)
     ), None, "a permission"),
@@ -151,9 +153,11 @@ GO_ON: list[tuple[ClusterFacts, bool | None, str]] = [
      "broker 3 has replicas, but is neither"),
     (dual_write({"registered": frozenset({1})}, brokers=brokers(*[recorded.KRAFT_MODE] * 2)), False,
      "broker 3 has replicas, but is neither"),
-    (dual_write({"registered": frozenset({1})}, brokers=brokers(*[recorded.KRAFT_MODE] * 3)), True, "the next broker"),
+    (dual_write({"registered": frozenset({1})}, brokers=brokers(*[recorded.KRAFT_MODE] * 3)), None, "the next broker"),
     (dual_write(controllers=controllers(recorded.NOT_READY)), False, "although the migration is finalised"),
     (dual_write({"migration": None}), False, "a rollback is not finished"),
+    (facts(recorded_state=MigrationState.MIGRATION), False, "left by an earlier migration; stop them, and format"),
+    (facts({"migration": None}, recorded_state=MigrationState.POST_MIGRATION), False, "has the state POST_MIGRATION"),
 ]  # fmt: skip
 
 
@@ -165,19 +169,23 @@ def test_safe_to_continue(cluster: ClusterFacts, is_safe: bool | None, text: str
 
 AHEAD = {"controller": recorded.KRAFT_CONTROLLER._replace(kraft_epoch=10)}
 BACK: list[tuple[ClusterFacts, bool | None, str]] = [
-    (facts({"migration": None}), True, "nothing has begun"),
+    (facts({"migration": None}), True, "whether controllers have an old metadata log is not known"),
+    (facts({"migration": None}, controllers=()), True, "no trace of a migration"),
+    (facts({"migration": None}, recorded_state=MigrationState.MIGRATION), True,
+     "no trace of a migration; but the metadata log of the controllers has the state MIGRATION"),
     (facts(), True, "stop the controllers"),
     (dual_write({"migration": recorded.NOT_COPIED}), False, "the copy is under way"),
     (dual_write(), True, "stop all controllers, then delete /controller, then delete /migration"),
     (dual_write(NONE_LEFT, brokers=IN_KRAFT), True, "restart the KRaft brokers in migration mode"),
     (dual_write(AHEAD), False, "set /controller_epoch to at least 10 first"),
     (dual_write({"controller_epoch": REFUSED}), None, "a permission"),
-    (dual_write(controllers=controllers(recorded.NOT_READY)), False, "no longer learns"),
-    (dual_write(recorded_state=MigrationState.POST_MIGRATION), False, "no longer learns"),
+    (dual_write(controllers=controllers(recorded.NOT_READY)), False, "changes no longer reach"),
+    (dual_write(recorded_state=MigrationState.POST_MIGRATION), False, "changes no longer reach"),
+    (facts(recorded_state=MigrationState.POST_MIGRATION), True, "stop the controllers"),
     (dual_write({"controller": recorded.ZOOKEEPER_CONTROLLER}, recorded_state=MigrationState.POST_MIGRATION), False,
-     "no longer learns"),
-    (dual_write({"is_written": False}), False, "/migration stands still"),
-    (dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT), False, "/migration stands still"),
+     "changes no longer reach"),
+    (dual_write({"is_written": False}), False, "/migration does not change"),
+    (dual_write({**NONE_LEFT, "is_written": False}, brokers=IN_KRAFT), False, "/migration does not change"),
     (dual_write({"controller": recorded.ZOOKEEPER_CONTROLLER}), True, "stop all controllers, then delete /migration"),
 ]  # fmt: skip
 
@@ -196,4 +204,24 @@ def test_the_sign_claims_no_more_than_is_seen() -> None:
 def test_a_document_has_no_objects() -> None:
     document = status(facts(brokers=brokers(recorded.MIGRATION_MODE, REFUSED))).as_document()
     assert document["phase"] == "waiting" and document["brokers"] == {"1": "migration", "2": None}
-    assert document["continue"]["safe"] is True
+    assert document["continue"]["safe"] is None
+
+
+NO_OBSTACLE = [cluster for cluster, is_safe, text in GO_ON if is_safe is None and text not in (
+    "a permission", "no broker responds",
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("cluster", NO_OBSTACLE)
+def test_before_each_step_the_advice_is_to_check(cluster: ClusterFacts) -> None:
+    advice = str(status(cluster).proceed)
+    assert advice.startswith(("unknown: run `kafka-zk migration check` until it finds no trap; then ",
+                              "unknown: run `kafka-zk migration check` now"))
+
+
+def test_an_obstacle_comes_after_the_traps() -> None:
+    advice = str(status(facts(brokers=brokers(recorded.ZOOKEEPER_MODE))).proceed)
+    assert advice.startswith(
+        "no: first run `kafka-zk migration check` and remove the traps that it finds; this remains: "
+    )
+    assert advice.endswith("broker 1 is in ZooKeeper mode: restart it with the migration flag")

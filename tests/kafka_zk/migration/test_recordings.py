@@ -57,9 +57,10 @@ UNTIL = {
     "reassignments": ("two-dirs-and-a-move-3.6.2", "two-dirs-and-a-move-3.7.2"),
     "several-log-dirs": ("two-dirs-and-a-move-3.6.2", "two-dirs-and-a-move-3.7.2"),
     "delegation-tokens": ("tokens-3.4.1", "tokens-3.6.2"),
+    "scram-users": ("tokens-3.4.1", "tokens-3.6.2"),
     "producer-ids": ("release-3.4.1", "release-3.7.2"),
 }
-"""Rule -> a cluster with the trap, and one of a release in which the same state is none."""
+"""Rule -> a cluster with the trap, and one of a release in which the same state is not a trap."""
 
 _NOT_VISIBLE = {"migration-znode-empty"}
 """The doctor cannot tell 3.9.2 from 3.9.1."""
@@ -129,8 +130,8 @@ def test_it_is_not_safe_to_continue(name: str, text: str) -> None:
         ("migration-not-deleted", True, "stop all controllers, then delete /migration"),
         ("controller-deleted-too-early", True, "stop all controllers, then delete /migration"),
         ("epoch-ahead", False, "(KAFKA-20488): set /controller_epoch to at least"),
-        ("rolled-back", True, "nothing has begun"),
-        ("finalised", False, "ZooKeeper no longer learns of changes"),
+        ("rolled-back", True, "ZooKeeper has no trace of a migration"),
+        ("finalised", False, "changes no longer reach ZooKeeper"),
     ],
 )
 def test_the_way_back(name: str, is_safe: bool, text: str) -> None:
@@ -149,15 +150,22 @@ def test_the_way_back(name: str, is_safe: bool, text: str) -> None:
 )
 def test_a_rollback_that_is_not_finished_is_named(name: str, sign: str) -> None:
     found = status_of(name)
-    assert sign in found.sign and found.proceed.text == "a rollback is not finished"
+    assert sign in found.sign and "a rollback is not finished" in found.proceed.text
+
+
+def test_the_status_names_what_aborted_the_copy() -> None:
+    text = status_of("copy-aborted").proceed.text
+    assert ": the copy was aborted, or a rollback is not finished; " in text and "/config/clients/app" in text
 
 
 # --- permissions ---
 
-_NEED_AN_IDENTITY = {"malformed-configs", "malformed-entities", "encrypted-passwords", "protected-znodes"}
+_NEED_AN_IDENTITY = {
+    "malformed-configs", "malformed-entities", "encrypted-passwords", "protected-znodes", "scram-users",
+}  # fmt: skip
 _NEED_DESCRIBE_CONFIGS = {
-    "protocol-versions", "generated-broker-ids", "several-log-dirs", "policies", "controllers-without-authorizer",
-    "super-users",
+    "protocol-versions", "generated-broker-ids", "several-log-dirs", "policies", "refused-settings",
+    "controllers-without-authorizer", "super-users",
 }  # fmt: skip
 _NEED_ADDRESSES_OF_CONTROLLERS = {"protocol-and-metadata-version", "controller-cluster-ids", "controller-ids"}
 _NEED_FILES = {"meta-properties"}
@@ -176,7 +184,7 @@ NOT_CHECKED: dict[str, set[str]] = {
         "finalized-too-early",
     },
 }  # fmt: skip
-"""With all permissions and files, with none, and with a login that only the brokers accept."""
+"""With all permissions and files, without any, and with a login that only the brokers accept."""
 
 
 @pytest.mark.parametrize("name", NOT_CHECKED)
@@ -209,3 +217,18 @@ def test_the_commands_show_no_secret_and_no_traceback(
         done = CliRunner().invoke(command, ["--zookeeper", "zk:2181", *more])
         assert done.exit_code in codes and isinstance(done.exception, SystemExit | None), done.exception
         assert not [secret for secret in SECRETS if secret in done.output]
+
+
+def test_traps_come_before_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sources, "opened", lambda _: nullcontext())
+    monkeypatch.setattr("kafka_zk.cli.migration.check.gather", lambda *_: facts("broker-down"))
+    output = CliRunner().invoke(check, ["--zookeeper", "zk:2181"]).stdout
+    assert output.startswith("TRAP brokers-missing") and output.index("Not checked:") < output.index("RESULT")
+
+
+def test_a_trap_says_since_which_release_it_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sources, "opened", lambda _: nullcontext())
+    monkeypatch.setattr("kafka_zk.cli.migration.check.gather", lambda *_: facts("two-dirs-and-a-move-3.6.2"))
+    output = CliRunner().invoke(check, ["--zookeeper", "zk:2181"]).output
+    _, _, text = output.partition("TRAP several-log-dirs (KAFKA-16431)")
+    assert "No trap since: 3.7.0" in text.partition("TRAP")[0]

@@ -1,6 +1,6 @@
-"""Each rule sees its trap, and a clean cluster has none."""
+"""Each rule finds its trap, and a clean cluster has no trap."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from kafka_zk.migration.facts import (
     BrokerConfigs,
     ClusterFacts,
     Examples,
+    Fact,
     LogDir,
     MigrationState,
     MigrationZnode,
@@ -38,6 +39,19 @@ from tests.kafka_zk.migration.recorded import (
 TWO_CONTROLLERS = (*controllers(recorded.READY), Node(3002, REFUSED, REFUSED, REFUSED, REFUSED))
 """The second one cannot be asked, and its file was not given."""
 SOME = Examples.of(["orders-0"])
+WITHOUT_CONTROLLERS = facts(
+    {"migration": None, "broker_configs": BrokerConfigs(with_passwords=SOME), "protected": SOME},
+    brokers=brokers(recorded.ZOOKEEPER_MODE, **{"controller.quorum.voters": ""}),
+    controllers=(), controller_files={}, log_dirs=recorded.LOG_DIRS[:1], quorum=REFUSED,
+    broker_files={"1.properties": {"broker.id": "1", "super.users": "User:admin"}},
+)  # fmt: skip
+"""Nothing has begun, and the cluster names no controllers."""
+
+BROKER_DIR_OF_AN_OLD_ATTEMPT = recorded.LOG_DIRS[0]._replace(recorded_state=MigrationState.MIGRATION)
+
+
+def controller_dir(recorded_state: Fact[MigrationState] | None, cluster_id: str = CLUSTER_ID) -> LogDir:
+    return LogDir("/c", {"version": "1", "node.id": "3001", "cluster.id": cluster_id}, recorded_state)
 
 
 def controller_file(**changed: str | None) -> dict[str, Any]:
@@ -57,14 +71,17 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
     ),
     ("controller-left-over", dual_write({"migration": None}), "there is no /migration"),
     ("controller-epoch-missing", facts({"controller_epoch": None}), "does not exist"),
-    ("controller-epoch-behind", facts({"partitions": Partitions({}, 15)}), "epoch 15, /controller_epoch is 5"),
+    ("controller-epoch-missing", facts({"controller_epoch": None}), "set /controller_epoch to at least 5"),
+    ("controller-epoch-missing", facts({"controller_epoch": None, "partitions": REFUSED}), "does not exist"),
+    ("controller-epoch-behind", facts({"partitions": Partitions({}, 15, highest_epoch_at="orders-0")}),
+     "the state of orders-0 has controller epoch 15, /controller_epoch is 5: set it to at least 15"),
     (
         "controller-epoch-behind",
         dual_write({"controller": recorded.KRAFT_CONTROLLER._replace(kraft_epoch=10)}),
-        "epoch is 10, /controller_epoch is 6",
+        "epoch is 10, /controller_epoch is 6: set it to at least 10",
     ),
-    ("brokers-missing", facts({"partitions": Partitions({9: "orders-0"})}), "broker 9 has a replica of orders-0"),
-    ("partitions-leaderless", facts({"partitions": Partitions(leaderless=SOME)}), "orders-0"),
+    ("brokers-missing", facts({"partitions": Partitions({9: "orders-0"})}), "start it"),
+    ("partitions-leaderless", facts({"partitions": Partitions(leaderless=SOME)}), "1 partition without a leader: "),
     ("partitions-under-replicated", facts({"partitions": Partitions(under_replicated=SOME)}), "orders-0"),
     (
         "reassignments",
@@ -76,11 +93,11 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
     ("topic-deletions", facts({"deletions": SOME}), "orders-0"),
     ("malformed-topics", facts({"partitions": Partitions(malformed=SOME)}), "orders-0"),
     ("malformed-configs", facts({"topic_configs": TopicConfigs(malformed=SOME)}), "orders-0"),
-    ("malformed-configs", facts({"broker_configs": BrokerConfigs(malformed=Examples.of(["1"]))}), "1 brokers"),
+    ("malformed-configs", facts({"broker_configs": BrokerConfigs(malformed=Examples.of(["1"]))}), "1 broker whose"),
     ("malformed-entities", facts({"malformed_entities": Examples.of(["/config/users/alice"])}), "alice"),
     ("malformed-acls", facts({"malformed_acls": Examples.of(["Topic:orders"])}), "Topic:orders"),
     ("protected-znodes", facts({"protected": Examples.of(["/config"])}), "/config"),
-    ("zookeeper-clients", facts(strangers=Examples.of(["10.0.0.7 (1 connection)"])), "1 other addresses"),
+    ("zookeeper-clients", facts(strangers=Examples.of(["10.0.0.7 (1 connection)"])), "1 other host connected"),
     ("offsets-in-zookeeper", facts({"groups": Examples.of(["readers"])}), "readers"),
     (
         "delegation-tokens",
@@ -88,6 +105,13 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
             recorded.MIGRATION_MODE, **{"inter.broker.protocol.version": "3.5-IV2"}
         )),
         "3 delegation tokens",
+    ),
+    (
+        "scram-users",
+        facts({"scram_users": 2}, brokers=brokers(
+            recorded.MIGRATION_MODE, **{"inter.broker.protocol.version": "3.4-IV0"}
+        )),
+        "2 users with a SCRAM credential",
     ),
     (
         "tiering-disabled",
@@ -145,9 +169,14 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
     ),
     ("producer-ids", facts(brokers=brokers(ApiVersions({1: 13, 3: 12, 4: 7}))), "release 3.4"),
     (
+        "refused-settings",
+        facts(brokers=brokers(recorded.ZOOKEEPER_MODE, **{"control.plane.listener.name": "CONTROL_PLANE"})),
+        "broker 1 has control.plane.listener.name=CONTROL_PLANE",
+    ),
+    (
         "kraft-brokers-too-early",
         facts(broker_files={"1.properties": {"node.id": "1", "process.roles": "broker"}}),
-        "process.roles=broker",
+        "1.properties (broker 1) has process.roles=broker, and the metadata are not copied yet: remove process.roles",
     ),
     ("finalized-too-early", dual_write(controllers=controllers(recorded.NOT_READY)), "broker 1 is in migration mode"),
     (
@@ -169,13 +198,16 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
     ),
     (
         "controller-cluster-ids",
-        facts(controllers=(Node(3001, recorded.READY, CONTROLLER_CONFIGS, "another", True),)),
-        f"controller 3001 is of cluster another, ZooKeeper has cluster {CLUSTER_ID}",
+        facts(
+            controllers=(Node(3001, recorded.READY, CONTROLLER_CONFIGS, "another", True),),
+            log_dirs=recorded.LOG_DIRS[:1],
+        ),
+        f"controller 3001 belongs to cluster another, ZooKeeper has cluster {CLUSTER_ID}",
     ),
     (
         "controller-cluster-ids",
-        facts(log_dirs=(LogDir("/c", {"version": "1", "node.id": "3001", "cluster.id": "another"}, True),)),
-        "/c is of cluster another",
+        facts(log_dirs=(controller_dir(None, cluster_id="another"),)),
+        "the folder /c belongs to cluster another",
     ),
     (
         "controllers-without-authorizer",
@@ -202,21 +234,39 @@ TRAPS: list[tuple[str, ClusterFacts, str]] = [
             controllers=(
                 *controllers(recorded.READY), Node(3002, recorded.READY, CONTROLLER_CONFIGS, "another", True),
             ),
-            log_dirs=(LogDir("/c", {"version": "1", "node.id": "3001", "cluster.id": CLUSTER_ID}, True),),
+            log_dirs=(controller_dir(MigrationState.PRE_MIGRATION),),
         ),
-        "controller 3002 is of cluster another",
+        "controller 3002 belongs to cluster another",
     ),
     ("super-users", facts(controller_files=controller_file(super_users="User:other")), "User:admin"),
     (
         "left-over-metadata-log",
-        facts({"migration": None}, controllers=REFUSED, log_dirs=(
-            LogDir("/c", {"version": "1", "node.id": "3001", "cluster.id": CLUSTER_ID}, True),
-        )),
-        "/c of a controller has a metadata log",
+        facts({"migration": None}, controllers=REFUSED, log_dirs=(controller_dir(MigrationState.MIGRATION),)),
+        "the metadata log in the folder /c of a controller has the state MIGRATION, but nothing is copied yet",
     ),
-    ("meta-properties", facts(log_dirs=(LogDir("/a", None, False),)), "/a has no meta.properties"),
-    ("meta-properties", facts(log_dirs=(LogDir("/a", {"cluster.id": CLUSTER_ID}, False),)), "names no broker or node"),
-    ("meta-properties", facts(log_dirs=(LogDir("/a", {"broker.id": "1"}, False),)), "names no cluster"),
+    (
+        "left-over-metadata-log",
+        facts(log_dirs=(controller_dir(MigrationState.POST_MIGRATION),)),
+        "the metadata log in the folder /c of a controller has the state POST_MIGRATION",
+    ),
+    (
+        "left-over-metadata-log",
+        facts(recorded_state=MigrationState.MIGRATION, log_dirs=()),
+        "the metadata log of the controllers has the state MIGRATION",
+    ),
+    (
+        "left-over-metadata-log",
+        facts(brokers=brokers(ApiVersions({1: 15, 3: 12, 4: 7})), log_dirs=(BROKER_DIR_OF_AN_OLD_ATTEMPT,)),
+        "the metadata log in the folder /data of broker 1 has the state MIGRATION",
+    ),
+    (
+        "controllers-without-flag",
+        facts({"migration": None}, controllers=REFUSED, log_dirs=(controller_dir(MigrationState.NONE),)),
+        "the metadata log in the folder /c was created without zookeeper.metadata.migration.enable=true",
+    ),
+    ("meta-properties", facts(log_dirs=(LogDir("/a", None, None),)), "the folder /a has no meta.properties"),
+    ("meta-properties", facts(log_dirs=(LogDir("/a", {"cluster.id": CLUSTER_ID}, None),)), "names no broker or node"),
+    ("meta-properties", facts(log_dirs=(LogDir("/a", {"broker.id": "1"}, None),)), "names no cluster"),
 ]  # fmt: skip
 
 
@@ -242,6 +292,7 @@ def test_names_are_unique() -> None:
 @pytest.mark.parametrize(
     "cluster",
     [
+        WITHOUT_CONTROLLERS,
         facts(),
         dual_write(),
         dual_write({"registered": frozenset()}, brokers=brokers(*[recorded.KRAFT_MODE] * 3)),
@@ -250,12 +301,27 @@ def test_names_are_unique() -> None:
             brokers=brokers(*[recorded.KRAFT_MODE] * 3), controllers=controllers(recorded.NOT_READY),
         ),
     ],
-    ids=["waiting", "dual write", "brokers moved", "finalised"],
+    ids=["none", "waiting", "dual write", "brokers moved", "finalised"],
 )  # fmt: skip
 def test_no_false_alarm_in_any_phase(cluster: ClusterFacts) -> None:
     findings = examine_all(cluster)
-    assert [(each.rule.name, each.seen, each.missing) for each in findings if each.verdict is not Verdict.CLEAN] == []
+    good = Verdict.CLEAN, Verdict.DOES_NOT_APPLY
+    assert [(each.rule.name, each.seen, each.missing) for each in findings if each.verdict not in good] == []
     assert exit_code(findings) == 0
+
+
+def test_rules_about_controllers_do_not_apply_while_there_are_none() -> None:
+    examined = {each.rule.name for each in examine_all(WITHOUT_CONTROLLERS) if each.verdict is Verdict.DOES_NOT_APPLY}
+    assert examined == {
+        "protected-znodes", "encrypted-passwords", "protocol-and-metadata-version", "controllers-without-flag",
+        "controller-ids", "controllers-without-authorizer", "super-users",
+    }  # fmt: skip
+    planned = found(replace(WITHOUT_CONTROLLERS, controller_files={CONTROLLER_FILE: CONTROLLER_CONFIGS}))
+    assert Verdict.DOES_NOT_APPLY not in {each.verdict for each in planned.values()}
+    without_folders = found(replace(WITHOUT_CONTROLLERS, log_dirs=()))
+    assert {without_folders[name].verdict for name in ("controller-cluster-ids", "left-over-metadata-log")} == {
+        Verdict.DOES_NOT_APPLY
+    }
 
 
 def test_without_any_access_nothing_is_clean_and_nothing_is_a_trap() -> None:
@@ -310,18 +376,22 @@ def test_what_one_broker_hides_does_not_excuse_another() -> None:
             ),
         ),
         ("finalized-too-early", dual_write({"is_written": False}, controllers=TWO_CONTROLLERS)),
+        ("left-over-metadata-log", facts(log_dirs=())),
+        ("left-over-metadata-log", facts(log_dirs=(controller_dir(REFUSED),))),
+        ("left-over-metadata-log", facts(controllers=TWO_CONTROLLERS)),
         (
             "left-over-metadata-log",
             facts(
-                controllers=controllers(REFUSED),
-                log_dirs=(LogDir("/c", {"version": "1", "node.id": "3001", "cluster.id": CLUSTER_ID}, True),),
+                brokers=brokers(ApiVersions({1: 16, 3: 12, 4: 7})),
+                log_dirs=(*recorded.LOG_DIRS[1:], BROKER_DIR_OF_AN_OLD_ATTEMPT),
             ),
         ),
         ("generated-broker-ids", facts(brokers=brokers(recorded.ZOOKEEPER_MODE, **{"reserved.broker.max.id": "abc"}))),
         ("generated-broker-ids", facts(brokers=(Node(7, recorded.ZOOKEEPER_MODE, REFUSED),))),
         ("kraft-brokers-too-early", facts(broker_files={})),
         ("left-over-metadata-log", facts({"migration": None}, controllers=REFUSED, log_dirs=())),
-        ("left-over-metadata-log", facts(controllers=REFUSED)),
+        ("left-over-metadata-log", facts(controllers=REFUSED, log_dirs=recorded.LOG_DIRS[:1])),
+        ("left-over-metadata-log", facts(controllers=(), log_dirs=(BROKER_DIR_OF_AN_OLD_ATTEMPT,))),
         ("meta-properties", facts(log_dirs=())),
         ("zookeeper-clients", facts(strangers=REFUSED)),
         ("protected-znodes", facts({"protected": SOME}, controller_files={}, controllers=REFUSED)),
@@ -334,6 +404,15 @@ def test_what_one_broker_hides_does_not_excuse_another() -> None:
 def test_what_cannot_be_seen_is_not_checked(name: str, cluster: ClusterFacts) -> None:
     finding = found(cluster)[name]
     assert finding.verdict is Verdict.NOT_CHECKED and all(each.remedy for each in finding.missing)
+
+
+def test_a_log_of_this_attempt_and_one_that_its_broker_deletes_are_no_trap() -> None:
+    for cluster in (
+        facts(recorded_state=MigrationState.PRE_MIGRATION, log_dirs=()),
+        facts(log_dirs=(*recorded.LOG_DIRS[1:], BROKER_DIR_OF_AN_OLD_ATTEMPT)),
+        dual_write(log_dirs=(controller_dir(MigrationState.MIGRATION),)),
+    ):
+        assert found(cluster)["left-over-metadata-log"].verdict is Verdict.CLEAN
 
 
 def test_controllers_that_refuse_this_client_may_still_write() -> None:

@@ -78,9 +78,10 @@ def found(zookeeper: Chroot) -> Iterator[ZooKeeperFacts]:
 def test_all_facts(found: ZooKeeperFacts) -> None:
     partitions = found.partitions
     assert not isinstance(partitions, Unknown)
-    assert partitions.highest_epoch == 9
+    assert (partitions.highest_epoch, partitions.highest_epoch_at) == (9, "behind-0")
     assert partitions.replicas.keys() == {1, 2, 3} and partitions.replicas[1] == "full-0"
-    assert (partitions.leaderless.names, partitions.under_replicated.names) == (("dead-0",), ("behind-0",))
+    assert partitions.leaderless.names == ("dead-0 (last ISR: 2)",)
+    assert partitions.under_replicated.names == ("behind-0",)
     assert partitions.moving.names == ("behind-0",)
     assert "/brokers/topics/odd" in str(partitions.malformed)
     assert found == ZooKeeperFacts(
@@ -98,6 +99,7 @@ def test_all_facts(found: ZooKeeperFacts) -> None:
         deletions=Examples.of(["dying"]),
         protected=Examples(),
         tokens=1,
+        scram_users=1,
         groups=Examples.of(["readers"]),
     )
 
@@ -108,7 +110,7 @@ def test_no_secret_is_kept(found: ZooKeeperFacts) -> None:
 
 @pytest.mark.parametrize("data", [None, b"", b"{", b"[]"])
 def test_a_migration_that_is_not_understood(zookeeper: Chroot, data: bytes | None) -> None:
-    """As zookeeper-security-migration of Kafka creates it."""
+    """Kafka's zookeeper-security-migration creates such a znode."""
     with connected(zookeeper) as client:
         run_blocking(client.create("/migration", data))
         assert run_blocking(collect(client)).migration == MigrationZnode(None)

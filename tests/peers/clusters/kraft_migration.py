@@ -1,6 +1,6 @@
-"""What Apache Kafka's own migration from ZooKeeper to KRaft needs: a controller, and a broker that changes its mode.
+"""The nodes of Apache Kafka's own migration from ZooKeeper to KRaft: a controller, and a broker that changes its mode.
 
-And what is counted after each step of it: records, the offsets of a group, configurations.
+The module also counts records, the offsets of a group, and configurations after each step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMEOUT_S = 120
 
 
 class Node:
-    """A process whose server.properties change with what it is; ``said`` is what it has printed so far."""
+    """A process whose server.properties depend on its mode; ``said`` is its output so far."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder / name, name
@@ -68,12 +68,12 @@ class KRaftController(Node):
 
     @property
     def quorum(self) -> dict[str, str]:
-        """What all nodes of the cluster are configured with."""
+        """The keys that all nodes of the cluster have."""
         voters = {"controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{self.port}"}
         return {**_PROTOCOLS, **voters, "controller.listener.names": "CONTROLLER"}
 
     def start(self, cluster_id: str = "", zookeeper: str = "", overrides: Mapping[str, str] | None = None) -> None:
-        """With a ZooKeeper it migrates what it finds there; the cluster's id is needed at the first start."""
+        """With a ZooKeeper, the controller migrates its data; only the first start needs the cluster's id."""
         old = {"zookeeper.connect": zookeeper, "inter.broker.listener.name": "PLAINTEXT", **_MIGRATION}
         path = self.write({
             "process.roles": "controller", "node.id": str(NODE_ID), "listeners": f"CONTROLLER://127.0.0.1:{self.port}",
@@ -81,7 +81,7 @@ class KRaftController(Node):
             **(overrides or {}),
         })  # fmt: skip
         if not (self.log_dir / "meta.properties").exists():
-            java.run_tool(ORACLE_VERSION, _STORAGE_TOOL, ["format", "-t", cluster_id, "-c", str(path)])
+            java.run_tool(ORACLE_VERSION, _STORAGE_TOOL, ["format", f"--cluster-id={cluster_id}", "-c", str(path)])
         self.run(small_kafka(path))
 
 
@@ -97,12 +97,12 @@ class MigratingBroker(Node):
         self._start(apache_kafka.server_properties(self._broker_id, self.port, self.log_dir, zookeeper, overrides))
 
     def start_with_zookeeper(self, zookeeper: str, overrides: Mapping[str, str]) -> None:
-        """In migration mode."""
+        """Start the broker in migration mode."""
         more = {**overrides, **self._quorum, **_MIGRATION}
         self._start(apache_kafka.server_properties(self._broker_id, self.port, self.log_dir, zookeeper, more))
 
     def start_with_kraft(self, overrides: Mapping[str, str]) -> None:
-        """In the same log directory."""
+        """Start the broker on the same log directory."""
         properties = apache_kafka.server_properties(self._broker_id, self.port, self.log_dir, "", {
             **overrides, **self._quorum, "process.roles": "broker", "node.id": str(self._broker_id),
         })  # fmt: skip
@@ -116,7 +116,7 @@ class MigratingBroker(Node):
 
 
 class Counted:
-    """A topic that one transactional id writes and one group reads, a bit at each step; ``check`` counts all."""
+    """A topic that one transactional id writes and one group reads, some records at each step; ``check`` counts all."""
 
     def __init__(self, topic: str, partitions: int) -> None:
         self._topic = topic
@@ -126,11 +126,11 @@ class Counted:
         """Write ``count`` records to each partition, let the group consume, and check that no record is missing."""
         self._write(bootstrap, count)
         new = [value for values in self._written.values() for value in values[-count:]]
-        assert sorted(self._read_by_group(bootstrap, len(new))) == sorted(new), "the group's offsets"
+        assert sorted(self._read_by_group(bootstrap, len(new))) == sorted(new), "the group's new records differ"
         assert self._read(bootstrap) == self._written
 
     def _write(self, bootstrap: str, count: int) -> None:
-        """With another producer epoch each time: the coordinator knows the id from before."""
+        """Each call has another producer epoch, because the coordinator already knows the id."""
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer", "log_level": 2})
         producer.init_transactions(_TIMEOUT_S)
         producer.begin_transaction()
@@ -141,7 +141,7 @@ class Counted:
         producer.commit_transaction(_TIMEOUT_S)
 
     def _read_by_group(self, bootstrap: str, count: int) -> list[bytes]:
-        """What it is given beyond what it had committed; it commits that."""
+        """The records behind the group's committed offsets, which are then committed."""
         consumer = self._consumer(bootstrap, "readers")
         consumer.subscribe([self._topic])
         try:
@@ -152,7 +152,7 @@ class Counted:
         return values
 
     def _read(self, bootstrap: str) -> dict[int, list[bytes]]:
-        """Each partition from its start; a value begins with the number of its partition."""
+        """The values of each partition from its start; a value begins with the number of its partition."""
         consumer = self._consumer(bootstrap, "none")
         try:
             consumer.assign([TopicPartition(self._topic, number, 0) for number in self._written])
@@ -182,7 +182,7 @@ def _values(consumer: Consumer, count: int) -> list[bytes]:
 
 
 def configs(bootstrap: str, kind: ResourceType, name: str) -> dict[str, str]:
-    """What is set for a topic or a broker itself, not by default."""
+    """The values set for a topic or a broker itself, without defaults."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     (described,) = admin.describe_configs([ConfigResource(kind, name)]).values()
     return {

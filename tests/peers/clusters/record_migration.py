@@ -19,11 +19,14 @@ from confluent_kafka.admin import ResourceType
 from tests.peers import apache_kafka, jars, java
 from tests.peers.clusters.record_secured import secured
 from tests.peers.clusters.recorded_cluster import CONTROLLER_ID, FLAG, TOPIC, Lab, laboratory
-from tests.peers.processes import wait_until
+from tests.peers.processes import free_port, wait_until
 
 _QUOTA = b'{"version":1,"config":{"producer_byte_rate":"1024"}}'
 _ACL = b'{"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read","host":"*"}]}'
 _TOKEN = "/delegation_token/tokens/one"
+_SCRAM_USER = (
+    b'{"version":1,"config":{"SCRAM-SHA-256":"salt=c2FsdA==,stored_key=c3RvcmVk,server_key=c2VydmVy,iterations=4096"}}'
+)
 _MALFORMED = {
     "/migration": b"",
     "/brokers/topics/odd": b'{"version":1}',
@@ -46,7 +49,7 @@ _MOVE = b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":
 
 
 def _fill(lab: Lab) -> None:
-    """What is in every cluster: a compacted topic, a configuration of a broker, a quota, an ACL."""
+    """Create the content of every cluster: a compacted topic, a configuration of a broker, a quota, an ACL."""
     lab.topic(cleanup_policy="compact")
     lab.topic("payments")
     lab.set_configs(ResourceType.BROKER, "1", {"log.cleaner.threads": "2"})
@@ -56,7 +59,7 @@ def _fill(lab: Lab) -> None:
 
 
 def clean(release: str, folder: Path) -> None:
-    """A clean cluster of a release, then with a token, or with two log directories and a move that does not end."""
+    """A clean cluster of a release; then with a token and a user of SCRAM, or with two log dirs and an endless move."""
     with laboratory(folder, release) as lab:
         lab.broker()
         _fill(lab)
@@ -64,6 +67,7 @@ def clean(release: str, folder: Path) -> None:
         if release in ("3.4.1", "3.6.2"):
             with lab.client() as client:
                 client.create(_TOKEN, makepath=True)
+                client.set("/config/users/alice", _SCRAM_USER)
             lab.record(f"tokens-{release}")
         if release in ("3.6.2", "3.7.2"):
             lab.stop(1)
@@ -75,11 +79,11 @@ def clean(release: str, folder: Path) -> None:
 
 
 def malformed(folder: Path) -> None:
-    """Znodes that Kafka cannot parse, and what KRaft does not take over."""
+    """Znodes that Kafka cannot parse, and data that KRaft does not take over."""
     with laboratory(folder) as lab:
         lab.broker()
         _fill(lab)
-        lab.stop(1)  # it does not start with the user's znode
+        lab.stop(1)  # it does not start while the user's znode exists
         with lab.client() as client:
             for path, data in _MALFORMED.items():
                 client.create(path, data, makepath=True)
@@ -112,6 +116,7 @@ def settings(folder: Path) -> None:
             "inter.broker.protocol.version": "3.5", "alter.config.policy.class.name": "Policy",
             "log.dirs": f"{folder / 'data'},{more}", "password.encoder.secret": "secret",
             "authorizer.class.name": _ACL_AUTHORIZER, "super.users": "User:ANONYMOUS",
+            **_control_plane(lab.port(1001)),
         })  # fmt: skip
         lab.set_configs(ResourceType.BROKER, "1001", {"listener.name.plaintext.ssl.key.password": "key-secret"})
         with lab.client() as client:
@@ -176,7 +181,7 @@ def forward(folder: Path) -> None:
 
 
 def back(folder: Path) -> None:
-    """The way back from each stage, and what is left over."""
+    """The way back from each stage, and its remains."""
     with laboratory(folder) as lab:
         lab.broker()
         _fill(lab)
@@ -284,6 +289,15 @@ def _controller_of(lab: Lab) -> dict[str, dict[str, Path]]:
         "controller_files": {"controller.properties": node.folder / "server.properties"},
         "log_dirs": {"/controller": node.log_dir},
     }
+
+
+def _control_plane(port: int) -> dict[str, str]:
+    """A separate listener for the controller's requests, which KRaft does not support."""
+    listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROL_PLANE://127.0.0.1:{free_port()}"
+    return {
+        "listeners": listeners, "advertised.listeners": listeners, "control.plane.listener.name": "CONTROL_PLANE",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROL_PLANE:PLAINTEXT",
+    }  # fmt: skip
 
 
 def _plugins(folder: Path) -> str:

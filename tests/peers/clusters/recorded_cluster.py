@@ -31,7 +31,7 @@ _ONE = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitio
 
 
 class Lab:
-    """One ZooKeeper, brokers and controllers. Everything ends with the ``laboratory``."""
+    """One ZooKeeper, brokers and controllers. All processes end with the block of ``laboratory``."""
 
     def __init__(self, folder: Path, release: str, jvm_flags: tuple[str, ...]) -> None:
         self.folder, self.release = folder, release
@@ -87,7 +87,7 @@ class Lab:
         self, *without: str, cluster_id: str = "", node_id: int = CONTROLLER_ID, keys: Mapping[str, str] | None = None,
         format_with: tuple[str, ...] = (),
     ) -> Node:  # fmt: skip
-        """With the migration flag."""
+        """Start a controller with the migration flag."""
         node = self._node(CONTROLLER_ID)
         all_keys = {
             "process.roles": "controller", "node.id": str(node_id), "log.dirs": str(node.log_dir),
@@ -98,7 +98,7 @@ class Lab:
         path = node.write(kept)
         if not (node.log_dir / "meta.properties").exists():
             java.run_tool(self.release, "kafka.tools.StorageTool", [
-                "format", "-t", cluster_id or self.cluster_id, "-c", str(path), *format_with,
+                "format", f"--cluster-id={cluster_id or self.cluster_id}", "-c", str(path), *format_with,
             ])  # fmt: skip
         self._run(node, kept)
         assert node.process is not None
@@ -106,7 +106,7 @@ class Lab:
         return node
 
     def stop(self, *node_ids: int) -> None:
-        """A broker that had to be killed is registered until its session ends."""
+        """Stop a broker. If it must be killed, it stays registered until its session ends."""
         for node_id in node_ids:
             self.nodes[node_id].stop()
             wait_until(partial(self._is_gone, node_id), _TIMEOUT_S, f"the end of the session of {node_id}")
@@ -121,14 +121,14 @@ class Lab:
         return self.nodes[node_id]
 
     def _run(self, node: Node, properties: Mapping[str, str]) -> None:
-        (node.folder / "node.out").unlink(missing_ok=True)  # what it said before
+        (node.folder / "node.out").unlink(missing_ok=True)  # removes its earlier output
         java_command, *rest = apache_kafka.broker_command(node.write(properties), self.release)
         kept = [each for each in rest if not each.startswith("-Xm")]
         if self.class_path:
             kept[kept.index("-cp") + 1] += f":{self.class_path}"
         node.run([java_command, *_SMALL, *self.jvm_flags, *kept])
 
-    # --- what is in the cluster ---
+    # --- the content of the cluster ---
 
     @contextmanager
     def client(self) -> Iterator[KazooClient]:
@@ -164,7 +164,7 @@ class Lab:
     # --- recordings ---
 
     def record(self, name: str, **given: Any) -> Recording:
-        """Waits until the cluster looks as expected. What it looks like at the end is kept in any case."""
+        """Wait until the cluster is in the expected state. The last state is stored in any case."""
         kept: list[Recording] = []
 
         def is_expected() -> bool:

@@ -2,8 +2,10 @@
 
 import json
 import socket
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AclBinding, AdminClient
@@ -83,35 +85,47 @@ def _listening(port: int) -> socket.socket:
 def test_a_rehearsal_reaches_its_end_and_not_the_cluster(
     peer_tools: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With three controllers and stand-ins, then with real brokers that have the settings of the cluster's."""
     data_dir, ports = _written(tmp_path)
     before = {path: path.read_bytes() for path in (data_dir / "version-2").iterdir()}
     original = [_listening(port) for port in ports]
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.setitem(ENVIRON, "TMPDIR", str(work))
+    rehearse = (
+        "migration", "rehearse", "--snapshot", str(data_dir), "--kafka-dir", str(jars.jars(jars.ORACLE_VERSION)),
+        "--run", "forward", "--run", "back-from-dual-write", "--json",
+    )  # fmt: skip
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(
-            kafka_zk, "migration", "rehearse", "--snapshot", str(data_dir), "--kafka-dir",
-            str(jars.jars(jars.ORACLE_VERSION)), "--run", "forward", "--run", "back-from-dual-write", "--json",
-            timeout_s=_REHEARSAL_S,
-        )  # fmt: skip
+        running = pool.submit(kafka_zk, *rehearse, timeout_s=_REHEARSAL_S)
         wait_until(lambda: running.done() or _COPIED in _copies(work), _TIMEOUT_S, "the copy")
         copies, done = _copies(work), running.result()
     assert _COPIED in copies and not [port for port in ports if f":{port}".encode() in copies]
-    assert done.returncode == 0, done.stdout + done.stderr
+    with_brokers = ("--brokers-from", str(tmp_path), "--controllers", "1")
+    real = kafka_zk(*rehearse, *with_brokers, timeout_s=_REHEARSAL_S)
     for each in original:
         with each, pytest.raises(BlockingIOError):
             each.accept()
 
-    report = json.loads(done.stdout)
+    report, of_real = _checked(done), _checked(real)
     assert report["source"]["chroot"] == "/k" and report["source"]["topics"] == 1
     assert report["source"]["brokers"] == report["source"]["registered_brokers"] == [1]
+    assert (report["brokers"], of_real["brokers"]) == ("stand-ins", "real brokers")
+    assert report["runs"][0]["steps"][1]["note"] == "controllers 3000, 3001, 3002 waiting for brokers"
+    assert "STOP_REPLICA 1" in report["runs"][0]["steps"][-1]["note"], "the topic of the rehearsal was deleted"
+    assert of_real["runs"][1]["steps"][-1]["note"] == "the brokers have returned to a controller of ZooKeeper"
+    assert {path: path.read_bytes() for path in (data_dir / "version-2").iterdir()} == before
+    assert list(work.iterdir()) == []
+
+
+def _checked(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The report of a rehearsal in which nothing broke."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
     assert report["traps"] == []
     assert {run["run"]: [step["phase"] for step in run["steps"]] for run in report["runs"]} == {
         "forward": ["ZooKeeper on the copy", "waiting", "copying", "dual write", "brokers moved", "finalised"],
         "back from dual write": ["ZooKeeper on the copy", "waiting", "copying", "dual write", "rolled back"],
     }
     assert {step["result"] for run in report["runs"] for step in run["steps"]} == {"ok"}
-    assert "STOP_REPLICA 1" in report["runs"][0]["steps"][-1]["note"], "the topic of the rehearsal was deleted"
-    assert {path: path.read_bytes() for path in (data_dir / "version-2").iterdir()} == before
-    assert list(work.iterdir()) == []
+    return report

@@ -1,4 +1,4 @@
-"""``kafka-zk migration rehearse``: which copies can be rehearsed, and what is left of the work folder."""
+"""``kafka-zk migration rehearse``: which copies can be rehearsed, and what remains of the work folder."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def cluster(chroot: str, **more: bytes) -> dict[str, bytes]:
 
 
 class Walks:
-    """Stands in for the walk: it looks at the folder and at the copy. ``step``: of each run."""
+    """Stands in for the walk: it examines the folder and the copy. ``step``: the step of each run."""
 
     def __init__(self) -> None:
         self.seen: list[Phase | None] = []
@@ -47,8 +47,9 @@ class Walks:
         self.good_runs = 0
 
     def rehearse(self, folder: Path, equipment: Equipment, back_from: Phase | None) -> tuple[Run, list[Finding]]:
+        self.equipment = equipment
         assert folder.parent.stat().st_mode & 0o777 == 0o700
-        equipment.write_copy(folder)
+        equipment.copy.write(folder)
         state = read_last_state(folder)
         assert state is not None
         self.copy = {path: znode.data for path, znode in state.znodes.items()}
@@ -68,7 +69,7 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> Walks:
 
 @pytest.fixture(autouse=True)
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Nothing is left of what is written here."""
+    """The work folder, which must be empty after the test."""
     (tmp_path / "work").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "work"))
     yield tmp_path / "work"
@@ -149,7 +150,7 @@ def test_a_trap_alone_is_a_failure(walks: Walks, tmp_path: Path) -> None:
     ("znodes", "options", "message"),
     [
         (None, [], "has no complete snapshot of ZooKeeper"),
-        ({"/a": b""}, [], "the copy has no cluster of Kafka"),
+        ({"/a": b""}, [], "the copy has no Kafka cluster"),
         ({**cluster("/a"), **cluster("")}, [], "choose a cluster with --chroot: /, /a"),
         (cluster("/a"), ["--chroot", "/b"], "no Kafka cluster below /b in this copy: /a"),
         (cluster("/a", controller=KRAFT), [], "the KRaft controller 3001 already holds /controller"),
@@ -162,6 +163,25 @@ def test_what_cannot_be_rehearsed(
     done = run(tmp_path, znodes, *options)
     assert (done.exit_code, walks.seen) == (2, [])
     assert message in " ".join(done.output.split())
+
+
+def test_real_brokers_have_the_settings_of_their_files(walks: Walks, tmp_path: Path) -> None:
+    given = tmp_path / "settings"
+    (given / "one").mkdir(parents=True)
+    (given / "one" / "server.properties").write_text("broker.id=1\nsuper.users=User:admin\n")
+    (given / "log4j.properties").write_text("log4j.rootLogger=INFO\n")
+    done = run(tmp_path, cluster(""), "--run", "forward", "--brokers-from", str(given), "--controllers", "2")
+    assert done.exit_code == 0, done.output
+    assert walks.equipment.broker_settings == {1: {"broker.id": "1", "super.users": "User:admin"}}
+    assert walks.equipment.controller_count == 2
+    assert "The brokers were played by real brokers. They test" in done.output
+
+
+def test_a_broker_without_a_file_is_not_replaced_by_a_stand_in(walks: Walks, tmp_path: Path) -> None:
+    (tmp_path / "settings").mkdir()
+    done = run(tmp_path, cluster(""), "--brokers-from", str(tmp_path / "settings"))
+    assert (done.exit_code, walks.seen) == (2, [])
+    assert "there is no server.properties of the brokers 1" in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize("chroot", ["/a", "a/"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kafka_zk.migration.rehearsal.controller_log import MOST_ERRORS, ControllerLog
+from kafka_zk.migration.rehearsal.controller_log import ControllerLog
+from kafka_zk.migration.rehearsal.process_log import MOST_ERRORS
 
 _AT = "2026-11-30 00:29:50,123"
 _DRIVER = "[org.apache.kafka.metadata.migration.KRaftMigrationDriver] [KRaftMigrationDriver id=3000]"
@@ -18,10 +19,10 @@ def test_the_phases() -> None:
     log = read(
         f"{_AT} INFO [org.apache.kafka.controller.QuorumController] Putting the controller into pre-migration mode.",
         f"{_AT} INFO {_DRIVER} Still waiting for ZK brokers [1, 2] to register with KRaft.",
-        f"{_AT} INFO {_DRIVER} Completed migration of metadata from ZooKeeper to KRaft. 33 records were generated",
     )
-    assert (log.is_waiting, log.copied_records, log.is_dual_write) == (True, 33, False)
     assert log.waits_for.endswith("Still waiting for ZK brokers [1, 2] to register with KRaft.")
+    log.read([f"{_AT} INFO {_DRIVER} Completed migration of metadata from ZooKeeper to KRaft. 33 records were made"])
+    assert (log.is_waiting, log.copied_records, log.is_dual_write, log.waits_for) == (True, 33, False, "")
     log.read([
         f"{_AT} INFO {_DRIVER} Made the following ZK writes when reconciling with KRaft state: {{UpdateClientQuota=4}}",
         f"{_AT} INFO {_DRIVER} transitioning from KRAFT_CONTROLLER_TO_BROKER_COMM to DUAL_WRITE state",
@@ -78,7 +79,22 @@ def test_a_controller_that_is_not_elected_yet() -> None:
     assert read(f"{_AT} ERROR [x] Unexpected error handling request", cause).errors == ()
 
 
+def test_a_thread_that_ends_with_its_broker() -> None:
+    error = f"{_AT} ERROR [x] [RequestSendThread controllerId=3000] Controller 3000 fails to send a request to broker 1"
+    assert read(error, "java.lang.InterruptedException").errors == ()
+
+
 def test_a_controller_that_logs_without_end_costs_little() -> None:
     log = read(*(f"{_AT} ERROR [x] {'e' * 10_000} {number}" for number in range(3)))
     assert len(log.errors) == 1 and len(log.errors[0]) < 500
     assert len(read(*(f"{_AT} ERROR [x] {number}" for number in range(99))).errors) == MOST_ERRORS
+
+
+def test_the_logs_of_all_controllers_are_one() -> None:
+    error = (f"{_AT} ERROR [x] a fault",)
+    copied = f"{_AT} INFO {_DRIVER} Completed migration of metadata from ZooKeeper to KRaft. 7 records"
+    leader, follower = read(*error, copied), read(*error)
+    found = ControllerLog()
+    for each in (leader, follower):
+        found.add(each)
+    assert (found.copied_records, found.errors) == (7, ("a fault (2 times)",))

@@ -1,11 +1,18 @@
-"""What of a cluster is copied for a rehearsal, and what must survive it."""
+"""Which znodes of a cluster are copied for a rehearsal, and what must survive it."""
 
 from typing import Any, NamedTuple
 
 import pytest
 
 from kafka_zk.migration.facts import ControllerZnode
-from kafka_zk.migration.rehearsal.copied_tree import chroots, copied_tree, meaning, must_survive
+from kafka_zk.migration.rehearsal.copied_tree import (
+    CopiedTree,
+    chroots,
+    copied_tree,
+    for_real_brokers,
+    meaning,
+    must_survive,
+)
 from kafka_zk.registry.client.errors import InvalidZnode
 
 
@@ -105,3 +112,13 @@ def test_another_content(path: str, one: bytes, other: bytes) -> None:
 def test_malformed_data_have_a_meaning(data: Any) -> None:
     for path in ("/brokers/topics/t", "/kafka-acl/Topic/t", "/config/topics/t"):
         assert meaning(path, data) == meaning(path, data)
+
+
+def test_real_brokers_get_no_dynamic_listener_and_no_reporter() -> None:
+    dynamic = (
+        b'{"version":1,"config":{"listeners":"A://127.0.0.1:1","advertised.listeners":"A://h:1","x":"1",'
+        b'"metric.reporters":"org.example.Reporter","max.connections.per.ip.overrides":"app.example.com:9"}}'
+    )
+    data = {"/config/brokers/1": dynamic, "/config/brokers/2": b"{", "/config/topics/listeners": dynamic}
+    found = for_real_brokers(CopiedTree("id", data, frozenset(), frozenset(), None)).data
+    assert found == {**data, "/config/brokers/1": b'{"version":1,"config":{"x":"1"}}'}

@@ -1,4 +1,4 @@
-"""Which texts of znodes are addresses, and what becomes of them."""
+"""Which strings in znodes are addresses, and what becomes of them."""
 
 import json
 
@@ -46,6 +46,7 @@ def test_hosts_without_a_port(key: str, value: str) -> None:
     [
         ("/config/topics/orders", config("leader.replication.throttled.replicas", "0:101,1:102")),
         ("/config/topics/orders", config("cleanup.policy", "compact,delete")),
+        ("/config/topics/orders", config("message.format.version", "0.10.2.1")),
         ("/config/brokers/1", config("ssl.keystore.location", "file:///etc/kafka/keys")),
         ("/config/brokers/1", config("metric.reporters", "org.example.Reporter")),
         ("/config/brokers/1", config("ssl.key.password", "encryptedPassword:aGVsbG8=,iterations:4096")),
