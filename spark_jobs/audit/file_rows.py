@@ -1,4 +1,4 @@
-"""The offsets in a Parquet file, from its footer, and from its rows where the footer is not enough."""
+"""Reads the offsets in a Parquet file from its footer, and from its rows where the footer is not enough."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ _ROWS_AT_ONCE = 1_000_000
 
 
 class FileRuns(NamedTuple):
-    """Runs of one partition in one file. ``is_read``: all of these rows were read."""
+    """Runs of offsets of one partition in one file. ``is_read``: all of these rows were read, not only the footer."""
 
     tp: TopicPartition
     firsts: Offsets
@@ -40,23 +40,23 @@ def of_run(tp: TopicPartition, first: int, last: int) -> FileRuns:
 
 
 class FileUnreadable(AuditFailed):
-    """It is no Parquet file, or a damaged one."""
+    """The file is not a Parquet file, or is damaged."""
 
 
 def read(
     files: StoredFiles, file: DataFile, columns: Columns, ids: Mapping[str, int], topic: str | None, read_all: bool
 ) -> FileRows:
-    """``ids``: of fields, where they count before names. ``topic``: of a table without a column for it, else None.
-    ``read_all``: do not trust the footer.
+    """``ids``: field ids, which take precedence over names. ``topic``: the topic of a table that has no column for it,
+    else None. ``read_all``: do not trust the footer.
 
-    Raises FileUnreadable; AuditFailed if it lacks a column, or the store fails.
+    Raises FileUnreadable; AuditFailed if the file lacks a column, or the store fails.
     """
     try:
         with files.opened(file.path) as source, pq.ParquetFile(source) as parquet:
             return _read(parquet, file, columns, ids, topic, read_all)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise FileUnreadable(str(error)) from error
-    except OSError as error:  # a damaged page, too, which cannot be told from a failing store
+    except OSError as error:  # also raised for a damaged page, which looks the same as a failing store
         raise AuditFailed(f"{file.path} cannot be read: {error}") from error
 
 
@@ -85,14 +85,16 @@ def _read(
         try:
             read_pieces, nulls = _of_batch(batch, wanted, file.fixed, topic)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise AuditFailed(f"{file.path}: {', '.join(wanted.values())} are no places in a topic: {error}") from error
+            names = ", ".join(wanted.values())
+            raise AuditFailed(f"{file.path}: {names} are not positions in a topic: {error}") from error
         pieces += read_pieces
         without_place += nulls
     return FileRows(_whole(pieces), footer.num_rows, without_place)
 
 
 def _whole(pieces: list[FileRuns]) -> list[FileRuns]:
-    """One of each partition. The batches of a file whose rows are in another order make many short runs."""
+    """One FileRuns for each partition, with its runs joined. The batches of a file have many short runs if its rows are
+    not in the order of offsets."""
     by_tp: dict[TopicPartition, list[FileRuns]] = {}
     for each in pieces:
         by_tp.setdefault(each.tp, []).append(each)
@@ -103,7 +105,7 @@ def _whole(pieces: list[FileRuns]) -> list[FileRuns]:
 
 
 def _paths_by_id(fields: Iterable[Any], above: str = "") -> dict[int, str]:
-    """Those in lists and maps are left out."""
+    """Field id -> path with dots. Fields in lists and maps are left out."""
     found: dict[int, str] = {}
     for each in fields:
         path = f"{above}{each.name}"
@@ -150,7 +152,7 @@ def _pairs(topics: Offsets, numbers: Offsets) -> Iterator[tuple[int, int]]:
 
 
 def _distinct(values: Offsets) -> Offsets:
-    """Most batches have one topic and one partition, for which ``unique`` is slow."""
+    """Faster than ``unique`` for a batch with one topic and one partition, as most batches are."""
     is_one = values.size and values.min() == values.max()
     return values[:1] if is_one else np.unique(values)
 

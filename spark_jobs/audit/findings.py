@@ -1,4 +1,4 @@
-"""What an audit may find, and its report. Pure."""
+"""The findings of an audit, and its report. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Kind(Enum):
-    """In the order of the report."""
+    """Kinds of findings, in the order of the report."""
 
     FILE = "missing or damaged file"
     TWICE = "file listed twice"
@@ -19,12 +19,22 @@ class Kind(Enum):
     ABSENT = "partition without rows"
     AHEAD = "offsets that the topic does not have"
     NO_PLACE = "rows without topic, partition or offset"
+    # of merged tables, whose rows have keys
+    MISSING = "missing row"
+    REMAINS = "deleted row that remains"
+    OUTDATED = "row of an older event"
+    ALTERED = "row that differs from its event"
+    EXTRA = "row without an event"
+    NEWER = "row newer than the topic"
+    SHIFTED = "key that changed places"
+    BEHIND = "event that may not have been read yet"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``count``: rows or offsets concerned; None if not known. ``first`` and ``last``: the offsets, both included.
-    ``commits``: what brought it, as far as known. ``repair``: statements, or a sentence.
+    """``count``: number of rows or offsets concerned; None if not known. ``first`` and ``last``: the offsets, both
+    included. ``commits``: the commits that caused the finding, where known. ``repair``: statements, or a sentence.
+    ``key``: the row's key as JSON, in a merged table.
     """
 
     kind: Kind
@@ -36,18 +46,19 @@ class Finding:
     files: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
     repair: tuple[str, ...] = ()
+    key: str | None = None
 
     def as_document(self) -> dict[str, Any]:
         return {
             "kind": self.kind.name, "topic": self.tp and self.tp.topic, "partition": self.tp and self.tp.partition,
             "first": self.first, "last": self.last, "count": self.count, "said": self.said, "files": list(self.files),
-            "commits": list(self.commits), "repair": list(self.repair),
+            "commits": list(self.commits), "repair": list(self.repair), "key": self.key,
         }  # fmt: skip
 
 
 class PartitionRow(NamedTuple):
-    """``missing``: the offsets of its gaps that the topic, if it was asked, does not explain. ``earliest`` and
-    ``latest``: of the topic's log; None if it was not asked.
+    """``missing``: the number of offsets in gaps that the topic, if it was read, does not explain. ``earliest`` and
+    ``latest``: the bounds of the topic's log; None if it was not read.
     """
 
     topic: str
@@ -63,8 +74,8 @@ class PartitionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``left_out``: findings beyond those that are described, by kind. ``files_read``: files whose rows were read.
-    ``files_by_bounds``: those with rows that were not read, because count and bounds agree.
+    """``left_out``: number of findings that are not described, by kind. ``files_read``: files whose rows were read.
+    ``files_by_bounds``: files with rows that were not read, because count and bounds agree.
     """
 
     format: str

@@ -1,4 +1,4 @@
-"""Statements that repair a table. Pure: nothing is run."""
+"""Returns statements that repair a table. Pure: it runs none of them."""
 
 import json
 
@@ -6,11 +6,11 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.audit.data_files import Columns
 
 SERVERS = "HOST:PORT"
-"""Where the brokers are not known."""
+"""Placeholder for unknown brokers."""
 
 
 def fetch_again(tp: TopicPartition, first: int, last: int, servers: str) -> tuple[str, ...]:
-    """PySpark that reads the missing records; the table's own job shapes and appends them."""
+    """PySpark code that reads the missing records; the table's own job must transform and append them."""
     topic, number = tp.topic, str(tp.partition)
     options = {
         "kafka.bootstrap.servers": servers,
@@ -23,7 +23,7 @@ def fetch_again(tp: TopicPartition, first: int, last: int, servers: str) -> tupl
 
 
 def keep_once(name: str, columns: Columns, tp: TopicPartition, first: int, last: int) -> tuple[str, ...]:
-    """Spark SQL for a table ``name``. The copy outlives a failure between the statements."""
+    """Spark SQL for a table ``name``. If a statement fails, the copy of the rows remains."""
     where = _condition(columns, tp, first, last)
     place = ", ".join(_quoted(path) for path in columns if path is not None)
     copy = f"kafka_zk_repair_{tp.partition}_{first}"
@@ -37,17 +37,39 @@ def keep_once(name: str, columns: Columns, tp: TopicPartition, first: int, last:
 
 
 def without_copies(path: str, columns: Columns, tp: TopicPartition, first: int, last: int) -> tuple[str, ...]:
-    """PySpark for one file of a folder."""
+    """PySpark code for one file of a folder."""
     where = f"NOT ({_condition(columns, tp, first, last)})"
-    return (f"spark.read.parquet({path!r}).where({where!r})", f"replace {path} by these rows")
+    return (f"spark.read.parquet({path!r}).where({where!r})", f"replace {path} with these rows")
+
+
+def delete_key(name: str, key: str) -> tuple[str, ...]:
+    """Spark SQL for a table ``name``, empty for a folder of files. ``key``: columns and values as JSON."""
+    where = " AND ".join(f"{quoted(column)} = {_literal(value)}" for column, value in json.loads(key).items())
+    return (f"DELETE FROM {name} WHERE {where}",) if name else (f"rewrite the files without the rows WHERE {where}",)
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    return f"'{_escaped(str(value))}'"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _condition(columns: Columns, tp: TopicPartition, first: int, last: int) -> str:
-    topic = tp.topic.replace("\\", "\\\\").replace("'", "\\'")
-    terms = [] if columns.topic is None else [f"{_quoted(columns.topic)} = '{topic}'"]
+    terms = [] if columns.topic is None else [f"{_quoted(columns.topic)} = '{_escaped(tp.topic)}'"]
     terms += [f"{_quoted(columns.partition)} = {tp.partition}", f"{_quoted(columns.offset)} BETWEEN {first} AND {last}"]
     return " AND ".join(terms)
 
 
 def _quoted(path: str) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in path.split("."))
+    return ".".join(map(quoted, path.split(".")))
+
+
+def quoted(name: str) -> str:
+    """The name of a column or field in Spark SQL, in backticks."""
+    return f"`{name.replace('`', '``')}`"

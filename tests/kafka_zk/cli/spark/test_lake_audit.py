@@ -1,4 +1,4 @@
-"""What ``kafka-zk lake audit`` prints and how it exits, on folders of Parquet files."""
+"""The output and exit codes of ``kafka-zk lake audit`` on folders of Parquet files."""
 
 import json
 from pathlib import Path
@@ -27,8 +27,8 @@ def test_people_see_what_is_wrong_and_how_to_repair_it(folder: Path, capsys: pyt
     assert f"duplicates: offset 3 of t-0 are in {folder}/00000.parquet and in {folder}/00003.parquet" in lines
     assert "gap: offsets 9 to 19 of t-0 are in no file" in lines
     assert "spark.read.parquet(" in shown and 'spark.read.format("kafka")' in shown
-    assert lines[-3].startswith("1 files were judged by count and bounds")
-    assert "--bootstrap-server compares them" in lines[-2]
+    assert lines[-3].startswith("1 files were checked only by row count")
+    assert "give --bootstrap-server to compare" in lines[-2]
     assert lines[-1] == "16 rows in 4 files (parquet; 3 files were read): 3 problems, 0 not checked"
 
 
@@ -64,6 +64,15 @@ def test_topic_without_rows_is_not_checked(folder: Path, capsys: pytest.CaptureF
     [
         (["--from-earliest"], 2, "--from-earliest needs --bootstrap-server or --zookeeper"),
         (["--bootstrap-server", "h:1", "--zookeeper", "h:2"], 2, "not both"),
+        (["--group", "g"], 2, "--group needs --key"),
+        (["--schema-registry", "http://r"], 2, "--schema-registry needs --key"),
+        (["--key", "id"], 2, "--key needs --topic, and --bootstrap-server or --zookeeper"),
+        (["--key", "id", "--scan"], 2, "--key cannot be combined with options for columns"),
+        (["--key", "id,", "--topic", "t", "--bootstrap-server", "h:1"], 2, "must be column names, separated by commas"),
+        (
+            ["--key", "id", "--topic", "t", "--bootstrap-server", "h:1", "--schema", "id INTEGERS"], 2,
+            "the type INTEGERS is not one of",
+        ),
         (["--offset-column", "position"], 1, "--offset-column: the table has no column position"),
     ],
 )
