@@ -1,4 +1,4 @@
-"""Types of Kafka Connect and Debezium as Spark's, and the values of JSON as Python's.
+"""Converts types of Kafka Connect and Debezium to Spark's, and JSON values to Python's.
 
     Connect or Debezium                     Spark            value in JSON
     int8 to int64, float, double            the same         number; "NaN", "Infinity", "-Infinity"
@@ -15,16 +15,18 @@
     array, map, struct                      the same
 
 Other names keep the type that carries them: ``MicroDuration`` is a BIGINT, ``Json`` and ``Uuid`` are STRING. Values in
-Avro have arrived as Python's already, except numbers of dates and times. Sources: Debezium's documentation of data
-types, Kafka's ``JsonConverter``.
+Avro are already Python's, except for dates and times as numbers. Sources: Debezium's documentation of data types,
+Kafka's ``JsonConverter``.
 """
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
+from itertools import combinations
 from typing import Any
 
 from kafka_zk.spark_jobs.errors import ChangeRefused
@@ -35,16 +37,20 @@ _EPOCH = datetime(1970, 1, 1)
 _EXACT = Context(prec=2_000)
 _NEGATIVE_SCALES, _SCALE_MODULUS = 1_024, 2_048
 """PostgreSQL's ``numeric(5,-2)`` has the scale 2046: eleven bits of a negative number."""
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_WIDER = {*combinations(_INTEGERS, 2), ("FLOAT", "DOUBLE")}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
     """``spark``: as in Spark's DDL. ``convert``: a value of the record, never null, to Python's; raises ValueError or
-    TypeError.
+    TypeError. ``is_derived``: the type comes from another record's schema, so a record is read with its own schema.
     """
 
     spark: str
     convert: Callable[[Any], Any]
+    is_derived: bool = False
 
     def read(self, column: str, value: Any) -> Any:
         """``column``: for the error. Raises ChangeRefused."""
@@ -52,12 +58,24 @@ class ColumnType:
             return None
         try:
             return self.convert(value)
-        except (ValueError, TypeError, KeyError, OverflowError, binascii.Error) as error:
-            raise ChangeRefused(f"column {column} is {self.spark}, which has no value {str(value)[:80]!r}") from error
+        except (ValueError, TypeError, KeyError, ArithmeticError, binascii.Error) as error:
+            raise ChangeRefused(f"column {column} is {self.spark}, which cannot hold {str(value)[:80]!r}") from error
+
+
+def holds_all_of(kind: str, other: str) -> bool:
+    """True if each value of the Spark type ``other`` is also a value of ``kind``."""
+    if kind == other or (other, kind) in _WIDER:
+        return True
+    digits, others = _DECIMAL.fullmatch(kind), _DECIMAL.fullmatch(other)
+    if digits is None or others is None:
+        return False
+    precision, scale = map(int, digits.groups())
+    other_precision, other_scale = map(int, others.groups())
+    return scale >= other_scale and precision - scale >= other_precision - other_scale
 
 
 def columns_of(schema: Mapping[str, Any]) -> dict[str, ColumnType]:
-    """``schema``: a struct of Connect, as in ``{"schema": …}``."""
+    """``schema``: a Connect struct, as in ``{"schema": …}``."""
     return {each["field"]: type_of(each) for each in schema.get("fields", ())}
 
 
@@ -112,12 +130,25 @@ def decimal_type(digits: int | None, scale: int) -> ColumnType:
     spark_scale = max(scale, 0)
     if (digits or MAX_DIGITS) > MAX_DIGITS or spark_scale > MAX_DIGITS:
         return ColumnType("STRING", lambda value: f"{_decimal(value, scale):f}")
-    return ColumnType(f"DECIMAL({digits or MAX_DIGITS},{spark_scale})", lambda value: _decimal(value, scale))
+    precision = digits or MAX_DIGITS
+    return ColumnType(
+        f"DECIMAL({precision},{spark_scale})", lambda value: _fitting(_decimal(value, scale), precision - spark_scale)
+    )
+
+
+def _fitting(value: Decimal, digits: int) -> Decimal:
+    """``digits``: number of digits before the decimal point."""
+    if value.adjusted() >= digits:
+        raise ValueError("too many digits")
+    return value
 
 
 def _decimal(value: Any, scale: int) -> Decimal:
-    if isinstance(value, Decimal):
-        return value
+    if isinstance(value, Decimal):  # of Avro, whose schema has a scale of its own
+        found = value.quantize(Decimal(1).scaleb(-max(scale, 0)), context=_EXACT)
+        if found != value:
+            raise ValueError("more decimal places")
+        return found
     if isinstance(value, (int, float)):
         raise TypeError("a number is not Base64")
     unscaled = Decimal(int.from_bytes(_bytes(value), "big", signed=True))
@@ -130,7 +161,7 @@ def _variable_decimal(value: Any) -> str:
 
 
 def bits_type(length: int) -> ColumnType:
-    """``length``: in bits, 0 if unknown. PostgreSQL cuts the zero bytes at the end, which are the highest."""
+    """``length``: in bits, 0 if unknown. PostgreSQL leaves out zero bytes at the end, which are the highest bytes."""
     return ColumnType("BINARY", lambda value: _bytes(value).ljust(-(-length // 8), b"\0")[::-1])
 
 
@@ -143,7 +174,7 @@ def _date(value: Any) -> date:
 
 
 def timestamp_type(units_per_second: int) -> ColumnType:
-    """Nanoseconds are cut to microseconds."""
+    """Nanoseconds are truncated to microseconds."""
     return ColumnType("TIMESTAMP_NTZ", lambda value: _timestamp(value, units_per_second))
 
 
@@ -165,7 +196,7 @@ def time_type(units_per_second: int) -> ColumnType:
 
 
 def _time(micros: int) -> str:
-    """Such as 23:59:59.5 and -838:59:59."""
+    """The time as a string, such as 23:59:59.5 or -838:59:59."""
     seconds, fraction = divmod(abs(micros), 1_000_000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -186,7 +217,7 @@ def _boolean(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError("not a text")
+        raise TypeError("not a string")
     return value
 
 

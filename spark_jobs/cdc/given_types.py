@@ -1,7 +1,9 @@
-"""The columns of JSON without schemas, as the user gives them: ``id INT, amount DECIMAL(10,2), placed DATE``.
+"""The columns of a table: as the user gives them, ``id INT, amount DECIMAL(10,2), placed DATE``, or as a struct of
+Kafka Connect in JSON (``row_schemas.py``). Beside its fields, the struct may have ``ends``: how far the topic
+was read to find it.
 
-Names are Spark's where the value in JSON is clear. A number that is a time needs its unit, because reading it with the
-wrong one would change the value silently:
+Type names are Spark's where the value in JSON is unambiguous. If a time is a number, the type must name its unit,
+because a wrong unit would silently change the value:
 
     TIMESTAMP_MILLIS, TIMESTAMP_MICROS, TIMESTAMP_NANOS    number, without a zone: TIMESTAMP_NTZ
     TIMESTAMP                                              text with a zone
@@ -11,12 +13,14 @@ wrong one would change the value silently:
     BITS(n)                                                Base64, little-endian: BINARY
 """
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kafka_zk.spark_jobs.cdc import connect_types
 from kafka_zk.spark_jobs.cdc.connect_types import PLAIN, ColumnType
-from kafka_zk.spark_jobs.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import ChangeRefused, WronglyAsked
 
 _COLUMN = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>\w+))\s+(?P<type>[A-Za-z][\w ]*?(?:\(\s*[\d\s,]+\))?)\s*(?:,|$)"
@@ -40,6 +44,8 @@ _MADE: dict[tuple[str, int], Callable[..., ColumnType]] = {
 
 def given_types(text: str) -> dict[str, ColumnType]:
     """Raises WronglyAsked."""
+    if text.lstrip().startswith("{"):
+        return _of_connect(text)
     found: dict[str, ColumnType] = {}
     end = 0
     while end < len(text):
@@ -54,6 +60,29 @@ def given_types(text: str) -> dict[str, ColumnType]:
     if not found:
         raise WronglyAsked("--schema has no columns")
     return found
+
+
+def with_ends(text: str, ends: Mapping[int, int]) -> str:
+    """``text``: a struct. ``ends``: for each partition, the offset from which records may have columns that the struct
+    lacks."""
+    found = {**json.loads(text), "ends": {str(number): end for number, end in ends.items()}}
+    return json.dumps(found, separators=(",", ":"))
+
+
+def ends_of(text: str) -> dict[int, int] | None:
+    """The struct's ``ends``; None if it has none, or if a user gave the columns."""
+    found = json.loads(text).get("ends") if text.lstrip().startswith("{") else None
+    return None if found is None else {int(number): end for number, end in found.items()}
+
+
+def _of_connect(text: str) -> dict[str, ColumnType]:
+    try:
+        found = connect_types.columns_of(json.loads(text))
+    except (ValueError, TypeError, KeyError, AttributeError, ChangeRefused) as error:
+        raise WronglyAsked(f"--schema is not a struct of Kafka Connect in JSON: {error}") from error
+    if not found:
+        raise WronglyAsked("--schema has no columns")
+    return {name: replace(kind, is_derived=True) for name, kind in found.items()}
 
 
 def _type(text: str) -> ColumnType:

@@ -1,10 +1,10 @@
-"""Changes and states as JSON text: how executors exchange them, and how a table keeps them.
+"""Changes and states as JSON, in which executors exchange them and tables store them.
 
-Of a row that exists, a table's columns have the values that are visible, so its state has only their ranks. Values that
+If a row exists, the table's columns contain its visible values, so its state contains only their ranks. Values that
 JSON lacks are objects with one name:
 
     {"decimal": "1.50"}   {"date": "2024-02-29"}   {"timestamp": "2024-02-29T12:34:56"}   {"bytes": Base64}
-    {"double": "nan"}
+    {"double": "nan"}     {"pairs": [["a", 1]]}, a map or a struct
 """
 
 import base64
@@ -24,6 +24,7 @@ _READ: dict[str, Any] = {
     "bytes": base64.b64decode,
     "double": float,
 }
+_PAIRS = "pairs"
 
 
 def change_text(change: Change) -> str:
@@ -51,7 +52,7 @@ def change_of(text: str) -> Change:
 
 
 def state_text(state: KeyState, truncated_at: Position | None) -> str:
-    """Without the values of visible columns, and without all that is never visible again."""
+    """The state, without the values of visible columns and without anything that can never become visible again."""
     row = state.row(truncated_at) or {}
     hidden = {} if row else state.cells
     return _text(
@@ -72,7 +73,7 @@ def _may_show(cell: Cell, truncated_at: Position | None) -> bool:
 
 
 def state_of(text: str, row: Mapping[str, Any] | None = None) -> KeyState:
-    """``row``: the columns of the table, if it has the row."""
+    """``row``: the row's columns in the table, if the table has the row."""
     found = json.loads(text)
     state = KeyState(
         seen_at=found["seen"] and _rank(found["seen"]),
@@ -93,7 +94,7 @@ def state_of(text: str, row: Mapping[str, Any] | None = None) -> KeyState:
 
 
 def merged(state: KeyState, other: KeyState) -> KeyState:
-    """One state of two of the same key, which two tables have."""
+    """Merge the states that two tables have for the same key."""
     joined = state.copy()
     joined.seen_at = max((each for each in (state.seen_at, other.seen_at) if each), default=None)
     joined.deleted_at = max((each for each in (state.deleted_at, other.deleted_at) if each), default=None)
@@ -142,11 +143,18 @@ def _encoded(value: Any) -> Any:
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, float):
         return {"double": repr(value)}
-    return value
+    if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], tuple)):
+        pairs = value.items() if isinstance(value, dict) else value  # Arrow reads a map as tuples
+        return {_PAIRS: [[_encoded(name), _encoded(each)] for name, each in pairs]}
+    return [_encoded(each) for each in value] if isinstance(value, list) else value
 
 
 def _value(given: Any) -> Any:
+    if isinstance(given, list):
+        return [_value(each) for each in given]
     if not isinstance(given, dict):
         return given
-    ((kind, text),) = given.items()
-    return _READ[kind](text)
+    ((kind, content),) = given.items()
+    if kind == _PAIRS:
+        return {_value(name): _value(each) for name, each in content}
+    return _READ[kind](content)

@@ -1,4 +1,4 @@
-"""Range folders, or the tables of Delta and Iceberg.
+"""Selects range folders, Delta tables or Iceberg tables by the format in a manifest.
 
 An earlier run may have used another format, so every manifest names its format.
 """
@@ -11,6 +11,7 @@ from kafka_zk.spark_jobs.extraction.file_lake import FileLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.merge.cdc_options import staged_as
 from kafka_zk.spark_jobs.extraction.merge.delta_merge import MergedDeltaTables
+from kafka_zk.spark_jobs.extraction.merge.iceberg_merge import MergedIcebergTables
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
@@ -29,9 +30,10 @@ class Lakes:
         self._folders = FileLake(spark, staged_as(extraction), progress)
         if delta is None:
             delta = DeltaTables(spark) if extraction.cdc is None else MergedDeltaTables(spark, extraction)
+        iceberg = IcebergTables(spark) if extraction.cdc is None else MergedIcebergTables(spark, extraction)
         self._tables = {
             DELTA: TableLake(self._folders, delta, extraction),
-            ICEBERG: TableLake(self._folders, IcebergTables(spark), extraction),
+            ICEBERG: TableLake(self._folders, iceberg, extraction),
         }
 
     @property
@@ -68,7 +70,7 @@ class Lakes:
         self._of(manifest.format).discard(manifest)
 
     def attempts(self, target: str, prefix: str) -> list[Manifest]:
-        """As in ``RangeFolders``, for Delta tables, whose target is their folder."""
+        """Like ``RangeFolders.attempts``, for Delta tables, whose target is their folder."""
         return self._folders.attempts(target, prefix)
 
     def in_table(self, manifest: Manifest) -> bool:

@@ -10,7 +10,7 @@ _PREFIX = "kafka_zk_extract_status_"
 
 
 class StatusMetrics:
-    """Each status is passed to ``tell``, on the thread that serves the metrics. What is not known is NaN."""
+    """Pass each status to ``update``, on the thread that serves the metrics. Unknown values are NaN."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -19,7 +19,8 @@ class StatusMetrics:
         self._offset = self._gauge("offset", "The next offset to extract; its rate is that of the extraction.", *where)
         self._lost = self._gauge("lost", "Offsets of the lag that the log no longer has.", *where)
         self._offsets = self._gauge("last_range_offsets", "How many offsets the last committed range has.", "group")
-        self._rate = self._gauge("last_range_offsets_per_second", "Of the run that committed the last range.", "group")
+        told = "Offsets per second of the run that committed the last range."
+        self._rate = self._gauge("last_range_offsets_per_second", told, "group")
         self._end = self._gauge("last_range_timestamp_seconds", "When the last range was committed.", "group")
         self._unfinished = self._gauge("unfinished", "1 if a run is at work or was killed, else 0.", "group")
         self._members = self._gauge("members", "Live members of the group; 0 between runs.", "group")

@@ -1,4 +1,5 @@
-"""The table formats: a table's commit shows the records, and the group's offsets follow it (``steps.py``)."""
+"""The table formats. A table's commit makes the records visible, and the group's offsets move afterwards
+(``steps.py``)."""
 
 import re
 
@@ -16,7 +17,7 @@ def is_table(format: str) -> bool:
 
 
 def check_table(format: str, target: str, merge_schema: bool) -> None:
-    """Check what needs no table. Raises WronglyAsked."""
+    """Check the options that can be checked without the table. Raises WronglyAsked."""
     if merge_schema and not is_table(format):
         raise WronglyAsked(f"--merge-schema is for --format {' and '.join(TABLE_FORMATS)}: files have no common schema")
     if format == ICEBERG:
@@ -34,12 +35,17 @@ def catalog_and_name(target: str) -> tuple[str, str]:
     return catalog, ".".join(name).replace("\\", "\\\\").replace("'", "\\'")
 
 
+def with_suffix(name: str, suffix: str) -> str:
+    """Another table beside this one. ``name``: as ``iceberg_name`` returns it."""
+    return f"{name[:-1]}{suffix}`" if name.endswith("`") else f"{name}{suffix}"
+
+
 def _parts(target: str) -> list[str]:
     if not _TABLE.fullmatch(target):
         raise WronglyAsked(
-            f"--to: {target!r} is not an Iceberg table: give CATALOG.NAMESPACE.TABLE, in backticks what is not "
-            "letters, digits and _ (lake.db.`my-table`), and the catalog's configuration by --conf "
-            "spark.sql.catalog.CATALOG..."
+            f"--to: {target!r} is not an Iceberg table: give CATALOG.NAMESPACE.TABLE, with backticks around a name "
+            "that has characters other than letters, digits and _ (lake.db.`my-table`), and the catalog's "
+            "configuration with --conf spark.sql.catalog.CATALOG..."
         )
     return [_quoted(match[1].replace("``", "`") if match[1] else match[0]) for match in _PART.finditer(target)]
 

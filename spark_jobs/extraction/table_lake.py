@@ -1,7 +1,7 @@
 """Extractions into tables: one commit of the table appends the staged files and names the plan.
 
-The table ensures that a plan (writer and sequence of the manifest) is committed once, whichever run tries, however
-often and late:
+The table ensures that a plan (the manifest's writer and sequence) is committed once, whichever runs try, however often
+and however late:
 
 - Delta: the application transaction ``kafka-zk-<writer>`` has the sequence as its version. An append with an existing
   version has no effect, and one of two concurrent ones fails.
@@ -51,7 +51,7 @@ class Tables(Protocol):
     def location(self, target: str) -> str | None: ...
 
     def commit_of(self, manifest: Manifest) -> str | None:
-        """RECORDS or FENCE, or None without a commit."""
+        """RECORDS or FENCE, or None if there is no commit."""
         ...
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None: ...
@@ -61,11 +61,11 @@ class Tables(Protocol):
         ...
 
     def file_spec(self, target: str, written: Any) -> FileSpec | None:
-        """What files need for ``add``; None if they are as those of a folder."""
+        """The file format that ``add`` needs; None if it is the same as for a folder's files."""
         ...
 
     def add(self, files: Sequence[StagedFile], written: Any, manifest: Manifest, extraction: Extraction) -> None:
-        """Commit the files of executors as RECORDS, unless the plan has a commit."""
+        """Commit the executors' files as RECORDS, unless the plan has a commit."""
         ...
 
 
@@ -77,7 +77,7 @@ class TableLake:
         self._tables = tables
         self._extraction = extraction
         self._of_executors: str | None = None
-        """The staging folder that executors have filled last."""
+        """The staging folder that executors filled last."""
 
     def qualified(self, target: str) -> str:
         return self._tables.qualified(target, self._folders)
@@ -244,7 +244,8 @@ class DeltaTables:
         return writer.partitionBy(*names) if names else writer
 
     def _is_table(self, target: str) -> bool:
-        """True if the log has a commit. Staged files, or the folder of another run's first commit, are no table."""
+        """True if the log has a commit. Staged files, or the empty log folder of another run's first commit, are not a
+        table."""
         return any(path.endswith((".json", ".parquet")) for path, _ in self._files.walk(f"{target}/_delta_log"))
 
 
@@ -289,7 +290,7 @@ class IcebergTables:
     def commit_of(self, manifest: Manifest) -> str | None:
         if self.location(manifest.target) is None:
             return None
-        wanted = _wap_id(manifest)
+        wanted = wap_id(manifest)
         summaries = {row.snapshot_id: row.summary for row in self._table(manifest, "snapshots").collect()}
         history = self._table(manifest, "history").where("is_current_ancestor").collect()
         for row in history:
@@ -311,10 +312,10 @@ class IcebergTables:
             properties["write.spark.accept-any-schema"] = "true"
         told = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
         self._spark.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ({told})")
-        self._spark.conf.set("spark.wap.id", _wap_id(manifest))
+        self._spark.conf.set("spark.wap.id", wap_id(manifest))
         try:
             writer = frame.writeTo(target)
-            for name, text in _summary_of(manifest, what).items():
+            for name, text in summary_of(manifest, what).items():
                 writer = writer.option(f"snapshot-property.{name}", text)
             if extraction.merge_schema:
                 writer = writer.option("mergeSchema", "true").option("check-ordering", "false")
@@ -330,7 +331,7 @@ class IcebergTables:
         return iceberg_commit.IcebergCommit(self._spark, target).file_spec(written)
 
     def add(self, files: Sequence[StagedFile], written: Any, manifest: Manifest, extraction: Extraction) -> None:
-        summary = {**_summary_of(manifest, RECORDS), "wap.id": _wap_id(manifest)}
+        summary = {**summary_of(manifest, RECORDS), "wap.id": wap_id(manifest)}
         iceberg_commit.IcebergCommit(self._spark, manifest.target).stage(
             files, written, extraction.partition_by, summary
         )
@@ -339,7 +340,7 @@ class IcebergTables:
     def _publish(self, manifest: Manifest, what: str) -> None:
         """Publish the staged snapshot. Raises Iceberg's errors, unless the plan has a commit."""
         staged = self._table(manifest, "snapshots").orderBy("committed_at", ascending=False).collect()
-        ours = {"kafka-zk.attempt": manifest.attempt, "kafka-zk.what": what, "wap.id": _wap_id(manifest)}
+        ours = {"kafka-zk.attempt": manifest.attempt, "kafka-zk.what": what, "wap.id": wap_id(manifest)}
         snapshot = next(row.snapshot_id for row in staged if ours.items() <= row.summary.items())
         catalog, name = catalog_and_name(manifest.target)
         try:
@@ -352,7 +353,7 @@ class IcebergTables:
         return self._spark.sql(f"SELECT * FROM {manifest.target}.{name}")
 
 
-def _summary_of(manifest: Manifest, what: str) -> dict[str, str]:
+def summary_of(manifest: Manifest, what: str) -> dict[str, str]:
     """Properties of a snapshot."""
     note = {**note_of(manifest, what), "attempt": manifest.attempt}
     return {f"kafka-zk.{name}": text if isinstance(text, str) else json.dumps(text) for name, text in note.items()}
@@ -365,9 +366,9 @@ def check_catalog(spark: Any, target: str) -> None:
     if spark.conf.get(key, None) is None:
         raise ExtractionFailed(
             f"no catalog {catalog} is configured: --conf {key}=org.apache.iceberg.spark.SparkCatalog, {key}.type "
-            "and the like say which one it is"
+            "and so on say which catalog it is"
         )
 
 
-def _wap_id(manifest: Manifest) -> str:
+def wap_id(manifest: Manifest) -> str:
     return f"{manifest.writer}-{manifest.sequence}"

@@ -120,7 +120,7 @@ class ClusterClient:
             self.refresh(wanted)
             found = {}
             for name, topic in self._metadata.topics.items():
-                if wanted is None and topic.is_internal:
+                if topic.is_internal if wanted is None else name not in wanted:  # earlier requests had other topics
                     continue
                 if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                     if not topic.partitions:
@@ -151,8 +151,8 @@ class ClusterClient:
         return {name: each for name, each in known.items() if each != NO_TOPIC_ID}
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Look up EARLIEST, LATEST (the readable end), or the first offset at or after a timestamp in ms (NO_OFFSET
-        without one).
+        """Look up EARLIEST, LATEST (the readable end), or the first offset at or after a timestamp in ms (NO_OFFSET if
+        there is none).
         """
         return self._offsets(wanted, self.settings.read_committed)
 

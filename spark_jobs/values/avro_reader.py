@@ -1,4 +1,4 @@
-"""Reads Avro records into the fields of a reader's schema, by Avro's schema resolution."""
+"""Reads Avro records into the fields of a reader's schema, by Avro's schema resolution, or of their own schemas."""
 
 import io
 import json
@@ -59,18 +59,14 @@ class AvroReader:
 
     def prepared(self, writer: Schema) -> _Writer:
         """Raises ValueUndecodable if the schema is invalid."""
+        found = _prepared(writer)
         try:
-            parsed, named = _parsed(writer, plain)
-            is_endless, is_recursive = needs_no_bytes_in_array(parsed, named), contains_itself(parsed, named)
-            may_grow = amplifies(parsed, named)
             how = conversion(*self._with_logical_types(writer))
             if how != self._unchanged:
-                parsed = _parsed(writer, physical)[0]
+                return found._replace(schema=_parsed(writer, physical)[0], how=how)
         except _NO_SCHEMA as error:
-            raise ValueUndecodable(f"its schema is not a valid Avro schema: {error}") from error
-        if is_endless:
-            raise ValueUndecodable("its schema has an array whose items need no bytes")
-        return _Writer(parsed, None if how == self._unchanged else how, is_recursive, may_grow)
+            raise _invalid(error) from error
+        return found
 
     def _with_logical_types(self, writer: Schema) -> tuple[Any, Any, dict[str, Any]]:
         parsed, named = _parsed(writer)
@@ -78,30 +74,73 @@ class AvroReader:
 
     def read(self, writer: _Writer, payload: bytes) -> Any:
         """Raises ValueUndecodable."""
-        if writer.amplifies and len(payload) > _SAFE_BYTES:
-            raise ValueUndecodable(f"its schema has fields without bytes, and it has more than {_SAFE_BYTES:,} bytes")
-        stream = io.BytesIO(payload)
-        reader = self._schema if writer.how is None else self._physical
-        # In C, only the stack limits the depth of a value, and an overflow ends the process.
-        may_be_deep = writer.is_recursive and len(payload) > _SAFE_BYTES
-        read = _read_py.schemaless_reader if may_be_deep else fastavro.schemaless_reader
-        try:
-            record = converted(read(stream, writer.schema, reader), writer.how)
-        except RecursionError as error:
-            raise ValueUndecodable("not a valid Avro record of its schema: nested too deeply") from error
-        except fastavro.read.SchemaResolutionError as error:
-            raise ValueUndecodable(f"its schema is incompatible with the reader's: {error}".strip()) from error
-        except MALFORMED as error:
-            raise ValueUndecodable(
-                f"not a valid Avro record of its schema: {type(error).__name__} {error}".strip()
-            ) from error
-        if stream.tell() != len(payload):
-            raise ValueUndecodable(
-                f"not a valid Avro record of its schema: {len(payload) - stream.tell()} bytes follow it"
-            )
+        record = _record(writer, payload, self._schema if writer.how is None else self._physical)
         if self._expanded is not None and not decimals_fit(record, self._expanded):
             raise ValueUndecodable("a decimal has more digits than the reader's schema allows")
         return record
+
+
+class AvroAsWritten:
+    """Reads each record into the fields of its own schema, so it can also read versions that do not resolve into each
+    other.
+
+    Values have the logical types that Spark has too; decimals may be longer than Spark's.
+    """
+
+    columns = None
+
+    def __init__(self) -> None:
+        bound_decimals()
+
+    def prepared(self, writer: Schema) -> _Writer:
+        """Raises ValueUndecodable if the schema is invalid."""
+        return _prepared(writer)
+
+    def read(self, writer: _Writer, payload: bytes) -> Any:
+        """Raises ValueUndecodable."""
+        return _record(writer, payload, None)
+
+
+def _prepared(writer: Schema) -> _Writer:
+    try:
+        parsed, named = _parsed(writer, plain)
+        is_endless, is_recursive = needs_no_bytes_in_array(parsed, named), contains_itself(parsed, named)
+        may_grow = amplifies(parsed, named)
+    except _NO_SCHEMA as error:
+        raise _invalid(error) from error
+    if is_endless:
+        raise ValueUndecodable("its schema has an array whose items need no bytes")
+    return _Writer(parsed, None, is_recursive, may_grow)
+
+
+def _invalid(error: Exception) -> ValueUndecodable:
+    return ValueUndecodable(f"its schema is not a valid Avro schema: {error}")
+
+
+def _record(writer: _Writer, payload: bytes, reader: Any) -> Any:
+    if writer.amplifies and len(payload) > _SAFE_BYTES:
+        raise ValueUndecodable(
+            f"its schema has fields that take no bytes, and the value has more than {_SAFE_BYTES:,} bytes"
+        )
+    stream = io.BytesIO(payload)
+    # In C, only the stack limits the depth of a value, and an overflow ends the process.
+    may_be_deep = writer.is_recursive and len(payload) > _SAFE_BYTES
+    read = _read_py.schemaless_reader if may_be_deep else fastavro.schemaless_reader
+    try:
+        record = converted(read(stream, writer.schema, reader), writer.how)
+    except RecursionError as error:
+        raise ValueUndecodable("not a valid Avro record of its schema: nested too deeply") from error
+    except fastavro.read.SchemaResolutionError as error:
+        raise ValueUndecodable(f"its schema is incompatible with the reader's: {error}".strip()) from error
+    except MALFORMED as error:
+        raise ValueUndecodable(
+            f"not a valid Avro record of its schema: {type(error).__name__} {error}".strip()
+        ) from error
+    if stream.tell() != len(payload):
+        raise ValueUndecodable(
+            f"not a valid Avro record of its schema: {len(payload) - stream.tell()} bytes follow it"
+        )
+    return record
 
 
 def _parsed(schema: Schema, wanted: Callable[[Any], Any] = lambda each: each) -> tuple[Any, dict[str, Any]]:

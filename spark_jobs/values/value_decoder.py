@@ -46,9 +46,11 @@ class _Reader(Protocol):
 
 
 class ValueDecoder:
-    """``reader``: defines the columns. Pickled with the registry's known schemas. Raises WronglyAsked."""
+    """``reader``: defines the columns; None for Avro records in the fields of their own schemas. Pickled with the
+    registry's known schemas. Raises WronglyAsked.
+    """
 
-    def __init__(self, value_format: str, reader: Schema, registry: SchemaRegistry) -> None:
+    def __init__(self, value_format: str, reader: Schema | None, registry: SchemaRegistry) -> None:
         self._format = value_format
         self._schema = reader
         self._registry = registry
@@ -106,14 +108,24 @@ def value_decoder(
         return _decoder(value_format, Schema(_KINDS[value_format], given), registry, part)
     if missing := sorted(set(topics) - newest.keys()):
         raise WronglyAsked(
-            f"the schema registry has no subject {missing[0]}-{part.subject}: {part.schema} gives the reader's schema"
+            f"the schema registry has no subject {missing[0]}-{part.subject}: give the reader's schema with "
+            f"{part.schema}"
         )
     first, *others = newest.values()
     if any(each != first for each in others):
-        raise WronglyAsked(f"the topics have different schemas in the registry: {part.schema} gives the reader's")
+        raise WronglyAsked(
+            f"the topics have different schemas in the registry: give the reader's schema with {part.schema}"
+        )
     if first.kind != _KINDS[value_format]:
         raise WronglyAsked(f"{part.format} {value_format}: the registry's schema of {topics[0]} is {first.kind}")
     return _decoder(value_format, first, registry, part)
+
+
+def avro_as_written(registry: SchemaRegistry, topic: str) -> ValueDecoder:
+    """Create the decoder for a topic's keys and values. Raises RegistryFailed."""
+    for part in (KEY, VALUE):
+        registry.learn(f"{topic}-{part.subject}")
+    return ValueDecoder(AVRO, None, registry)
 
 
 def _decoder(value_format: str, reader: Schema, registry: SchemaRegistry, part: Part) -> ValueDecoder:
@@ -126,7 +138,11 @@ def _decoder(value_format: str, reader: Schema, registry: SchemaRegistry, part: 
     return made
 
 
-def _reader(value_format: str, schema: Schema) -> _Reader:
+def _reader(value_format: str, schema: Schema | None) -> _Reader:
+    if schema is None:
+        from kafka_zk.spark_jobs.values.avro_reader import AvroAsWritten
+
+        return AvroAsWritten()
     if value_format == AVRO:
         from kafka_zk.spark_jobs.values.avro_reader import AvroReader
 

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
 from kafka_zk.base.clock import monotonic_s
+from kafka_zk.cli.spark.exit_codes import GroupIsBusy, Overtaken, Short
 from kafka_zk.cli.spark.openlineage import lineage, openlineage_option
 from kafka_zk.cli.spark.sink_options import sink_options, with_packages
 from kafka_zk.cli.spark.value_options import every_option, metrics_option, schema_text, value_options
@@ -25,6 +26,7 @@ from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.cli.terminal.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.errors import ForeignCommit, GroupBusy, WronglyAsked
+from kafka_zk.spark_jobs.extraction.database.name_templates import is_file_per_table
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS
 from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
@@ -35,31 +37,29 @@ if TYPE_CHECKING:
 _COLUMNS = ("topic", "partition", "from_offset", "until_offset", "lag_before", "lag_after")
 
 
-class _GroupIsBusy(CommandFailed):
-    exit_code = 3
-
-
-class _Overtaken(CommandFailed):
-    exit_code = 4
-
-
-class _Short(CommandFailed):
-    exit_code = 5
-
-
 @click.command("extract", short_help="Extract a topic's new records into a folder with Spark, exactly once.")
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar="KAFKA_ZK_ZOOKEEPER", show_envvar=True)
 @bootstrap_servers_option("Instead of --zookeeper, with --format delta: the table has the group's offsets.")
 @click.option("--group", required=True, help="The group whose offsets define what is new.")
-@click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
-@click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
+@click.option("--topic", "topics", multiple=True, help="May be repeated.")
+@click.option(
+    "--topic-pattern", metavar="REGEX", help="Instead of --topic, a table for each topic whose whole name matches."
+)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="DIR",
+    help="A local folder or any URI that Spark can write to; for --topic-pattern with {table}, {schema} or {topic}.",
+)
 @click.option("--format", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True)
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
     "--schema",
     callback=schema_text,
     metavar="TEXT|@FILE",
-    help="DDL as 'a INT, b STRING' (json), or an Avro record; for --value-format the reader's schema.",
+    help="DDL as 'a INT, b STRING' (json), or an Avro record; for --value-format the reader's schema. With "
+    "--topic-pattern also a file for each table: @schemas/{table}.sql",
 )
 @click.option(
     "--on-undecodable",
@@ -79,13 +79,21 @@ class _Short(CommandFailed):
 @every_option
 @metrics_option
 @openlineage_option
-@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For other members.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Wait this long for other members to leave the group.",
+)
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
 @click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 @json_option
 def command(
+    topic_pattern: str | None,
     until: str,
     since: str | None,
     wait_s: float,
@@ -113,52 +121,107 @@ def command(
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     kafka-zk extract ... --from 2026-11-20T00:00Z --until 2026-11-21T00:00Z --to ./backfill
     kafka-zk extract --bootstrap-server broker:9092 --group lake --topic flights --format delta --to ./flights ...
+
+    With --topic-pattern, each topic is extracted like this into a table of its own, all in one Spark session. Topics
+    that are new get their tables at the next run, a topic that fails stops no other, and topics that Debezium has for
+    itself are left out. With --cdc the columns come from the records' schemas. With --zookeeper, a topic's group is
+    GROUP.TOPIC. The exit code is 0 if all topics are done, else the first of 1, 3, 4 and 5 that a topic has.
+
+    \b
+    kafka-zk extract ... --group lake --topic-pattern 'shop\\..*' --to './lake/{table}'
+    kafka-zk extract ... --topic-pattern 'shop\\..*' --to 'lake.shop.{table}' --format iceberg --cdc debezium --dry-run
     """
     started_s = monotonic_s()
-    packages = asked.pop("packages")
+    config = with_packages(dict(conf), asked.pop("packages"))
     if told := absent_packages():
         raise CommandFailed(told)
-    from kafka_zk.spark_jobs.extraction import options
-    from kafka_zk.spark_jobs.extraction.planning import Extraction
-
+    how = _How(started_s, until, every_s, metrics_port, openlineage, master, config, dry_run, as_json)
     try:
-        extraction = Extraction(
+        _check_topics(topic_pattern, asked["topics"], asked["schema"])
+        fields = {
             **_with_offsets(asked),
-            from_ms=None if since is None else parse_time_ms(since),
-            until_ms=None if until == "now" else parse_time_ms(until),
-            wait_ms=wait_s * 1000,
-            kafka=security_properties(),
-        )
-        options.check(extraction)
-        config = with_packages(dict(conf), packages)
-        _check_places(extraction, master, config)
-        if every_s is not None:
-            from kafka_zk.cli.spark.extract_rounds import run_rounds
-
-            _check_every(until, dry_run, extraction, openlineage)
-            run_rounds(extraction, every_s, master, config, metrics_port=metrics_port, as_json=as_json)
-            return
-        if metrics_port is not None:
-            raise click.UsageError("--metrics-port is for --every")
-        with lineage(None if dry_run else openlineage, extraction) as tell:
-            report = _run(extraction, master, config, dry_run)
-            tell(report)
+            "from_ms": None if since is None else parse_time_ms(since),
+            "until_ms": None if until == "now" else parse_time_ms(until),
+            "wait_ms": wait_s * 1000,
+            "kafka": security_properties(),
+        }
+        _extract(fields, how) if topic_pattern is None else _extract_database(topic_pattern, fields, how)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
     except GroupBusy as error:
-        raise _GroupIsBusy(str(error)) from error
+        raise GroupIsBusy(str(error)) from error
     except ForeignCommit as error:
-        raise _Overtaken(str(error)) from error
-    _show(replace(report, seconds=monotonic_s() - started_s), as_json, dry_run, extraction)
-    if report.short and not dry_run:
-        raise _Short(
+        raise Overtaken(str(error)) from error
+
+
+class _How(NamedTuple):
+    """The options that are not of what is extracted."""
+
+    started_s: float
+    until: str
+    every_s: float | None
+    metrics_port: int | None
+    openlineage: str | None
+    master: str | None
+    config: Mapping[str, str]
+    dry_run: bool
+    as_json: bool
+
+
+def _extract(fields: Mapping[str, Any], how: _How) -> None:
+    """``fields``: of the extraction."""
+    from kafka_zk.spark_jobs.extraction import options
+    from kafka_zk.spark_jobs.extraction.planning import Extraction
+
+    extraction = Extraction(**fields)
+    options.check(extraction)
+    _check_places(extraction, how.master, how.config)
+    if how.every_s is not None:
+        from kafka_zk.cli.spark.extract_rounds import run_rounds
+
+        _check_every(how.until, how.dry_run, extraction, how.openlineage)
+        run_rounds(
+            extraction, how.every_s, how.master, how.config, metrics_port=how.metrics_port, as_json=how.as_json
+        )  # fmt: skip
+        return
+    if how.metrics_port is not None:
+        raise click.UsageError("--metrics-port is for --every")
+    with lineage(None if how.dry_run else how.openlineage, extraction) as tell:
+        report = _run(extraction, how.master, how.config, how.dry_run)
+        tell(report)
+    _show(replace(report, seconds=monotonic_s() - how.started_s), how.as_json, how.dry_run, extraction)
+    if report.short and not how.dry_run:
+        raise Short(
             f"{report.short:,} requested offsets are not extracted, because transactions are open: "
-            "run it again"
+            "run the command again"
         )
 
 
+def _extract_database(topic_pattern: str, fields: Mapping[str, Any], how: _How) -> None:
+    """``fields``: of the extraction of each topic, with placeholders in the target and in a schema of files."""
+    from kafka_zk.cli.spark.extract_database import database_of, run_database
+
+    if how.every_s is not None or how.metrics_port is not None:
+        raise click.UsageError("--every is for --topic: let a scheduler repeat a command with --topic-pattern")
+    database = database_of(topic_pattern, fields)
+    _check_places(database.one, how.master, how.config)
+    run_database(
+        database, how.master, how.config, dry_run=how.dry_run, as_json=how.as_json, openlineage=how.openlineage
+    )  # fmt: skip
+
+
+def _check_topics(pattern: str | None, topics: tuple[str, ...], schema: str | None) -> None:
+    """Raises UsageError unless there is exactly one of --topic and --topic-pattern."""
+    if pattern is not None and topics:
+        raise click.UsageError("give --topic or --topic-pattern, not both")
+    if pattern is None and not topics:
+        raise click.UsageError("give --topic, or --topic-pattern for a table of each topic")
+    if pattern is None and schema is not None and is_file_per_table(schema):
+        raise click.UsageError("--schema: a file for each table is for --topic-pattern")
+
+
 def _with_offsets(asked: dict[str, Any]) -> dict[str, Any]:
-    """``asked`` with the place of the offsets. --bootstrap-server takes the place of a ZooKeeper in the environment."""
+    """``asked`` with the place of the offsets. --bootstrap-server overrides a ZooKeeper from the environment."""
     zookeeper, bootstrap = asked.pop("zookeeper"), asked.pop("bootstrap")
     source = click.get_current_context().get_parameter_source("zookeeper")
     if bootstrap is not None and source is ParameterSource.ENVIRONMENT:

@@ -35,10 +35,10 @@ class _Behind(CommandFailed):
 @command_config_option
 @group_option
 @click.option("--topic", "topics", multiple=True, help="May be repeated; all topics that the group has extracted.")
-@click.option("--max-lag", type=click.IntRange(0), help="Exit with 3 if the group is further behind, in all.")
+@click.option("--max-lag", type=click.IntRange(0), help="Exit with 3 if the group's total lag is greater.")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="Look every 10 s until Ctrl-C, and serve Prometheus metrics "
-    "on it, at /metrics; 0 is a free port.",
+    "on this port, at /metrics; 0 is a free port.",
 )  # fmt: skip
 @click.option("--metrics-host", help="The address to serve the metrics on; 0.0.0.0 for all.  [default: 127.0.0.1]")
 @json_option
@@ -79,7 +79,7 @@ def _judge(status: "GroupStatus", max_lag: int) -> None:
     if status.unknown:
         first = status.unknown[0]
         raise CommandFailed(
-            f"the lag is unknown of {len(status.unknown):,} of {len(status.partitions):,} partitions, such as "
+            f"the lag of {len(status.unknown):,} of {len(status.partitions):,} partitions is unknown, for example of "
             f"{first.topic}-{first.partition}: {first.problem}"
         )
 
@@ -87,7 +87,7 @@ def _judge(status: "GroupStatus", max_lag: int) -> None:
 def _serve(
     zookeeper: str | None, group: str, topics: tuple[str, ...], metrics: "StatusMetrics", as_json: bool
 ) -> NoReturn:
-    """Look until the process ends; a look that fails is noted once."""
+    """Update the status until the process ends. A note reports a failure once, not each time it repeats."""
     from kafka_zk.clients.connection.reactor_thread import reactor_thread
 
     failure = ""
@@ -144,7 +144,7 @@ def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]
     from kafka_zk.spark_jobs.extraction.status import Observed
 
     hold = GroupHold(client, group, "")
-    members = len(run_blocking(ConsumerRegistry(client, group).members()))  # first: a run leaves after its last write
+    members = len(run_blocking(ConsumerRegistry(client, group).members()))  # first: a run writes last, then leaves
     written = run_blocking(hold.written_manifest())
     registry = OffsetRegistry(client, group)
     known = set(run_blocking(registry.partitions()))
@@ -176,8 +176,8 @@ def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]
 def _bounds(
     servers: str, partitions: "list[TopicPartition]"
 ) -> "tuple[dict[TopicPartition, int | str], dict[TopicPartition, int | str]]":
-    """The logs' first offsets, and their last stable ones. A failure is the result of its partitions, so one partition
-    without a leader delays no other. Raises KafkaError without any broker.
+    """The logs' first offsets, and their last stable ones. A failure is returned as the result of its partitions, so a
+    partition without a leader delays no other. Raises KafkaError if no broker can be reached.
     """
     from kafka_zk.cli.terminal.brokers import broker_admin
     from kafka_zk.clients.connection.errors import KafkaError
@@ -208,7 +208,8 @@ def _show(status: "GroupStatus") -> None:
         killed = "no live member: the next run finishes or drops it"
         by = f"live members: {status.members}" if status.members else killed
         say(f"unfinished ({status.unfinished.state}): {_told(status.unfinished)}, {by}")
-    unknown = f", unknown of {len(status.unknown):,} of {len(status.partitions):,} partitions" if status.unknown else ""
+    count = f"{len(status.unknown):,} of {len(status.partitions):,} partitions"
+    unknown = f", not counting {count}, whose lag is unknown" if status.unknown else ""
     say(f"lag {status.lag:,}{unknown}")
 
 

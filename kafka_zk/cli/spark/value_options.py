@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kafka_zk.spark_jobs.extraction.columns import INCLUDED
+from kafka_zk.spark_jobs.extraction.database.name_templates import is_file_per_table
 from kafka_zk.spark_jobs.extraction.decoding import read_schema
 from kafka_zk.spark_jobs.extraction.keys import KEY_FORMATS
 from kafka_zk.spark_jobs.extraction.masking import HMAC, KINDS, read_key
@@ -30,7 +31,7 @@ class _Interval(click.ParamType[float]):
 
 
 every_option = click.option(
-    "--every", "every_s", type=_Interval(), metavar="INTERVAL", help="Go on until SIGTERM, a round each 30s, 5m, 1h."
+    "--every", "every_s", type=_Interval(), metavar="INTERVAL", help="Repeat until SIGTERM, every 30s, 5m, 1h."
 )
 metrics_option = click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="With --every: /metrics for Prometheus; 0 is a free port."
@@ -38,7 +39,9 @@ metrics_option = click.option(
 
 
 def schema_text(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    """TEXT, or the content of @FILE."""
+    """TEXT, or the content of @FILE; unchanged if the name of the file has a placeholder for a table."""
+    if text and is_file_per_table(text):
+        return text
     try:
         return text and read_schema(text)
     except OSError as error:
@@ -69,17 +72,17 @@ _OPTIONS = (
         "--metadata-prefix",
         default="",
         metavar="TEXT",
-        help="Begins the names of the columns that are not of the value, such as _kafka_.",
+        help="Prefix for the names of the columns that do not come from the value, such as _kafka_.",
     ),
     click.option(
         "--value-format",
         type=click.Choice(VALUE_FORMATS),
-        help="Values framed by Confluent's serializers, by the schema that each names.",
+        help="Decode values of Confluent's serializers with the schema that each value names.",
     ),
     click.option("--schema-registry", metavar="URL", help="Where the schemas are, as http://HOST:8081."),
     click.option("--dead-letter-topic", metavar="TOPIC", help="Send undecodable records there, with the reason."),
     click.option("--include", multiple=True, type=click.Choice(INCLUDED), help="One more column; may be repeated."),
-    click.option("--select", metavar="SQL", help="What is written of the columns: 'carrier, delay * 60 AS seconds'."),
+    click.option("--select", metavar="SQL", help="The columns to write: 'carrier, delay * 60 AS seconds'."),
     click.option("--where", metavar="SQL", help="Which records are written: 'delay > 0'."),
     click.option(
         "--mask",

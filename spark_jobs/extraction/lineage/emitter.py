@@ -16,10 +16,9 @@ _FIRST_ERROR = 300
 
 
 class Emitter:
-    """``target``: http://HOST:PORT, https://HOST:PORT, or a file. ``api_key``: for the server alone; white space around
-    it does not count. ``timeout_s``: of one event.
-
-    Redirections are not followed: the key stays with the host that it is for.
+    """``target``: http://HOST:PORT, https://HOST:PORT, or a file. ``api_key``: for the server alone; surrounding white
+    space is removed. ``timeout_s``: for sending one event. Redirections are not followed, so that the key reaches no
+    other host.
     """
 
     def __init__(self, target: str, api_key: str | None, note: Note, timeout_s: float = _TIMEOUT_S) -> None:
@@ -33,7 +32,7 @@ class Emitter:
             self._is_server = self._url.scheme in ("http", "https")
             is_wrong = self._is_server and (not self._url.hostname or self._url.username is not None)
             self._port = self._url.port if self._is_server else None
-        except ValueError:  # brackets without an address, a port that is no number
+        except ValueError:  # brackets without an address, a port that is not a number
             is_wrong = True
         if is_wrong:
             raise WronglyAsked("--openlineage is not http://HOST:PORT, https://HOST:PORT or a file")
@@ -44,7 +43,8 @@ class Emitter:
         try:
             within(self._timeout_s, lambda: self._post(event) if self._is_server else self._append(event))
         except (OSError, HTTPException, ValueError) as error:
-            self._note(f"OpenLineage has no {event['eventType']} event of this run: {error or type(error).__name__}")
+            why = error or type(error).__name__
+            self._note(f"the OpenLineage event {event['eventType']} could not be sent: {why}")
 
     def _append(self, event: Mapping[str, Any]) -> None:
         with Path(self._target).open("a") as file:

@@ -1,4 +1,4 @@
-"""What ``--cdc`` needs and refuses, and what it stages. Pure."""
+"""Checks the options that ``--cdc`` needs and refuses, and derives what it stages. Pure."""
 
 from dataclasses import replace
 
@@ -8,27 +8,28 @@ from kafka_zk.spark_jobs.cdc.given_types import given_types
 from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.columns import HEADERS
 from kafka_zk.spark_jobs.extraction.planning import Extraction
-from kafka_zk.spark_jobs.extraction.table_formats import DELTA
+from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import FAIL
+from kafka_zk.spark_jobs.values.packages import absent_value_packages
+from kafka_zk.spark_jobs.values.value_decoder import AVRO
 
 OWN_COLUMN = "_kafka_zk"
-"""Of the table: key, position and state of the row."""
+"""The table's column with key, position and state of each row."""
 
 
 def check(asked: Extraction) -> None:
     """Raises WronglyAsked."""
     if asked.cdc not in MODES:
         raise WronglyAsked(f"--cdc: {asked.cdc!r} is not {' or '.join(MODES)}")
-    if asked.format != DELTA:
-        raise WronglyAsked(f"--cdc merges into --format {DELTA} only")
+    if not is_table(asked.format):
+        raise WronglyAsked(f"--cdc merges into --format {' or '.join(TABLE_FORMATS)} only")
     if len(asked.topics) != 1:
         raise WronglyAsked("--cdc merges one topic into a table: give one --topic")
     if asked.schema is None:
         raise WronglyAsked("--cdc needs --schema with the table's columns, such as 'id INT, amount DECIMAL(10,2)'")
     refused = {
         "--decode": asked.decode,
-        "--value-format": asked.value_format,
-        "--schema-registry": asked.schema_registry,
+        "--value-format other than avro": asked.value_format not in (None, AVRO),
         "--key-format": asked.key_format,
         "--key-schema": asked.key_schema,
         "--metadata-prefix": asked.metadata_prefix,
@@ -44,6 +45,8 @@ def check(asked: Extraction) -> None:
     }
     if (option := next((name for name, given in refused.items() if given), None)) is not None:
         raise WronglyAsked(f"--cdc cannot be combined with {option}")
+    if told := absent_value_packages(asked.value_format):
+        raise WronglyAsked(told)
     if any(name.lower() == OWN_COLUMN for name in types(asked)):
         raise WronglyAsked(f"--schema: the column {OWN_COLUMN} is --cdc's own")
 
@@ -54,4 +57,6 @@ def types(asked: Extraction) -> dict[str, ColumnType]:
 
 def staged_as(asked: Extraction) -> Extraction:
     """The extraction of the unchanged records, whose files are staged for the merge."""
-    return asked if asked.cdc is None else replace(asked, cdc=None, schema=None, include=(HEADERS,))
+    if asked.cdc is None:
+        return asked
+    return replace(asked, cdc=None, schema=None, value_format=None, schema_registry=None, include=(HEADERS,))

@@ -1,6 +1,6 @@
-"""What an executor does for a merge: read staged records as changes, and fold those of some keys into rows.
+"""An executor's part of a merge: it reads staged records as changes, and folds the changes of some keys into rows.
 
-Both work on Arrow batches. They import neither Spark nor anything of the driver's.
+Both steps work on Arrow batches. This module imports neither Spark nor the driver's modules.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -13,37 +13,58 @@ import pyarrow as pa
 
 from kafka_zk.spark_jobs.cdc.changes import DEBEZIUM, Change, Key, Op, Position
 from kafka_zk.spark_jobs.cdc.folding import Fold
-from kafka_zk.spark_jobs.cdc.given_types import given_types
+from kafka_zk.spark_jobs.cdc.given_types import ends_of, given_types
 from kafka_zk.spark_jobs.cdc.key_states import KeyState
-from kafka_zk.spark_jobs.cdc.readers import debezium_change, json_record, keyed_change
+from kafka_zk.spark_jobs.cdc.readers import (
+    METADATA,
+    ChangeRecord,
+    avro_record,
+    debezium_change,
+    json_record,
+    keyed_change,
+)
 from kafka_zk.spark_jobs.cdc.stored_states import change_of, change_text, merged, state_of, state_text
+from kafka_zk.spark_jobs.errors import ChangeRefused
+from kafka_zk.spark_jobs.values.value_decoder import ValueDecoder
 
 CHANGES_DDL = "key STRING, other STRING, truncated_at ARRAY<BIGINT>, partition INT, offset BIGINT, change STRING"
-"""``other``: the other key of a changed key."""
+"""``other``: the other key, if the key of a row has changed."""
 ORDERED = ("name", "key", "partition", "offset", "change", "state", "row")
-"""``name``: of the keys that are folded together. A row has a change, with its partition and offset, or a state."""
+"""``name``: the name of the group of keys that are folded together. A row has either a change, with its partition and
+offset, or a state."""
 _ROWS_AT_ONCE = 1_000
 
 
 class ReadChanges:
-    """``changes`` is for ``mapInArrow``: staged records in, CHANGES_DDL out; raises ChangeRefused."""
+    """``changes`` is for ``mapInArrow``: it gets staged records, and returns CHANGES_DDL. It raises ChangeRefused.
 
-    def __init__(self, mode: str, schema: str) -> None:
+    ``avro``: decodes keys and values; None for JSON.
+    """
+
+    def __init__(self, mode: str, schema: str, avro: ValueDecoder | None = None) -> None:
         self._mode = mode
         self._schema = schema
+        self._avro = avro
 
     def changes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        types = given_types(self._schema)
+        types, ends = given_types(self._schema), ends_of(self._schema)
         read = debezium_change if self._mode == DEBEZIUM else keyed_change
         for batch in batches:
             found = []
             for row in batch.to_pylist():
-                record = json_record(
-                    row["topic"], row["partition"], row["offset"], row["key"], row["value"], dict(row["headers"] or ())
-                )
+                record = self._record(row)
                 if (change := read(record, types)) is not None:
+                    if ends is not None and record.offset >= ends.get(record.partition, 0):
+                        _check_has_columns(change, types.keys(), record)
                     found.append(_row_of(_of_columns(change, types.keys())))
             yield pa.RecordBatch.from_pylist(found, schema=_CHANGES)
+
+    def _record(self, row: Mapping[str, Any]) -> ChangeRecord:
+        where = row["topic"], row["partition"], row["offset"]
+        headers = dict(row["headers"] or ())
+        if self._avro is None:
+            return json_record(*where, row["key"], row["value"], headers)
+        return avro_record(*where, row["key"], row["value"], headers, self._avro.decode)
 
 
 _CHANGES = pa.schema(
@@ -56,6 +77,13 @@ _CHANGES = pa.schema(
         ("change", pa.string()),
     ]
 )
+
+
+def _check_has_columns(change: Change, names: Set[str], record: ChangeRecord) -> None:
+    """Raises ChangeRefused for a column that the database got after the columns had been derived."""
+    columns = change.columns.keys() | change.placeholders
+    if newer := sorted(name for name in columns - names if not name.startswith(METADATA)):
+        raise ChangeRefused(f"{record}: the column {newer[0]} is newer than the columns of this run: run it again")
 
 
 def _of_columns(change: Change, names: Set[str]) -> Change:
@@ -76,11 +104,10 @@ def _row_of(change: Change) -> dict[str, Any]:
 
 
 class FoldChanges:
-    """``folded`` is for ``mapInArrow``: rows with the columns of ORDERED in, sorted by name, partition and offset,
-    nulls first, so that the keys of a name are together, and their known states come before their changes. Returns a
-    row for each key: key, lives, position, state, before (the state that the table's row had), and the columns.
-
-    Holds one batch, and the states of one name, however many changes a key has.
+    """``folded`` is for ``mapInArrow``. It gets rows with the columns of ORDERED, sorted by name, partition and offset,
+    nulls first. So the keys of one name are together, and their known states come before their changes. It returns a
+    row for each key: key, lives, position, state, before (the state that the table's row had), and the columns. It
+    holds one batch and the states of one name in memory, however many changes a key has.
     """
 
     def __init__(self, schema: str, result: pa.Schema, truncated_at: Position | None) -> None:

@@ -1,5 +1,6 @@
-"""The commands of docs/how-to/spark.md that need no other cluster, as they stand there: those of a shell up to where
-Spark would start, those in Python to their end. With jars from Maven Central: tests/soak/test_documented_tables.py."""
+"""The commands of docs/how-to/spark.md that need no other cluster. Shell commands run up to the start of Spark, and
+Python code to its end. tests/soak/test_documented_tables.py runs those with jars from Maven Central.
+"""
 
 import ast
 import json
@@ -30,7 +31,7 @@ TIMEOUT_S = 120
 
 
 def command_of_airflow(text: str) -> str:
-    """With the end of its interval as Airflow writes it."""
+    """The command of an Airflow operator, with the end of the interval in Airflow's format."""
     [call] = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)][:1]
     [template] = [each.value for each in call.keywords if each.arg == "bash_command"]
     command: str = ast.literal_eval(template)
@@ -50,7 +51,7 @@ ENDED_BY_SIGNALS = ("spark-every", "spark-kubernetes")
 
 @pytest.fixture
 def topic(kafka_zk_cluster: EmbeddedCluster) -> str:
-    """The topic of the page. Nothing is in it, so that no Spark is started."""
+    """The page's topic, which is empty, so that Spark is not started."""
     with BlockingAdmin(bootstrap_servers=kafka_zk_cluster.bootstrap) as admin:
         if "flights" not in admin.list_topics():
             admin.create_topic("flights", partitions=2)
@@ -65,7 +66,7 @@ def documented(name: str) -> Block:
 def started(
     name: str, cluster: EmbeddedCluster, folder: Path, registry: str = "", more: str = "", **environ: str
 ) -> "subprocess.Popen[str]":
-    """``more`` are options; what is documented for other addresses and folders is run with those of the test."""
+    """Start a documented command with the test's addresses and folders. ``more``: additional options."""
     text = COMMAND_OF.get(name, str)(documented(name).text)
     elsewhere = {
         ZOOKEEPER: cluster.zookeeper_connect, "zk:2181": cluster.zookeeper_connect, REGISTRY: registry,
@@ -75,7 +76,7 @@ def started(
     for theirs, here in elsewhere.items():
         text = text.replace(theirs, here)
     if name in ENDED_BY_SIGNALS:
-        text = f"exec {text}"  # so that they reach it
+        text = f"exec {text}"  # so that signals reach the command
     command = folder / "kafka-zk"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m kafka_zk "$@"\n')
     command.chmod(0o755)
@@ -98,10 +99,20 @@ def test_a_run_with_nothing_new_ends_well(
     assert "lag 0 before, 0 after" in told or json.loads(out)["lag_after"] == 0
 
 
+def test_a_table_of_each_topic_with_nothing_new_ends_well(
+    kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    running = started("spark-topic-pattern", kafka_zk_cluster, tmp_path)
+    out, told = running.communicate(timeout=TIMEOUT_S)
+    assert running.returncode == 0, told
+    rows = [line.split(None, 4) for line in out.splitlines()]
+    assert [row[1:3] + row[4:] for row in rows if row[0] == topic] == [[f"./lake/{topic}", "0", "nothing new"]]
+
+
 def test_the_status_of_a_group_that_has_extracted_nothing(
     kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path
 ) -> None:
-    """Without offsets the topic must be named."""
+    """Without offsets, the topic must be given."""
     running = started("spark-status", kafka_zk_cluster, tmp_path, more=f"--topic {topic}")
     out, told = running.communicate(timeout=TIMEOUT_S)
     assert running.returncode == 0, told
@@ -122,7 +133,7 @@ def test_rounds_end_with_sigterm(
         running.kill()
     assert (first["round"], first["outcome"], first["lag_after"]) == (1, "idle", 0)
     assert running.returncode == 0 and out == "", told
-    assert "metrics at port" in told and "stopped after a round" in told
+    assert "metrics at port" in told and "stopped by SIGTERM" in told
 
 
 @pytest.mark.spark

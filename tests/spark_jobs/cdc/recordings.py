@@ -1,21 +1,30 @@
-"""The recorded topics of Debezium 3.5.0 on PostgreSQL 15.18 and MariaDB 10.11.19, and the tables they must lead to.
+"""The recorded topics of Debezium 3.5.0 on PostgreSQL 15.18 and MariaDB 10.11.19, and the tables that must result from
+them.
 
-``recorded/DATABASE-VARIANT.jsonl.gz``: one record a line, as it was in the topic. ``recorded/expected``: the tables as
-the databases print them at the end. Variants: ``plain`` (JSON without schemas), ``schema`` (with), ``modes`` (other
-handling modes), ``flat`` and ``bare`` (unwrapped, with and without op), ``avro``.
+``recorded/DATABASE-VARIANT.jsonl.gz``: one record per line, as it was in the topic. ``recorded/expected``: the tables
+as the databases print them at the end. Variants: ``plain`` (JSON without schemas), ``schema`` (JSON with schemas),
+``modes`` (other handling modes), ``flat`` and ``bare`` (unwrapped, with and without op), ``avro``.
 """
 
 import base64
 import gzip
-import io
 import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kafka_zk.spark_jobs.cdc.changes import Change
-from kafka_zk.spark_jobs.cdc.readers import ChangeRecord, debezium_change, json_record, keyed_change
+from kafka_zk.spark_jobs.cdc.readers import (
+    ChangeRecord,
+    Types,
+    avro_record,
+    debezium_change,
+    json_record,
+    keyed_change,
+)
+from kafka_zk.spark_jobs.values.schema_registry import Schema, SchemaRegistry
+from kafka_zk.spark_jobs.values.value_decoder import AVRO, ValueDecoder
 
 _RECORDED = Path(__file__).parent / "recorded"
 
@@ -31,21 +40,37 @@ def expected(database: str, table: str) -> list[dict[str, str | None]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+class _Registry:
+    """Stands for ``SchemaRegistry``."""
+
+    def by_id(self, schema_id: int) -> Schema | None:
+        return _schemas().get(schema_id)
+
+
 @cache
-def schemas() -> dict[int, Any]:
-    import fastavro
-
+def _registered() -> tuple[dict[str, Any], ...]:
     with gzip.open(_RECORDED / "avro-schemas.jsonl.gz", "rt", encoding="utf-8") as recorded:
-        found = [json.loads(line) for line in recorded]
-    return {each["id"]: fastavro.parse_schema(_document(each["schema"])) for each in found}
+        return tuple(json.loads(line) for line in recorded)
 
 
-def _document(schema: Any) -> Any:
-    return json.loads(schema) if isinstance(schema, str) else schema
+@cache
+def _schemas() -> dict[int, Schema]:
+    return {each["id"]: Schema("AVRO", each["schema"]) for each in _registered()}
+
+
+def versions(subject: str) -> list[Schema]:
+    """Oldest first."""
+    numbers = {number: each for each in _registered() for name, number in each["subjects"] if name == subject}
+    return [Schema("AVRO", numbers[number]["schema"]) for number in sorted(numbers)]
+
+
+@cache
+def avro() -> ValueDecoder:
+    return ValueDecoder(AVRO, None, cast("SchemaRegistry", _Registry()))
 
 
 def records(database: str, variant: str, table: str) -> list[ChangeRecord]:
-    """Those of a table's topic, in the order of partitions and offsets."""
+    """The records of a table's topic, in the order of partitions and offsets."""
     found = [_record(line) for line in lines(database, variant) if line["topic"].endswith(f".shop.{table}")]
     return sorted(found, key=lambda record: (record.partition, record.offset))
 
@@ -53,23 +78,22 @@ def records(database: str, variant: str, table: str) -> list[ChangeRecord]:
 def _record(line: dict[str, Any]) -> ChangeRecord:
     headers = dict(line["headers"])
     where = (line["topic"], line["partition"], line["offset"])
+    key, value = part(line, "key"), part(line, "value")
     if "value_base64" in line or "key_base64" in line:
-        return ChangeRecord(*where, _avro(line.get("key_base64")), _avro(line.get("value_base64")), headers)
-    return json_record(*where, line["key"], line["value"], headers)
+        return avro_record(*where, key, value, headers, avro().decode)
+    return json_record(*where, key, value, headers)
 
 
-def _avro(framed: str | None) -> Any:
-    import fastavro
-
-    if framed is None:
-        return None
-    data = base64.b64decode(framed)
-    schema = schemas()[int.from_bytes(data[1:5], "big")]
-    return fastavro.schemaless_reader(io.BytesIO(data[5:]), schema, None)
+def part(line: dict[str, Any], name: str) -> bytes | None:
+    """The key or the value."""
+    if (coded := line.get(f"{name}_base64")) is not None:
+        return base64.b64decode(coded)
+    text: str | None = line.get(name)
+    return None if text is None else text.encode()
 
 
-def changes(database: str, variant: str, table: str) -> list[Change]:
-    """Read without types: values stay as the record has them."""
-    read: Callable[[ChangeRecord], Change | None] = keyed_change if variant == "bare" else debezium_change
-    found = [read(record) for record in records(database, variant, table)]
+def changes(database: str, variant: str, table: str, types: Types | None = None) -> list[Change]:
+    """Without types, values stay as the record has them."""
+    read: Callable[[ChangeRecord, Types | None], Change | None] = keyed_change if variant == "bare" else debezium_change
+    found = [read(record, types) for record in records(database, variant, table)]
     return [change for change in found if change is not None]

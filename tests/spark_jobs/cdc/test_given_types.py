@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.spark_jobs.cdc.given_types import given_types
-from kafka_zk.spark_jobs.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import ChangeRefused, WronglyAsked
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,14 @@ from kafka_zk.spark_jobs.errors import WronglyAsked
 def test_each_type_reads_its_values(kind: str, spark: str, value: Any, read: Any) -> None:
     column = given_types(f"`a b` {kind}, c INT")["a b"]
     assert (column.spark, column.read("a b", value)) == (spark, read)
+
+
+@pytest.mark.parametrize("value", ["AA9CQA==", Decimal("1000000"), Decimal("1.005")])
+def test_a_number_that_the_type_does_not_have_is_refused(value: Any) -> None:
+    column = given_types("n DECIMAL(5,2)")["n"]
+    assert column.read("n", Decimal("1.500")) == Decimal("1.50")
+    with pytest.raises(ChangeRefused, match=r"column n is DECIMAL\(5,2\), which cannot hold"):
+        column.read("n", value)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """What is read from one record."""
 
 import json
+from contextlib import nullcontext
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from kafka_zk.spark_jobs.cdc.changes import Op, Rank
 from kafka_zk.spark_jobs.cdc.given_types import given_types
-from kafka_zk.spark_jobs.cdc.readers import ChangeRecord, debezium_change, json_record, keyed_change
+from kafka_zk.spark_jobs.cdc.readers import ChangeRecord, avro_record, debezium_change, json_record, keyed_change
 from kafka_zk.spark_jobs.errors import ChangeRefused
 from tests.spark_jobs.cdc import recordings
 
@@ -61,11 +64,11 @@ def test_given_types_hold_instead_of_the_schema() -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ({"id": 1}, "neither an envelope"),
+        ({"id": 1}, "neither a Debezium envelope"),
         ({"op": "x", "source": {"connector": "postgresql", "lsn": 1}}, "op 'x'"),
         ({"op": "c", "source": {"connector": "postgresql", "lsn": 1}}, "no row in after"),
         ({"op": "c", "source": {"connector": "oracle"}}, "connector oracle"),
-        ([1], "no Debezium event"),
+        ([1], "not a Debezium event"),
     ],
 )
 def test_other_values_are_refused(value: Any, told: str) -> None:
@@ -74,7 +77,7 @@ def test_other_values_are_refused(value: Any, told: str) -> None:
 
 
 def test_a_row_that_is_no_object_is_refused() -> None:
-    with pytest.raises(ChangeRefused, match="no row"):
+    with pytest.raises(ChangeRefused, match="not a row"):
         keyed_change(_record({"id": 1}, 5))
 
 
@@ -82,3 +85,26 @@ def test_what_is_not_json_is_refused() -> None:
     for text in ("{", "[" * 100_000):
         with pytest.raises(ChangeRefused, match="offset 0 of t-0: the value is not JSON"):
             json_record("t", 0, 0, json.dumps({"id": 1}), text, {})
+
+
+def test_what_is_not_avro_is_refused() -> None:
+    for value, told in ((b"{}", "no schema id"), (b"\0\0\0\xff\xff", "has no schema 65535")):
+        with pytest.raises(ChangeRefused, match=f"offset 0 of t-0: the value cannot be decoded with .*: .*{told}"):
+            avro_record("t", 0, 0, None, value, {}, recordings.avro().decode)
+
+
+@pytest.mark.parametrize(("value", "placeholder", "is_refused"), [
+    (Decimal("1.50"), True, True),
+    (date(2024, 2, 29), True, True),
+    (Decimal("1.50"), False, False),
+    ("1.50", True, False),
+])  # fmt: skip
+def test_a_changed_key_that_json_has_in_another_form_than_avro_is_refused(
+    value: Any, placeholder: bool, is_refused: bool
+) -> None:
+    """Otherwise, the old row's values would silently become null."""
+    row = {"id": value, "body": "__debezium_unavailable_value" if placeholder else "text"}
+    envelope = {"op": "c", "after": row, "source": {"connector": "postgresql", "lsn": 5}}
+    record = _record({"id": value}, envelope, **{"__debezium.oldkey": '{"id":"lg=="}'})
+    with pytest.raises(ChangeRefused, match="differently from Avro") if is_refused else nullcontext():
+        assert debezium_change(record) is not None

@@ -1,9 +1,9 @@
-"""What is said of tables before Spark starts."""
+"""Errors about tables before Spark starts."""
 
 import pytest
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction.table_formats import catalog_and_name, check_table, iceberg_name
+from kafka_zk.spark_jobs.extraction.table_formats import catalog_and_name, check_table, iceberg_name, with_suffix
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,8 @@ def test_names_in_backticks_are_those_of_spark_sql(target: str, name: str, catal
     check_table("iceberg", target, False)
     assert iceberg_name(target) == name and iceberg_name(name) == name
     assert catalog_and_name(target) == (catalog, rest)
+
+
+def test_a_table_beside_another() -> None:
+    assert with_suffix("lake.db.t", "_x") == "lake.db.t_x"
+    assert with_suffix("lake.`a.b`.`my-t`", "_x") == "lake.`a.b`.`my-t_x`"

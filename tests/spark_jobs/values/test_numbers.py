@@ -23,7 +23,8 @@ def test_a_number_of_each_type(name: str, data: bytes, number: float) -> None:
     decoder: NumberDecoder = pickle.loads(pickle.dumps(NumberDecoder(name)))
     assert decoder.decode(data) == number
     for other in (data[1:], data + b"\0", b""):
-        with pytest.raises(ValueUndecodable, match=f"^{len(other)} bytes are no {name}, which has {len(data)}$"):
+        told = f"^{len(other)} bytes are not a valid {name}, which has {len(data)}$"
+        with pytest.raises(ValueUndecodable, match=told):
             decoder.decode(other)
 
 

@@ -1,4 +1,4 @@
-"""What the extraction asks a schema registry."""
+"""The extraction's requests to a schema registry."""
 
 import pickle
 from collections.abc import Iterator
@@ -52,7 +52,12 @@ def test_a_password_goes_into_a_header() -> None:
 
 @pytest.mark.parametrize(
     ("url", "told"),
-    [("registry:8081", "is not http"), ("ftp://h", "is not http"), ("http://127.0.0.1:1", "no response from the")],
+    [
+        ("registry:8081", "is not http"),
+        ("ftp://h", "is not http"),
+        ("http:me:secret@h", ": 'h' is not http"),
+        ("http://127.0.0.1:1", "no response from the"),
+    ],
 )
 def test_what_is_no_registry(url: str, told: str) -> None:
     with pytest.raises(RegistryFailed, match=told):

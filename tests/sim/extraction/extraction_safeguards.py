@@ -1,6 +1,6 @@
-"""Safeguards of the extraction that can be taken out for a run: the judge must miss them.
+"""Safeguards of the extraction that can be removed for a run: the judge must notice.
 
-``python -m tests.sim.extraction_safeguards NAME --seeds 0-24`` plays until one does.
+``python -m tests.sim.extraction.extraction_safeguards NAME --seeds 0-24`` plays until it does.
 """
 
 import sys
@@ -19,8 +19,8 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.steps import Leftover, leftover
 from tests.sim import taken_out
-from tests.sim.extraction import play_extraction
-from tests.sim.memory_lake import MemoryLake
+from tests.sim.extraction.drivers import play_extraction
+from tests.sim.extraction.memory_lake import MemoryLake
 from tests.sim.taken_out import TakeOut
 
 
@@ -29,7 +29,7 @@ def _at_any_version(operation: Any) -> Any:
 
 
 def versions_do_not_count(patch: pytest.MonkeyPatch) -> None:
-    """Offsets and manifest are written over whatever is there."""
+    """Offsets and manifest are overwritten unconditionally."""
     multi = SimClient.multi
 
     def unconditional(client: SimClient, operations: Any) -> Any:
@@ -39,7 +39,7 @@ def versions_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def published_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
-    """The folder is shown, then the offsets move."""
+    """The folder becomes visible before the offsets move."""
 
     async def make_visible(run: ExtractionRun, manifest: Manifest) -> None:
         await run._publish(manifest)
@@ -50,7 +50,7 @@ def published_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def committed_ranges_are_left_alone(patch: pytest.MonkeyPatch) -> None:
-    """Nobody publishes what another run has committed."""
+    """A run does not publish what another run has committed."""
 
     def nothing(manifest: Manifest | None, *more: Any) -> Leftover:
         is_committed = manifest is not None and manifest.state is State.COMMITTED
@@ -60,12 +60,12 @@ def committed_ranges_are_left_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def planned_ranges_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A plan that a table may have is not looked for there."""
+    """A run does not check whether the table already contains an unfinished plan."""
     patch.setattr(MemoryLake, "in_table", lambda lake, manifest: False)
 
 
 def a_lost_answer_is_a_refusal(patch: pytest.MonkeyPatch) -> None:
-    """A commit that took effect, and whose answer was lost, counts as one that somebody else has overtaken."""
+    """A commit that took effect, but whose response was lost, counts as one that another client prevented."""
 
     async def written(hold: GroupHold, data: bytes) -> bool:
         return False
@@ -74,7 +74,7 @@ def a_lost_answer_is_a_refusal(patch: pytest.MonkeyPatch) -> None:
 
 
 def attempts_share_their_staging(patch: pytest.MonkeyPatch) -> None:
-    """What a run that died has staged lies where the next one stages."""
+    """All attempts stage in the same folder, including files of a killed run."""
     planned = manifests.planned
 
     def shared(ranges: Any, target: str, format: str, attempt: str, *more: Any) -> Manifest:
@@ -85,7 +85,7 @@ def attempts_share_their_staging(patch: pytest.MonkeyPatch) -> None:
 
 
 def claims_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    """A run judges what others left by the offsets that it claimed, however long ago that was."""
+    """A run handles leftovers of others by the offsets that it has claimed, without checking the claims again."""
 
     async def nothing(hold: GroupHold) -> None: ...
 
@@ -112,4 +112,4 @@ def play_extraction_without(name: str, seed: int) -> Outcome:
 
 
 if __name__ == "__main__":
-    sys.exit(taken_out.find("tests.sim.extraction_safeguards", SAFEGUARDS, play_extraction, "0-24"))
+    sys.exit(taken_out.find("tests.sim.extraction.extraction_safeguards", SAFEGUARDS, play_extraction, "0-24"))

@@ -1,6 +1,6 @@
-"""Where the simulated extraction puts records: files in memory, or a table; ``RangeFolders`` as it is over both.
+"""The targets of the simulated extraction: files in memory, or a table, both with the real ``RangeFolders``.
 
-A process may die before any operation on a file. Tests: tests/sim/test_extraction.py.
+A process may die before any operation on a file. Tests: tests/sim/extraction/test_extraction.py.
 """
 
 import json
@@ -23,9 +23,9 @@ Record = tuple[TopicPartition, int]
 
 
 class Store:
-    """What all processes see: files by name, and of each plan its records in a table, or that it shall have none.
+    """The state that all processes share: files by name, and for each plan its records in a table; None: it is fenced.
 
-    The keys of plans are those of all tables: a group has one writer, and each of its plans another number.
+    All tables share the keys of plans: a group has one writer, and each of its plans has another number.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Store:
 class StoreFiles:
     """A process's ``range_folders.Files``. ``operate`` is called before each change; it may raise.
 
-    The rename of a file is a copy and a deletion, as in an object store; that of a folder one change, as on HDFS.
+    Renaming a file is a copy and a deletion, as in an object store; renaming a folder is one change, as on HDFS.
     """
 
     def __init__(self, store: Store, operate: Callable[[], None]) -> None:
@@ -75,7 +75,7 @@ class StoreFiles:
         return True
 
     def make_folder(self, uri: str) -> None:
-        """Nothing: a file says what folder it is in."""
+        """Do nothing: the name of a file contains its folder."""
 
     def delete(self, uri: str) -> None:
         for name in [uri, *self._below(uri)]:
@@ -172,14 +172,14 @@ class MemoryLake:
 
 @lru_cache(maxsize=10_000)
 def records_in(data: bytes) -> tuple[Record, ...]:
-    """What a file holds that a task wrote."""
+    """The records in a file of a task."""
     return tuple((TopicPartition(topic, partition), offset) for topic, partition, offset in json.loads(data))
 
 
 def faults(shown: Sequence[Record], offsets: Mapping[TopicPartition, int], *, leads: bool) -> list[str]:
-    """The judge: each record is shown once, without gaps, and none that the group's offsets do not say is extracted.
+    """The judge of a moment: no record is visible twice, or beyond the group's offsets.
 
-    Args: ``leads``: the target, a table, may be ahead of the offsets.
+    Args: ``leads``: the target is a table, which may be ahead of the offsets.
     """
     told = []
     by_tp: dict[TopicPartition, list[int]] = {}
@@ -196,7 +196,7 @@ def faults(shown: Sequence[Record], offsets: Mapping[TopicPartition, int], *, le
 
 
 def gaps(shown: Sequence[Record], ends: Mapping[TopicPartition, int]) -> list[str]:
-    """The judge of the end: every record is there."""
+    """The judge of the end: every record is visible."""
     there = set(shown)
     told = []
     for tp, end in ends.items():

@@ -3,18 +3,18 @@
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from tests.sim.extraction import play_extraction
-from tests.sim.extraction_safeguards import SAFEGUARDS, play_extraction_without
-from tests.sim.memory_lake import faults, gaps
+from tests.sim.extraction.drivers import play_extraction
+from tests.sim.extraction.extraction_safeguards import SAFEGUARDS, play_extraction_without
+from tests.sim.extraction.memory_lake import faults, gaps
 
 SEEDS = 28
 PER_TEST = 7
 SLEPT_OVER_OTHERS = 722
-"""A seed where a driver stands still between its claim and its look at what was left, and others extract meanwhile."""
+"""A seed in which a driver is paused between its claim and its check of leftovers, while others extract."""
 T0 = TopicPartition("t", 0)
 
 
-@pytest.mark.integration  # seconds of work, if of no process
+@pytest.mark.integration  # seconds of work in one process
 @pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
 def test_a_slice_of_seeds(first: int) -> None:
     published = 0
@@ -33,7 +33,7 @@ def test_a_missing_safeguard_is_found(safeguard: str) -> None:
 
 
 def test_a_run_that_slept_over_others_repeats_nothing() -> None:
-    """A table got records twice."""
+    """A table once received records twice."""
     assert not play_extraction(SLEPT_OVER_OTHERS).violations
     assert play_extraction_without("claims_are_not_checked", SLEPT_OVER_OTHERS).violations
 

@@ -1,9 +1,10 @@
-"""A run of the extraction in the simulated world: drivers that share a group die, stand still and wake up; the judge
-looks for records that are lost, or there twice.
+"""A run of the extraction in the simulated world: drivers that share a group die, pause and resume; the judge looks for
+lost and duplicate records.
 
-The protocol is the product's own (``spark_jobs/extraction/job.py``, ``hold.py``, ``range_folders.py``); Spark and the
-brokers are a log that grows and a lake in memory. ``play_extraction(seed)`` is all of it: a target whose folders are
-renamed, one whose files are copied, or a table, by the seed. Tests: tests/sim/test_extraction.py.
+The protocol is the product's own (``spark_jobs/extraction/job.py``, ``hold.py``, ``range_folders.py``); A growing log
+and a lake in memory replace the brokers and Spark. ``play_extraction(seed)`` runs all of it. The seed chooses the
+target: one whose folders are renamed, one whose files are copied, or a table. Tests:
+tests/sim/extraction/test_extraction.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,34 +33,34 @@ from kafka_zk.spark_jobs.extraction.job import ExtractionRun
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, is_table
-from tests.sim.memory_lake import MemoryLake, Store, faults, gaps
+from tests.sim.extraction.memory_lake import MemoryLake, Store, faults, gaps
 
 GROUP = "lake"
 TPS = tuple(TopicPartition("t", number) for number in range(3))
 TARGETS = (("file:/lake", "parquet"), ("s3a://bucket/lake", "parquet"), ("file:/table", DELTA))
 OTHER_TARGET = 0.2
-"""How likely a run asks for another target: what the run before it left is not for that."""
+"""Probability that a run has another target, for which the previous run's leftovers are not meant."""
 DRIVERS = ("driver-1", "driver-2", "driver-3")
 EXTRACTION_FAULTS = (
     "kill-member", "pause-member", "pause-member", "expire", "disconnect", "lose-request", "cut-zookeeper",
     "stop-zookeeper",
 )  # fmt: skip
 MORE_FAULTS = 3
-"""Plans in one: rounds are short, and a fault must meet one."""
+"""Number of drawn plans that are combined into one: rounds are short, and faults must hit them."""
 THINKS_S = 0.1
 DIES_AT_A_FILE = 0.1
-"""How likely a run ends before one of its operations on files."""
+"""Probability that a run is killed before one of its operations on files."""
 SAMPLE_MS = 100
 
 
 class Killed(Exception):
-    """The process is gone; what it would do now is not done."""
+    """Ends the work of a killed process."""
 
 
 class BlockingClient(SimClient):
     """A driver's client of ZooKeeper, which waits for a connection as ``KazooBlockingClient`` does.
 
-    The driver takes up to THINKS_S before each request, as one does that has Spark work.
+    The driver waits up to THINKS_S before each request, like a driver that waits for Spark.
     """
 
     def __init__(self, server: SimZooKeeper, process: Process, random: Random) -> None:
@@ -70,7 +71,7 @@ class BlockingClient(SimClient):
 
     def _submit(self, kind: str, path: str, run: Callable[..., Any], watch: Watch | None = None) -> "Deferred[Any]":
         if not self._process.is_alive:
-            raise GeneratorExit  # the ends of its coroutines do nothing more, also when they are collected
+            raise GeneratorExit  # ends its coroutines, whose ``finally`` blocks may run late
         now_s = self._process.seconds()
         self._sends_s = max(self._sends_s, now_s + self._random.uniform(0, THINKS_S))
         thought: Deferred[None] = Deferred()
@@ -79,7 +80,7 @@ class BlockingClient(SimClient):
         return connected.addCallback(lambda _: super(BlockingClient, self)._submit(kind, path, run, watch))
 
     def _when_connected(self, path: str) -> "Deferred[None]":
-        """Fails with ConnectionTimeout."""
+        """Wait for a connection. Fails with ConnectionTimeout."""
         waiting: Deferred[None] = Deferred()
         if self._closed or self.state is SessionState.CONNECTED:
             waiting.callback(None)
@@ -101,7 +102,7 @@ class BlockingClient(SimClient):
 
 
 class Log:
-    """``extraction.job.Cluster``: where each partition ends."""
+    """An ``extraction.job.Cluster`` that consists of the end offsets of partitions."""
 
     bootstrap_servers = "broker:9092"
 
@@ -126,7 +127,7 @@ class Log:
 
 
 class ProcessMachine:
-    """``extraction.job.Machine`` of a simulated process."""
+    """The ``extraction.job.Machine`` of a simulated process."""
 
     def __init__(self, process: Process, random: Random) -> None:
         self._process = process
@@ -139,7 +140,7 @@ class ProcessMachine:
 
 
 class Driver:
-    """A process that extracts what is new again and again; ``faults`` call it a member."""
+    """A process that repeatedly extracts new records; the faults call it a member."""
 
     def __init__(self, play: "ExtractionPlay", name: str, number: int) -> None:
         self.name = name
@@ -149,7 +150,7 @@ class Driver:
         self.client: SimClient | None = None
         self.is_over = False
         self._left: int | None = None
-        """Operations on files until it dies; None: it does not."""
+        """Number of operations on files before it dies; None: it does not die."""
         self.process.callLater(0, lambda: ensureDeferred(self._live()).addErrback(self._raised))
 
     async def _live(self) -> None:
@@ -186,7 +187,7 @@ class Driver:
             self._play.note(f"{self.name}: {step.name}")
 
     def _operate(self) -> None:
-        """Before it changes a file."""
+        """Called before each change of a file. Raises Killed."""
         if self._left == 0:
             self._play.note(f"{self.name} dies at a file")
             self.kill()
@@ -238,7 +239,7 @@ class ExtractionPlay:
     def note(self, text: str) -> None:
         self.history.add(Happened(self.world.now_ms, text))
 
-    # -- what faults ask for --------------------------------------------------------------------------------------
+    # -- called by faults -----------------------------------------------------------------------------------------
 
     def client_of(self, name: str) -> SimClient | None:
         member = self.members[name]
@@ -248,12 +249,12 @@ class ExtractionPlay:
         self.members[name].kill()
 
     def replace_member(self, name: str) -> None:
-        """A new process in place of one that is gone."""
+        """Replace a process that has ended by a new one."""
         if self.members[name].is_over:
             self.world.graves.append(self.members[name])
             self.start(name)
 
-    # -- the course of things -------------------------------------------------------------------------------------
+    # -- phases ---------------------------------------------------------------------------------------------------
 
     def start(self, name: str) -> None:
         self._lives += 1
@@ -276,7 +277,7 @@ class ExtractionPlay:
         self._in_force.begin(self.world.scheduler.clock, fault, KINDS[fault.kind](run, fault.target))
 
     def _grow(self) -> None:
-        """Producers write; who died at a file is replaced."""
+        """Append records, and replace drivers that died at a file."""
         if self.is_peaceful:
             return
         self.log.ends[self.random.choice(TPS)] += self.random.randint(1, 5)
@@ -292,7 +293,7 @@ class ExtractionPlay:
             self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
 
     def offsets(self) -> dict[TopicPartition, int]:
-        """The group's, as they stand in ZooKeeper."""
+        """The group's offsets in ZooKeeper."""
         tree = self.world.zookeeper.tree
         paths = {tp: consumers.offset_path(GROUP, *tp) for tp in TPS}
         return {tp: int(tree.get(path)[0] or b"0") for tp, path in paths.items() if tree.exists(path) is not None}
@@ -307,7 +308,7 @@ class ExtractionPlay:
         self.note("peace")
 
     def settle(self) -> None:
-        """Raises: Stuck unless everything is extracted, and every manifest finished, in LIVENESS_MS."""
+        """Raises Stuck if records are not extracted, or a manifest is not finished, after LIVENESS_MS."""
         self.world.until(lambda: self.broken or (self.offsets() == self.log.ends and self._is_finished()), LIVENESS_MS)
         self.world.run_for(PATIENCE_MS)
         self.broken += gaps(self.store.shown(self.targets), self.log.ends)
@@ -330,7 +331,7 @@ def play_extraction(
             play.make_peace()
             play.settle()
         except Stuck as error:
-            outcome.violations.append(f"{type(error).__name__}: the extraction does not get on: {error}")
+            outcome.violations.append(f"{type(error).__name__}: the extraction makes no progress: {error}")
         outcome.simulated_ms = world.now_ms
         for name in DRIVERS:
             play.members[name].kill()

@@ -1,0 +1,85 @@
+"""The columns and statements of a merge, the same for Delta and Iceberg tables. Pure.
+
+A table has the columns of --schema, and a struct ``_kafka_zk`` with the row's key, position and state. A second table
+has the states of deleted keys, and the position of the newest truncate.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kafka_zk.spark_jobs.cdc.changes import Position
+from kafka_zk.spark_jobs.cdc.connect_types import ColumnType
+from kafka_zk.spark_jobs.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.merge.cdc_options import OWN_COLUMN
+
+DELETED_DDL = "key STRING, position ARRAY<BIGINT>, state STRING"
+TRUNCATE = ""
+"""The key under which the second table keeps the position of the newest truncate; no row's key is empty."""
+CHANGED = "kafka-zk: another writer changed the row since it was read"
+RESULTS, DEAD = "kafka_zk_results", "kafka_zk_dead"
+"""Views: a row for each changed key, and the rows of the second table."""
+_OWN_TYPE = "STRUCT<key: STRING, position: ARRAY<BIGINT>, state: STRING>"
+
+Types = Mapping[str, ColumnType]
+
+
+def quoted(types: Types) -> list[str]:
+    return [f"`{name}`" for name in types]
+
+
+def columns_ddl(types: Types) -> str:
+    return ", ".join(f"`{name}` {kind.spark}" for name, kind in types.items())
+
+
+def table_ddl(types: Types) -> str:
+    return f"{columns_ddl(types)}, {OWN_COLUMN} {_OWN_TYPE}"
+
+
+def results_ddl(types: Types) -> str:
+    """The columns of RESULTS. ``before``: the state that the table's row had."""
+    return f"key STRING, lives BOOLEAN, position ARRAY<BIGINT>, state STRING, before STRING, {columns_ddl(types)}"
+
+
+def into_deleted(table: str) -> str:
+    """The MERGE of DEAD. ``table``: the table's name in SQL."""
+    return (
+        f"MERGE INTO {table} AS t USING {DEAD} AS s ON t.key = s.key "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def into_rows(table: str, types: Types, truncated_at: Position | None) -> str:
+    """The MERGE of RESULTS. It fails with CHANGED if a row's state is not the one that was read.
+
+    ``truncated_at``: the position of the newest truncate, if the changes have one. A killed run may have stored this
+    position without deleting the older rows.
+    """
+    names = quoted(types)
+    own = "named_struct('key', s.key, 'position', s.position, 'state', s.state)"
+    refuse = f"CAST(raise_error('{CHANGED}') AS {_OWN_TYPE})"
+    updated = ", ".join(f"t.{name} = s.{name}" for name in names)
+    inserted = ", ".join(f"s.{name}" for name in names)
+    truncate = ""
+    if truncated_at is not None:
+        position = ", ".join(f"CAST({part} AS BIGINT)" for part in truncated_at)
+        truncate = f"WHEN NOT MATCHED BY SOURCE AND t.{OWN_COLUMN}.position <= array({position}) THEN DELETE"
+    return f"""
+        MERGE INTO {table} AS t USING {RESULTS} AS s ON t.{OWN_COLUMN}.key = s.key
+        WHEN MATCHED AND NOT t.{OWN_COLUMN}.state <=> s.before THEN UPDATE SET {OWN_COLUMN} = {refuse}
+        WHEN MATCHED AND s.lives THEN UPDATE SET {updated}, t.{OWN_COLUMN} = {own}
+        WHEN MATCHED THEN DELETE
+        WHEN NOT MATCHED AND s.lives THEN INSERT ({", ".join(names)}, {OWN_COLUMN}) VALUES ({inserted}, {own})
+        {truncate}
+        """
+
+
+def check_columns(target: str, found: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]]) -> None:
+    """``found``: the table's columns; ``wanted``: those of --schema; both with types. Raises ExtractionFailed."""
+    in_table, asked = dict(found), dict(wanted)
+    if OWN_COLUMN not in in_table:
+        raise ExtractionFailed(f"{target} has no column {OWN_COLUMN}: --cdc merges only into tables that it created")
+    for name in sorted(in_table.keys() | asked.keys()):
+        if in_table.get(name) != asked.get(name):
+            raise ExtractionFailed(
+                f"{target}: the column {name} is {in_table.get(name, 'absent')} in the table, and "
+                f"{asked.get(name, 'absent')} in --schema: give the table's columns"
+            )

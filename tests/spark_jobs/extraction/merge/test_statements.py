@@ -1,0 +1,39 @@
+"""The statements of a merge, and which tables may be merged into."""
+
+import pytest
+
+from kafka_zk.spark_jobs.cdc.given_types import given_types
+from kafka_zk.spark_jobs.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.merge import statements
+
+_TYPES = given_types("id INT, `a b` DECIMAL(10,2)")
+_WANTED = [("id", "int"), ("_kafka_zk", "struct<…>")]
+
+
+def test_the_columns_are_quoted() -> None:
+    assert statements.columns_ddl(_TYPES) == "`id` INT, `a b` DECIMAL(10,2)"
+    assert "UPDATE SET t.`id` = s.`id`, t.`a b` = s.`a b`, t._kafka_zk = " in statements.into_rows("t", _TYPES, None)
+
+
+def test_only_a_truncate_deletes_rows_that_no_change_names() -> None:
+    assert "NOT MATCHED BY SOURCE" not in statements.into_rows("t", _TYPES, None)
+    told = statements.into_rows("t", _TYPES, (3, 120, 0))
+    assert "position <= array(CAST(3 AS BIGINT), CAST(120 AS BIGINT), CAST(0 AS BIGINT)) THEN DELETE" in told
+
+
+def test_a_table_with_the_columns_of_the_schema_is_merged_into() -> None:
+    statements.check_columns("t", reversed(_WANTED), _WANTED)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([("id", "int")], "t has no column _kafka_zk"),
+        ([*_WANTED, ("v", "string")], "the column v is string in the table, and absent in --schema"),
+        (_WANTED[1:], "the column id is absent in the table, and int in --schema"),
+        ([("id", "bigint"), _WANTED[1]], "the column id is bigint in the table, and int in --schema"),
+    ],
+)
+def test_other_tables_are_refused(found: list[tuple[str, str]], told: str) -> None:
+    with pytest.raises(ExtractionFailed, match=told):
+        statements.check_columns("t", found, _WANTED)
