@@ -1,7 +1,7 @@
-"""Play runs of the simulated world: python -m tests.sim --seed 7, or --seeds 0-999 on all cores.
+"""Run the simulated world: python -m tests.sim --seed 7, or --seeds 0-999 on all cores.
 
-Exit code 1 if a judge found something. A failing ``--seed`` is played again with fewer and shorter faults until none
-can be spared, and what is left is printed as a scenario, which ``kafka-zk replay FILE`` plays. Seeds that were played
+Exit code 1 if a judge found something. A failing ``--seed`` is played again with fewer and shorter faults, until every
+remaining fault is needed. These are printed as a scenario, which ``kafka-zk replay FILE`` plays. Seeds that were played
 with ``--seeds`` and all kinds of faults are counted: ``python -m tests.sim.played``.
 """
 
@@ -23,10 +23,11 @@ from kafka_zk.sim.campaign.run import Outcome, play
 from kafka_zk.sim.scenarios.old_rules import OLD_RULES
 from tests.sim import played
 from tests.sim.authorization.acls import ACL_FAULTS, play_acls
-from tests.sim.extraction import EXTRACTION_FAULTS, play_extraction
+from tests.sim.extraction.drivers import EXTRACTION_FAULTS, play_extraction
 from tests.sim.replicated import REPLICATION_FAULTS, play_replicated
 from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.shrink import as_scenario, shrunk
+from tests.sim.tiers.tiered import TIER_FAULTS, play_tiered
 from tests.sim.transactional import play_transactional
 
 SINGLE = "seeds of partitions of one replica"
@@ -34,12 +35,13 @@ REPLICATED = "seeds of replicated partitions"
 TRANSACTIONAL = "seeds of transactions"
 EXTRACTION = "seeds of extractions"
 ACLS = "seeds of ACLs"
+TIERED = "seeds of tiered topics"
 Play = Callable[[int], Outcome]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # worlds observe it themselves
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # worlds observe it
     kinds = tuple(options.faults.split(",")) if options.faults else DRAWN
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
@@ -69,11 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _world(
     options: argparse.Namespace, kinds: tuple[str, ...], plan: Sequence[Fault] | None = None
 ) -> tuple[Play, str]:
-    """What plays a seed, and what it is called in the record."""
+    """The function that plays a seed, and its name in the record of played seeds."""
     if options.extraction:
         return partial(play_extraction, plan=plan, kinds=kinds if options.faults else EXTRACTION_FAULTS), EXTRACTION
     if options.acls:
         return partial(play_acls, plan=plan, kinds=kinds if options.faults else ACL_FAULTS), ACLS
+    if options.tiered:
+        return partial(play_tiered, plan=plan, kinds=kinds if options.faults else TIER_FAULTS), TIERED
     drawn = kinds if options.faults else REPLICATION_FAULTS
     if options.transactional:
         return partial(play_transactional, plan=plan, kinds=drawn), TRANSACTIONAL
@@ -114,7 +118,7 @@ def _many(seeds: range, kinds: tuple[str, ...], played_by: Play, workers: int | 
 
 
 def _search(name: str, seeds: range, kinds: tuple[str, ...], *, shrink: bool) -> int:
-    """Exit code 0 if a judge finds that the safeguard is missing."""
+    """Play seeds without the safeguard. Returns exit code 0 if a judge notices."""
     if name not in SAFEGUARDS:
         print(f"Error: {name} is no safeguard; there are: {', '.join(SAFEGUARDS)}", file=sys.stderr)
         return 2
@@ -146,7 +150,7 @@ def _listed(seeds: Sequence[int]) -> str:
 
 
 def _played(seeds: range, played_by: Play, workers: int | None) -> Iterator[tuple[int, str | None]]:
-    """Each seed, and what is to be told if it failed: a history is too long to be sent between processes."""
+    """Each seed, and the report if it failed. A whole history is too long to be sent between processes."""
     with ProcessPoolExecutor(workers or os.cpu_count()) as pool:
         yield from zip(seeds, pool.map(partial(_violations, played_by), seeds), strict=True)
 
@@ -162,6 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", metavar="A-B", help="play many, on all cores")
     parser.add_argument("--replicated", action="store_true", help="the world of replicated partitions")
     parser.add_argument("--transactional", action="store_true", help="the world of transactions")
+    parser.add_argument("--tiered", action="store_true", help="the world of tiered topics over an object store")
     parser.add_argument("--extraction", action="store_true", help="the world of drivers that extract")
     parser.add_argument("--acls", action="store_true", help="the world of ACLs that change")
     parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: processes (default: one per core)")

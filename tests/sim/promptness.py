@@ -1,16 +1,16 @@
-"""A judge of time: what is sent while nothing disturbs a cluster is acknowledged soon."""
+"""A judge of latency: records sent while nothing disturbs the cluster are acknowledged soon."""
 
 from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
-from kafka_zk.sim.campaign.faults import COMPOSED, LAG_S
+from kafka_zk.sim.campaign.faults import COMPOSED, LAG_S, OF_THE_STORE
 from kafka_zk.sim.campaign.plan import PEACE, Fault
 from kafka_zk.sim.world.history import Acked, Fact, Happened, Sent
 
 COMPOSED_MS = 20_000
-"""How long a sequence of faults lasts."""
+"""Maximum duration of a sequence of faults."""
 RECOVERY_MS = 20_000
-"""After a fault: sessions end, leaders are elected, replicas catch up."""
+"""Time after a fault in which sessions end, leaders are elected, and replicas catch up."""
 
 
 def in_time(
@@ -19,9 +19,9 @@ def in_time(
     limit_ms: float,
     again: Collection[float] = (),
 ) -> list[str]:
-    """A record is acknowledged within ``limit_ms``, unless something disturbs the cluster until then.
+    """Check that records are acknowledged within ``limit_ms``, unless something disturbs the cluster in that time.
 
-    ``disturbed``: from when to when, in ms. ``again``: when the time of all that wait begins again, in ms.
+    ``disturbed``: intervals in ms. ``again``: times in ms at which the limit begins again for all waiting records.
     """
     facts = list(facts)
     acked = {(fact.tp, fact.value): fact.time_ms for fact in facts if isinstance(fact, Acked)}
@@ -48,13 +48,15 @@ def _due_ms(sent_ms: float, limit_ms: float, again: Collection[float]) -> float:
 
 
 def disturbed(facts: Sequence[Fact]) -> list[tuple[float, float]]:
-    """From when to when faults may keep a cluster from acknowledging records; a follower that lags does not."""
+    """The intervals in which faults may delay acknowledgements. A lagging follower and faults of an object store do
+    not.
+    """
     found = []
     for fact in facts:
         if not isinstance(fact, Happened):
             continue
         if (fault := _fault(fact.text)) is not None:
-            if fault.kind != "lag":
+            if fault.kind not in ("lag", *OF_THE_STORE):
                 lasts_ms = COMPOSED_MS if fault.kind in COMPOSED else fault.duration_ms
                 found.append((fact.time_ms, fact.time_ms + lasts_ms + RECOVERY_MS))
         elif fact.text == PEACE:
@@ -65,8 +67,9 @@ def disturbed(facts: Sequence[Fact]) -> list[tuple[float, float]]:
 
 
 def reassigned(facts: Sequence[Fact]) -> list[float]:
-    """When partitions were to be reassigned while a follower lags. With a new leader epoch its time begins again
-    (Replica.resetReplicaState in Kafka 3.9), for what was sent to that partition, and to others in the same request."""
+    """The times of reassignments while a follower lags. A new leader epoch restarts the follower's lag time
+    (Replica.resetReplicaState in Kafka 3.9), which delays records of that partition, and others in the same request.
+    """
     found, lags_until_ms = [], -inf
     for fact in facts:
         if isinstance(fact, Happened):

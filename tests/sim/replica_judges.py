@@ -1,6 +1,6 @@
 """Judges of replication: watermarks, leader epochs, controllers, the ISR and logs, over samples of a run.
 
-A sample is what a broker, or a state znode, showed at one moment. Each judge returns its violations in words. Tests:
+A sample is the state of a broker or a state znode at one moment. Each judge returns violations as sentences. Tests:
 tests/sim/test_replica_judges.py.
 """
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.controller.events import ControllerElected
+from kafka_zk.broker.controller.events import ControllerElected, TopicDeleted
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
 from kafka_zk.sim.world.history import Fact, Lifted
 
 
 class StateSample(NamedTuple):
-    """What the state znode of a partition says since this moment."""
+    """The content of a partition's state znode from this moment on."""
 
     time_ms: float
     tp: TopicPartition
@@ -27,7 +27,7 @@ class StateSample(NamedTuple):
 
 
 class ReplicaSample(NamedTuple):
-    """What a broker has of a partition at this moment."""
+    """A broker's replica of a partition at this moment."""
 
     broker_id: int
     is_leader: bool
@@ -37,7 +37,7 @@ class ReplicaSample(NamedTuple):
 
 
 class EndSeen(NamedTuple):
-    """A client asked for the end of a partition, and was given this one."""
+    """The end of a partition that a client received."""
 
     time_ms: float
     tp: TopicPartition
@@ -45,7 +45,7 @@ class EndSeen(NamedTuple):
 
 
 class LoggedBatch(NamedTuple):
-    """A batch as it lies in a replica's log; ``digest`` is of all its bytes."""
+    """A batch in a replica's log. ``digest``: of all its bytes."""
 
     base_offset: int
     last_offset: int
@@ -54,7 +54,7 @@ class LoggedBatch(NamedTuple):
 
 
 class ReplicaLog(NamedTuple):
-    """All that a replica has of a partition; what lies before ``durable_end`` a power loss leaves."""
+    """A replica's whole log. A power loss does not affect records before ``durable_end``."""
 
     broker_id: int
     high_watermark: int
@@ -64,9 +64,9 @@ class ReplicaLog(NamedTuple):
 
 
 def watermark(time_ms: float, state: StateSample, replicas: Mapping[int, ReplicaSample]) -> list[str]:
-    """What the leader of the current epoch calls committed, every member of the ISR that runs has.
+    """Check that every live member of the ISR has all records below the leader's high watermark.
 
-    ``replicas``: by broker, those that are led or followed in the current leader epoch.
+    ``replicas``: the replicas in the current leader epoch, by broker.
     """
     leader = replicas.get(state.leader)
     if leader is None or not leader.is_leader or leader.leader_epoch != state.leader_epoch:
@@ -82,8 +82,9 @@ def watermark(time_ms: float, state: StateSample, replicas: Mapping[int, Replica
 
 
 def states(samples: Iterable[StateSample]) -> list[str]:
-    """Leader epochs and controller epochs of a partition only grow, and an epoch has one leader; who becomes the leader
-    was in the ISR."""
+    """Check that leader epochs and controller epochs never decrease, that an epoch has one leader, and that a new
+    leader was in the ISR.
+    """
     broken = []
     last: dict[TopicPartition, StateSample] = {}
     for sample in samples:
@@ -106,9 +107,9 @@ def states(samples: Iterable[StateSample]) -> list[str]:
 def acknowledged(
     time_ms: float, tp: TopicPartition, offset: int, min_insync_replicas: int, ends: Mapping[int, int | None]
 ) -> list[str]:
-    """A record that is acknowledged with acks=all lies on ``min.insync.replicas`` brokers, dead ones among them.
+    """Check that a record acknowledged with acks=all is on ``min.insync.replicas`` brokers, including dead ones.
 
-    ``ends``: where the logs of all brokers end; None of those that cannot be asked.
+    ``ends``: the log end offsets of all brokers, None if unknown.
     """
     have = [broker_id for broker_id, end in ends.items() if end is None or end > offset]
     if len(have) >= min_insync_replicas:
@@ -117,7 +118,7 @@ def acknowledged(
 
 
 def durable(time_ms: float, tp: TopicPartition, logs: Iterable[ReplicaLog]) -> list[str]:
-    """What a member of the ISR calls committed it has made durable, where the topic asks for it."""
+    """Check that replicas of a flushed topic are durable up to their high watermarks."""
     return [
         f"{time_ms:.3f}: broker {log.broker_id} has {tp} durable up to {log.durable_end}, and {log.high_watermark} is"
         " its high watermark"
@@ -127,11 +128,13 @@ def durable(time_ms: float, tp: TopicPartition, logs: Iterable[ReplicaLog]) -> l
 
 
 def leaders(facts: Iterable[Fact]) -> list[str]:
-    """One broker at most leads a partition in a leader epoch."""
+    """Check that a partition has at most one leader in a leader epoch, while the topic exists."""
     broken = []
     led: dict[tuple[TopicPartition, int], str] = {}
     for fact in facts:
-        if isinstance(fact, Lifted) and isinstance(fact.event, RoleChanged) and fact.event.role is Role.LEADER:
+        if isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted):
+            led = {key: leader for key, leader in led.items() if key[0].topic != fact.event.topic}
+        elif isinstance(fact, Lifted) and isinstance(fact.event, RoleChanged) and fact.event.role is Role.LEADER:
             event = fact.event
             known = led.setdefault((event.partition, event.leader_epoch), event.actor)
             if known != event.actor:
@@ -142,7 +145,7 @@ def leaders(facts: Iterable[Fact]) -> list[str]:
 
 
 class StateWrite(NamedTuple):
-    """Who wrote a state, and the epoch that ``/controller_epoch`` held then."""
+    """The write of a state: the writer, and the epoch in ``/controller_epoch`` at that time."""
 
     broker_id: int
     newest_epoch: int
@@ -150,7 +153,7 @@ class StateWrite(NamedTuple):
 
 
 def writers(facts: Iterable[Fact], writes: Iterable[StateWrite]) -> list[str]:
-    """Only the controller of an epoch writes in that epoch, and only while there is no newer one."""
+    """Check that only the controller of an epoch writes in that epoch, and only while it is the newest."""
     elected = {
         fact.event.epoch: int(fact.event.actor.rpartition("-")[2])
         for fact in facts
@@ -165,7 +168,7 @@ def writers(facts: Iterable[Fact], writes: Iterable[StateWrite]) -> list[str]:
 
 
 def ends(seen: Iterable[EndSeen]) -> list[str]:
-    """The end of a partition never goes back for a client."""
+    """Check that a partition's end never decreases for a client."""
     broken = []
     last: dict[TopicPartition, int] = {}
     for each in seen:
@@ -176,7 +179,7 @@ def ends(seen: Iterable[EndSeen]) -> list[str]:
 
 
 def agreement(time_ms: float, tp: TopicPartition, logs: Sequence[ReplicaLog]) -> list[str]:
-    """Up to the smaller high watermark any two replicas have the same batches."""
+    """Check that any two replicas have the same batches up to the smaller high watermark."""
     broken = []
     for position, one in enumerate(logs):
         for other in logs[position + 1 :]:
@@ -196,7 +199,7 @@ def agreement(time_ms: float, tp: TopicPartition, logs: Sequence[ReplicaLog]) ->
 
 
 class KeyedLog(NamedTuple):
-    """Offset and key of every record that a replica of a compacted partition has."""
+    """Offset and key of every record in a replica of a compacted partition."""
 
     broker_id: int
     high_watermark: int
@@ -204,8 +207,9 @@ class KeyedLog(NamedTuple):
 
 
 def last_records(time_ms: float, tp: TopicPartition, logs: Sequence[KeyedLog]) -> list[str]:
-    """For each key: if a record of one replica is committed at another, that replica has it or a later one, in spite of
-    compaction."""
+    """Check for each key: if one replica has a record below another replica's high watermark, the other has it, or a
+    later one of the key.
+    """
     broken = []
     for one in logs:
         for other in logs:

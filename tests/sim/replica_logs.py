@@ -1,4 +1,4 @@
-"""What lies in the logs of replicas, as batches, for the judges of replication."""
+"""Reads the batches in the logs of replicas, for the judges of replication."""
 
 import hashlib
 
@@ -12,22 +12,22 @@ from tests.sim.replica_judges import KeyedLog, LoggedBatch, ReplicaLog
 
 _LARGE = 64 * 1024 * 1024
 _Parsed = list[tuple[int, LoggedBatch]]
-"""Batches, and where each ends in the bytes that were read."""
+"""Batches, and the end position of each in the bytes that were read."""
 
 
 class ReplicaLogs:
-    """Reads logs from the simulated disk. What was there before is not parsed again."""
+    """Reads logs from the simulated disk. Batches that were read before are not parsed again."""
 
     def __init__(self, disk: SimDisk) -> None:
         self._disk = disk
         self._known: dict[tuple[int, TopicPartition, int], tuple[bytes, _Parsed]] = {}
 
     def read(self, broker_id: int, partition: Partition) -> ReplicaLog:
-        """All that a replica has."""
+        """All batches of a replica on its disk."""
         log = partition.log
         assert log is not None
         batches: list[LoggedBatch] = []
-        offset = durable_end = log.log_start_offset
+        offset = durable_end = start = log.local_log_start_offset
         is_durable = True
         while offset < log.log_end_offset:
             found = log.read(offset, _LARGE).slice
@@ -42,10 +42,10 @@ class ReplicaLogs:
                 offset = batch.last_offset + 1
                 is_durable = is_durable and end <= durable_bytes
                 durable_end = offset if is_durable else durable_end
-        return ReplicaLog(broker_id, log.high_watermark, log.log_start_offset, batches, durable_end)
+        return ReplicaLog(broker_id, log.high_watermark, start, batches, durable_end)
 
     def read_keys(self, broker_id: int, partition: Partition) -> KeyedLog:
-        """The keys of all that a replica has."""
+        """The keys of all records of a replica."""
         log = partition.log
         assert log is not None
         found: list[tuple[int, bytes]] = []

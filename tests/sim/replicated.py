@@ -1,9 +1,10 @@
 """A run of replicated partitions: topics of three replicas, faults, then peace, and the judges of replication.
 
-Three brokers, or five with every third seed, of which partitions move meanwhile. ``play_replicated(seed)`` is all of
-it. ``ACKNOWLEDGED_BY_TWO`` is durable and has ``min.insync.replicas`` 2, ``BY_ONE`` 1. ``CACHED`` and ``COMPACTED``
-are not flushed: of them a power loss may take what ``power_losses`` excuses. Brokers show their replicas every
-SAMPLE_MS, ZooKeeper every state that is written. Tests: tests/sim/test_replicated.py.
+There are three brokers; with every third seed there are five, and partitions move between them.
+``play_replicated(seed)`` runs all of it. ``ACKNOWLEDGED_BY_TWO`` is durable and has ``min.insync.replicas`` 2,
+``BY_ONE`` 1. ``CACHED`` and ``COMPACTED`` are not flushed: a power loss may remove those of their records that
+``power_losses`` excuses. The judges see the brokers' replicas every SAMPLE_MS, and every state that is written to
+ZooKeeper. Tests: tests/sim/test_replicated.py.
 """
 
 import json
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from random import Random
+from types import MappingProxyType
+from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
@@ -58,15 +61,15 @@ REPLICATION_FACTOR = 3
 SAMPLE_MS = 20
 READS_EVERY_S = 0.4
 ISR_FULL_MS = 30_000
-"""After everybody is back."""
+"""ISRs must be full this long after all brokers are back."""
 IN_TIME_MS = 8_000
-"""A record waits for a follower that lags: for ``replica.lag.time.max.ms``, and half of it until somebody looks."""
+"""A record waits for a lagging follower for ``replica.lag.time.max.ms``, and up to half of it until the next check."""
 AGREEMENT_EVERY = 250  # samples
 BROKER = {
     "log.cleaner.backoff.ms": "2000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
-    "replica.fetch.max.bytes": "1000",  # who comes back catches up in many steps
+    "replica.fetch.max.bytes": "1000",  # a restarted broker catches up in many steps
     "replica.lag.time.max.ms": "4000",
     "replica.fetch.wait.max.ms": "200",
     "replica.socket.timeout.ms": "3000",
@@ -92,13 +95,13 @@ _STATE = "/state"
 
 
 rare_key_of = partial(key_of, keys=60)
-"""A record is the last one of its key for longer than a machine needs to come back and catch up."""
+"""With these keys, a record stays the last one of its key for longer than a broker needs to restart and catch up."""
 
 _SEQUENCE_PROBABILITY = 0.3
 
 
 class HeardTree(ZnodeTree):
-    """A tree that tells of every write: the operation, and whose session it is."""
+    """A tree that reports every write: the operation and its session."""
 
     def __init__(self, run: "ReplicatedRun") -> None:
         super().__init__()
@@ -123,7 +126,9 @@ class ReplicatedRun(Run):
     topics: Mapping[str, Mapping[str, str]] = TOPICS
     properties: Mapping[str, str] = BROKER
     sequences: Sequence[str] = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced")
+    kinds: Sequence[str] = REPLICATION_FAULTS
     send_every_s = SEND_EVERY_S
+    reader_options: Mapping[str, Any] = MappingProxyType({})
     faults_ms = FAULTS_MS
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
@@ -131,10 +136,10 @@ class ReplicatedRun(Run):
         self.broker_ids = tuple(range(1, 6 if seed % 3 == 2 else 4))
         names = [f"broker-{number}" for number in self.broker_ids]
         if plan is None:
-            self.plan = drawn(Random(f"{seed} replicated plan"), names, (), (), FAULTS_MS, tuple(kinds))
-            if kinds == REPLICATION_FAULTS:
+            self.plan = drawn(Random(f"{seed} replicated plan"), names, (), (), self.faults_ms, tuple(kinds))
+            if kinds == self.kinds:
                 self.plan = _with_a_sequence(
-                    Random(f"{seed} sequence"), self.plan, names, FAULTS_MS, self.sequences
+                    Random(f"{seed} sequence"), self.plan, names, self.faults_ms, self.sequences
                 )
         self.power_losses = PowerLosses()
         self.states: dict[TopicPartition, StateSample] = {}
@@ -146,7 +151,7 @@ class ReplicatedRun(Run):
         self._writers: dict[int, int] = {}
         self.world.zookeeper.tree = HeardTree(self)
 
-    # -- the course of things -------------------------------------------------------------------------------------
+    # -- phases ---------------------------------------------------------------------------------------------------
 
     def hosts(self) -> list[str]:
         return [broker.name for broker in self.world.brokers.values()]
@@ -173,6 +178,7 @@ class ReplicatedRun(Run):
             connect=world.connect_from(self._reader_process),
             bootstrap_servers=world.bootstrap,
             request_timeout_ms=5_000,
+            **self.reader_options,
         )
         self._reader.assign({tp: 0 for tp in self._writable()})
         self._reading = ensureDeferred(self._read()).addErrback(world.failed)
@@ -187,7 +193,7 @@ class ReplicatedRun(Run):
         return [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
 
     def _reassign(self) -> None:
-        """An order to move a partition, as old tools give it."""
+        """Request a move of a partition, as old tools do."""
         if self._peaceful:
             return
         tp = self.random.choice(self._writable())
@@ -195,11 +201,11 @@ class ReplicatedRun(Run):
         self.note(f"reassign {tp} to {replicas}")
         order = {"topic": tp.topic, "partition": tp.partition, "replicas": replicas}
         data = json.dumps({"version": 1, "partitions": [order]}).encode()
-        self._tool.create(admin.REASSIGN_PARTITIONS, data).addErrback(lambda failure: None)  # another is under way
+        self._tool.create(admin.REASSIGN_PARTITIONS, data).addErrback(lambda failure: None)  # another is in progress
         self.world.scheduler.clock.callLater(self.random.uniform(3, 12), self._reassign)
 
     async def _read(self) -> None:
-        """See where partitions end, then read until there; for ever."""
+        """Repeatedly fetch the partitions' ends and read up to them."""
         while True:
             try:
                 asked_ms = self.world.now_ms
@@ -220,7 +226,7 @@ class ReplicatedRun(Run):
     def _power_lost(self, broker_id: int) -> None:
         self.power_losses.power_lost(self.world.now_ms, broker_id)
 
-    # -- what is seen of it ---------------------------------------------------------------------------------------
+    # -- observations ---------------------------------------------------------------------------------------------
 
     def written(self, operations: Iterable[Operation], session_id: int) -> None:
         """A session has written to ZooKeeper."""
@@ -252,7 +258,7 @@ class ReplicatedRun(Run):
         self.note(str(self.writes[-1]))
 
     def _registered_ms(self) -> dict[int, float]:
-        """Since when brokers are registered."""
+        """The registration time of each live broker."""
         tree = self.world.zookeeper.tree
         stats = {broker_id: tree.exists(broker_path(broker_id)) for broker_id in self.broker_ids}
         return {broker_id: stat.ctime_ms for broker_id, stat in stats.items() if stat is not None}
@@ -264,11 +270,11 @@ class ReplicatedRun(Run):
         return self._writers[session_id]
 
     def replicas_of(self, tp: TopicPartition) -> dict[int, Partition]:
-        """Of brokers that run: those that lead or follow and have a log."""
+        """The replicas at live brokers that are leaders or followers and have a log."""
         return hosted_replicas(tp, self._running())
 
     def _running(self) -> Running:
-        """What each broker that serves hosts."""
+        """The partitions of each broker."""
         return {broker.broker_id: partitions_of(broker) for broker in self.world.brokers.values()}
 
     def _sample(self) -> None:
@@ -289,8 +295,9 @@ class ReplicatedRun(Run):
         self.broken += replica_judges.watermark(self.world.now_ms, state, samples)
 
     def acknowledged(self, fact: Acked) -> None:
-        """A producer has received the acknowledgement. A power loss may have taken the record from a broker since it
-        was committed."""
+        """Judge an acknowledgement that a producer received. A power loss may have removed the record from a broker
+        since it was committed.
+        """
         wanted = int(self.topics[fact.tp.topic]["min.insync.replicas"])
         ends = {broker.broker_id: log_end(broker, fact.tp) for broker in self.world.brokers.values()}
         if not _is_flushed(fact.tp):
@@ -327,7 +334,9 @@ class ReplicatedRun(Run):
     # -- peace ----------------------------------------------------------------------------------------------------
 
     def settle_replicas(self) -> dict[TopicPartition, list[Found]]:
-        """Everything is answered, the ISRs are full, everything was read. Raises: Stuck if not in LIVENESS_MS."""
+        """Wait until all requests are answered, the ISRs are full, and all records are read. Raises: Stuck after
+        LIVENESS_MS.
+        """
         world = self.world
         for producer in self.producers:
             producer.is_stopping = True
@@ -372,8 +381,21 @@ class ReplicatedRun(Run):
         return True
 
     def _assignment(self, topic: str) -> TopicAssignment:
-        """What a broker without a session lost by a reassignment it keeps: nobody tells it later, in Kafka neither."""
+        """The assignment in ZooKeeper. A broker without a session may keep replicas that a reassignment took from it:
+        as in Kafka, it is not notified later.
+        """
         return topics.decode_assignment(topic, self.world.zookeeper.tree.get(topics.topic_path(topic))[0])
+
+    def judged_facts(self) -> list[Fact]:
+        """The history without acknowledgements and reads of records that a power loss may have removed."""
+        sent_ms = {(fact.tp, fact.value): fact.time_ms for fact in self.history.facts if isinstance(fact, Sent)}
+
+        def is_excused(fact: Fact) -> bool:
+            if not isinstance(fact, Acked | HandedOut) or _is_flushed(fact.tp):
+                return False
+            return sent_ms.get((fact.tp, fact.value), inf) <= self.power_losses.excused_until_ms(fact.tp)
+
+        return [fact for fact in self.history.facts if not is_excused(fact)]
 
     def stop(self) -> None:
         self.world.run(self._reader.close(), LIVENESS_MS)
@@ -389,7 +411,7 @@ def play_replicated(
 
 
 def play_run(run: ReplicatedRun) -> Outcome:
-    """Faults, peace, and the judges. What a judge finds while it is played ends it."""
+    """Play faults, then peace, then judge. A violation during the faults ends the run."""
     outcome = Outcome(run.world.seed, run.plan, history=run.history)
     with run.world as world:
         try:
@@ -409,7 +431,7 @@ def play_run(run: ReplicatedRun) -> Outcome:
 
 
 def _judged(run: ReplicatedRun, logs: Mapping[TopicPartition, list[Found]]) -> list[str]:
-    facts = _without_excused(run)
+    facts = run.judged_facts()
     compacted = {tp: found for tp, found in logs.items() if tp.topic == COMPACTED}
     plain = {tp: found for tp, found in logs.items() if tp.topic != COMPACTED}
     kept = {tp.topic for tp in plain}
@@ -428,24 +450,12 @@ def _judged(run: ReplicatedRun, logs: Mapping[TopicPartition, list[Found]]) -> l
     return broken
 
 
-def _without_excused(run: ReplicatedRun) -> list[Fact]:
-    """The history without what a power loss may have taken: what was acknowledged or read of it."""
-    sent_ms = {(fact.tp, fact.value): fact.time_ms for fact in run.history.facts if isinstance(fact, Sent)}
-
-    def is_excused(fact: Fact) -> bool:
-        if not isinstance(fact, Acked | HandedOut) or _is_flushed(fact.tp):
-            return False
-        return sent_ms.get((fact.tp, fact.value), inf) <= run.power_losses.excused_until_ms(fact.tp)
-
-    return [fact for fact in run.history.facts if not is_excused(fact)]
-
-
 def _is_flushed(tp: TopicPartition) -> bool:
     return tp.topic not in (CACHED, COMPACTED)
 
 
 def _judged_states(run: ReplicatedRun) -> list[str]:
-    """What the state znodes say also of a run that got stuck."""
+    """Judge the history of the state znodes, also of a run that got stuck."""
     facts = run.history.facts
     broken = judges.controllers(facts)
     broken += replica_judges.leaders(facts)
@@ -457,7 +467,7 @@ def _judged_states(run: ReplicatedRun) -> list[str]:
 def _with_a_sequence(
     random: Random, plan: Sequence[Fault], brokers: Sequence[str], end_ms: int, kinds: Sequence[str]
 ) -> list[Fault]:
-    """Now and then one of these sequences more, so that it ends before ``end_ms``."""
+    """The plan, sometimes with one of these sequences added, which ends before ``end_ms``."""
     if random.random() >= _SEQUENCE_PROBABILITY:
         return list(plan)
     at_ms = random.randint(1_000, end_ms - COMPOSED_MS)

@@ -1,4 +1,4 @@
-"""The museum: fates of records, two plays side by side, and the command. ``test_scenarios`` plays every exhibit."""
+"""The museum: fates of records, two runs side by side, and the command. ``test_scenarios`` plays every exhibit."""
 
 import json
 
@@ -8,13 +8,13 @@ from click.testing import CliRunner, Result
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.cluster.museum import command
+from kafka_zk.sim.judges.fates import Fate, fates
 from kafka_zk.sim.museum.exhibits import EXHIBITS, Seen, exhibit, see
-from kafka_zk.sim.museum.fates import Fate, fates
-from kafka_zk.sim.museum.replica_contents import changes
 from kafka_zk.sim.museum.side_by_side import LOG, Row, rows
 from kafka_zk.sim.replay.player import COMMAND, FACT, FOUND, HELD, Line
 from kafka_zk.sim.scenarios.scenario import OLD, OURS, Statement
 from kafka_zk.sim.world.history import Acked, Fact, Found, HandedOut, Sent
+from kafka_zk.sim.world.replica_contents import changes
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("gone", 0)

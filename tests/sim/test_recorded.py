@@ -1,15 +1,19 @@
-"""A scenario as a recording: its steps, its two plays one after the other, and questions that the recording answers."""
+"""A scenario as a recording: its steps, its two runs in sequence, and the recording's responses."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.page_export.page_data import page_data
+from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.entries import SESSION_ENDED
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.sim.replay.recorded import record
 from kafka_zk.sim.scenarios import library
 from kafka_zk.sim.scenarios.scenario import parse
+from tests.kafka_zk.recorder.page_export.replay import replayed
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ def test_the_session_of_a_paused_broker_expires(played: RecordingApi) -> None:
 
 
 def test_what_was_done_in_the_run_of_a_seed_are_its_steps() -> None:
-    """Each begins where the one before ended; at each the cluster is what it was when that was done."""
+    """Each step begins where the previous one ended, and shows the cluster as it was when the action was done."""
     recording = Recording()
     record(parse("# A run\n\nplay seed 7\nexpect the judges find nothing\n"), recording)
     api = RecordingApi(recording)
@@ -79,3 +83,89 @@ def test_every_built_in_scenario_has_steps_and_a_question(path: Path) -> None:
     api = RecordingApi(recording)
     steps = api.lesson({})["steps"]
     assert any(api.question({"step": str(number)})["question"] for number in range(len(steps)))
+
+
+# -- records ------------------------------------------------------------------------------------------------------
+
+
+def recorded(name: str) -> Recording:
+    recording = Recording()
+    record(parse(library.built_in()[name].read_text()), recording)
+    return recording
+
+
+def at_the_end(name: str) -> tuple[Document, Document]:
+    """Both runs of an exhibit."""
+    recording = recorded(name)
+    old, ours = RecordingApi(recording).records({"seq": str(recording.entries.count)})["plays"]
+    return old, ours
+
+
+def red(play: Document) -> set[tuple[str, str]]:
+    rows = [row for partition in play["partitions"] for row in partition["rows"]]
+    return {(row["name"], each["value"]) for row in rows for each in row["squares"] if each and each["fault"]}
+
+
+def test_the_disaster_of_the_zombie_controller_is_seen_when_it_happens(played: RecordingApi) -> None:
+    """The records turn red in the step in which the old controller's request arrives; with our rule they stay."""
+    steps = played.lesson({})["steps"]
+    late = next(at for at, each in enumerate(steps) if each["text"] == "heal the network")
+    [before], [after] = (
+        [each for each in played.records({"seq": str(steps[at]["seq"])})["plays"] if each["is_shown"]]
+        for at in (late - 1, late + 1)
+    )
+    assert not red(before) and not before["said"]
+    told = {("acknowledged", value) for value in "abc"}
+    assert red(after) == told | {("broker 3", value) for value in "abc"}
+    assert after["said"].startswith("a, b and c are lost") and after["rule"].startswith("A broker obeys every")
+    assert not after["conclusion"], "the play is not over"
+    old, ours = played.records({})["plays"]
+    assert (old["is_wrong"], ours["is_wrong"], ours["is_shown"]) == (True, False, True)
+    assert ours["said"].startswith("The judges find nothing") and ours["conclusion"].startswith("A broker that refuses")
+
+
+def test_both_plays_are_shown_at_the_same_step(played: RecordingApi) -> None:
+    """Neither run is ahead of the other, whichever the reader looks at."""
+    steps = played.lesson({})["steps"]
+    for number in {step["number"] for step in steps if step["number"] and step["play"] == "with our rule"}:
+        own = [step["seq"] for step in steps if step["number"] == number]
+        shown = [[each["partitions"] for each in played.records({"seq": str(seq)})["plays"]] for seq in own]
+        assert shown[0] == shown[-1], number
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("truncation-by-watermark", "b is lost: acknowledged, but no longer in the leader's log."),
+        ("two-logs", "x and y are written twice in the same log."),
+        ("long-pause", "f, g and h are read twice, which the other rule prevents."),
+        ("lost-watch", "a and b are not read by any member."),
+        ("herd-effect", "The judges find: the group read registrations 72 times, although 23 reads are enough."),
+    ],
+)
+def test_an_exhibit_shows_its_fault_beside_the_rule_without_it(name: str, said: str) -> None:
+    old, ours = at_the_end(name)
+    assert said in old["said"] and not red(ours)
+
+
+def test_a_commit_that_went_back_is_seen_at_its_moment() -> None:
+    recording = recorded("overtaken-commit")
+    api = RecordingApi(recording)
+    shown = [api.records({"seq": str(seq)})["plays"][0]["said"] for seq in range(1, recording.entries.count)]
+    assert "The committed offset of flights-0 went back from 3 to 0." in shown
+
+
+def test_records_of_a_topic_that_was_deleted_are_not_those_of_the_next_one() -> None:
+    recording = recorded("deletion-at-failover")
+    [*_, ours] = RecordingApi(recording).records({})["plays"]
+    told = ours["partitions"][0]["rows"][0]["squares"]
+    assert "a" not in [each["value"] for each in told if each] and not red(ours)
+
+
+def test_an_exported_page_has_the_records_of_each_moment(played: RecordingApi) -> None:
+    recording = recorded("zombie-controller")
+    data = page_data(recording, "a test")
+    for seq in range(1, recording.entries.count + 1, 7):
+        whole = data["wholes"][seq - 1]
+        live = played.records({"seq": str(seq)})["plays"]
+        assert json.loads(json.dumps(live)) == replayed(data["records"], whole)

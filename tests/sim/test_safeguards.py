@@ -1,4 +1,4 @@
-"""Every safeguard can still be taken out: what it replaces is there, and is called as the replacement expects."""
+"""Every safeguard can still be removed: the replaced function exists, and is called as the replacement expects."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -10,8 +10,9 @@ import pytest
 
 from kafka_zk.sim.scenarios import old_rules
 from tests.rebalance import test_safeguards as of_groups
-from tests.sim import extraction_safeguards, replication_safeguards, safeguards, transaction_safeguards
+from tests.sim import replication_safeguards, safeguards, transaction_safeguards
 from tests.sim.authorization import acl_safeguards
+from tests.sim.extraction import extraction_safeguards
 
 MODULES = (
     safeguards, replication_safeguards, transaction_safeguards, extraction_safeguards, acl_safeguards, of_groups,
@@ -32,7 +33,7 @@ def taking_out() -> list[Any]:
 
 
 class Patch:
-    """A ``MonkeyPatch`` that notes which replacements cannot be called as what they replace."""
+    """A ``MonkeyPatch`` that notes replacements that cannot be called like the functions they replace."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
@@ -52,7 +53,7 @@ class Patch:
 
 
 def takes_what(value: Callable[..., Any], before: Callable[..., Any]) -> bool:
-    """Whether ``value`` can be called with all arguments of ``before``, and with those alone that have no default."""
+    """Whether ``value`` can be called with all arguments of ``before``, and with only those that have no default."""
     parameters = inspect.signature(before).parameters.values()
     needed = [each for each in parameters if each.default is each.empty]
     return all(_can_be_called(value, given) for given in (parameters, needed))

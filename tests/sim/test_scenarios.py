@@ -1,4 +1,4 @@
-"""Scenarios: the built-in ones are played as they were when they were written; what a file can say, and its errors.
+"""Built-in scenarios reproduce their recorded traces; how a file's statements are parsed, and what its errors say.
 
 With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment the traces are rewritten. Commit that only if you understand the
 difference.
@@ -36,7 +36,8 @@ def test_a_built_in_scenario_is_played_as_it_was(name: str) -> None:
     assert not played.failed
     assert tuple(played.trace) == scenario.trace, f"kafka-zk replay {name} shows the difference"
     if name in EXHIBITS:
-        assert played.violations[OLD] and not played.violations[OURS], "an exhibit shows a fault, and a rule without it"
+        assert played.violations[OLD], "an exhibit must fail under the old rule"
+        assert not played.violations[OURS], "an exhibit must pass under our rule"
 
 
 def test_each_built_in_scenario_teaches_something_with_a_rule_of_its_own() -> None:
@@ -88,7 +89,7 @@ def test_a_file_that_cannot_be_played_says_why(text: str, line: int, reason: str
     [
         ("pause anna", "line 4: pause anna: unknown name anna; there are: broker-1"),
         ("start broker-1", "line 4: start broker-1: broker-1 runs already"),
-        ("brokers 2", "line 4: brokers 2: the brokers are there already"),
+        ("brokers 2", "line 4: brokers 2: the brokers have already been started"),
         ("topic t with 1 partition on broker-9", "no broker is called broker-9; there are: broker-1"),
         ("delete znode /nothing", "line 4: delete znode /nothing: /nothing"),
     ],
@@ -138,7 +139,7 @@ def test_a_shrunk_seed_is_a_scenario() -> None:
     assert parse(as_scenario(7, [], "no_lease", "two owners")).plays == (OLD, OURS)
 
 
-@pytest.mark.integration  # seconds of work, if of no process
+@pytest.mark.integration  # seconds of work in one process
 def test_the_run_of_a_seed_is_replayed() -> None:
     played = replay(parse(as_scenario(7, [Fault(3_000, "kill", "broker-1", 500)], None, "nothing")), lambda line: None)
     assert not played.failed

@@ -1,4 +1,4 @@
-"""Faults: how each is applied to its target and undone."""
+"""Applies faults to their targets, and undoes them."""
 
 import errno
 from collections.abc import Callable
@@ -13,14 +13,16 @@ from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.controller import decode as decode_controller
 from kafka_zk.registry.znodes.topics import decode_state, state_path
 from kafka_zk.sim.campaign.targets import Targets
+from kafka_zk.sim.machine import object_store
+from kafka_zk.sim.machine.object_store import ALL
 from kafka_zk.sim.machine.process import THREAD_S
 from kafka_zk.sim.world.clients import GROUP
 from kafka_zk.sim.world.world import SimBroker
 
 LAG_S = 12
-"""A follower is cut off from its leader for this time."""
+"""How long a follower is cut off from its leader."""
 BUSY_DISK_S = (8.0, 12.0)
-"""Time in which a busy disk syncs a file (minimum, maximum)."""
+"""How long a busy disk takes to sync a file (minimum, maximum)."""
 
 Act = Callable[[Targets, str], Callable[[], None]]
 """Applies a fault and returns the callable that undoes it."""
@@ -61,8 +63,8 @@ def _stop(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _expire(run: Targets, name: str) -> Callable[[], None]:
-    """Expire the target's session, unless its packets vanish: then the session must last the whole timeout, as a lease
-    assumes.
+    """Expire the target's session, unless its packets vanish. If they do, the session must last for the whole timeout,
+    because the client's lease relies on that.
     """
     client = run.client_of(name)
     if client is not None and not client.is_cut_silently:
@@ -172,7 +174,7 @@ def _late_orders(run: Targets, name: str) -> Callable[[], None]:
     world.network.cut(controller, name)
     others.remove(controller)
     run.later(0.3, partial(_expire, run, run.random.choice(others)))  # this controller's orders are delayed
-    run.later(1.3, partial(_expire, run, controller))  # and those of the next controller are not
+    run.later(1.3, partial(_expire, run, controller))  # the next controller's orders are not delayed
     run.later(3, world.network.heal)
     return world.network.heal
 
@@ -213,8 +215,8 @@ def _lag(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _depose(run: Targets, name: str) -> Callable[[], None]:
-    """``/controller`` is deleted while the controller is paused and an AlterPartition waits for it. When it resumes,
-    its session is still alive, but another controller exists.
+    """``/controller`` is deleted while the controller is paused and an AlterPartition request waits for it. When the
+    old controller resumes, its session is still alive, but another controller exists.
     """
     pair = _pair(run, name)
     controller = _controller(run)
@@ -241,7 +243,7 @@ def _depose(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _outlived(run: Targets, name: str) -> Callable[[], None]:
-    """All other brokers die, then this one, the only one in sync; the others return before it."""
+    """All other brokers die, then this broker, the only one in sync. The others return before this broker."""
     names = [broker.name for broker in run.world.brokers.values()]
     others = [other for other in names if other != name]
     for other in others:
@@ -254,7 +256,8 @@ def _outlived(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unnoticed(run: Targets, name: str) -> Callable[[], None]:
-    """The controller's machine loses power, and its broker returns before its session expires: no controller notices.
+    """The controller's machine loses power, and its broker returns before the session expires, so no controller
+    notices.
     """
     controller = _controller(run)
     if controller is None or not run.broker(controller).is_alive:
@@ -294,6 +297,22 @@ def _unfinished_commits(run: Targets, name: str) -> Callable[[], None]:
     return lambda: run.listeners.remove(heard) if heard in run.listeners else None
 
 
+def _of_the_store(kind: str) -> Act:
+    """A fault between the object store and one broker, or all."""
+
+    def act(run: Targets, name: str) -> Callable[[], None]:
+        return run.world.object_store.begin(kind, ALL if name == STORE else name)
+
+    return act
+
+
+STORE = "store"
+OF_THE_STORE = {
+    f"store-{kind}": _of_the_store(kind)
+    for kind in (object_store.AWAY, object_store.SLOW, object_store.HANGS, object_store.FAILS, object_store.LOSES,
+                 object_store.STALE)
+}  # fmt: skip
+"""The target of these faults is a broker, or STORE for all brokers."""
 KINDS: dict[str, Act] = {
     "kill": _kill,
     "power": _power,
@@ -321,8 +340,9 @@ KINDS: dict[str, Act] = {
     "unnoticed": _unnoticed,
     "unsynced": _unsynced,
     "unfinished-commits": _unfinished_commits,
+    **OF_THE_STORE,
 }
 COMPOSED = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced", "unfinished-commits")
 """Faults that each exercise one safeguard of replication or transactions. Their durations are fixed."""
-DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED))
+DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED, *OF_THE_STORE))
 """The faults that a seed draws by default. A new fault here would change the plans of all seeds."""

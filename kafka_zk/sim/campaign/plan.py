@@ -1,4 +1,4 @@
-"""The faults of a run: a plan that is drawn from the seed, or written down and replayed.
+"""The faults of a run: a plan that is generated from the seed, or read from text and replayed.
 
 A line of a plan is ``12000 kill broker-1 3000``: time (ms of virtual time), fault, target, duration (ms).
 """
@@ -9,7 +9,7 @@ from random import Random
 from typing import NamedTuple
 
 from kafka_zk.base.clock import Clock
-from kafka_zk.sim.campaign.faults import COMPOSED, KINDS
+from kafka_zk.sim.campaign.faults import COMPOSED, KINDS, OF_THE_STORE, STORE
 
 PEACE = "peace"
 _LINE = re.compile(r"(\d{1,9}) (\S+) (\S+) (\d{1,9})")
@@ -80,6 +80,7 @@ def drawn(
     targets_of |= dict.fromkeys(_OF_MEMBERS, everybody[len(brokers) :])
     targets_of |= dict.fromkeys(_OF_ZOOKEEPER, everybody[: len(brokers) + len(members)])
     targets_of |= dict.fromkeys(_OF_THE_NETWORK, everybody)
+    targets_of |= {kind: [*brokers, STORE] for kind in OF_THE_STORE}
     targets_of["stop-zookeeper"] = ["zookeeper"]
     plan = []
     for _ in range(random.randint(3, 10)):

@@ -1,17 +1,17 @@
 """The museum: outages and counter-examples of the ZooKeeper era, each a built-in scenario with an old rule.
 
-A scenario has its question, conclusion and sources; this is the order in which they are shown.
+A scenario contains its question, conclusion and sources. This module defines the order in which exhibits are shown.
 """
 
 from typing import NamedTuple
 
-from kafka_zk.sim.museum.fates import FAULTS, Fate, RecordFate, fates
-from kafka_zk.sim.museum.replica_contents import Replicas, changes, replicas
+from kafka_zk.sim.judges.fates import RecordFate, fates, faults
 from kafka_zk.sim.museum.side_by_side import LOG
 from kafka_zk.sim.replay.player import FACT, Line, Played, replay
 from kafka_zk.sim.scenarios import library
 from kafka_zk.sim.scenarios.scenario import OLD, OURS, Scenario, parse
 from kafka_zk.sim.scenarios.stage import Stage
+from kafka_zk.sim.world.replica_contents import Replicas, changes, replicas
 
 EXHIBITS = (
     "zombie-controller",
@@ -29,7 +29,8 @@ EXHIBITS = (
 
 
 class Wing(NamedTuple):
-    """One play of an exhibit. ``faults``: the names of records that this rule lost, doubled or left unread."""
+    """One run of an exhibit. ``faults``: names of the records that were lost, duplicated or left unread under this
+    rule."""
 
     violations: tuple[str, ...]
     records: tuple[RecordFate, ...]
@@ -37,7 +38,7 @@ class Wing(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """``lines``: the traces of both plays. ``failed``: expectations of the scenario that did not hold."""
+    """``lines``: the traces of both runs. ``failed``: expectations of the scenario that did not hold."""
 
     scenario: Scenario
     lines: tuple[Line, ...]
@@ -54,19 +55,23 @@ def exhibit(name: str) -> Scenario:
 
 
 def see(scenario: Scenario) -> Seen:
-    """Play an exhibit with the old rule and with ours. Raises ScenarioError if a statement fails."""
+    """Run an exhibit with the old rule and with ours. Raises ScenarioError if a statement fails."""
     visitor = _Visitor()
     played = replay(scenario, visitor.tell, prepare=visitor.enter)
     records = {play: _records(stage) for play, stage in zip(scenario.plays, visitor.stages, strict=True)}
     wings = {
-        play: Wing(tuple(played.violations[play]), tuple(records[play]), _faults(records[play], records[other]))
+        play: Wing(
+            tuple(played.violations[play]),
+            tuple(records[play]),
+            frozenset(each.name for each in faults(records[play], records[other])),
+        )
         for play, other in ((OLD, OURS), (OURS, OLD))
     }
     return Seen(scenario, tuple(visitor.lines), wings[OLD], wings[OURS], tuple(played.failed))
 
 
 class _Visitor:
-    """Collects the lines of both plays, and adds what replicas have whenever that has changed."""
+    """Collects the lines of both runs, and adds the replicas' contents whenever they have changed."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -90,10 +95,3 @@ class _Visitor:
 def _records(played: Played) -> list[RecordFate]:
     assert isinstance(played, Stage), "an exhibit is a script"
     return fates(played.history.facts, played.logs, played.to_be_read)
-
-
-def _faults(records: list[RecordFate], others: list[RecordFate]) -> frozenset[str]:
-    """Records that are lost, doubled or unread, and those that are read twice under this rule only."""
-    read_twice = {each.name for each in others if each.fate is Fate.READ_TWICE}
-    doubled = {each.name for each in records if each.fate is Fate.READ_TWICE} - read_twice
-    return frozenset(each.name for each in records if each.fate in FAULTS or each.name in doubled)

@@ -1,6 +1,6 @@
-"""Producers of numbered records, members of both kinds of groups, an admin client.
+"""The simulated clients: producers of numbered records, members of both kinds of groups, and an admin client.
 
-Each client has its own process, is killed and paused with it, and records its observations in the history.
+Each client has its own process, with which it is killed and paused, and records its observations in the history.
 """
 
 from abc import ABC, abstractmethod
@@ -176,12 +176,16 @@ class SimGroupMember(ABC):
 
 
 class SimMember(SimGroupMember):
-    """``number``: number of earlier processes with this name, so that each has a different consumer id."""
+    """``number``: number of earlier processes with this name, so that each has a different consumer id. ``options``: of
+    the consumer.
+    """
 
     client: SimClient
     consumer: ZookeeperConsumer
 
-    def __init__(self, world: World, name: str, topic: str, history: History, number: int = 1) -> None:
+    def __init__(
+        self, world: World, name: str, topic: str, history: History, number: int = 1, **options: Any
+    ) -> None:
         super().__init__(world, name, history)
         self.client = world.zookeeper.client(name, session_timeout_ms=SESSION_TIMEOUT_MS)
         self.consumer = ZookeeperConsumer(
@@ -197,6 +201,7 @@ class SimMember(SimGroupMember):
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
             client_id=name,
+            **options,
         )
         self._join(topic)
 
@@ -219,11 +224,13 @@ class SimMember(SimGroupMember):
 
 
 class SimBrokerMember(SimGroupMember):
-    """Commits automatically, and sometimes explicitly."""
+    """Commits automatically, and sometimes explicitly. ``options``: of the consumer."""
 
     consumer: Consumer
 
-    def __init__(self, world: World, name: str, topic: str, history: History, assignor: str) -> None:
+    def __init__(
+        self, world: World, name: str, topic: str, history: History, assignor: str, **options: Any
+    ) -> None:
         super().__init__(world, name, history)
         process = self.process
         self.consumer = Consumer(
@@ -240,6 +247,7 @@ class SimBrokerMember(SimGroupMember):
             request_timeout_ms=5_000,
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
+            **options,
         )
         self._join(topic)
 
@@ -287,7 +295,7 @@ class SimBrokerMember(SimGroupMember):
 
 
 def watch_offsets(world: World, tool: SimClient, partitions: Iterable[TopicPartition], history: History) -> None:
-    """The ZooKeeper group's commits become facts."""
+    """Record the ZooKeeper group's commits as facts."""
 
     def stored(tp: TopicPartition, data: bytes | None) -> None:
         if data is not None:

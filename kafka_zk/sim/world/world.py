@@ -25,6 +25,7 @@ from kafka_zk.network.client import Connect, connect
 from kafka_zk.sim.machine.disk import SimDisk
 from kafka_zk.sim.machine.helpers import SimHelpers
 from kafka_zk.sim.machine.network import SimNetwork
+from kafka_zk.sim.machine.object_store import SimObjectStore
 from kafka_zk.sim.machine.process import Process
 from kafka_zk.sim.machine.scheduler import Scheduler
 from kafka_zk.sim.zookeeper.client import SimClient
@@ -85,6 +86,7 @@ class SimBroker:
             process,
             process,
             process.run_in_thread,
+            self.world.object_store.threads(process),
             helpers.when_readable,
             Random(f"{self.world.seed} {self.name} {self.starts}"),
             self.world.connect_from(process),
@@ -116,7 +118,7 @@ class SimBroker:
         return ensureDeferred(self.broker.stop()).addCallback(lambda _: self.kill())
 
     def kill(self) -> None:
-        """SIGKILL: the page cache and the kernel's half of the connections survive."""
+        """Act like SIGKILL: the page cache and the kernel's half of the connections survive."""
         if self.is_alive:
             self._end()
             self.world.network.killed(self._process)
@@ -169,8 +171,9 @@ class World:
         self.seed = seed
         self.scheduler = Scheduler(seed)
         self.random = Random(f"{seed} world")
-        self.disk = SimDisk(lambda: EPOCH_MS + int(self.scheduler.now_ms))
+        self.disk = SimDisk(self._wall_ms)
         self.network = SimNetwork(self.scheduler, Random(f"{seed} network"))
+        self.object_store = SimObjectStore(self.scheduler.clock, Random(f"{seed} object store"), self._wall_ms)
         self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
         self.brokers: dict[int, SimBroker] = {}
         self.failures: list[str] = []
@@ -197,7 +200,7 @@ class World:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         coroutines = [each for each in gc.get_objects() if isinstance(each, CoroutineType)]
-        gc.collect()  # reports unhandled errors of Deferreds; ``coroutines`` keeps the coroutines alive meanwhile
+        gc.collect()  # reports unhandled errors of Deferreds; ``coroutines`` keeps the coroutines alive
         self._is_over = True  # the coroutines end when the collector is enabled again, outside of the run
         self._stack.close()
         self.end()
@@ -232,6 +235,9 @@ class World:
     @property
     def now_ms(self) -> float:
         return self.scheduler.now_ms
+
+    def _wall_ms(self) -> int:
+        return EPOCH_MS + int(self.scheduler.now_ms)
 
     def run(self, work: Any, limit_ms: float = 60_000) -> Any:
         """Returns the result or raises its failure."""

@@ -1,6 +1,6 @@
-"""What became of each record that producers sent, from the facts of a play and the logs at its end. Pure.
+"""Finds the fate of each record that producers sent, from the facts of a simulated run and the logs at its end. Pure.
 
-A record is lost, written twice, not read, read twice, or as it should be. Reading twice is no fault by itself, since
+A record is lost, written twice, not read, read twice, or as it should be. Reading twice is not a fault by itself, since
 groups read each record at least once.
 """
 
@@ -26,7 +26,7 @@ FAULTS = frozenset({Fate.LOST, Fate.WRITTEN_TWICE, Fate.NOT_READ})
 
 
 class RecordFate(NamedTuple):
-    """``value``: without its producer's name. ``said``: why, in a few words; empty if there is nothing to say."""
+    """``value``: the record's value without the producer's name. ``said``: the reason in a few words; may be empty."""
 
     tp: TopicPartition
     value: str
@@ -35,7 +35,7 @@ class RecordFate(NamedTuple):
 
     @property
     def name(self) -> str:
-        """``value``, a readable key within one play: the value and its partition."""
+        """A readable key of the record, unique within one run: its value and partition."""
         return f"{self.value} in {self.tp}"
 
 
@@ -59,6 +59,19 @@ def fates(
     return [
         RecordFate(tp, _value(value), *_fate(tp, value, acked, found, at, readers[tp, value], logs, to_be_read))
         for tp, value in sent
+    ]
+
+
+def faults(records: Iterable[RecordFate], others: Iterable[RecordFate]) -> list[RecordFate]:
+    """The records that were lost, duplicated or left unread under one rule, and those read twice under this rule only.
+
+    ``others``: the fates under the other rule; ``records`` again if there is no other rule.
+    """
+    read_twice = {each.name for each in others if each.fate is Fate.READ_TWICE}
+    return [
+        each
+        for each in records
+        if each.fate in FAULTS or (each.fate is Fate.READ_TWICE and each.name not in read_twice)
     ]
 
 

@@ -1,9 +1,9 @@
-"""What each replica of the simulated cluster has on its disk, and the changes between two moments."""
+"""Reads each replica's contents from its disk in the simulated cluster, and compares two moments."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from kafka_zk.sim.world.world import World
+from kafka_zk.sim.world.world import SimBroker, World
 from kafka_zk.storage.records.record_batch import iter_batches
 from kafka_zk.storage.records.record_decoder import decode_records
 
@@ -15,16 +15,23 @@ def replicas(world: World) -> Replicas:
     """The records of all topics but internal ones."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for broker in world.brokers.values():
-        for path, data in sorted(world.disk.everything(broker.folder).items()):
-            partition = PurePosixPath(path).parent.name
-            if path.endswith(".log") and not partition.startswith("__"):
-                key = broker.name, partition
-                found[key] = (*found.get(key, ()), *_values(data))
+        for partition, records in on_disk(world, broker).items():
+            found[broker.name, partition] = tuple(value for _, value in records)
+    return found
+
+
+def on_disk(world: World, broker: SimBroker) -> dict[str, list[tuple[int, str]]]:
+    """The offsets and values in a broker's logs, by folder name, without internal topics."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for path, data in sorted(world.disk.everything(broker.folder).items()):
+        partition = PurePosixPath(path).parent.name
+        if path.endswith(".log") and not partition.startswith("__"):
+            found.setdefault(partition, []).extend(_records(data))
     return found
 
 
 def changes(before: Replicas, after: Replicas) -> Iterator[tuple[str, str]]:
-    """Broker and sentence of each replica that is not the same."""
+    """(Broker, sentence) for each replica that has changed."""
     for (broker, partition), values in sorted(after.items()):
         old = before.get((broker, partition), ())
         if values == old:
@@ -33,7 +40,7 @@ def changes(before: Replicas, after: Replicas) -> Iterator[tuple[str, str]]:
         yield broker, f"its log of {partition} has {' '.join(values) or 'nothing'}{gone}"
 
 
-def _values(data: bytes) -> Iterator[str]:
+def _records(data: bytes) -> Iterator[tuple[int, str]]:
     for position, _ in iter_batches(memoryview(data)):
         for record in decode_records(data, position):
-            yield (record.value or b"").decode().rpartition(":")[2]
+            yield record.offset, (record.value or b"").decode().rpartition(":")[2]
