@@ -17,7 +17,7 @@ __all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
 class LogConfig:
     """The fields have Kafka's defaults. -1 usually means no limit.
 
-    ``remote_log_storage_system_enable``: a key of brokers, not of topics.
+    ``remote_log_storage_system_enable`` is a broker key, not a topic key.
     """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
@@ -78,6 +78,15 @@ class LogConfig:
             )
         return config
 
+    def of_topic(self, topic: str) -> "LogConfig":
+        """This configuration as it applies to ``topic``: the topics in ``NEVER_TIERED`` are never tiered."""
+        return replace(self, remote_storage_enable=False) if topic in NEVER_TIERED else self
+
+    def tiered(self) -> "LogConfig":
+        """This configuration with tiered storage enabled."""
+        policy = ("delete",) if self.is_compacted else self.cleanup_policy
+        return replace(self, remote_storage_enable=True, cleanup_policy=policy)
+
     def property_text(self, key: str) -> str:
         """A key's value as DescribeConfigs returns it."""
         return TOPIC_CONFIGS[key].format(getattr(self, field_name(key)))
@@ -88,7 +97,7 @@ class LogConfig:
 
     @property
     def is_deleted(self) -> bool:
-        """True if age and size remove old segments."""
+        """True if old segments are deleted by age and size."""
         return "delete" in self.cleanup_policy
 
     @property
@@ -105,7 +114,7 @@ class LogConfig:
 
     @property
     def timestamp_before_max_ms(self) -> int:
-        """The effective limit for timestamps behind the broker's clock: the old combined key applies while the newer
+        """The effective limit for timestamps behind the broker's clock. The old combined key applies while the newer
         key has its default."""
         bound = self.message_timestamp_before_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
@@ -115,6 +124,12 @@ class LogConfig:
         """Like ``timestamp_before_max_ms``, for timestamps ahead of the broker's clock."""
         bound = self.message_timestamp_after_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
+
+
+NEVER_TIERED = frozenset(
+    ("__cluster_metadata", "__consumer_offsets", "__remote_log_metadata", "__share_group_state", "__transaction_state")
+)
+"""Topics whose ``remote.storage.enable`` has no effect. Source: UnifiedLog.isRemoteLogEnabled@3.9."""
 
 
 def field_name(key: str) -> str:

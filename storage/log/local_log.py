@@ -3,6 +3,7 @@
 Source: LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,6 +150,15 @@ class LocalLog:
         self.log_end_offset = offset
         self.roll(now_ms)
         sync_path(self.segments.directory)
+        self._skip_to(offset)
+
+    def _skip_to(self, offset: int) -> None:
+        """Move the recovery point, in memory and on disk, over offsets without records, up to a segment whose name is
+        durable."""
+        if self.recovery_point >= offset:
+            return
+        if not self.recovery_point:
+            sync_path(os.path.dirname(self.segments.directory))  # later flushes assume a durable folder name
         self.recovery_point = offset
         if self.owner is not None:
             self.owner.recovery_point_is_needed(self.tp, offset)

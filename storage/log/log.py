@@ -132,7 +132,7 @@ class Log(LocalLog):
         return self.log_end_offset if mark is None or isolation is _LOG_END else mark
 
     def follow_log_end(self) -> None:
-        """Commit all records now and later appends immediately, because no other replica is in sync."""
+        """Commit all records now, and later appends immediately: no other replica is in sync."""
         self._high_watermark = None
         self.commits_appends = True
 
@@ -237,7 +237,7 @@ class Log(LocalLog):
     def append_own_batch(
         self, batch: bytearray, *, leader_epoch: int, now_ms: int, guard: VerificationStateEntry | None = None
     ) -> LogAppendInfo:
-        """Append any other batch that the broker built. ``guard``, and raises: as in ``append_as_leader``."""
+        """Append any other batch that the broker built. ``guard`` and errors: see ``append_as_leader``."""
         return self.append_as_leader(
             batch, read_header(batch), leader_epoch=leader_epoch, now_ms=now_ms, from_client=False, guard=guard
         )
@@ -253,7 +253,7 @@ class Log(LocalLog):
         for position, header in spans:  # check all batches before the first write
             check_crc(view, position, header)
             if header.base_offset < expected or header.last_offset_delta < 0:
-                raise InvalidRecord(f"{self.tp}: the leader sent offset {header.base_offset}, {expected} was expected")
+                raise InvalidRecord(f"{self.tp}: the leader sent offset {header.base_offset}, not {expected}")
             expected = header.next_offset
         if not spans:
             return LogAppendInfo(-1, -1, -1, self.log_start_offset, 0)
@@ -297,7 +297,7 @@ class Log(LocalLog):
             whole += data
         size_bytes = len(whole)
         if size_bytes > self.config.segment_bytes:
-            raise RecordBatchTooLarge(f"{len(batches)} markers, segment.bytes is {self.config.segment_bytes}")
+            raise RecordBatchTooLarge(f"{len(batches)} markers exceed segment.bytes={self.config.segment_bytes}")
         last = first + len(batches) - 1
         self._write(whole, size_bytes, leader_epoch, first, last, first, timestamp_ms, now_ms)
         producers = self.producers
@@ -410,6 +410,7 @@ class Log(LocalLog):
             self.log_start_offset = offset
             self.leader_epochs.clear()
         self._complete_truncation(offset)
+        self._skip_to(offset)
 
     def _rewind(self, offset: int, last_end: int) -> None:
         """Move the cleaned offset back to ``offset``, and the recovery point to ``last_end``, the end of the last
@@ -492,8 +493,8 @@ class Log(LocalLog):
 
 
 def _record_too_large(size_bytes: int, config: LogConfig) -> RecordTooLarge:
-    return RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")
+    return RecordTooLarge(f"a batch of {size_bytes} bytes exceeds max.message.bytes={config.max_message_bytes}")
 
 
 def _batch_too_large(size_bytes: int, config: LogConfig) -> RecordBatchTooLarge:
-    return RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
+    return RecordBatchTooLarge(f"a batch of {size_bytes} bytes exceeds segment.bytes={config.segment_bytes}")

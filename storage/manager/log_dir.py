@@ -52,7 +52,7 @@ _MEANINGS = {
         "every log here begins with its first segment, so records that DeleteRecords deleted may be back"
     ),
     CLEANER_OFFSET_CHECKPOINT: "every compacted log here counts as dirty from its first record on",
-    REPLICATION_CHECKPOINT: "the high watermarks of the logs here are not known until their leaders tell them",
+    REPLICATION_CHECKPOINT: "the high watermarks of the logs here are unknown until their leaders send them",
     CLEAN_SHUTDOWN: "the last stop does not count as clean: every log here is checked from its recovery point on",
 }
 
@@ -133,8 +133,8 @@ class LogDir:
         return self._lock
 
     def close(self) -> None:
-        """Release the lock, without closing the logs: see ``close_logs_steps`` and ``abandon``. The lock file stays:
-        otherwise two processes could lock different files."""
+        """Release the lock, without closing the logs: see ``close_logs_steps`` and ``abandon``. The lock file stays,
+        because two processes could otherwise lock different files."""
         if self._lock >= 0:
             files.close(self._lock)
             self._lock = -1
@@ -211,7 +211,7 @@ class LogDir:
         self._has_unsynced_deletion = True
 
     def prepare_deletions(self) -> Callable[[], None] | None:
-        """Work that makes all deletions so far durable; None if they are."""
+        """Work that makes all deletions so far durable; None if they are durable already."""
         if not self._has_unsynced_deletion:
             return None
         self._has_unsynced_deletion = False
@@ -256,11 +256,13 @@ class LogDir:
         return self._read(REPLICATION_CHECKPOINT, observe)
 
     def read_cleaner_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
+        if files.read_file(f"{self.path}/{CLEANER_OFFSET_CHECKPOINT}") == b"":
+            return {}  # Kafka creates the file, and first writes it after a cleaning
         self._checkpointed_cleaner_offsets = self._read(CLEANER_OFFSET_CHECKPOINT, observe)
         return self._checkpointed_cleaner_offsets
 
     def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
-        """Read a checkpoint. A damaged one is discarded and counts as empty."""
+        """Read a checkpoint. A damaged checkpoint is discarded and counts as empty."""
         path = f"{self.path}/{name}"
         try:
             found = checkpoints.read_offsets(path)

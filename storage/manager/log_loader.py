@@ -37,6 +37,7 @@ from kafka_zk.storage.log.partition_metadata import read_topic_id
 from kafka_zk.storage.log.producer_snapshot import snapshot_offsets
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.log.recovery_work import ScanWork, Steps
+from kafka_zk.storage.manager.found_start import FoundStart
 from kafka_zk.storage.records.record_batch import HEADER_SIZE
 from kafka_zk.storage.segments.index_check import index_problem, next_offset
 from kafka_zk.storage.segments.log_segments import LogSegments
@@ -144,12 +145,12 @@ def load_log_steps(
 
     Args:
         recovery_point: from the checkpoint, or 0.
-        log_start_offset: from the checkpoint. None: the first segment's base offset; of a tiered log, that of its first
-            leader epoch.
+        log_start_offset: from the checkpoint. None: where the first segment (tiered: the first leader epoch) begins.
         clean_shutdown: if True, normally no segment needs a scan.
-        is_contiguous: a gap between segments after the recovery point is lost data (docs/decisions/0018). Otherwise the
+        is_contiguous: a gap before a segment after the recovery point is lost data (docs/decisions/0018). Otherwise the
             recovery point moves past it, as in Kafka.
     Returns: the log, and the data that recovery dropped, if any.
+    Raises: OSError, InconsistentLogDir.
     """
     pool, observe, random, scan = dependencies
     names = finish_interrupted(directory, _file_names(directory, observe), observe)
@@ -157,25 +158,28 @@ def load_log_steps(
         open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes, random=random)
         for base_offset, size_bytes in _segment_offsets(directory, names, observe)
     ]
+    begins_by = max(recovery_point, log_start_offset or 0)
     recovery_point = _possible_recovery_point(segments, recovery_point, observe)
     epochs, is_afresh = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
     recovered = yield from _Recovery(
-        tp, segments, epochs, recovery_point, clean_shutdown, is_contiguous, scan, observe
+        tp, segments, epochs, recovery_point, begins_by, clean_shutdown, is_contiguous, scan, observe
     ).steps(is_afresh)
     segments, end_offset = list(recovered.segments), recovered.end_offset
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
-        problem = "is damaged at its end, which was durable"
+        problem = "is damaged at its end, although this part had been flushed"
         observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log continues at offset {end_offset}"))
-    if segments and log_start_offset and end_offset < log_start_offset:  # files were deleted, or it is wrong
+    if segments and log_start_offset and end_offset < log_start_offset:  # files were deleted, or a wrong checkpoint
         observe(_move_aside(directory, segments, log_start_offset, end_offset))
         segments.clear()
         epochs.clear()
     if not segments:
-        end_offset = log_start_offset or 0
+        end_offset = max(end_offset, log_start_offset or 0)
         segments.append(_first_segment(directory, end_offset, config, dependencies, now_ms))
     epochs.truncate_from_end(end_offset)
-    start_offset = _start_offset(config, log_start_offset, segments[0].base_offset, epochs)
+    found = FoundStart(tp, log_start_offset, segments[0].base_offset, epochs.entries, clean_shutdown)
+    config = found.config(config)
+    start_offset = found.log_start_offset(config)
     epochs.truncate_from_start(start_offset)
     log = Log(
         tp,
@@ -189,37 +193,24 @@ def load_log_steps(
     if cleaned_offset is not None:
         log.cleaned_offset = _believed(log, cleaned_offset, observe)
     yield from _reload_steps(log, names, clean_shutdown, recovered.has_markers, observe)
-    if recovered.has_gap:
+    if recovered.has_gap or log.recovery_point < segments[0].base_offset:
         log.flush()  # so that the recovery point passes the gap
     for segment in segments:
         segment.release_resources()
     return log, recovered.dropped
 
 
-def _start_offset(
-    config: LogConfig, log_start_offset: int | None, local_start_offset: int, epochs: LeaderEpochCache
-) -> int:
-    """The log start offset. In a tiered log, earlier records than the local ones are in remote storage. Without its
-    checkpoint, its leader epochs tell, because they are cut at the log start offset: a later start would let retention
-    delete all remote segments before it."""
-    if not config.is_tiered:
-        return max(log_start_offset or 0, local_start_offset)
-    if log_start_offset is not None:
-        return log_start_offset
-    return min([start for _, start in epochs.entries[:1]] + [local_start_offset])
-
-
 def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, observe: Observe) -> int:
     """The recovery point, or 0 if the last segment cannot reach it."""
     if not segments or recovery_point <= segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
         return recovery_point
-    problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
+    problem = f"cannot have been flushed up to offset {recovery_point}, although the recovery point says so"
     observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
     return 0
 
 
 def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
-    """The offset of the last compaction; None if the checkpoint's is beyond the log's end."""
+    """The offset of the last compaction; None if the checkpoint's offset is beyond the log's end."""
     if cleaned_offset <= log.log_end_offset:
         return max(cleaned_offset, log.log_start_offset)
     problem = f"ends at offset {log.log_end_offset}, so it cannot have been compacted up to {cleaned_offset}"
@@ -300,7 +291,7 @@ def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: i
     return Finding(
         directory,
         f"ends at offset {end_offset}, but its log start offset is {log_start_offset}",
-        f"the log begins there, so that no offset is given twice, and is empty; {count}, the first of them from "
+        f"the log is now empty and begins there, so that no offset is reused; {count}, the first of them from "
         f"{segments[0].base_offset} on, are moved aside",
         target,
     )
@@ -310,7 +301,7 @@ def _load_topic_id(directory: str, observe: Observe) -> str | None:
     try:
         return read_topic_id(directory)
     except CorruptCheckpoint as error:
-        meaning = "the log takes the topic id that the controller tells next, even if the topic was recreated meanwhile"
+        meaning = "the log takes the next topic id that the controller sends, even if the topic was recreated meanwhile"
         observe(discard(f"{directory}/{PARTITION_METADATA}", error, meaning))
         return None
 
@@ -360,12 +351,18 @@ class _Recovered(NamedTuple):
 
 
 class _Recovery(NamedTuple):
-    """A log's segments before the recovery, and their checkpoints."""
+    """A log's segments before the recovery, and their checkpoints.
+
+    ``begins_by``: the largest base offset of an intact log's first segment. If the first segment begins later, others
+    are missing, because the recovery point or log start offset is written before segments are deleted or a log is
+    restarted.
+    """
 
     tp: TopicPartition
     segments: Sequence[Segment]
     epochs: LeaderEpochCache
     recovery_point: int
+    begins_by: int
     clean_shutdown: bool
     is_contiguous: bool
     scan: Scanner
@@ -380,6 +377,11 @@ class _Recovery(NamedTuple):
         end_offset = 0
         has_markers = has_gap = False
         segments = self.segments
+        if not self.clean_shutdown and segments and segments[0].base_offset > self.begins_by:
+            reason = self._judge_gap(self.begins_by, segments[0].base_offset, is_first=True)
+            if reason is not None:
+                return _Recovered((), self._drop_all(reason), self.begins_by, False, False)
+            has_gap = True
         for index, segment in enumerate(segments):
             next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
             durable = next_base is not None and (self.clean_shutdown or next_base <= self.recovery_point)
@@ -407,7 +409,7 @@ class _Recovery(NamedTuple):
         return _Recovered(segments, None, end_offset, has_markers, has_gap)
 
     def _judge_gap(self, end_offset: int, next_base: int, *, is_first: bool) -> str | None:
-        """Why the log ends before a gap; None if it continues after it."""
+        """Why the log ends before a gap; None if the log continues after the gap."""
         if self.is_contiguous:
             return f"the records {end_offset} to {next_base - 1} are missing"
         if is_first:
@@ -438,6 +440,14 @@ class _Recovery(NamedTuple):
             reason,
             set_aside(segment.directory, result.next_offset, behind, tail),
         )
+
+    def _drop_all(self, reason: str) -> Dropped:
+        """Move aside all segments, because the log was cut before the first of them."""
+        first, begin = self.segments[0], self.begins_by
+        size_bytes = sum(segment.size_bytes for segment in self.segments)
+        paths = tuple(segment.path for segment in self.segments)
+        kept_as = set_aside(first.directory, begin, self.segments)
+        return Dropped(self.tp, first.path, 0, begin, size_bytes, paths, reason, kept_as)
 
     def _sound_end(
         self, segment: Segment, next_base: int | None, afresh: bool

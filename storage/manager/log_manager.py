@@ -96,7 +96,7 @@ class LogManager:
     ) -> Generator[StartProgress, None, StartReport]:
         """Lock the directories and open all logs, about one per step.
 
-        Meanwhile the owner may only call ``shutdown``, which ends the helpers and the start.
+        Before the last step, the owner may only call ``shutdown``, which ends the helpers and the start.
 
         Args:
             topic_configs: the topics' own properties; others have the default.
@@ -105,7 +105,7 @@ class LogManager:
         hosted = self.hosted
         offline, found = yield from self._lock_dirs_steps()
         configs = {
-            topic: LogConfig.from_properties(properties, self.default_config)
+            topic: LogConfig.from_properties(properties, self.default_config).of_topic(topic)
             for topic, properties in topic_configs.items()
         }
         found = self.moves.settle(found, are_all_here=not offline)
@@ -133,7 +133,12 @@ class LogManager:
             except OSError as error:
                 failed(log_dir, error)
         start = self._start = LogStart(openings, self._opened, self._directory_opened, failed)
-        yield from start.steps()
+        try:
+            yield from start.steps()
+        except InconsistentLogDir:
+            start.close()
+            self._close_dirs()
+            raise
         self._start = None
         hosted.is_started = True
         recovered_count = sum(log_dir in unclean for log_dir in hosted.dir_of.values())

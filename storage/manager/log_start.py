@@ -198,7 +198,8 @@ class LogStart:
 
     Args:
         opened: called with each log.
-        finished: called with each complete directory; may raise OSError.
+        finished: called with each directory when all are complete; may raise OSError. So after a start that is refused
+            or stopped, all directories still count as shut down cleanly.
         failed: called with each failed directory; may raise to end the start.
     """
 
@@ -210,6 +211,7 @@ class LogStart:
         failed: Callable[[LogDir, OSError], None],
     ) -> None:
         self._left = dict(openings)
+        self._complete: list[LogDir] = []
         self._openings = list(openings.values())
         self._opened = opened
         self._finished = finished
@@ -231,6 +233,11 @@ class LogStart:
                     self._left.pop(log_dir).close()
                     self._failed(log_dir, error)
             yield self._progress()
+        for log_dir in self._complete:
+            try:
+                self._finished(log_dir)
+            except OSError as error:
+                self._failed(log_dir, error)
 
     def _step(self, log_dir: LogDir, opening: DirectoryOpening) -> None:
         for log in opening.step():
@@ -240,7 +247,7 @@ class LogStart:
             self._opened(log, log_dir)
         if opening.is_done:
             opening.close()
-            self._finished(log_dir)
+            self._complete.append(log_dir)
             del self._left[log_dir]
 
     def _progress(self) -> StartProgress:

@@ -3,8 +3,8 @@
 Everything before the recovery point is durable, so the scan begins at the last index entry before it, or at the
 segment's start without a usable index. From the recovery point on, every CRC is checked, and the first bad batch ends
 the log. Durable batches are kept even if damaged; readers report them. After a damaged header, the scan continues at
-the next batch found. Without one, the log continues in a new segment at the recovery point. The scan only reads, so it
-may run in a helper process.
+the next batch found. If it finds none, the log continues in a new segment at the recovery point. The scan only reads,
+so it may run in a helper process.
 """
 
 from array import array
@@ -115,7 +115,7 @@ def scan_segment(
 ) -> SegmentScan:
     """Scan without changes; ``report`` gets the bytes since the last call.
 
-    Source: LogSegment.recover@3.9, but for the start at the recovery point.
+    Source: LogSegment.recover@3.9, except for the start at the recovery point.
     """
     size_bytes = files.size_bytes(log_path)
     builder = IndexBuilder(base_offset, interval_bytes)
@@ -171,7 +171,7 @@ def _scan(
     has_markers = False
     unchecked: tuple[int, int] | None = None  # (position, lowest offset) of the previous batch, if durable
     while position < end:
-        batch = _judge(view, position, next_offset, builder.base_offset, recovery_point)
+        batch = judge_batch(view, position, next_offset, builder.base_offset, recovery_point)
         if isinstance(batch, str):
             reason = batch
             if unchecked is not None and not _crc_fits(view, unchecked[0]):
@@ -215,11 +215,11 @@ def _scan(
     )
 
 
-def _judge(
+def judge_batch(
     view: memoryview, position: int, next_offset: int, segment_offset: int, recovery_point: int
 ) -> tuple[int, int, int, int, int] | str:
-    """Check the batch at ``position``: (base offset, last offset, epoch, max timestamp, position after it), or the
-    problem."""
+    """Check the batch at ``position``. Returns (base offset, last offset, epoch, max timestamp, position after it), or
+    the problem."""
     left = len(view) - position
     if left < HEADER_SIZE:
         return f"{left} bytes are too few for a batch header"
@@ -245,8 +245,8 @@ def _crc_fits(view: memoryview, position: int) -> bool:
 
 
 def find_batch(view: memoryview, position: int, next_offset: int, segment_offset: int) -> tuple[int, int] | None:
-    """(Position, base offset) of the next valid batch after damage: each magic byte is a candidate for ``_judge``, CRC
-    included."""
+    """(Position, base offset) of the next valid batch after damage: each magic byte is a candidate for ``judge_batch``,
+    CRC included."""
     end = len(view)
     step = 1 << 20
     for chunk_start in range(position + MAGIC_POSITION, end, step):
@@ -254,7 +254,7 @@ def find_batch(view: memoryview, position: int, next_offset: int, segment_offset
         index = chunk.find(2)
         while index >= 0:
             candidate = chunk_start + index - MAGIC_POSITION
-            batch = _judge(view, candidate, next_offset, segment_offset, 0)
+            batch = judge_batch(view, candidate, next_offset, segment_offset, 0)
             if not isinstance(batch, str):
                 return candidate, batch[0]
             index = chunk.find(2, index + 1)

@@ -1,4 +1,4 @@
-"""A replicated topic under load, and a seed that says what happens to its brokers: the campaign."""
+"""The replication campaign: a replicated topic under load, and a seed that chooses the faults of its brokers."""
 
 import contextlib
 import random
@@ -25,7 +25,7 @@ PARTITIONS = 4
 REPLICAS = 3
 ISR_FULL_S = 30.0
 MACHINE_S = 10.0
-"""What a machine with other work to do may add to the time in which everything is led."""
+"""Additional time until all partitions have leaders, on a machine with other work."""
 
 KILL, STOP = "kill", "stop"
 PAUSE, LONG_PAUSE = "pause", "pause beyond the session"
@@ -38,14 +38,14 @@ _TWO_AT_ONCE = 0.25
 _END_S = 120
 _CREATED_S = 10
 _SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
-"""How many sessions something lasts: one survives the short ones, and ISRs shrink in the long ones."""
+"""Duration of faults, in session timeouts: a session survives the short ones, and ISRs shrink during the long ones."""
 
 
 Cluster = TypeVar("Cluster", bound=ReplicatedCluster)
 
 
 class Fault:
-    """Something that happens to a broker: ``begin`` and ``end`` it."""
+    """A fault of a broker; call ``begin``, then ``end``."""
 
     def __init__(self, action: str, victim: Broker, other: Broker, cluster: ReplicatedCluster, seconds: float) -> None:
         self.action, self.victim = action, victim
@@ -69,11 +69,11 @@ class Fault:
         begins[self.action]()
 
     def hold(self, since_s: float) -> None:
-        """Wait until it has lasted long enough; what happens at the same time lasts at the same time."""
+        """Wait until the fault has lasted long enough; concurrent faults last concurrently."""
         threading.Event().wait(max(0.0, since_s + self._seconds - time.monotonic()))
 
     def end(self, *, at_once: bool) -> None:
-        """``at_once``: a killed broker starts again although its old session may last."""
+        """``at_once``: restart a killed broker even if its old session may still exist."""
         victim = self.victim
         at_once = at_once and self.action == KILL and victim.kind.restarts_at_once
         if self.ends_session and not at_once:
@@ -92,13 +92,17 @@ class Fault:
 
 
 class ReplicationRounds:
-    """The campaign. ``librdkafka`` is more of its producer's configuration.
+    """The campaign. ``librdkafka``: additional configuration of its producer.
 
-    ``late`` has what took longer than it may, ``led_s`` and ``full_s`` how long it took.
+    ``late``: recoveries that took too long. ``led_s``, ``full_s``: the durations until all partitions had leaders and
+    full ISRs.
     """
 
     kind = "replication"
-    """What the record of played rounds calls the campaign."""
+    """The campaign's name in the record of played rounds."""
+    replicas = REPLICAS
+    config: Mapping[str, str] = MappingProxyType({})
+    """The topic's configuration."""
     librdkafka: Mapping[str, Any] = MappingProxyType({})
     fault: type[Fault] = Fault
     actions: Sequence[str] = ACTIONS
@@ -133,27 +137,28 @@ class ReplicationRounds:
         self.clients += [*self.senders, *self.readers]
 
     def _create_topic(self) -> None:
-        def is_known() -> bool:  # a client that asks too early asks again only after minutes
+        def is_known() -> bool:  # a client that asks too early retries only after minutes
             try:
                 metadata = admin.list_topics(timeout=_END_S)
-            except KafkaException:  # a broker of Kafka that starts knows not even itself
+            except KafkaException:  # a Kafka broker that is starting does not even know itself
                 return False
             return metadata.controller_id >= 0 and len(metadata.brokers) == len(self._cluster.brokers)
 
         admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
-        askers = []  # none is freed while its request is under way
+        askers = []  # kept, so that none is freed while its request is in progress
+        topic = NewTopic(TOPIC, PARTITIONS, self.replicas, config=dict(self.config))
 
         def is_created() -> bool:
             asker = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
             askers.append(asker)
-            (created,) = asker.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values()
+            (created,) = asker.create_topics([topic]).values()
             try:
                 created.result(_CREATED_S)
-            except TimeoutError:  # it asked a broker that knew no controller yet, and asks again only after minutes
+            except TimeoutError:  # its broker knew no controller yet, and it retries only after minutes
                 return False
             except KafkaException as error:
                 code = error.args[0].code()
-                if code == KafkaError.NOT_CONTROLLER:  # it has moved, and not every broker knows it yet
+                if code == KafkaError.NOT_CONTROLLER:  # it has moved, and not every broker knows that yet
                     return False
                 if code != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
@@ -167,12 +172,12 @@ class ReplicationRounds:
         return sum(len(sender.acknowledged) for sender in self.senders)
 
     def wait_acknowledged(self, count: int, timeout_s: float = _END_S) -> None:
-        """Wait for ``count`` more."""
+        """Wait for ``count`` more acknowledged records."""
         wanted = self.acknowledged_count + count
         wait_until(lambda: self.acknowledged_count >= wanted, timeout_s, f"{count} more acknowledgements")
 
     def _wait_for_all_replicas(self) -> None:
-        """Until each broker has taken up its replicas: what is acknowledged is on the whole ISR, and that is full. A
+        """Wait until each broker hosts its replicas: ISRs are full, and acknowledged records are on all of them. A
         Kafka broker whose session ends before that is useless until it is restarted (docs/how-to/mixed-cluster.md)."""
 
         self.wait_acknowledged(100)
@@ -180,11 +185,12 @@ class ReplicationRounds:
         self.wait_full(_END_S)
 
     def _written(self) -> set[int]:
-        """The partitions that have acknowledged something."""
+        """The partitions that have acknowledged a record."""
         return {each.partition for sender in self.senders for each in sender.acknowledged}
 
     def wait_led(self, gone: Sequence[int], timeout_s: float) -> None:
-        """Until every partition has a leader that is not one of these; or none, as nobody else was in sync.
+        """Wait until every partition has a leader that is not one of ``gone``, or has none because no other replica was
+        in sync.
 
         Raises: TimeoutError.
         """
@@ -198,11 +204,11 @@ class ReplicationRounds:
         wait_until(is_led, timeout_s, "a leader of every partition")
 
     def wait_full(self, timeout_s: float) -> None:
-        """Until every ISR has all replicas. Raises: TimeoutError."""
+        """Wait until every ISR has all replicas. Raises: TimeoutError."""
         def is_full() -> bool:
             states = self._cluster.states(TOPIC)
             return len(states) == PARTITIONS and all(
-                state.leader >= 0 and len(state.isr) == REPLICAS for state in states.values()
+                state.leader >= 0 and len(state.isr) == self.replicas for state in states.values()
             )
 
         wait_until(is_full, timeout_s, "all replicas in sync")
@@ -211,7 +217,7 @@ class ReplicationRounds:
         wait_until(lambda: self._cluster.registered() == set(self._cluster.ids), START_S, "all brokers to register")
 
     def run(self, rounds: int) -> None:
-        """What the seed says. Raises: TimeoutError if the cluster does not recover at all."""
+        """Run the seed's rounds. Raises: TimeoutError if the cluster does not recover at all."""
         for number in range(rounds):
             try:
                 self._round(number)
@@ -225,7 +231,8 @@ class ReplicationRounds:
         self.play(chosen, at_once=at_once)
 
     def play(self, chosen: Sequence[Fault], *, at_once: bool = False) -> None:
-        """Let this happen, at the same time, and wait until the cluster has recovered; what is late is remembered."""
+        """Cause these faults concurrently, and wait until the cluster has recovered; late recoveries are added to
+        ``late``."""
         self._say("; ".join(map(str, chosen)))
         begun_s = time.monotonic()
         for fault in chosen:
@@ -290,10 +297,11 @@ class ReplicationRounds:
             self.wait_full(START_S)
 
     def judge(self, timeout_s: float = _END_S) -> list[str]:
-        """Write no more, let all be replicated and read within ``timeout_s``, and say what was wrong."""
+        """Stop writing, wait until all records are replicated and read, at most ``timeout_s``, and return the
+        violations."""
         for sender in self.senders:
             sender.stop()
-        with contextlib.suppress(TimeoutError):  # then the judge says what is missing
+        with contextlib.suppress(TimeoutError):  # the judge then reports what is missing
             wait_until(lambda: self._is_replicated() and self._is_read(), timeout_s, "everything read", interval_s=0.2)
         for reader in self.readers:
             reader.stop()
@@ -303,7 +311,7 @@ class ReplicationRounds:
         return [*found, self.story(), *self._cluster.recent_output()] if found else []
 
     def _logs(self) -> dict[int, dict[int, bytes]]:
-        """Of the brokers that have a replica."""
+        """The logs of the brokers that have a replica."""
         return {
             number: {
                 each.broker_id: each.log(TOPIC, number)
@@ -336,7 +344,7 @@ class ReplicationRounds:
         self._story.append(f"{time.monotonic() - self._begin_s:6.1f} {line}")
 
     def story(self) -> str:
-        """What was done, and how long the cluster took."""
+        """A report of the faults, and of the cluster's recovery times."""
         return "\n".join(self._story)
 
     def close(self) -> None:
@@ -350,9 +358,9 @@ def play_campaign(make: Callable[[Cluster], ReplicationRounds], rounds: int, clu
 
     With KAFKA_ZK_RECORD_ROUNDS=1 in the environment the rounds are recorded in tests/sim/played.txt.
 
-    Raises: AssertionError with what was found.
+    Raises: AssertionError with the violations.
     """
-    played.commit()  # somebody may commit while the brokers start
+    played.commit()  # the repository's HEAD may change while the brokers start
     with cluster:
         campaign = make(cluster)
         kind = f"{campaign.kind}, rounds of real processes, {rounds} a seed ({campaign.brokers})"

@@ -1,4 +1,4 @@
-"""``cleaner-offset-checkpoint`` never applies to another log than the existing one, even if the broker is killed at any
+"""``cleaner-offset-checkpoint`` never applies to a log other than the existing one, even if the broker is killed at any
 time."""
 
 from pathlib import Path
@@ -110,3 +110,12 @@ def test_no_log_is_clean_beyond_its_end(tmp_path: Path, says: int, start: int, i
     assert found.cleaned_offset == (None if is_told else max(says, start))
     assert bool(told) == is_told and all("compacted" in finding.problem for finding in told)
     again.shutdown()
+
+
+def test_a_file_that_kafka_created_is_not_damaged(tmp_path: Path) -> None:
+    """Apache Kafka creates it empty when it starts, and first writes it after a cleaning."""
+    cleaned(tmp_path)[0].shutdown()
+    (tmp_path / CHECKPOINT).write_bytes(b"")
+    told: list[Finding] = []
+    started(tmp_path, told).shutdown()
+    assert not told

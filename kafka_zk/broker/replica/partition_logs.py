@@ -6,7 +6,6 @@ Tests: tests/kafka_zk/broker/replica/test_manager.py, tests/kafka_zk/broker/hand
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 
 from twisted.logger import Logger
 
@@ -31,7 +30,7 @@ class PartitionLogs:
         self._quotas = quotas
         self._broker_id = broker_id
         self._last_config: tuple[dict[str, str], LogConfig, LogConfig] = ({}, logs.default_config, logs.default_config)
-        self._told_of: set[str] = set()  # tiered topics, while this broker has no remote storage
+        self._told_of: set[str] = set()  # topics whose problem with remote storage was logged
 
     def open(
         self, partition: Partition, topic_properties: Mapping[str, str] | None, *, is_new: bool = False
@@ -55,24 +54,43 @@ class PartitionLogs:
         return refusal
 
     def _check_remote_storage(self, topic: str, config: LogConfig) -> None:
-        """Log once that a topic is tiered, but this broker has no remote storage. Kafka's brokers do not start then."""
-        if not config.remote_storage_enable or config.remote_log_storage_system_enable:
+        """Log once that a topic is tiered although this broker has no remote storage. A broker of Apache Kafka would
+        not start."""
+        if config.is_tiered:
             self._told_of.discard(topic)
-        elif topic not in self._told_of:
-            self._told_of.add(topic)
+        elif config.remote_storage_enable and not config.remote_log_storage_system_enable and self._is_news(topic):
             _log.error(
-                "the topic {topic} has remote.storage.enable=true, but this broker has no remote storage: it keeps here"
-                " what retention.ms and retention.bytes allow, whatever local.retention is, and cannot serve older"
-                " records",
+                "the topic {topic} has remote.storage.enable=true, but this broker has no remote storage: it keeps the"
+                " records that retention.ms and retention.bytes allow, ignores local.retention.ms and"
+                " local.retention.bytes, and cannot serve older records",
                 topic=topic,
             )
+
+    def _still_tiered(self, log: Log, config: LogConfig) -> LogConfig:
+        """``config``, but still tiered if the log is tiered. Apache Kafka's brokers and tools can turn tiering off in
+        ZooKeeper; records that are only in remote storage would then be lost."""
+        if not log.config.is_tiered or config.is_tiered:
+            return config
+        if self._is_news(log.tp.topic):
+            _log.error(
+                "the topic {topic} stays tiered, because otherwise its records in remote storage would be lost; set the"
+                " topic's remote.storage.enable=true again",
+                topic=log.tp.topic,
+            )
+        return config.tiered()
+
+    def _is_news(self, topic: str) -> bool:
+        """True if the topic's problem has not been logged yet."""
+        is_news = topic not in self._told_of
+        self._told_of.add(topic)
+        return is_news
 
     def _find_log(self, partition: Partition, config: LogConfig, is_new: bool) -> ErrorCode | None:
         tp = partition.tp
         if partition.log is not None:
             if partition.log.topic_id is None and partition.topic_id != uuids.ZERO:
                 partition.log.set_topic_id(uuids.to_text(partition.topic_id))
-            partition.log.update_config(_still_tiered(partition.log, config))
+            partition.log.update_config(self._still_tiered(partition.log, config))
             return None
         if not is_new and self._logs.get(tp) is None and self._logs.has_failed_directory:
             _log.error("the log of {tp} may be in a log directory that failed", tp=tp)
@@ -87,45 +105,33 @@ class PartitionLogs:
                 topic_id=topic_id,
             )
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        log.update_config(_still_tiered(log, config))
+        log.update_config(self._still_tiered(log, config))
         partition.log = log
         return None
 
     def _usable_config(
         self, partition: Partition, properties: Mapping[str, str] | None
     ) -> tuple[ErrorCode | None, LogConfig]:
-        """The configuration; without valid properties, an open log keeps its own, as in Kafka."""
+        """The configuration, or an error. If the properties are invalid or hidden, an open log keeps its configuration,
+        as in Kafka."""
         if properties is not None:
             try:
-                return None, self._log_config(properties)
+                return None, self._log_config(properties).of_topic(partition.tp.topic)
             except InvalidConfig as error:
                 path = entity_path("topics", partition.tp.topic)
-                _log.error("{path} is not allowed: {error}", path=path, error=error)
+                _log.error("{path} is invalid: {error}", path=path, error=error)
         if partition.log is None:
             return ErrorCode.INVALID_CONFIG, self._logs.default_config
         return None, partition.log.config
 
     def _log_config(self, properties: Mapping[str, str]) -> LogConfig:
-        """Consecutive partitions with equal properties share one object."""
+        """The configuration for these properties. Consecutive partitions with equal properties share one object."""
         defaults = self._logs.default_config
         known_properties, known_defaults, config = self._last_config
         if properties != known_properties or defaults is not known_defaults:
             config = LogConfig.from_properties(properties, defaults)
             self._last_config = (dict(properties), defaults, config)
         return config
-
-
-def _still_tiered(log: Log, config: LogConfig) -> LogConfig:
-    """``config``, but tiered if the log is: brokers of Apache Kafka and its tools can turn it off in ZooKeeper, and
-    records that are only in remote storage would be lost."""
-    if not log.config.is_tiered or config.is_tiered:
-        return config
-    _log.error(
-        "{tp} stays tiered, because its records in remote storage would be lost otherwise; set"
-        " remote.storage.enable=true of its topic again",
-        tp=log.tp,
-    )
-    return replace(config, remote_storage_enable=True, cleanup_policy=log.config.cleanup_policy)
 
 
 def is_same_topic(known: str | None, wanted: uuid.UUID) -> bool:

@@ -1,7 +1,8 @@
-"""Moves replicas between this broker's log directories (KIP-113): copies a log, then replaces it.
+"""Moves replicas between this broker's log directories (KIP-113): copies a log, then replaces the log with the copy.
 
-Appends, reads and truncations go on; retention and compaction wait. A truncation restarts the copy. A move that a stop
-or crash interrupted starts again when the partition is led or followed.
+Appends, reads and truncations continue; retention and compaction wait. A truncation restarts the copy. Only the local
+part of a tiered log is copied. A move that a stop or crash interrupted starts again when the broker leads or follows
+the partition.
 
 Source: ReplicaAlterLogDirsThread.scala, ReplicaManager.alterReplicaLogDirs@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
@@ -23,7 +24,9 @@ from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.files.config_table import LONG_MAX
 from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.files.files import read_file
 from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.producer_snapshot import snapshot_path
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import iter_batches
 
@@ -75,7 +78,7 @@ class ReplicaAlterLogDirsManager:
         return len(self._moves)
 
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
-        """Move a replica to a configured log directory, instead of an earlier target.
+        """Move a replica to a configured log directory. This replaces an earlier target.
 
         Returns REPLICA_NOT_AVAILABLE if there is no replica yet; it will then be created in ``directory``.
         """
@@ -95,7 +98,7 @@ class ReplicaAlterLogDirsManager:
             if directory != logs.log_dir_of(tp) and logs.moves.future(tp) is None:
                 return self._begin(log, directory)
         except OSError as error:
-            _log.error("{tp} is not moved to {directory}: {error}", tp=tp, directory=directory, error=error)
+            _log.error("{tp} could not be moved to {directory}: {error}", tp=tp, directory=directory, error=error)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
@@ -167,12 +170,12 @@ class ReplicaAlterLogDirsManager:
         try:
             return await self._step(tp, move)
         except (OSError, StorageError) as error:
-            _log.error("the move of {tp} ends: {error}", tp=tp, error=error)
+            _log.error("the move of {tp} failed: {error}", tp=tp, error=error)
             future = self._logs.moves.future(tp)
             if isinstance(error, OSError) and future is not None:
                 self._logs.fail_directory(future, error)
         except Exception:
-            _log.failure("the move of {tp} ends", tp=tp, level=LogLevel.error)
+            _log.failure("the move of {tp} failed", tp=tp, level=LogLevel.error)
         if self._moves.get(tp) is move:
             with suppress(OSError):  # the directory and the copy are then offline
                 self._give_up(tp)
@@ -200,14 +203,13 @@ class ReplicaAlterLogDirsManager:
         log = move.log
         if move.truncation_count != log.truncation_count:
             move.truncation_count = log.truncation_count
-            future.truncate_fully_and_start_at(log.log_start_offset, self._clock.wall_ms())
+            _begin_future(log, future, self._clock.wall_ms())
 
     def _copy(self, log: Log, future: Log) -> int:
-        """Returns the number of bytes."""
+        """Copy the next batches, up to COPY_BYTES. Returns the number of bytes copied."""
+        if future.log_end_offset < log.local_log_start_offset:
+            _begin_future(log, future, self._clock.wall_ms())
         offset = future.log_end_offset
-        if offset < log.log_start_offset:
-            offset = log.log_start_offset
-            future.truncate_fully_and_start_at(offset, self._clock.wall_ms())
         records = self._read(log, offset)
         if not records:
             return 0
@@ -234,7 +236,8 @@ class ReplicaAlterLogDirsManager:
             done()
 
     def _take_over(self, tp: TopicPartition, move: _Move) -> None:
-        """Copy what was appended during the flush, unless it is too much; then the copy replaces the log."""
+        """Copy the records that were appended during the flush. If these are at most LAST_BYTES, replace the log with
+        the copy."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._moves.get(tp) is not move or self._logs.get(tp) is not log:
             return
@@ -245,7 +248,7 @@ class ReplicaAlterLogDirsManager:
             if copied_bytes > LAST_BYTES:
                 return
         _make_equal(log, future, self._clock.wall_ms())
-        waits = log.config.flush_messages < LONG_MAX  # for a flush of the original
+        waits = log.config.flush_messages < LONG_MAX  # acknowledgements wait for a flush of the original
         if future.recovery_point < (log.log_end_offset if waits else log.recovery_point):
             future.flush()
         _release(move)
@@ -260,6 +263,23 @@ def _release(move: _Move) -> None:
     if move.is_held:
         move.log.is_being_cleaned = False
         move.is_held = False
+
+
+def _begin_future(log: Log, future: Log, now_ms: int) -> None:
+    """Empty the copy, and let it begin at the log's first local offset. Records that a tiered log has only in remote
+    storage stay there, and the copy refers to them."""
+    offset = log.local_log_start_offset
+    if not log.config.is_tiered:
+        future.truncate_fully_and_start_at(offset, now_ms)
+        return
+    from kafka_zk.storage.log.tiered_log import begin_from_remote  # most brokers have no remote storage
+
+    future.update_config(log.config)
+    epochs = [(epoch, start) for epoch, start in log.leader_epochs.entries if start < offset]
+    snapshot = read_file(snapshot_path(str(log.directory), offset))
+    begin_from_remote(future, offset, epochs, snapshot, now_ms)
+    # Rebuilt leader epochs may begin after the log; a later start would let retention delete remote segments.
+    future.log_start_offset = min(future.log_start_offset, log.log_start_offset)
 
 
 def _make_equal(log: Log, future: Log, now_ms: int) -> None:

@@ -1,7 +1,7 @@
 """Follows one leader: fetches records and brings the logs to the leader's state.
 
 Drives ``FetcherState``, on the reactor thread. There is at most one request at a time. Records are appended partition
-by partition, as views of the response; the reactor works in between.
+by partition, as views of the response. Between partitions, the reactor does other work.
 
 Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
 """
@@ -30,7 +30,7 @@ from kafka_zk.broker.replica.fetcher_effects import (
 from kafka_zk.broker.replica.fetcher_state import FetcherState
 from kafka_zk.broker.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
 from kafka_zk.broker.replica.partition import Partition
-from kafka_zk.broker.replica.remote_state import RemoteStateReader, RemoteStateUnavailable
+from kafka_zk.broker.replica.remote_state import RemoteStateReader
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.storage.files.config_table import LONG_MAX
@@ -54,19 +54,19 @@ _EXPECTED = frozenset(
 """Errors that leaders return briefly after elections and topic creations."""
 
 _TIERED = (
-    "{tp}: broker {leader} has the next records in remote storage only, from which kafka-zk cannot copy them; "
-    "this replica stays out of the ISR. Move it to a broker of Apache Kafka"
+    "{tp}: broker {leader} has the next records in remote storage only, but this broker has no remote "
+    "storage; this replica stays out of the ISR.  Set remote.log.storage.system.enable=true"
 )
 
 
 class FollowerHost(NamedTuple):
-    """What fetchers need of their broker.
+    """The parts of the broker that fetchers use.
 
     Attributes:
         changed: a partition's log or high watermark has changed.
         directory_failed: a log's disk failed; its partitions become OFFLINE.
         role_changes: lock while many partitions change roles, so that one request covers them all. Its holder must not
-            wait for other brokers: fetching pauses.
+        wait for other brokers, because fetching pauses until the lock is released.
         run_in_thread: for flushes.
         remote_state: None without remote storage.
     """
@@ -79,7 +79,7 @@ class FollowerHost(NamedTuple):
 
 
 class ReplicaFetcher:
-    """Fetches the partitions of one leader; without any, there is neither connection nor loop.
+    """Fetches the partitions of one leader. While there are no partitions, there is neither a connection nor a loop.
 
     ``backoff_s``: pause if the leader cannot be reached.
     """
@@ -100,8 +100,9 @@ class ReplicaFetcher:
         self._changed, self._directory_failed, self._role_changes, self._run_in_thread, self._remote_state = host
         self._backoff_s = backoff_s
         self._unflushed: dict[TopicPartition, None] = {}  # may need a flush (``flush.messages``)
-        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # this round's, not logged yet
-        self.bytes_in = 0  # appended
+        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # this round's, to be logged at its end
+        self._remote_faults: dict[TopicPartition, str] = {}  # already logged; cleared by the next success
+        self.bytes_in = 0  # bytes of appended records
         self._partitions: dict[TopicPartition, Partition] = {}
         self._failed: set[TopicPartition] = set()
         self._running: Deferred[None] | None = None
@@ -136,8 +137,9 @@ class ReplicaFetcher:
             self._wake()
 
     def remove(self, tp: TopicPartition) -> None:
-        """A response in flight is not applied to it."""
+        """Stop fetching a partition. A response in flight is not applied to it."""
         self._failed.discard(tp)
+        self._remote_faults.pop(tp, None)
         if self._partitions.pop(tp, None) is not None:
             self._state.remove(tp)
             if not self._partitions:
@@ -159,7 +161,7 @@ class ReplicaFetcher:
         try:
             yield
         except TooManyOpenFiles as error:
-            _log.warn("{tp} is fetched again later: {error}", tp=tp, error=error)
+            _log.warn("{tp} could not be fetched, trying again later: {error}", tp=tp, error=error)
             self._state.delay(tp, self._clock.seconds())
             if log is not None:
                 self._note_unflushed(tp, log)
@@ -184,7 +186,7 @@ class ReplicaFetcher:
                 if self._role_changes.locked:
                     await self._until_roles_are_changed()
                 await self._round()
-            except Exception as error:  # the session's state is unknown
+            except Exception as error:  # the state of the fetch session is unknown
                 if self._partitions:
                     await self._retry_later(error)
         self._ended()
@@ -196,7 +198,7 @@ class ReplicaFetcher:
             running.callback(None)
 
     def _stopped_by_error(self, failure: Failure) -> None:
-        """The partitions are fetched again in their next leader epochs."""
+        """Log the error. The partitions are fetched again in their next leader epochs."""
         _log.failure("the fetcher of broker {leader} has stopped", failure=failure, leader=self.leader)
         for tp in list(self._partitions):
             self._give_up(tp)
@@ -220,7 +222,7 @@ class ReplicaFetcher:
         if self._unflushed:
             await self._flush()
         if not state.session.wanted:
-            next_wake_s = state.wake(self._clock.seconds())  # delays that truncations caused
+            next_wake_s = state.wake(self._clock.seconds())  # truncations may have caused delays
             if not state.has_work:
                 await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
             return
@@ -229,7 +231,7 @@ class ReplicaFetcher:
         self._is_reachable = True
         if state.session.take_response(response):
             await self._take(response)
-        elif request.session_epoch == 0 and self._partitions:  # more than an expired session
+        elif request.session_epoch == 0 and self._partitions:  # not just an expired session
             _log.warn(
                 "broker {leader} refused a fetch: {error}",
                 leader=self.leader,
@@ -340,23 +342,26 @@ class ReplicaFetcher:
                 self._carry_out(self._state.out_of_range(question, start, end, log, self._clock.seconds()))
 
     async def _begin_from_remote(self, asked: AskRemoteState, partition: Partition, log: Log) -> None:
-        """Other partitions are fetched meanwhile: a store may hang."""
+        """Begin a log after the records in remote storage. Other partitions are still fetched, because a store may
+        hang."""
         from kafka_zk.storage.log.tiered_log import begin_from_remote  # most brokers have no remote storage
 
         assert self._remote_state is not None
         tp = asked.tp
         try:
-            if not log.config.is_tiered:
-                raise RemoteStateUnavailable("the topic's configuration here has no remote storage")
+            if not log.config.is_tiered:  # not tiered in ZooKeeper, but the leader has records in remote storage
+                log.update_config(log.config.tiered())
             state = await self._remote_state.read(partition, asked.leader_epoch, self._endpoint)
         except Exception as error:
             if isinstance(error, _BUGS):
-                _log.failure("the remote state of {tp} was not read", tp=tp)
-            else:
-                _log.warn("the remote state of {tp} is read again later: {error}", tp=tp, error=error)
+                _log.failure("the remote state of {tp} could not be read", tp=tp)
+            elif tp in self._partitions and self._remote_faults.get(tp) != str(error):
+                self._remote_faults[tp] = str(error)
+                _log.warn("the remote state of {tp} could not be read, trying again later: {error}", tp=tp, error=error)
             self._state.remote_state_refused(asked, self._clock.seconds())
             self._wake()
             return
+        self._remote_faults.pop(tp, None)
         if self._state.is_asked(asked) and self._log_of(tp) is log:
             with self._for(tp):
                 begin_from_remote(log, state.start_offset, state.leader_epochs, state.snapshot, self._clock.wall_ms())
@@ -387,7 +392,9 @@ class ReplicaFetcher:
             else:
                 self._cut(log, effect)
         except (CorruptRecord, InvalidRecord) as error:
-            _log.error("broker {leader} sent {tp}: {error}", leader=self.leader, tp=effect.tp, error=error)
+            _log.error(
+                "broker {leader} sent invalid records of {tp}: {error}", leader=self.leader, tp=effect.tp, error=error
+            )
             self._state.delay(effect.tp, self._clock.seconds())
 
     def _append(self, partition: Partition, log: Log, effect: Append) -> None:
@@ -430,7 +437,7 @@ class ReplicaFetcher:
                 kept_as=truncation.kept_as,
             )
             if isinstance(effect, Truncate) and effect.has_parted:
-                _log.error("{tp}: the leader lost records and wrote others; some before may differ here", tp=effect.tp)
+                _log.error("{tp}: the leader lost records and wrote others; earlier ones may also differ", tp=effect.tp)
         self._state.truncated(effect, log)
         self._changed(effect.tp)
 

@@ -1,16 +1,19 @@
-"""Three brokers with every partition on each, and what happens to them: nothing acknowledged is lost, replicas equal.
+"""Three brokers with replicas of every partition, and their faults: acknowledged records survive, and replicas stay
+equal.
 
-The producer is librdkafka, idempotent and with acks=all unless a test says otherwise.
+The producer is librdkafka, idempotent and with acks=all unless a test names other settings.
 """
 
+import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_zk.embedded.broker import BrokerProcess
@@ -28,29 +31,41 @@ PROPERTIES = {
     "replica.lag.time.max.ms": "1500",
     "replica.fetch.backoff.ms": "200",
 }
+TIERED = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "LocalTieredStorage",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+    "remote.log.manager.task.interval.ms": "300",
+}
+LOCAL_BYTES = 20_000
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Every test leaves it with three brokers."""
-    with Cluster(3, properties=PROPERTIES, data=tmp_path_factory.mktemp("cluster")) as cluster:
+    """Every test leaves three running brokers."""
+    folder = tmp_path_factory.mktemp("cluster")
+    properties = {**PROPERTIES, **TIERED, "rsm.config.dir": str(folder / "tier")}
+    with Cluster(3, properties=properties, data=folder) as cluster:
         yield cluster
 
 
 def quiet(bootstrap: str) -> dict[str, Any]:
-    """librdkafka tells of every broken connection, which are many here."""
+    """librdkafka would log every broken connection, of which these tests make many."""
     return {"bootstrap.servers": bootstrap, "log_level": 0, "topic.metadata.refresh.interval.ms": 300}
 
 
-def create(cluster: EmbeddedCluster, name: str, partitions: int = 1) -> None:
+def create(
+    cluster: EmbeddedCluster, name: str, partitions: int = 1, config: Mapping[str, str] = MappingProxyType({})
+) -> None:
     admin = AdminClient(quiet(cluster.bootstrap))
-    for created in admin.create_topics([NewTopic(name, partitions, len(BROKERS))]).values():
+    for created in admin.create_topics([NewTopic(name, partitions, len(BROKERS), config=dict(config))]).values():
         created.result(30)
     wait_for_full_isr(cluster, name)
 
 
 def leaders_and_isrs(cluster: EmbeddedCluster, topic: str) -> dict[int, tuple[int, list[int]]]:
-    """Of each partition, as a broker that runs tells it."""
+    """Leader and ISR of each partition, according to a running broker."""
     partitions = AdminClient(quiet(cluster.bootstrap)).list_topics(topic, timeout=20).topics[topic].partitions
     return {number: (found.leader, sorted(found.isrs)) for number, found in partitions.items()}
 
@@ -68,13 +83,13 @@ def wait_for_full_isr(cluster: EmbeddedCluster, topic: str) -> None:
 
 
 def log_bytes(broker: BrokerProcess, topic: str, partition: int) -> bytes:
-    """What the replica on a broker has."""
+    """The log of a broker's replica."""
     segments = sorted((broker.folder / "data" / f"{topic}-{partition}").glob("*.log"))
     return b"".join(Path(segment).read_bytes() for segment in segments)
 
 
 def wait_for_equal_replicas(cluster: EmbeddedCluster, topic: str, partitions: int = 1) -> None:
-    """Nothing is written meanwhile, so that the logs end at the high watermark."""
+    """No record is written while this waits, so the logs end at the high watermark."""
     def are_equal() -> bool:
         return all(
             len({log_bytes(broker, topic, partition) for broker in cluster.brokers}) == 1
@@ -95,7 +110,7 @@ def records(broker: BrokerProcess, topic: str, partition: int) -> dict[int, byte
 
 
 class Load:
-    """A thread that sends numbered records without a pause until ``stop``; it knows what was acknowledged."""
+    """A thread that sends numbered records without a pause until ``stop``, and remembers the acknowledged ones."""
 
     def __init__(self, cluster: EmbeddedCluster, topic: str, partitions: int) -> None:
         self.acknowledged: dict[int, dict[int, bytes]] = defaultdict(dict)
@@ -153,7 +168,7 @@ class Load:
 
 
 def test_nothing_acknowledged_is_lost_with_a_leader(cluster: Cluster) -> None:
-    """Killed by -9 while records are written; it comes back into the ISR."""
+    """The leader is killed with SIGKILL while records are written, and comes back into the ISR."""
     create(cluster, "killed", 3)
     load = Load(cluster, "killed", 3)
     try:
@@ -177,7 +192,9 @@ def test_nothing_acknowledged_is_lost_with_a_leader(cluster: Cluster) -> None:
 
 
 def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:
-    """After replica.lag.time.max.ms, long before its session ends, so that acks=all goes on with the others."""
+    """The follower leaves after replica.lag.time.max.ms, long before its session ends, so acks=all continues without
+    it.
+    """
     create(cluster, "paused")
     load = Load(cluster, "paused", 1)
     try:
@@ -196,7 +213,7 @@ def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> No
 
 
 def test_an_old_leader_gives_up_what_was_not_replicated(cluster: Cluster) -> None:
-    """Records with acks=1 that only it had are gone when it is back, and all replicas are equal."""
+    """It truncates the records with acks=1 that only its log had, and all replicas are equal."""
     create(cluster, "cut")
     lead = leader(cluster, "cut")
     followers = [broker for broker in cluster.brokers if broker.broker_id != lead]
@@ -206,7 +223,7 @@ def test_an_old_leader_gives_up_what_was_not_replicated(cluster: Cluster) -> Non
     wait_for_equal_replicas(cluster, "cut")
     for follower in followers:
         follower.pause()
-    for number in range(5):  # what answers the fetches that wait already may still reach the followers
+    for number in range(5):  # responses to fetches that already wait may still reach the followers
         producer.produce("cut", f"alone {number}".encode())
         assert producer.flush(10) == 0
     assert len(records(cluster.brokers[lead], "cut", 0)) == 6
@@ -228,7 +245,7 @@ def test_an_old_leader_gives_up_what_was_not_replicated(cluster: Cluster) -> Non
 
 
 def test_a_stopping_broker_hands_its_leaderships_over_first(cluster: Cluster) -> None:
-    """So that no partition is without a leader, and no record has to wait for the end of a session."""
+    """No partition is without a leader, and no record waits for the end of a session."""
     create(cluster, "handed", 3)
     load = Load(cluster, "handed", 3)
     try:
@@ -242,3 +259,56 @@ def test_a_stopping_broker_hands_its_leaderships_over_first(cluster: Cluster) ->
     finally:
         load.stop()
     load.check(cluster)
+
+
+def test_a_tiered_topic_outlives_its_leader_and_an_empty_broker_copies_only_the_local_part(cluster: Cluster) -> None:
+    """The leader is killed with SIGKILL and loses its disk. librdkafka reads the records that exist only in remote
+    storage."""
+    config = {"remote.storage.enable": "true", "segment.bytes": "10000", "local.retention.bytes": str(LOCAL_BYTES)}
+    create(cluster, "tiered", config=config)
+    load = Load(cluster, "tiered", 1)
+    try:
+        load.wait_for_more()
+        wait_for(lambda: all(local_start(broker) > 500 for broker in cluster.brokers), "remote segments", 60)
+        victim = leader(cluster, "tiered")
+        cluster.brokers[victim].kill()
+        wait_for(lambda: leader(cluster, "tiered") not in (victim, -1), "another leader")
+        load.wait_for_more()
+    finally:
+        load.stop()
+    assert read_all(cluster, "tiered", len(load.acknowledged[0])) == load.acknowledged[0]
+    returned = cluster.brokers[victim]
+    shutil.rmtree(returned.log_dir)
+    cluster.restart_broker(victim)
+    wait_for_full_isr(cluster, "tiered")
+    fetched_bytes = sum(path.stat().st_size for path in tiered_files(returned, "*.log*"))
+    local_bytes = len(log_bytes(cluster.brokers[leader(cluster, "tiered")], "tiered", 0))
+    assert 0 < fetched_bytes <= 1.2 * local_bytes
+    assert local_start(returned) > 500
+
+
+def local_start(broker: BrokerProcess) -> int:
+    """The first offset of the local log of the tiered topic."""
+    return min(int(path.stem) for path in tiered_files(broker, "*.log"))
+
+
+def tiered_files(broker: BrokerProcess, names: str) -> list[Path]:
+    return list((broker.folder / "data" / "tiered-0").glob(names))
+
+
+def read_all(cluster: EmbeddedCluster, topic: str, count: int) -> dict[int, bytes]:
+    """Value by offset, of ``count`` records from the first one on."""
+    consumer = Consumer({**quiet(cluster.bootstrap), "group.id": "none", "auto.offset.reset": "error"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: dict[int, bytes] = {}
+
+    def has_all() -> bool:
+        for message in consumer.consume(500, 0.2):
+            assert message.error() is None, message.error()
+            offset, value = message.offset(), message.value()
+            assert offset is not None and value is not None and found.setdefault(offset, value) == value
+        return len(found) >= count
+
+    wait_for(has_all, "all records", 60)
+    consumer.close()
+    return found

@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from kafka_zk.storage.files.errors import OffsetOutOfRange, TooManyOpenFiles
 from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.log import local_log
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import iter_batches
 from kafka_zk.storage.segments import log_segments
@@ -150,9 +152,22 @@ def test_truncating_everything_starts_afresh(tmp_path: Path) -> None:
     """This happens to a follower whose leader's log begins later."""
     log = filled(tmp_path)
     log.truncate_fully_and_start_at(100)
-    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (100, 100, 12) or log.recovery_point <= 100
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (100, 100, 100)
     assert append(log, batch()).first_offset == 100
     assert read_offsets(log) == [100]
+
+
+def test_a_log_that_starts_afresh_makes_its_beginning_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of its segment and of its folder, which later flushes do not sync, become durable, then the recovery
+    point. Otherwise, a recovery would take the records before it for lost."""
+    log = filled(tmp_path)
+    done: list[str] = []
+    log.owner = owner = Mock()
+    owner.recovery_point_is_needed.side_effect = lambda tp, offset: done.append(f"recovery point {offset}")
+    for module in (log_segments, local_log):
+        monkeypatch.setattr(module, "sync_path", lambda path: done.append(Path(path).name))
+    log.truncate_fully_and_start_at(100)
+    assert done == ["events-0", tmp_path.name, "recovery point 100"]
 
 
 @pytest.mark.parametrize("offset", [12, 13, 1000])
@@ -213,7 +228,7 @@ def test_a_flush_moves_the_recovery_point_and_comes_due_by_count_and_time(tmp_pa
 
 
 def test_after_a_roll_the_closed_segments_are_due(tmp_path: Path) -> None:
-    """So a recovery usually reads only the active segment."""
+    """Therefore, a recovery usually reads only the active segment."""
     log = filled(tmp_path, 4)
     assert log.flush_target(T0) == 2
     log.flush(2)

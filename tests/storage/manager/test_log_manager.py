@@ -99,7 +99,7 @@ def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
     [
         ('{"version":0,"brokerEpoch":77}', True),
         ("", True),  # Kafka's before 3.7
-        ('{"version":0,"brokerEpoch":-1}', False),  # it had not registered: the findings of its own start are not known
+        ('{"version":0,"brokerEpoch":-1}', False),  # it never registered: no controller learned what its start found
         (None, False),
         ("\0" * 30, False),
         ("[]", False),
@@ -213,6 +213,28 @@ def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
         (tmp_path / name / "t-0").mkdir(parents=True)
     with pytest.raises(InconsistentLogDir):
         manager(tmp_path / "1", tmp_path / "2").start({})
+
+
+def test_a_start_that_is_refused_costs_no_recovery(tmp_path: Path) -> None:
+    """Another directory may be completely open before the partly remote log is found."""
+    first, second = tmp_path / "1", tmp_path / "2"
+    logs = manager(first, second)
+    logs.start({})
+    for number in range(5):
+        log = logs.get_or_create(TopicPartition("t", number))
+        append(log, batch(1))
+        log.roll(0)
+        append(log, batch(1))
+    logs.delete(TopicPartition("t", 3))
+    logs.shutdown()
+    refused = first / "t-4"
+    for path in refused.glob(f"{0:020d}.*"):
+        path.unlink()
+    (refused / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    (first / "log-start-offset-checkpoint").write_text("0\n1\nt 4 0\n")
+    with pytest.raises(InconsistentLogDir, match="the records 0 to 0 of t-4 are only in remote storage"):
+        manager(first, second).start({})
+    assert all((directory / ".kafka_cleanshutdown").exists() for directory in (first, second))
 
 
 def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) -> None:
@@ -394,7 +416,7 @@ def test_cleanup_applies_retention_and_producers_expire_apart_from_it(tmp_path: 
 
 
 def test_idle_logs_hold_no_descriptor(tmp_path: Path) -> None:
-    """Neither after creation nor after a start."""
+    """This holds after creation and after a start."""
     logs = manager(tmp_path)
     logs.start({})
     for number in range(50):
@@ -441,7 +463,7 @@ def test_the_pool_gives_a_second_chance() -> None:
     used.recently_used = True
     pool.opened(idle)
     pool.opened(new)
-    assert idle.closed and used.closed  # its chance was used up when idle came
+    assert idle.closed and used.closed  # its second chance was used up when idle was opened
     assert not pinned.closed and not new.closed
     assert pool.open_count == 2
 

@@ -74,7 +74,7 @@ def test_a_flip_in_any_byte_after_the_recovery_point_ends_the_log_there(tmp_path
     whole = Path(path).read_bytes()
     start, end, header = spans_of(log)[4]
     unprotected = range(start + 12, start + 16)  # partition leader epoch
-    offset_bytes = range(start, start + 8)  # a larger offset is a gap, as compaction leaves it
+    offset_bytes = range(start, start + 8)  # a larger offset is a gap, which compaction may leave
     for position in range(start, end):
         if position in unprotected or position in offset_bytes:
             continue
@@ -282,7 +282,7 @@ def test_the_epochs_of_what_is_flushed_are_durable(tmp_path: Path, seed: int) ->
     log.close()
     disk.lose_power(random.Random(seed), found)
     log.segments.directory = str(found / "events-0")
-    assert (log.directory / "leader-epoch-checkpoint").read_bytes() != b"0\n1\n1 0\n"  # damaged it may be
+    assert (log.directory / "leader-epoch-checkpoint").read_bytes() != b"0\n1\n1 0\n"  # this file may be damaged
     again, _ = reopen(log, recovery_point=recovery_point)
     assert again.leader_epochs.entries[:2] == [(1, 0), (2, 4)]
     assert again.log_end_offset >= recovery_point
@@ -343,6 +343,80 @@ def test_a_hole_between_segments_ends_the_log(tmp_path: Path) -> None:
     assert "missing" in dropped.reason
 
 
+def test_a_hole_before_the_first_segment_empties_the_log(tmp_path: Path) -> None:
+    """A power loss took the first segment's name but not the next one's: a replica that kept the rest would never fetch
+    the records of the first one again."""
+    log, _ = filled(tmp_path, 12, segment_bytes=300)
+    os.unlink(log.segments[0].path)
+    recovered, dropped = reopen(log)
+    assert (recovered.log_start_offset, recovered.log_end_offset, recovered.recovery_point) == (0, 0, 0)
+    assert dropped is not None
+    assert dropped.segments_dropped == tuple(segment.path for segment in log.segments[1:])
+    assert "missing" in dropped.reason
+    assert dropped.kept_as is not None and len(list(Path(dropped.kept_as).glob("*.log"))) == len(log.segments) - 1
+    assert append(recovered, batch()).first_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("evidence", "clean", "is_contiguous"),
+    [
+        pytest.param("recovery_point", False, True, id="retention deleted it"),
+        pytest.param("log_start_offset", False, True, id="DeleteRecords deleted it"),
+        pytest.param("", True, True, id="clean shutdown"),
+        pytest.param("", False, False, id="folder of Apache Kafka"),
+    ],
+)
+def test_an_explained_hole_before_the_first_segment_takes_nothing(
+    tmp_path: Path, evidence: str, clean: bool, is_contiguous: bool
+) -> None:
+    log, _ = filled(tmp_path, 12, segment_bytes=300)
+    os.unlink(log.segments[0].path)
+    begin = log.segments[1].base_offset
+    known: dict[str, Any] = {"log_start_offset": None, **({evidence: begin} if evidence else {})}
+    recovered, dropped = reopen(log, clean=clean, is_contiguous=is_contiguous, **known)
+    assert dropped is None
+    assert read_offsets(recovered) == list(range(begin, log.log_end_offset))
+    known["recovery_point"] = recovered.recovery_point
+    again, dropped = reopen(recovered, **known)
+    assert dropped is None, "the next recovery takes the hole for lost data"
+    assert again.log_end_offset == log.log_end_offset
+
+
+def test_an_impossible_recovery_point_does_not_empty_the_log(tmp_path: Path) -> None:
+    """It does not tell which records are durable, but retention wrote it before it deleted the first segment."""
+    log, _ = filled(tmp_path, 12, segment_bytes=300)
+    os.unlink(log.segments[0].path)
+    begin = log.segments[1].base_offset
+    recovered, dropped = reopen(log, recovery_point=1 << 40, log_start_offset=None)
+    assert dropped is None
+    assert read_offsets(recovered) == list(range(begin, log.log_end_offset))
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param(slice(2, None), id="retention deleted the others"),
+        pytest.param(slice(0, 1), id="the log ends before"),
+        pytest.param(slice(0, 0), id="no segment is left"),
+    ],
+)
+def test_a_log_that_begins_at_its_log_start_offset_begins_there_after_the_next_crash(
+    tmp_path: Path, kept: slice
+) -> None:
+    """The checkpoint omits a log start offset at which the first segment begins, so the recovery point moves there."""
+    log, _ = filled(tmp_path, 12, segment_bytes=300)
+    begin = log.segments[2].base_offset
+    for segment in set(log.segments) - set(log.segments[kept]):
+        os.unlink(segment.path)
+    recovered, _ = reopen(log, log_start_offset=begin)
+    assert recovered.recovery_point >= begin
+    append(recovered, batch())
+    again, dropped = reopen(recovered, recovery_point=recovered.recovery_point, log_start_offset=None)
+    assert dropped is None
+    assert again.log_start_offset == begin
+    assert read_offsets(again) == read_offsets(recovered) != []
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_the_snapshot_of_what_was_truncated_does_not_come_back(tmp_path: Path, seed: int) -> None:
     """After a power loss, the snapshot must not be used again: the producer's next batches would count as duplicates
@@ -351,7 +425,7 @@ def test_the_snapshot_of_what_was_truncated_does_not_come_back(tmp_path: Path, s
     folder.mkdir()
     log, infos = filled(folder)
     log.flush()
-    log.close()  # leaves a snapshot of the log's end
+    log.close()  # this leaves a snapshot of the log's end
     log, _ = reopen(log, clean=True, recovery_point=16)
     disk = JournaledDisk(folder)
     with files.use(disk):

@@ -1,6 +1,7 @@
 """AlterReplicaLogDirs: logs move between the broker's log directories, under appends, and through crashes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.producer_snapshot import decode_snapshot
 from kafka_zk.storage.records.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker, marker_batch
 from kafka_zk.storage.records.record_batch import read_header
 from tests.kafka_zk.broker.conftest import Harness, batch, leader_and_isr, update_metadata
@@ -30,7 +32,7 @@ def dirs(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def broker(harness: Make, dirs: tuple[Path, Path]) -> Harness:
-    """Leads t-0, with 30 records in its first directory."""
+    """The broker leads t-0, with 30 records in its first directory."""
     made = _started(harness, dirs)
     for _ in range(10):
         _append(made)
@@ -63,7 +65,7 @@ def _alter(broker: Harness, directory: Path, topic: str = "t", version: int = 2)
 
 
 def _described(broker: Harness) -> dict[str, tuple[bool, int]]:
-    """By log directory: whether its log of t-0 is an incomplete copy, and its lag."""
+    """For each log directory: whether its log of t-0 is an incomplete copy, and its lag."""
     answer = broker.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, codec.request(ApiKey.DESCRIBE_LOG_DIRS)(topics=None))
     return {
         Path(result.log_dir).name: (found.is_future_key, found.offset_lag)
@@ -155,7 +157,7 @@ def _moved(records: bytes, offset: int) -> bytearray:
 
 
 def test_deleted_records_are_not_copied(broker: Harness, dirs: tuple[Path, Path]) -> None:
-    """The log begins within a batch, and does so in the copy."""
+    """The log begins within a batch; so does the copy."""
     _log(broker).increment_log_start_offset(4)
     _alter(broker, dirs[1])
     _pump(broker)
@@ -239,7 +241,7 @@ def test_a_crash_between_the_two_renames_loses_nothing(
 
 
 class _HeldWork:
-    """Threads whose work is done when the test says so."""
+    """Threads whose work completes when the test says so."""
 
     def __init__(self) -> None:
         self._held: list[tuple[Deferred[Any], Callable[[], Any]]] = []
@@ -273,7 +275,7 @@ def test_a_flush_that_a_produce_waits_for_holds_in_the_copy_that_takes_over(
 
 
 def test_a_copy_keeps_back_what_is_not_stable(broker: Harness, dirs: tuple[Path, Path]) -> None:
-    """A transaction has ended, but its marker is not committed; another one is being verified."""
+    """One transaction has ended, but its marker is not committed; another one is being verified."""
     log = _log(broker)
     begun = batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     log.append_as_follower(bytes(_moved(begun, 30)), now_ms=0)
@@ -301,7 +303,7 @@ def _end_transaction(log: Log, producer_id: int) -> None:
 
 
 def test_transactions_begin_and_end_in_a_copy_that_took_over(broker: Harness, dirs: tuple[Path, Path]) -> None:
-    """Also after others, of which the log and its copy have forgotten different ones."""
+    """Two transactions have ended before; the log and its copy have forgotten different ones."""
     for producer_id in (1, 2):
         _begin_transaction(_log(broker), producer_id)
         _end_transaction(_log(broker), producer_id)
@@ -378,3 +380,68 @@ def test_a_log_that_cannot_be_read_takes_its_own_directory_offline(
     _pump(broker)
     assert broker.services.replicas.logs.live_directories == [dirs[1]]
     assert broker.services.replicas.partitions[TP].refusal is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("is_truncated", [False, True])
+def test_a_tiered_log_moves_with_its_local_part(
+    harness: Make, dirs: tuple[Path, Path], is_truncated: bool
+) -> None:
+    """Records that are only in remote storage stay readable. Their offsets, leader epochs and producers stay known."""
+    broker = harness(log_dirs=",".join(map(str, dirs)), log_segment_bytes="300")
+    replicas = broker.services.replicas
+    replicas.set_topic_defaults(replace(replicas.logs.default_config, remote_log_storage_system_enable=True))
+    broker.configs.topics["t"] = {"remote.storage.enable": "true", "segment.bytes": "300"}
+    _lead(broker)
+    old_producer = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+    assert produced(broker, produce(old_producer)).error_code == 0
+    for epoch in range(1, 4):
+        _lead(broker, epoch)
+        for _ in range(3):
+            _append(broker)
+    before = _log(broker)
+    before.increment_log_start_offset(1)
+    before.delete_oldest(len(before.segments) - 3, 0)
+    local_start = before.local_log_start_offset
+    assert local_start > 10
+    _alter(broker, dirs[1])
+    if is_truncated:
+        before.truncate_to(before.log_end_offset - 3)
+        before.follow_log_end()
+    content = _local_content(before)
+    _pump(broker)
+    after = _log(broker)
+    assert after.directory == dirs[1] / "t-0"
+    assert (after.log_start_offset, after.local_log_start_offset) == (1, local_start)
+    assert after.log_end_offset == before.log_end_offset
+    assert after.leader_epochs.entries == before.leader_epochs.entries
+    assert after.leader_epochs.entries[0] == (1, 1)
+    assert _local_content(after) == content
+    snapshots = [decode_snapshot(path.read_bytes()) for path in sorted((dirs[1] / "t-0").glob("*.snapshot"))]
+    assert snapshots and all(entry[0].producer_id == 7 for entry in snapshots)
+    assert "t 0 1" in (dirs[1] / "log-start-offset-checkpoint").read_text().splitlines()
+
+
+def test_a_moved_tiered_log_does_not_begin_later(harness: Make, dirs: tuple[Path, Path]) -> None:
+    """The log's leader epochs were rebuilt from local segments, which are only remote now. If the copy's log start
+    offset were larger, retention would delete the remote segments before it."""
+    broker = harness(log_dirs=",".join(map(str, dirs)), log_segment_bytes="300")
+    replicas = broker.services.replicas
+    replicas.set_topic_defaults(replace(replicas.logs.default_config, remote_log_storage_system_enable=True))
+    broker.configs.topics["t"] = {"remote.storage.enable": "true", "segment.bytes": "300"}
+    _lead(broker)
+    for _ in range(9):
+        _append(broker)
+    before = _log(broker)
+    before.leader_epochs.replace([(0, 2)])
+    before.delete_oldest(len(before.segments) - 2, 0)
+    assert before.local_log_start_offset > 2
+    _alter(broker, dirs[1])
+    _pump(broker)
+    after = _log(broker)
+    assert after.directory == dirs[1] / "t-0"
+    assert (after.log_start_offset, after.leader_epochs.entries) == (0, [(0, 2)])
+
+
+def _local_content(log: Log) -> bytes:
+    found = log.read(log.local_log_start_offset, 1_000_000).slice
+    return b"" if found is None else found.read()
